@@ -1,0 +1,43 @@
+# One command each. `make test` and `make demo` need Python 3.11+ and nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup demo test check bench lock clean test-cluster
+
+setup: $(STAMP)  ## .venv with everything pinned, and kith in it
+
+$(STAMP): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Kith needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup  ## load a community, show ten queries, leave the server running
+	$(BIN)/kith demo $(FILE)
+
+test: setup  ## every test that needs no server
+	$(BIN)/python -m pytest
+
+check: setup  ## lint, types, imports, fast tests
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -m "not slow"
+
+bench: setup  ## every figure of the README's table, as a table, JSON and a growth curve
+	$(BIN)/kith bench
+
+lock: setup  ## pin again after a change of dependencies in pyproject.toml
+	$(BIN)/pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras --no-header \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.txt pyproject.toml
+
+test-cluster:
+	@echo "No cluster engine exists yet; see docs/architecture.md for the plan."; exit 1
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist

@@ -1,0 +1,136 @@
+"""Every error a caller can meet, in one small tree.
+
+    KithError
+    ├── BadRequest          the request cannot be served as written
+    │   ├── SelfEdge · BadId · BadCursor · BadToken · BatchTooLarge · ProgramTooComplex · ClockTooFarAhead
+    ├── Unauthorized        no credentials, or credentials that do not hold
+    ├── Forbidden           known, but not allowed
+    ├── NotFound            graph, user or edge that does not exist (or must not be seen)
+    ├── Conflict            allowed in general, refused by the present state
+    │   └── FollowLimitReached
+    ├── RateLimited         too many requests; `retry_after_s` says when to try again
+    └── Unavailable         the service cannot do it now; nothing was half done
+        ├── StoreFull · StoreUnavailable · Overloaded · TimedOut
+
+`code` is part of the contract (clients switch on it), `message` says what to do next, `details` holds
+the fields a program can use. HTTP status numbers live in `api/errors.py` only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class KithError(Exception):
+    """Base of the tree. `details` must be JSON-serialisable and free of secrets."""
+
+    code: ClassVar[str] = "INTERNAL"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+
+class BadRequest(KithError):
+    code = "INVALID_REQUEST"
+
+
+class SelfEdge(BadRequest):
+    code = "SELF_EDGE"
+
+
+class BadId(BadRequest):
+    code = "INVALID_ID"
+
+
+class BadCursor(BadRequest):
+    code = "CURSOR_INVALID"
+
+
+class BadToken(BadRequest):
+    """A read-your-writes token that this service did not sign."""
+
+    code = "TOKEN_INVALID"
+
+
+class BatchTooLarge(BadRequest):
+    code = "BATCH_TOO_LARGE"
+
+
+class ProgramTooComplex(BadRequest):
+    code = "PROGRAM_TOO_COMPLEX"
+
+
+class ClockTooFarAhead(BadRequest):
+    code = "UPDATED_AT_IN_FUTURE"
+
+
+class Unauthorized(KithError):
+    code = "UNAUTHORIZED"
+
+
+class Forbidden(KithError):
+    code = "FORBIDDEN"
+
+
+class NotFound(KithError):
+    code = "NOT_FOUND"
+
+
+class UnknownGraph(NotFound):
+    code = "GRAPH_NOT_FOUND"
+
+
+class UserNotFound(NotFound):
+    code = "USER_NOT_FOUND"
+
+
+class Conflict(KithError):
+    code = "CONFLICT"
+
+
+class FollowLimitReached(Conflict):
+    code = "FOLLOW_LIMIT_REACHED"
+
+
+class RateLimited(KithError):
+    code = "RATE_LIMITED"
+
+    def __init__(self, message: str, *, retry_after_s: float, limit: int, window_s: float) -> None:
+        super().__init__(message, retryAfterSeconds=round(retry_after_s, 3), limit=limit, windowSeconds=window_s)
+        self.retry_after_s = retry_after_s
+        self.limit = limit
+        self.window_s = window_s
+
+
+class Unavailable(KithError):
+    code = "UNAVAILABLE"
+
+
+class StoreFull(Unavailable):
+    """No room for the write. Reads go on; nothing acknowledged is lost; writes work again once there is room."""
+
+    code = "STORE_FULL"
+
+
+class StoreUnavailable(Unavailable):
+    code = "STORE_UNAVAILABLE"
+
+
+class Overloaded(Unavailable):
+    """A bounded queue is full; the request was not started."""
+
+    code = "OVERLOADED"
+
+
+class TimedOut(Unavailable):
+    """The deadline passed. A write may still complete; repeating it is safe."""
+
+    code = "TIMEOUT"
+
+
+class StoreMismatch(KithError):
+    """The data folder cannot be opened as asked: newer format, other settings, or not a data folder."""
+
+    code = "STORE_MISMATCH"

@@ -1,0 +1,95 @@
+"""Pages and their cursors.
+
+A cursor marks a place between two items, not an offset, so a page costs the same at any depth and an edge
+that stays in a list is seen exactly once while others come and go. It is signed and bound to its query:
+the list, the states, and the reader. Limits: 1 to 1,000 items a page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from kith.core.errors import BadCursor, BadRequest
+from kith.core.signing import Signer
+
+LIMIT_DEFAULT = 20
+LIMIT_MAX = 1000
+_CURSOR = struct.Struct(">Bqq")
+_FORWARD, _BACKWARD = 0, 1
+
+Item = TypeVar("Item")
+Other = TypeVar("Other")
+
+
+class Mark(NamedTuple):
+    """A place in a list ordered by (position, id): just past this item."""
+
+    position: int
+    id: int
+
+
+class Window(NamedTuple):
+    """Which part of a list is asked for.
+
+    Lists run newest first. `after` asks for items older than the mark; `before` for items newer than it,
+    nearest first in distance but still answered newest first. Neither: from the newest.
+    """
+
+    limit: int
+    after: Mark | None = None
+    before: Mark | None = None
+
+
+class Page(msgspec.Struct, Generic[Item], frozen=True, gc=False):
+    """Items newest first, and whether there are more on either side."""
+
+    items: list[Item]
+    more_after: bool
+    more_before: bool
+
+    def map(self, change: Callable[[Item], Other]) -> Page[Other]:
+        """The same page with each item changed."""
+        return Page([change(item) for item in self.items], self.more_after, self.more_before)
+
+
+def check_limit(limit: int) -> int:
+    """`limit` if it is one we serve; BadRequest otherwise."""
+    if not 1 <= limit <= LIMIT_MAX:
+        raise BadRequest(f"limit must be from 1 to {LIMIT_MAX}", limit=limit)
+    return limit
+
+
+class Cursors:
+    """Writes and reads cursors for any list."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._signer = Signer(secret, "cursor")
+
+    def window(self, text: str | None, query: str, limit: int) -> Window:
+        """The window that `text` (or its absence) asks for; BadCursor unless it was issued for `query`."""
+        check_limit(limit)
+        if not text:
+            return Window(limit)
+        payload = self._signer.open(text, _fingerprint(query))
+        if payload is None or len(payload) != _CURSOR.size:
+            raise BadCursor("this cursor was altered or belongs to another list or reader; start again without it")
+        direction, position, id_ = _CURSOR.unpack(payload)
+        mark = Mark(position, id_)
+        return Window(limit, after=mark) if direction == _FORWARD else Window(limit, before=mark)
+
+    def next(self, query: str, mark: Mark) -> str:
+        """The cursor for what comes after `mark` (older)."""
+        return self._signer.seal(_CURSOR.pack(_FORWARD, *mark), _fingerprint(query))
+
+    def previous(self, query: str, mark: Mark) -> str:
+        """The cursor for what comes before `mark` (newer)."""
+        return self._signer.seal(_CURSOR.pack(_BACKWARD, *mark), _fingerprint(query))
+
+
+def _fingerprint(query: str) -> bytes:
+    return hashlib.blake2b(query.encode(), digest_size=16).digest()
