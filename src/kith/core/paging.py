@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,9 +20,6 @@ LIMIT_DEFAULT = 20
 LIMIT_MAX = 1000
 _CURSOR = struct.Struct(">Bqq")
 _FORWARD, _BACKWARD = 0, 1
-
-Item = TypeVar("Item")
-Other = TypeVar("Other")
 
 
 class Mark(NamedTuple):
@@ -45,16 +41,27 @@ class Window(NamedTuple):
     before: Mark | None = None
 
 
-class Page(msgspec.Struct, Generic[Item], frozen=True, gc=False):
-    """Items newest first, and whether there are more on either side."""
+class Page(msgspec.Struct, frozen=True, gc=False):
+    """Marks newest first, and whether there are more on either side.
 
-    items: list[Item]
+    A page made by filtering a list may show less than asked, or nothing, and still have more: `newest` and
+    `oldest` then say which stretch of the list it covers. They are the first and last item unless given.
+    """
+
+    items: list[Mark]
     more_after: bool
     more_before: bool
+    covers: tuple[Mark, Mark] | None = None
 
-    def map(self, change: Callable[[Item], Other]) -> Page[Other]:
-        """The same page with each item changed."""
-        return Page([change(item) for item in self.items], self.more_after, self.more_before)
+    @property
+    def newest(self) -> Mark | None:
+        """Where the page begins; what is newer comes before it."""
+        return self.covers[0] if self.covers else self.items[0] if self.items else None
+
+    @property
+    def oldest(self) -> Mark | None:
+        """Where the page ends; what is older comes after it."""
+        return self.covers[1] if self.covers else self.items[-1] if self.items else None
 
 
 def check_limit(limit: int) -> int:

@@ -1,0 +1,324 @@
+"""Every call of the contract: arguments in, a `Call` or a plan of calls out. Nothing is sent here.
+
+Ids and graph names are checked before they become part of a path. Lists take `page_size` (1 to 1,000 items
+a request) and the `cursor` of an earlier page. Input longer than a batch is sent in several requests, in
+order; if one fails those before it stay applied, and sending all again is safe.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+import msgspec
+
+from kith.client.answers import (
+    Block,
+    Changed,
+    Edge,
+    EdgeWrite,
+    Follow,
+    Id,
+    JobStarted,
+    ListedEdge,
+    ListedNode,
+    Mute,
+    Page,
+    Profile,
+    Relationship,
+    State,
+    Written,
+)
+from kith.client.programs import Program
+from kith.client.wire import Call, unreadable
+from kith.core.errors import BadRequest
+from kith.core.ids import parse_id
+
+BATCH_MAX = 1000  # the contract's, for one request
+PAGE_SIZE = 100
+_BASE = "/api/v1"
+_GRAPH = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+T = TypeVar("T")
+
+
+class _Exists(msgspec.Struct):
+    exists: bool
+
+
+class _ExistsMany(msgspec.Struct):
+    exists: list[bool]
+
+
+class _Count(msgspec.Struct):
+    count: int
+
+
+class _Relationships(msgspec.Struct):
+    relationships: list[Relationship]
+
+
+class _ProfileHead(msgspec.Struct):
+    id: int
+    private: bool = False
+    token: str | None = None
+
+
+def _reader(kind: type[T]) -> Callable[[bytes], T]:
+    return msgspec.json.Decoder(kind, strict=False).decode  # not strict: "12" is an int
+
+
+_exists = _reader(_Exists)
+_exists_many = _reader(_ExistsMany)
+_count = _reader(_Count)
+_relationships = _reader(_Relationships)
+_edge = _reader(Edge)
+_edges = _reader(Page[ListedEdge])
+_nodes = _reader(Page[ListedNode])
+_written = _reader(Written)
+_changed = _reader(Changed)
+_follow = _reader(Follow)
+_block = _reader(Block)
+_mute = _reader(Mute)
+_job = _reader(JobStarted)
+_profile_head = _reader(_ProfileHead)
+
+
+# --- the graph
+
+
+def exists(graph: str, source: Id, destination: Id) -> Call[bool]:
+    """Whether the edge exists, in state normal."""
+    path = f"{_graph(graph)}/{_id(source, 'source')}/{_id(destination, 'destination')}"
+    return Call("GET", path, lambda content: _exists(content).exists)
+
+
+def exists_many(graph: str, pairs: Iterable[tuple[Id, Id]]) -> Generator[Call[Any], Any, list[bool]]:
+    """For each (source, destination), in order: whether the edge exists. Any number of pairs."""
+    found: list[bool] = []
+    path = f"{_graph(graph)}/check"
+    for batch in _batches(pairs):
+        answer = yield from Call("POST", path, _exists_many, body={"pairs": batch})
+        if len(answer.exists) != len(batch):
+            raise unreadable(f"POST {path}: {len(answer.exists)} answers to {len(batch)} pairs")
+        found += answer.exists
+    return found
+
+
+def write_edges(graph: str, edges: Iterable[EdgeWrite]) -> Generator[Call[Any], Any, Written]:
+    """Write edges, durably, in batches; the iterable is read as it is sent, so any length will do."""
+    path = f"{_graph(graph)}/edges"
+    applied, token = 0, None
+    for batch in _batches(edges):
+        answer = yield from Call("POST", path, _written, body={"edges": batch})
+        applied, token = applied + answer.applied, answer.token or token
+    return Written(applied=applied, token=token)
+
+
+def edge(graph: str, source: Id, destination: Id) -> Call[Edge]:
+    """The stored edge, in any state; ApiError 404 if there never was one."""
+    path = f"{_graph(graph)}/{_id(source, 'source')}/{_id(destination, 'destination')}/edge"
+    return Call("GET", path, _edge)
+
+
+def edges_out(
+    graph: str, node: Id, *, state: State = "normal", page_size: int = PAGE_SIZE, cursor: str | None = None
+) -> Call[Page[ListedEdge]]:
+    """Whom `node` points to, newest first."""
+    return _list(f"{_graph(graph)}/{_id(node, 'node')}/out", _edges, page_size, cursor).asking(state=state)
+
+
+def edges_in(
+    graph: str, node: Id, *, state: State = "normal", page_size: int = PAGE_SIZE, cursor: str | None = None
+) -> Call[Page[ListedEdge]]:
+    """Who points to `node`, newest first."""
+    return _list(f"{_graph(graph)}/{_id(node, 'node')}/in", _edges, page_size, cursor).asking(state=state)
+
+
+def count_out(graph: str, node: Id, *, state: State = "normal") -> Call[int]:
+    """How many `node` points to; exact."""
+    return Call("GET", f"{_graph(graph)}/{_id(node, 'node')}/out/count", _counted, {"state": state})
+
+
+def count_in(graph: str, node: Id, *, state: State = "normal") -> Call[int]:
+    """How many point to `node`; exact."""
+    return Call("GET", f"{_graph(graph)}/{_id(node, 'node')}/in/count", _counted, {"state": state})
+
+
+def select(program: Program, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
+    """The nodes that a set program yields (see `out` and `in_`)."""
+    call = Call("POST", f"{_BASE}/graph/select", _nodes, body={"program": program.wire()})
+    return call.asking(limit=page_size, cursor=cursor)
+
+
+def select_count(program: Program) -> Call[int]:
+    """How many nodes a set program yields."""
+    return Call("POST", f"{_BASE}/graph/select/count", _counted, body={"program": program.wire()})
+
+
+# --- the acting user's relations
+
+
+def follow(user: Id) -> Call[Follow]:
+    """Follow `user`; a private account is asked instead (`requested`)."""
+    return Call("POST", f"{_user(user)}/follow", _follow)
+
+
+def unfollow(user: Id) -> Call[Follow]:
+    """No longer follow `user`."""
+    return Call("DELETE", f"{_user(user)}/follow", _follow)
+
+
+def block(user: Id) -> Call[Block]:
+    """Block `user`: follows both ways end, and none can begin."""
+    return Call("POST", f"{_user(user)}/block", _block)
+
+
+def unblock(user: Id) -> Call[Block]:
+    """Let `user` follow again; follows that the block ended stay ended."""
+    return Call("DELETE", f"{_user(user)}/block", _block)
+
+
+def mute(user: Id) -> Call[Mute]:
+    """Mute `user`, who does not learn of it."""
+    return Call("POST", f"{_user(user)}/mute", _mute)
+
+
+def unmute(user: Id) -> Call[Mute]:
+    """No longer mute `user`."""
+    return Call("DELETE", f"{_user(user)}/mute", _mute)
+
+
+def remove_follower(user: Id) -> Call[Changed]:
+    """End `user`'s follow of the acting user."""
+    return Call("POST", f"{_user(user)}/remove-follower", _changed)
+
+
+def follow_requests(*, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedEdge]]:
+    """Who asks to follow the acting user, newest first."""
+    return _list(f"{_BASE}/follow-requests", _edges, page_size, cursor)
+
+
+def accept_follow_request(user: Id) -> Call[Changed]:
+    """Let `user`, who asked, follow the acting user."""
+    return Call("POST", f"{_BASE}/follow-requests/{_id(user, 'user')}/accept", _changed)
+
+
+def decline_follow_request(user: Id) -> Call[Changed]:
+    """Turn down `user`'s request."""
+    return Call("POST", f"{_BASE}/follow-requests/{_id(user, 'user')}/decline", _changed)
+
+
+def relationships(targets: Iterable[Id]) -> Generator[Call[Any], Any, list[Relationship]]:
+    """What holds between the acting user and each target. Any number of targets."""
+    found: list[Relationship] = []
+    for batch in _batches(targets):
+        call = Call("POST", f"{_BASE}/relationships", _relationships, body={"targets": batch})
+        found += (yield from call).relationships
+    return found
+
+
+def followers_you_know(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
+    """Whom the acting user follows and who follow `user`."""
+    return _list(f"{_user(user)}/followers-you-know", _nodes, page_size, cursor)
+
+
+# --- anyone's lists
+
+
+def following(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedEdge]]:
+    """Whom `user` follows, newest first."""
+    return _list(f"{_user(user)}/following", _edges, page_size, cursor)
+
+
+def followers(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedEdge]]:
+    """Who follows `user`, newest first."""
+    return _list(f"{_user(user)}/followers", _edges, page_size, cursor)
+
+
+def friends(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
+    """Whom `user` follows and who follow back."""
+    return _list(f"{_user(user)}/friends", _nodes, page_size, cursor)
+
+
+def mutuals(user: Id, other: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
+    """Whom both `user` and `other` follow."""
+    return _list(f"{_user(user)}/mutuals/{_id(other, 'other')}", _nodes, page_size, cursor)
+
+
+# --- users
+
+
+def user(user: Id) -> Call[Profile]:
+    """The profile of `user`; ApiError 404 if there is none."""
+    return Call("GET", _user(user), _profile)
+
+
+def put_user(user: Id, *, private: bool = False, **fields: Any) -> Call[Profile]:
+    """Create `user`, or replace the profile. `fields` go out under the names they are given."""
+    return Call("PUT", _user(user), _profile, body={"private": private, **fields})
+
+
+def patch_user(user: Id, **fields: Any) -> Call[Profile]:
+    """Change these fields of the profile (`private` is one) and no other."""
+    return Call("PATCH", _user(user), _profile, body=fields)
+
+
+def deactivate_user(user: Id) -> Call[JobStarted]:
+    """Archive all edges of `user`, as a job."""
+    return Call("POST", f"{_user(user)}/deactivate", _job)
+
+
+def reactivate_user(user: Id) -> Call[JobStarted]:
+    """Restore all edges of `user`, as a job; one whose other end is still deactivated stays archived."""
+    return Call("POST", f"{_user(user)}/reactivate", _job)
+
+
+# --- operations
+
+
+def is_alive() -> Call[bool]:
+    """Whether the process answers and calls itself healthy; Unreachable if none answers."""
+    return Call("GET", "/healthz", lambda _: True, on_503=False)
+
+
+def is_ready() -> Call[bool]:
+    """Whether the service can serve now. A no is an answer, so it is not retried."""
+    return Call("GET", "/readyz", lambda _: True, on_503=False)
+
+
+def _graph(graph: str) -> str:
+    if not _GRAPH.fullmatch(graph):
+        raise BadRequest(f"{graph!r} cannot be a graph's name: use 1 to 32 of a-z, 0-9 and _", graph=graph)
+    return f"{_BASE}/graph/{graph}"
+
+
+def _id(raw: Id, field: str) -> str:
+    return str(parse_id(raw, field))
+
+
+def _user(user: Id) -> str:
+    return f"{_BASE}/users/{_id(user, 'user')}"
+
+
+def _list(path: str, parse: Callable[[bytes], Page[T]], page_size: int, cursor: str | None) -> Call[Page[T]]:
+    return Call("GET", path, parse).asking(limit=page_size, cursor=cursor)
+
+
+def _counted(content: bytes) -> int:
+    return _count(content).count
+
+
+def _profile(content: bytes) -> Profile:
+    head = _profile_head(content)
+    rest: dict[str, Any] = msgspec.json.decode(content)
+    fields = {name: value for name, value in rest.items() if name not in _ProfileHead.__struct_fields__}
+    return Profile(id=head.id, private=head.private, token=head.token, fields=fields)
+
+
+def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while batch := list(islice(rest, BATCH_MAX)):
+        yield batch

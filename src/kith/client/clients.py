@@ -1,0 +1,228 @@
+"""The two clients: `Kith` blocks, `AsyncKith` is awaited. Only what does I/O is here; the methods are in `routes`.
+
+One client keeps one pool of connections; `as_user` makes views of it. A `Kith` may be shared by threads: they
+share its token too, so each sees the others' writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import random as _random
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from types import TracebackType
+from typing import TypeVar
+
+import httpx
+
+from kith.client.answers import Id, Page
+from kith.client.routes import Awaiting, Blocking, Routes
+from kith.client.wire import Call, Outcome, Plan, Retry, Session, Step, Wait, next_call
+from kith.core.ids import parse_id
+
+TIMEOUT_S = 5.0
+_RETRY = Retry()
+
+T = TypeVar("T")
+Self = TypeVar("Self", bound="_Client")
+
+
+class _Client(Routes):
+    """What the two have in common: whom they act for, the token, the views."""
+
+    _session: Session
+    _is_view = False
+
+    @property
+    def token(self) -> str | None:
+        """The newest read-your-writes token seen; sent with every call. Set it to hand one over."""
+        return self._session.token
+
+    @token.setter
+    def token(self, token: str | None) -> None:
+        self._session.token = None if token is None else _header_value(token, "token")
+
+    def as_user(self: Self, user: Id, *, token: str | None = None) -> Self:
+        """A view that acts for `user`: the same connections, its own token (from here, unless one is given).
+
+        Views cost nothing to make. Closing one closes nothing.
+        """
+        view = copy.copy(self)
+        view._session = self._session.as_user(parse_id(user, "user"), None)
+        view._is_view = True
+        if token is not None:
+            view.token = token
+        return view
+
+    def __repr__(self) -> str:
+        user = "" if self._session.user is None else f", user={self._session.user}"
+        return f"{type(self).__name__}({self._session.url!r}{user})"
+
+    def _open(self, url: str, user: Id | None, token: str | None, retry: Retry, random: Callable[[], float]) -> None:
+        acting = None if user is None else parse_id(user, "user")
+        self._session = Session(_checked_url(url), acting, None, retry, random)
+        self.token = token
+
+
+class Kith(_Client, Blocking):
+    """A client of one Kith service.
+
+        with Kith("http://127.0.0.1:8000", key="...") as kith:
+            kith.as_user(1).follow(2)
+
+    `key` is a server key or a user's token; `user` is whom a server key acts for. `timeout_s` bounds each
+    connect, read, write and wait for a free connection of one try. `transport`, `sleep` and `random` are for
+    tests and special networks. Errors: ApiError, Unreachable (see `errors`); ValueError for bad settings.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        user: Id | None = None,
+        token: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        retry: Retry = _RETRY,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        self._open(url, user, token, retry, random)
+        self._sleep = sleep
+        self._http = httpx.Client(
+            base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport
+        )
+
+    def close(self) -> None:
+        """Close the connections. On a view: nothing."""
+        if not self._is_view:
+            self._http.close()
+
+    def __enter__(self) -> Kith:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, plan: Plan[T]) -> T:
+        steps = self._session.steps(plan)
+        outcome: Outcome = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as stop:
+                answer: T = stop.value
+                return answer
+            outcome = self._perform(step)
+
+    def _perform(self, step: Step) -> Outcome:
+        if isinstance(step, Wait):
+            self._sleep(step.seconds)
+            return None
+        method, path, params, headers, content = step
+        try:
+            return self._http.request(method, path, params=params, headers=headers, content=content)
+        except httpx.RequestError as error:
+            return error
+
+    def _walk(self, call: Call[Page[T]]) -> Iterator[T]:
+        following: Call[Page[T]] | None = call
+        while following is not None:  # ends with the list: `next_call` wants each page to move the cursor
+            page = self._run(following)
+            yield from page.items
+            following = next_call(following, page)
+
+
+class AsyncKith(_Client, Awaiting):
+    """`Kith` for asyncio: the same methods, awaited; lists with `async for`.
+
+    async with AsyncKith("http://127.0.0.1:8000", key="...") as kith:
+        await kith.as_user(1).follow(2)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        user: Id | None = None,
+        token: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        retry: Retry = _RETRY,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        self._open(url, user, token, retry, random)
+        self._sleep = sleep
+        self._http = httpx.AsyncClient(
+            base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections. On a view: nothing."""
+        if not self._is_view:
+            await self._http.aclose()
+
+    async def __aenter__(self) -> AsyncKith:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _run(self, plan: Plan[T]) -> T:
+        steps = self._session.steps(plan)
+        outcome: Outcome = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as stop:
+                answer: T = stop.value
+                return answer
+            outcome = await self._perform(step)
+
+    async def _perform(self, step: Step) -> Outcome:
+        if isinstance(step, Wait):
+            await self._sleep(step.seconds)
+            return None
+        method, path, params, headers, content = step
+        try:
+            return await self._http.request(method, path, params=params, headers=headers, content=content)
+        except httpx.RequestError as error:
+            return error
+
+    async def _walk(self, call: Call[Page[T]]) -> AsyncGenerator[T, None]:
+        following: Call[Page[T]] | None = call
+        while following is not None:  # ends with the list: `next_call` wants each page to move the cursor
+            page = await self._run(following)
+            for item in page.items:
+                yield item
+            following = next_call(following, page)
+
+
+def _checked_url(url: str) -> str:
+    # The message does not echo the URL, because a wrong one may hold a password.
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        parsed = httpx.URL("")
+    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo or parsed.query:
+        raise ValueError("url must be http(s)://host[:port][/prefix]; credentials go into `key`")
+    return url.rstrip("/")
+
+
+def _header_value(value: str, name: str) -> str:
+    """`value` if a header can carry it, so that no HTTP error quotes it; otherwise a ValueError, which does not."""
+    if not value or not value.isascii() or not value.isprintable() or " " in value:
+        raise ValueError(f"{name} must be printable ASCII without spaces, and not empty")
+    return value
+
+
+def _bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {_header_value(key, 'key')}"}

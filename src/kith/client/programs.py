@@ -1,0 +1,77 @@
+"""Set programs over lists of edges: `&` intersects, `|` unites, `-` takes away.
+
+    out("follows", 1) & in_("follows", 2)      # whom 1 follows and who follows 2
+
+They are built here and computed by the service; how deep and wide they may be is its limit
+(`PROGRAM_TOO_COMPLEX`). Chains of one operator are sent as one flat list, so they stay shallow.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from kith.client.answers import Direction, Id, State
+from kith.core.errors import BadRequest
+from kith.core.ids import NodeId, parse_id
+
+Operator: TypeAlias = Literal["intersect", "union", "difference"]
+
+
+class Program(msgspec.Struct, frozen=True):
+    """A list of nodes to compute. Python's precedence holds: `-` before `&` before `|`."""
+
+    def __and__(self, other: Program) -> Program:
+        return Combined("intersect", (*_parts("intersect", self), *_parts("intersect", other)))
+
+    def __or__(self, other: Program) -> Program:
+        return Combined("union", (*_parts("union", self), *_parts("union", other)))
+
+    def __sub__(self, other: Program) -> Program:
+        return Combined("difference", (*_parts("difference", self), other))  # a - (b - c) is not a - b - c
+
+    def wire(self) -> dict[str, Any]:
+        """The program as the contract writes it."""
+        raise NotImplementedError
+
+
+class Listing(Program, frozen=True):
+    """One list: the edges of `node` in one direction."""
+
+    graph: str
+    node: NodeId
+    direction: Direction
+    states: tuple[State, ...] = ()
+
+    def wire(self) -> dict[str, Any]:
+        listing: dict[str, Any] = {"graph": self.graph, "node": str(self.node), "direction": self.direction}
+        return listing | {"states": list(self.states)} if self.states else listing
+
+
+class Combined(Program, frozen=True):
+    """Two or more programs under one operator; a difference takes all later parts from the first."""
+
+    operator: Operator
+    parts: tuple[Program, ...]
+
+    def wire(self) -> dict[str, Any]:
+        return {self.operator: [part.wire() for part in self.parts]}
+
+
+def out(graph: str, node: Id, *states: State) -> Listing:
+    """Whom `node` points to, in these states (normal if none is named)."""
+    return Listing(graph, parse_id(node, "node"), "out", states)
+
+
+def in_(graph: str, node: Id, *states: State) -> Listing:
+    """Who points to `node`, in these states (normal if none is named)."""
+    return Listing(graph, parse_id(node, "node"), "in", states)
+
+
+def _parts(operator: Operator, program: Program) -> tuple[Program, ...]:
+    if not isinstance(program, Program):
+        raise BadRequest(f"a set program combines programs only, not {type(program).__name__}; use out() or in_()")
+    if isinstance(program, Combined) and program.operator == operator:
+        return program.parts
+    return (program,)

@@ -1,0 +1,231 @@
+"""A call from its description to its answer, without I/O: requests, retries, tokens, errors.
+
+A `Call` says what to ask and how to read the answer; a `Plan` is a sequence of them with one result.
+`Session.steps` turns a plan into steps for a driver, which only sends and waits (see `clients`), so nothing
+here differs between sync and async. Every write is idempotent by contract, so every call may be retried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import httpx
+import msgspec
+
+from kith.client.answers import Page
+from kith.client.errors import INVALID_ANSWER, ApiError, Unreachable
+from kith.core.ids import NodeId
+
+TOKEN_HEADER = "Kith-Token"
+USER_HEADER = "X-Kith-User"
+_RETRIED = frozenset({429, 503})
+_DOUBLINGS_MAX = 30  # keeps the backoff a float, however many tries are asked for
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Call(msgspec.Struct, Generic[T], frozen=True):
+    """One request, and how to read its answer. As a plan it is a sequence of one."""
+
+    method: str
+    path: str
+    parse: Callable[[bytes], T]
+    params: Mapping[str, str | int] = {}
+    body: Mapping[str, Any] | None = None
+    on_503: T | None = None  # the answer that a 503 stands for, where it is no failure
+
+    def asking(self, **fields: str | int | None) -> Call[T]:
+        """The same call with these fields in its query (or body); None leaves one out."""
+        given = {name: value for name, value in fields.items() if value is not None}
+        if self.body is None:
+            return msgspec.structs.replace(self, params={**self.params, **given})
+        return msgspec.structs.replace(self, body={**self.body, **given})
+
+    def cursor(self) -> object:
+        """The cursor it asks with, if any."""
+        return (self.params if self.body is None else self.body).get("cursor")
+
+    def __iter__(self) -> Generator[Call[Any], Any, T]:
+        answer: T = yield self
+        return answer
+
+
+class Plan(Protocol[T_co]):
+    """Yields calls, is sent their answers, returns the result."""
+
+    def __iter__(self) -> Generator[Call[Any], Any, T_co]: ...
+
+
+class Request(NamedTuple):
+    """A step for the driver: send this. `path` continues the base URL."""
+
+    method: str
+    path: str
+    params: Mapping[str, str | int]
+    headers: Mapping[str, str]
+    content: bytes | None
+
+
+class Wait(NamedTuple):
+    """A step for the driver: let this time pass."""
+
+    seconds: float
+
+
+Step: TypeAlias = Request | Wait
+Outcome: TypeAlias = httpx.Response | httpx.RequestError | None
+Steps: TypeAlias = Generator[Step, Outcome, T]
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """Exponential backoff with full jitter, for 429, 503 and lost connections.
+
+    `Retry-After` is the least time waited. If it is longer than `cap_s` the error is raised at once, with
+    `retry_after_s`: so long a wait is the caller's decision.
+    """
+
+    tries: int = 4
+    base_s: float = 0.2
+    cap_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.tries < 1 or self.base_s < 0 or self.cap_s < 0:
+            raise ValueError("a Retry needs tries >= 1, base_s >= 0 and cap_s >= 0")
+
+    def wait_s(self, failures: int, retry_after_s: float | None, random: Callable[[], float]) -> float | None:
+        """How long to wait after this many failures; None: give up. `random` answers 0 to 1."""
+        asked_s = retry_after_s or 0.0
+        if failures >= self.tries or asked_s > self.cap_s:
+            return None
+        jitter_s = random() * min(self.cap_s, self.base_s * 2 ** min(failures - 1, _DOUBLINGS_MAX))
+        return min(self.cap_s, asked_s + jitter_s)
+
+
+class Session:
+    """Whom a client acts for and the newest token it has seen. The key is kept by the HTTP client alone."""
+
+    def __init__(
+        self, url: str, user: NodeId | None, token: str | None, retry: Retry, random: Callable[[], float]
+    ) -> None:
+        self.url = url
+        self.user = user
+        self.token = token
+        self.retry = retry
+        self.random = random
+
+    def as_user(self, user: NodeId, token: str | None) -> Session:
+        """A session for `user`, which starts from `token` or else from what this one has seen."""
+        return Session(self.url, user, token or self.token, self.retry, self.random)
+
+    def steps(self, plan: Plan[T]) -> Steps[T]:
+        """All steps of a plan; returns its result, raises ApiError or Unreachable."""
+        calls = iter(plan)
+        answer = None
+        while True:
+            try:
+                call = calls.send(answer)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            answer = yield from self._exchange(call)
+
+    def _exchange(self, call: Call[T]) -> Steps[T]:
+        failures = 0
+        while True:
+            outcome = yield self._request(call)
+            failures += 1
+            if isinstance(outcome, httpx.Response):
+                self._carry(outcome.headers.get(TOKEN_HEADER))
+                if outcome.status_code not in _RETRIED or (outcome.status_code == 503 and call.on_503 is not None):
+                    return self._answer(call, outcome)
+                refused = _refusal(outcome)
+                wait_s = self.retry.wait_s(failures, refused.retry_after_s, self.random)
+                if wait_s is None:
+                    raise refused
+            else:
+                wait_s = self.retry.wait_s(failures, None, self.random)
+                if wait_s is None:
+                    raise Unreachable(self.url, failures, _reason(outcome)) from outcome
+            yield Wait(wait_s)
+
+    def _request(self, call: Call[Any]) -> Request:
+        headers: dict[str, str] = {}
+        if self.user is not None:
+            headers[USER_HEADER] = str(self.user)
+        if self.token is not None:
+            headers[TOKEN_HEADER] = self.token
+        content = None
+        if call.body is not None:
+            headers["Content-Type"] = "application/json"
+            content = msgspec.json.encode(call.body)
+        return Request(call.method, call.path, call.params, headers, content)
+
+    def _answer(self, call: Call[T], response: httpx.Response) -> T:
+        if response.status_code == 503 and call.on_503 is not None:
+            return call.on_503
+        if not response.is_success:
+            raise _refusal(response)
+        try:
+            answer = call.parse(response.content)
+        except msgspec.DecodeError as error:
+            raise unreadable(f"{call.method} {call.path}: {error}", response.status_code) from error
+        if TOKEN_HEADER not in response.headers:
+            self._carry(getattr(answer, "token", None))
+        return answer
+
+    def _carry(self, token: str | None) -> None:
+        if token:
+            self.token = token
+
+
+def next_call(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
+    """The call for the page after `page`, or None at the end. A list that stands still is an error, not a loop."""
+    if page.next_cursor is None or not page.has_more:
+        return None
+    if page.next_cursor == call.cursor():
+        raise unreadable(f"{call.method} {call.path}: the next page has the same cursor as this one")
+    return call.asking(cursor=page.next_cursor)
+
+
+def unreadable(what: str, status: int = 200) -> ApiError:
+    """The error for a success that does not say what the contract promises."""
+    return ApiError(status, INVALID_ANSWER, f"{what}; is this the URL of a Kith server, and no older one?")
+
+
+class _ErrorBody(msgspec.Struct):
+    code: str
+    message: str
+    details: dict[str, Any] | None = None
+
+
+class _ErrorAnswer(msgspec.Struct):
+    error: _ErrorBody
+
+
+_decode_error = msgspec.json.Decoder(_ErrorAnswer).decode
+
+
+def _refusal(response: httpx.Response) -> ApiError:
+    status, retry_after_s = response.status_code, _seconds(response.headers.get("Retry-After"))
+    try:
+        error = _decode_error(response.content).error
+    except msgspec.DecodeError:
+        message = "the answer is not Kith's; check the URL and what stands in front of the service"
+        return ApiError(status, f"HTTP_{status}", message, retry_after_s=retry_after_s)
+    return ApiError(status, error.code, error.message, error.details, retry_after_s)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Retry-After in seconds; its other form, a date, is left to the backoff."""
+    try:
+        seconds = float(retry_after or "")
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _reason(outcome: httpx.RequestError | None) -> str:
+    return f"{type(outcome).__name__}: {outcome}".removesuffix(": ")

@@ -1,0 +1,190 @@
+"""Group commit: one queue a process turns concurrent writes into few synced transactions.
+
+A write is a function of a `Batch` (one transaction in progress). The queue's thread runs all that wait in
+one transaction, syncs, and only then answers them. If the transaction fails, nothing of it is stored and
+all of them are told. A job that raises takes nobody down with it: the others are run again without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import lmdb
+
+from kith.core.errors import KithError, Overloaded, StoreUnavailable
+from kith.engines.embedded.environment import Environment, translate
+from kith.engines.embedded.eventlog import LogWriter
+
+Answer = TypeVar("Answer")
+_SWITCH_INTERVAL_S = 0.0005
+"""How long the committing thread may keep the interpreter while requests wait; Python's default is 5 ms."""
+
+
+class Batch:
+    """One transaction in progress."""
+
+    def __init__(self, environment: Environment, txn: lmdb.Transaction[bytes]) -> None:
+        self.environment, self.txn = environment, txn
+        self.log = LogWriter(txn, environment.log)
+        self._cursors: dict[int, lmdb.Cursor[bytes]] = {}
+
+    def lists(self, graph: int) -> lmdb.Cursor[bytes]:
+        """A cursor over the lists of a graph, shared by the whole batch."""
+        cursor = self._cursors.get(graph)
+        if cursor is None:
+            cursor = self._cursors[graph] = self.txn.cursor(self.environment.lists_db(graph))
+        return cursor
+
+
+class CommitObserver(Protocol):
+    """What wants to know of commits (metrics)."""
+
+    def committed(self, jobs: int, writes: int, seconds: float) -> None:
+        """One transaction was synced."""
+        ...
+
+    def failed(self, error: KithError) -> None:
+        """One transaction was refused by the store."""
+        ...
+
+
+class _Job(NamedTuple):
+    work: Callable[[Batch], Any]
+    writes: int
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+
+
+class CommitQueue:
+    """Runs write jobs in grouped, synced transactions.
+
+    `writes_max`: the most writes one transaction takes. `wait_ms`: how long the first write of a group waits
+    for company (0: not at all; while one commit syncs the next group forms by itself). `queue_max`: writes
+    that may wait; beyond it `Overloaded`. `events_max`: events the log keeps.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        *,
+        writes_max: int = 5_000,
+        wait_ms: float = 0.0,
+        queue_max: int = 100_000,
+        events_max: int = 10_000_000,
+        observer: CommitObserver | None = None,
+    ) -> None:
+        self._environment = environment
+        self._writes_max, self._wait_s, self._queue_max = writes_max, wait_ms / 1000, queue_max
+        self._events_max = events_max
+        self._observer = observer
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._waiting = 0
+        self._count_lock = threading.Lock()
+        self._closed = False
+        self.failed = False
+        """Whether the store refused to go on; the process must reopen it (see `readyz`)."""
+        if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
+            sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        self._thread = threading.Thread(target=self._loop, name="kith-commits", daemon=True)
+        self._thread.start()
+
+    @property
+    def depth(self) -> int:
+        """Writes waiting or being committed."""
+        return self._waiting
+
+    async def run(self, work: Callable[[Batch], Answer], writes: int = 1) -> Answer:
+        """The answer of `work` once its transaction is durable."""
+        if self._closed or self.failed:
+            raise StoreUnavailable("the store is closing; repeat the request on another instance")
+        if self._waiting and self._waiting + writes > self._queue_max:
+            raise Overloaded(f"{self._waiting} writes are waiting, more than `commit_queue_max`; repeat later")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+        with self._count_lock:
+            self._waiting += writes
+        self._jobs.put(_Job(work, writes, future, loop))
+        return await future
+
+    def close(self) -> None:
+        """Commit everything that waits, then stop."""
+        if not self._closed:
+            self._closed = True
+            self._jobs.put(None)
+            self._thread.join()
+
+    def _loop(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            batch, last = self._gather(job)
+            self._commit(batch)
+            if last:
+                return
+
+    def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
+        batch, writes = [first], first.writes
+        deadline = time.monotonic() + self._wait_s
+        while writes < self._writes_max:
+            try:
+                left = deadline - time.monotonic() if self._wait_s else 0.0
+                job = self._jobs.get(timeout=left) if left > 0 else self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if job is None:
+                return batch, True
+            batch.append(job)
+            writes += job.writes
+        return batch, False
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        started = time.perf_counter()
+        outcomes: list[tuple[_Job, Any, BaseException | None]]
+        writes = sum(job.writes for job in jobs)
+        try:
+            with self._environment.lmdb.begin(write=True) as txn:
+                batch = Batch(self._environment, txn)
+                answers = [job.work(batch) for job in jobs]
+                batch.log.flush(self._events_max)
+            outcomes = [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
+            if self._observer:
+                self._observer.committed(len(jobs), writes, time.perf_counter() - started)
+        except lmdb.Error as error:
+            self.failed = self.failed or isinstance(error, lmdb.PanicError)
+            refused = translate(error, "write")
+            if self._observer:
+                self._observer.failed(refused)
+            outcomes = [(job, None, refused) for job in jobs]
+        except Exception as error:  # a job's own fault; the transaction is gone, so the others run again alone
+            if len(jobs) > 1:
+                for job in jobs:
+                    self._commit([job])
+                return
+            outcomes = [(jobs[0], None, error)]
+        with self._count_lock:
+            self._waiting -= writes
+        _answer(outcomes)
+
+
+def _answer(outcomes: list[tuple[_Job, Any, BaseException | None]]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Job, Any, BaseException | None]]] = {}
+    for outcome in outcomes:
+        by_loop.setdefault(outcome[0].loop, []).append(outcome)
+    for loop, mine in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop that asked is gone; the write stands
+            loop.call_soon_threadsafe(_resolve, mine)
+
+
+def _resolve(outcomes: list[tuple[_Job, Any, BaseException | None]]) -> None:
+    for job, answer, error in outcomes:
+        if job.future.done():  # cancelled meanwhile; the write stands
+            continue
+        if error is None:
+            job.future.set_result(answer)
+        else:
+            job.future.set_exception(error)

@@ -1,0 +1,263 @@
+"""The EdgeStore on LMDB: one row an edge, and a run of packed entries a list.
+
+Reads open a transaction of their own (no locks, a snapshot); writes go through the commit queue. Both ends,
+the counts and the log entry of a write are one transaction, so law 3 holds at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from itertools import chain
+
+import lmdb
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.clock import HybridClock
+from kith.core.ids import ID_MAX
+from kith.core.paging import Page, Window
+from kith.engines.embedded import eventlog, runs
+from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.environment import Environment, put_note, translated
+from kith.engines.embedded.keys import (
+    edge_row,
+    ids_of,
+    list_prefix,
+    list_row,
+    pair_key,
+    read_edge,
+    read_mark,
+    read_prefix,
+)
+from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide
+from kith.graph.store import Ends, Ids, Listing, Node, Pair, other_end
+
+_SCAN_ROWS = 2_000
+_IN_LOOP_MAX = 20_000
+"""A list longer than this is read in a thread, so that no request waits for it."""
+_NODE = "node/"  # note  node/<id>  ->  state u8 | private u8
+
+
+class EmbeddedEdges:
+    """See `graph.store.EdgeStore`; this engine is transactional."""
+
+    transactional = True
+
+    def __init__(self, environment: Environment, commits: CommitQueue) -> None:
+        self._environment, self._commits = environment, commits
+        self._begin = environment.lmdb.begin
+        self._edges_db, self._lists_db = environment.edges_db, environment.lists_db
+
+    async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
+        return self._environment.declare(list(names))
+
+    async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+        return await self._commits.run(lambda batch: [_apply(batch, write) for write in writes], len(writes))
+
+    async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
+        db = self._edges_db(graph)
+        with self._begin(db) as txn:
+            get = txn.get
+            if len(pairs) == 1:
+                row = get(pair_key(*pairs[0]), None)
+                return [row is not None and not row[7] & 3]
+            keys = struct.pack(f">{2 * len(pairs)}Q", *chain.from_iterable(pairs))
+            found = [get(keys[at : at + 16], None) for at in range(0, len(keys), 16)]
+        return [row is not None and not row[7] & 3 for row in found]
+
+    async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
+        with self._begin(self._edges_db(graph)) as txn:
+            rows = [txn.get(pair_key(*pair), None) for pair in pairs]
+        return [
+            None if row is None else read_edge(graph, source, destination, row)
+            for (source, destination), row in zip(pairs, rows, strict=True)
+        ]
+
+    async def page(self, listing: Listing, window: Window) -> Page:
+        prefix = list_prefix(listing)
+        with self._begin(self._lists_db(listing.graph)) as txn:
+            cursor = txn.cursor()
+            if window.before is not None:
+                edge = list_row(*window.before)
+                rows = runs.above(cursor, prefix, edge, window.limit + 1)
+                more_before, rows = len(rows) > window.limit, rows[: window.limit][::-1]
+                least = rows[-1] if rows else edge
+                more_after = bool(runs.below(cursor, prefix, least, 1))
+            else:
+                start = None if window.after is None else list_row(*window.after)
+                rows = runs.below(cursor, prefix, start, window.limit + 1)
+                more_after, rows = len(rows) > window.limit, rows[: window.limit]
+                greatest = rows[0] if rows else start
+                more_before = (
+                    start is not None and greatest is not None and bool(runs.above(cursor, prefix, greatest, 1))
+                )
+        return Page([read_mark(row) for row in rows], more_after, more_before)
+
+    async def count_many(self, listings: Sequence[Listing]) -> list[int]:
+        with self._begin() as txn:
+            return [runs.length(txn, self._lists_db(listing.graph), list_prefix(listing)) for listing in listings]
+
+    async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
+        def read() -> Ids:
+            with self._begin(self._lists_db(listing.graph)) as txn:
+                return ids_of(runs.rows_newest(txn.cursor(), list_prefix(listing), newest))[::-1]
+
+        if newest is not None and newest <= _IN_LOOP_MAX:
+            return read()
+        (count,) = await self.count_many([listing])
+        return read() if count <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+
+    async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
+        keys = np.empty((len(ids), 2), ">i8")
+        keys[:, 0 if listing.direction is Direction.OUT else 1] = listing.node
+        keys[:, 1 if listing.direction is Direction.OUT else 0] = ids
+        packed, state = keys.tobytes(), listing.state
+
+        def read() -> NDArray[np.bool_]:
+            with self._begin(self._edges_db(listing.graph)) as txn:
+                get = txn.get
+                rows = [get(packed[at : at + 16], None) for at in range(0, len(packed), 16)]
+            return np.fromiter((row is not None and row[7] & 3 == state for row in rows), np.bool_, len(rows))
+
+        return read() if len(ids) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+
+    async def nodes(self, nodes: Sequence[int]) -> list[Node]:
+        with self._begin(self._environment.meta) as txn:
+            rows = [txn.get(_node_key(node).encode(), None) for node in nodes]
+        return [Node() if row is None else Node(State(row[0]), bool(row[1])) for row in rows]
+
+    async def set_node(self, node: int, value: Node) -> None:
+        row = None if value == Node() else bytes([value.state, value.private])
+        await self.put_note(_node_key(node), row)
+
+    async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
+        start: bytes | None = b"" if after is None else _after(*after)
+        while start is not None:
+            chunk, start = self._ends(graph, start)
+            if chunk:
+                yield chunk
+            await asyncio.sleep(0)
+
+    async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
+        def check(txn: lmdb.Transaction[bytes]) -> list[tuple[bytes, int, int]]:
+            cursor = txn.cursor(self._lists_db(graph))
+            return [(prefix, stored, real) for prefix, stored, real in runs.lengths(cursor) if stored != real]
+
+        def check_and_repair(batch: Batch) -> list[tuple[bytes, int, int]]:
+            wrong = check(batch.txn)
+            for prefix, _, real in wrong:
+                runs.set_length(batch.lists(graph), prefix, real)
+            return wrong
+
+        def read() -> list[tuple[bytes, int, int]]:
+            with self._begin() as txn:
+                return check(txn)
+
+        wrong = await self._commits.run(check_and_repair) if repair else await asyncio.to_thread(read)
+        return [(read_prefix(graph, prefix), stored, real) for prefix, stored, real in wrong]
+
+    async def repair(self, edges: Sequence[Edge]) -> None:
+        def relist(batch: Batch) -> None:
+            for edge in edges:
+                _relist(batch, edge)
+
+        await self._commits.run(relist, len(edges))
+
+    async def get_note(self, key: str) -> bytes | None:
+        return self._environment.get_note(key)
+
+    async def put_note(self, key: str, value: bytes | None) -> None:
+        meta = self._environment.meta
+        await self._commits.run(lambda batch: put_note(batch.txn, meta, key, value))
+
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        with self._begin(self._environment.meta) as txn:
+            cursor = txn.cursor()
+            more = cursor.set_range(prefix.encode())
+            while more and cursor.key().startswith(prefix.encode()):
+                found[cursor.key().decode()] = cursor.value()
+                more = cursor.next()
+        return found
+
+    def log_bounds(self) -> tuple[int, int]:
+        """The first and last sequence number the log keeps."""
+        with self._begin() as txn:
+            return eventlog.bounds(txn, self._environment.log)
+
+    def restore_clock(self, clock: HybridClock) -> None:
+        """Make `clock` go on after the newest version in the log, even if the machine's clock went back."""
+        with translated("read the log"), self._begin() as txn:
+            _, last = eventlog.bounds(txn, self._environment.log)
+            for event in eventlog.read(txn, self._environment.log, max(0, last - 1000), 1000):
+                clock.restore(event.updated_at)
+
+    def _ends(self, graph: int, start: bytes) -> tuple[list[Ends], bytes | None]:
+        """Rows from `start` on with what the lists say, and where to go on."""
+        chunk: list[Ends] = []
+        with self._begin() as txn:
+            rows, lists = txn.cursor(self._edges_db(graph)), txn.cursor(self._lists_db(graph))
+            more = rows.set_range(start) if start else rows.first()
+            while more and len(chunk) < _SCAN_ROWS:
+                key = rows.key()
+                edge = read_edge(graph, int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big"), rows.value())
+                chunk.append(Ends(edge, *(_listed(lists, edge, direction) for direction in Direction)))
+                more = rows.next()
+            return chunk, rows.key() if more else None
+
+
+def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
+    """Merge one write: the row, both lists, the log."""
+    edge = write.edge
+    graph = edge.graph
+    key, rows = pair_key(edge.source, edge.destination), batch.environment.edges_db(graph)
+    found = batch.txn.get(key, None, rows)
+    stored = None if found is None else read_edge(graph, edge.source, edge.destination, found)
+    out_count = 0
+    if write.out_limit is not None:
+        listing = Listing(graph, edge.source, Direction.OUT)
+        out_count = runs.length(batch.txn, batch.environment.lists_db(graph), list_prefix(listing))
+    outcome = decide(stored, write, out_count)
+    if outcome is not Outcome.APPLIED:
+        return EdgeChange(outcome, stored, stored)
+    batch.txn.put(key, edge_row(edge), db=rows)
+    if stored is None or (stored.state, stored.position) != (edge.state, edge.position):
+        lists = batch.lists(graph)
+        for direction in Direction:
+            if stored is not None:
+                runs.remove(lists, *_entry(stored, direction))
+            runs.insert(lists, *_entry(edge, direction))
+    sequence = batch.log.append(eventlog.pack_change(None if stored is None else stored.state, edge))
+    return EdgeChange(outcome, stored, edge, sequence)
+
+
+def _relist(batch: Batch, edge: Edge) -> None:
+    """Put the edge where its row says it belongs, in both lists, and nowhere else."""
+    row = batch.txn.get(pair_key(edge.source, edge.destination), None, batch.environment.edges_db(edge.graph))
+    if row is None:
+        return
+    current = read_edge(edge.graph, edge.source, edge.destination, row)
+    for direction in Direction:
+        runs.insert(batch.lists(edge.graph), *_entry(current, direction))
+
+
+def _entry(edge: Edge, direction: Direction) -> tuple[bytes, bytes]:
+    """Where an edge stands in the list of one of its ends: the run's prefix, and the row."""
+    node = edge.source if direction is Direction.OUT else edge.destination
+    prefix = list_prefix(Listing(edge.graph, node, direction, edge.state))
+    return prefix, list_row(edge.position, other_end(edge, direction))
+
+
+def _listed(cursor: lmdb.Cursor[bytes], edge: Edge, direction: Direction) -> bool:
+    return runs.contains(cursor, *_entry(edge, direction))
+
+
+def _node_key(node: int) -> str:
+    return f"{_NODE}{node}"
+
+
+def _after(source: int, destination: int) -> bytes:
+    """The key just after an edge."""
+    return pair_key(source, destination + 1) if destination < ID_MAX else pair_key(source + 1, 0)

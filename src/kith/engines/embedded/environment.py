@@ -1,0 +1,232 @@
+"""The data folder: one LMDB file, its format number, its small named notes, and who has it open.
+
+    store.mdb        the store; database `meta` holds notes: format, graphs, signing secret, key hashes, jobs
+    store.mdb-lock   LMDB's reader table and writer lock
+    servers.lock     held (shared) by every process that serves the folder, with the settings they agreed on
+
+The file is sparse inside a map of `bytes_max`; it grows as pages are written and never shrinks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Literal, TypeAlias
+
+import lmdb
+
+from kith.core.errors import KithError, StoreFull, StoreMismatch, StoreUnavailable
+from kith.graph.graphs import GRAPHS_MAX, assign
+
+FORMAT = 1
+STORE_FILE = "store.mdb"
+LOCK_FILE = "servers.lock"
+BYTES_MAX_DEFAULT = 1 << 40
+_META, _LOG = b"meta", b"log"
+_DATABASES_MAX = 2 * GRAPHS_MAX + 8
+_READERS_MAX = 1024
+
+Durability = Literal["full", "relaxed"]
+Txn: TypeAlias = "lmdb.Transaction[bytes]"
+
+
+class Environment:
+    """An open data folder. Open it once a process, after any fork; close it, or use it as a context."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        durability: Durability = "full",
+        bytes_max: int = BYTES_MAX_DEFAULT,
+        create: bool = True,
+    ) -> None:
+        self.folder = folder
+        if not create and not (folder / STORE_FILE).exists():
+            raise StoreMismatch(f"{folder} holds no Kith data; name the folder with --data", folder=str(folder))
+        with translated(f"open {folder}"):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreUnavailable(f"cannot use {folder} as a data folder: {error.strerror}") from error
+            self.lmdb = lmdb.Environment(
+                str(folder / STORE_FILE),
+                subdir=False,
+                map_size=bytes_max,
+                max_dbs=_DATABASES_MAX,
+                max_readers=_READERS_MAX,
+                max_spare_txns=8,
+                metasync=durability == "full",
+                mode=0o600,
+            )
+            self.meta = self.lmdb.open_db(_META)
+            self.log = self.lmdb.open_db(_LOG)
+        self._graphs: dict[int, tuple[lmdb._Database, lmdb._Database]] = {}
+        self._check_format()
+        for number in self.graph_numbers().values():
+            self._open_graph(number)
+
+    def __enter__(self) -> Environment:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the file back. Further use raises."""
+        self.lmdb.close()
+
+    def edges_db(self, graph: int) -> lmdb._Database:
+        """The rows of a graph."""
+        return self._graphs[graph][0]
+
+    def lists_db(self, graph: int) -> lmdb._Database:
+        """The lists of a graph, both directions and all states."""
+        return self._graphs[graph][1]
+
+    def graph_numbers(self) -> dict[str, int]:
+        """Every graph of this folder with its number."""
+        raw = self.get_note("graphs")
+        return {} if raw is None else dict(json.loads(raw))
+
+    def declare(self, names: list[str]) -> dict[str, int]:
+        """Number the graphs that have no number yet, in one transaction."""
+        with translated("declare graphs"), self.lmdb.begin(write=True) as txn:
+            raw = txn.get(b"graphs", None, self.meta)
+            numbers = assign({} if raw is None else json.loads(raw), names)
+            txn.put(b"graphs", json.dumps(numbers).encode(), db=self.meta)
+        for number in numbers.values():
+            self._open_graph(number)
+        return numbers
+
+    def get_note(self, key: str) -> bytes | None:
+        """A note by name."""
+        with self.lmdb.begin(db=self.meta) as txn:
+            return txn.get(key.encode(), None)
+
+    def put_note(self, key: str, value: bytes | None) -> None:
+        """Write or (None) remove a note, synced."""
+        with translated("write a note"), self.lmdb.begin(db=self.meta, write=True) as txn:
+            put_note(txn, self.meta, key, value)
+
+    def secret(self, name: str) -> bytes:
+        """A random secret of 32 bytes, made at first use and the same ever after."""
+        key = f"secret/{name}".encode()
+        with translated("read a secret"), self.lmdb.begin(db=self.meta, write=True) as txn:
+            found = txn.get(key, None)
+            if found is None:
+                found = os.urandom(32)
+                txn.put(key, found)
+            return found
+
+    def bytes_used(self) -> int:
+        """Bytes of the store in use, whole pages, free ones included."""
+        return int(self.lmdb.info()["last_pgno"] + 1) * int(self.lmdb.stat()["psize"])
+
+    def copy_to(self, target: Path) -> None:
+        """A compacted, consistent copy while others read and write."""
+        target.mkdir(parents=True, exist_ok=True)
+        with translated(f"back up to {target}"):
+            descriptor = os.open(target / STORE_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                self.lmdb.copyfd(descriptor, compact=True)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _check_format(self) -> None:
+        found = self.get_note("format")
+        if found is None:
+            self.put_note("format", str(FORMAT).encode())
+        elif int(found) > FORMAT:
+            raise StoreMismatch(
+                f"{self.folder} was written by a newer Kith (format {int(found)}, this one knows {FORMAT}); "
+                "upgrade Kith, or restore a backup made by this version",
+                format=int(found),
+                known=FORMAT,
+            )
+
+    def _open_graph(self, number: int) -> None:
+        if number not in self._graphs:
+            self._graphs[number] = (self.lmdb.open_db(b"e%d" % number), self.lmdb.open_db(b"l%d" % number))
+
+
+def put_note(txn: Txn, meta: lmdb._Database, key: str, value: bytes | None) -> None:
+    """Write or remove a note inside a transaction."""
+    if value is None:
+        txn.delete(key.encode(), db=meta)
+    else:
+        txn.put(key.encode(), value, db=meta)
+
+
+@contextlib.contextmanager
+def translated(action: str) -> Iterator[None]:
+    """LMDB's and the system's errors as ours; drivers never leak."""
+    try:
+        yield
+    except KithError:
+        raise
+    except lmdb.Error as error:
+        raise translate(error, action) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(f"no room on the disk to {action}; nothing was changed") from error
+        raise StoreUnavailable(f"could not {action}: {error.strerror}") from error
+
+
+def translate(error: Exception, action: str) -> KithError:
+    """The error of our tree for one of LMDB's."""
+    code = getattr(error, "code", 0)
+    if isinstance(error, lmdb.MapFullError):
+        return StoreFull(f"the store has reached `store_bytes_max`; raise it to {action}. Nothing was changed")
+    if code in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull(f"no room on the disk to {action}; free some and repeat. Nothing was changed")
+    if isinstance(error, lmdb.VersionMismatchError | lmdb.InvalidError):
+        return StoreMismatch(f"could not {action}: not a store of this version ({error})")
+    return StoreUnavailable(f"could not {action}: {error}")
+
+
+@contextlib.contextmanager
+def serving(folder: Path, agreed: dict[str, str | int]) -> Iterator[None]:
+    """Hold the folder as a server with the `agreed` settings; StoreMismatch if others run with different ones.
+
+    Any number of processes may serve one folder, but only with the same settings of the store.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK_FILE).open("a+") as file:
+        if _lock(file, fcntl.LOCK_EX):
+            file.truncate(0)
+            file.write(json.dumps(agreed))
+            file.flush()
+            fcntl.flock(file, fcntl.LOCK_SH)
+        elif _lock(file, fcntl.LOCK_SH):
+            file.seek(0)
+            theirs = json.loads(file.read() or "{}")
+            differing = sorted(key for key in agreed if theirs.get(key) != agreed[key])
+            if differing:
+                named = ", ".join(f"{key}={theirs.get(key)} (here {agreed[key]})" for key in differing)
+                raise StoreMismatch(f"another server uses {folder} with {named}; start this one with the same")
+        else:
+            raise StoreMismatch(f"an import or restore holds {folder}; wait for it, or stop it first")
+        yield
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[bool]:
+    """Hold the folder alone if no server has it; yields whether that worked."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK_FILE).open("a+") as file:
+        yield _lock(file, fcntl.LOCK_EX)
+
+
+def _lock(file: IO[str], how: int) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,243 @@
+"""Lists as runs of packed blocks: 16 bytes an entry, counts for free, the newest entries in one read.
+
+A run is a sorted sequence of 16-byte rows under a prefix of 9 bytes. It is cut into blocks:
+
+    prefix | 0 | greatest row   ->  rows            sealed: everything up to that row
+    prefix | 1                  ->  length u32 | rows    the tail: the greatest rows, and the run's length
+
+`seek(prefix | 0 | row)` therefore lands on the block that holds `row`, or on the tail. Lists are ordered by
+time, so nearly every insert is an append to the tail: one page touched, and a full tail is sealed whole.
+A block holds at most BLOCK_ROWS: four of them fill an LMDB page of 4 KB (docs/decisions/0001).
+Blocks that shrink are not joined again, only empty ones vanish; `kith backup` compacts a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import lmdb
+import numpy as np
+from numpy.typing import NDArray
+
+ROW = 16
+PREFIX = 9
+BLOCK_ROWS = 61
+_LENGTH = 4
+_SEALED = b"\0"
+_TAIL = b"\1"
+
+Cursor: TypeAlias = "lmdb.Cursor[bytes]"
+
+
+def length(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> int:
+    """How many rows the run has; one lookup."""
+    tail = txn.get(prefix + _TAIL, None, db)
+    return 0 if tail is None else int.from_bytes(tail[:_LENGTH], "big")
+
+
+def insert(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
+    """Add `row`; False if it was there already."""
+    tail_key = prefix + _TAIL
+    if not cursor.set_key(tail_key):
+        return cursor.put(tail_key, (1).to_bytes(_LENGTH, "big") + row)
+    tail = cursor.value()
+    count, rows = int.from_bytes(tail[:_LENGTH], "big"), tail[_LENGTH:]
+    if (len(rows) < count * ROW and row < rows[:ROW]) or not rows:
+        cursor.set_range(prefix + _SEALED + row)
+        key = cursor.key()
+        if key != tail_key:
+            if not _insert_sealed(cursor, prefix, key, cursor.value(), row):
+                return False
+            return cursor.put(tail_key, (count + 1).to_bytes(_LENGTH, "big") + rows)
+    changed = _with(rows, row)
+    if changed is None:
+        return False
+    if len(changed) > BLOCK_ROWS * ROW:
+        # An append seals a full block and leaves the new row alone in the tail; anything else cuts in half.
+        cut = len(changed) - ROW if row == changed[-ROW:] else len(changed) // ROW // 2 * ROW
+        sealed, changed = changed[:cut], changed[cut:]
+        cursor.put(prefix + _SEALED + sealed[-ROW:], sealed)
+    return cursor.put(tail_key, (count + 1).to_bytes(_LENGTH, "big") + changed)
+
+
+def remove(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
+    """Take `row` away; False if it was not there."""
+    tail_key = prefix + _TAIL
+    if not cursor.set_key(tail_key):
+        return False
+    tail = cursor.value()
+    count, rows = int.from_bytes(tail[:_LENGTH], "big"), tail[_LENGTH:]
+    at = _find(rows, row)
+    if at >= 0:
+        rows = rows[:at] + rows[at + ROW :]
+    else:
+        cursor.set_range(prefix + _SEALED + row)
+        key = cursor.key()
+        block = cursor.value()
+        at = -1 if key == tail_key else _find(block, row)
+        if at < 0:
+            return False
+        block = block[:at] + block[at + ROW :]
+        if not block or key[PREFIX + 1 :] == row:
+            cursor.delete()
+        if block:
+            cursor.put(prefix + _SEALED + block[-ROW:], block)
+    if count == 1:
+        return cursor.set_key(tail_key) and cursor.delete()
+    return cursor.put(tail_key, (count - 1).to_bytes(_LENGTH, "big") + rows)
+
+
+def contains(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
+    """Whether the run has exactly this row."""
+    block = _block_at(cursor, prefix, row)
+    return block is not None and _find(block, row) >= 0
+
+
+def below(cursor: Cursor, prefix: bytes, row: bytes | None, limit: int) -> list[bytes]:
+    """Up to `limit` rows less than `row` (or the greatest, without it), greatest first."""
+    if row is None:
+        block = cursor.value()[_LENGTH:] if cursor.set_key(prefix + _TAIL) else None
+    else:
+        block = _block_at(cursor, prefix, row)
+    if block is None:
+        return []
+    end = len(block) if row is None else _lower_bound(block, row)
+    found: list[bytes] = []
+    while True:
+        for at in range(end - ROW, -1, -ROW):
+            found.append(block[at : at + ROW])
+            if len(found) == limit:
+                return found
+        if not cursor.prev() or cursor.key()[:PREFIX] != prefix:
+            return found
+        block = cursor.value()  # blocks before the first reached are always sealed
+        end = len(block)
+
+
+def above(cursor: Cursor, prefix: bytes, row: bytes, limit: int) -> list[bytes]:
+    """Up to `limit` rows greater than `row`, least first."""
+    block = _block_at(cursor, prefix, row)
+    found: list[bytes] = []
+    while block is not None:
+        start = _lower_bound(block, row)
+        if block[start : start + ROW] == row:
+            start += ROW
+        for at in range(start, len(block), ROW):
+            found.append(block[at : at + ROW])
+            if len(found) == limit:
+                return found
+        block = _next_block(cursor, prefix)
+    return found
+
+
+def rows_newest(cursor: Cursor, prefix: bytes, newest: int | None) -> bytes:
+    """Rows in ascending order: all, or the greatest `newest` of them."""
+    if not cursor.set_key(prefix + _TAIL):
+        return b""
+    blocks = [cursor.value()[_LENGTH:]]
+    room = None if newest is None else newest * ROW - len(blocks[0])
+    while (room is None or room > 0) and cursor.prev() and cursor.key()[:PREFIX] == prefix:
+        blocks.append(cursor.value())
+        if room is not None:
+            room -= len(blocks[-1])
+    rows = b"".join(reversed(blocks))
+    return rows if newest is None else rows[max(0, len(rows) - newest * ROW) :]
+
+
+def lengths(cursor: Cursor) -> Iterator[tuple[bytes, int, int]]:
+    """Every run as (prefix, length stored in its tail, rows really there); reads the whole database."""
+    real = 0
+    for key, value in cursor.iternext():
+        if key[PREFIX : PREFIX + 1] == _SEALED:
+            real += len(value) // ROW
+        else:
+            yield key[:PREFIX], int.from_bytes(value[:_LENGTH], "big"), real + (len(value) - _LENGTH) // ROW
+            real = 0
+
+
+def set_length(cursor: Cursor, prefix: bytes, real: int) -> None:
+    """Correct the stored length of a run (repair only)."""
+    if cursor.set_key(prefix + _TAIL):
+        cursor.put(prefix + _TAIL, real.to_bytes(_LENGTH, "big") + cursor.value()[_LENGTH:])
+
+
+def pack(prefixes: NDArray[np.uint8], rows: NDArray[np.uint8]) -> Iterator[tuple[bytes, bytes]]:
+    """Blocks in key order for rows sorted by (prefix, row); the bulk form of `insert` into an empty database.
+
+    `prefixes`: (n, 9), `rows`: (n, 16), both uint8. A run must not continue in a later call.
+    """
+    total = len(rows)
+    if total == 0:
+        return
+    changes = np.flatnonzero((prefixes[1:] != prefixes[:-1]).any(axis=1)) + 1
+    starts = [0, *changes.tolist()]
+    ends = [*changes.tolist(), total]
+    heads = prefixes[starts].tobytes()
+    packed = rows.tobytes()
+    for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        prefix = heads[index * PREFIX : (index + 1) * PREFIX]
+        at = start
+        while end - at > BLOCK_ROWS:
+            block = packed[at * ROW : (at + BLOCK_ROWS) * ROW]
+            yield prefix + _SEALED + block[-ROW:], block
+            at += BLOCK_ROWS
+        yield prefix + _TAIL, (end - start).to_bytes(_LENGTH, "big") + packed[at * ROW : end * ROW]
+
+
+def _block_at(cursor: Cursor, prefix: bytes, row: bytes) -> bytes | None:
+    """The rows of the block where `row` is or would be; leaves the cursor on it. None: no such run."""
+    if not cursor.set_range(prefix + _SEALED + row):
+        return None
+    return _rows_here(cursor, prefix)
+
+
+def _next_block(cursor: Cursor, prefix: bytes) -> bytes | None:
+    return _rows_here(cursor, prefix) if cursor.next() else None
+
+
+def _rows_here(cursor: Cursor, prefix: bytes) -> bytes | None:
+    key = cursor.key()
+    if key[:PREFIX] != prefix:
+        return None
+    value = cursor.value()
+    return value[_LENGTH:] if key[PREFIX:] == _TAIL else value
+
+
+def _insert_sealed(cursor: Cursor, prefix: bytes, key: bytes, block: bytes, row: bytes) -> bool:
+    changed = _with(block, row)
+    if changed is None:
+        return False
+    if len(changed) > BLOCK_ROWS * ROW:
+        cut = len(changed) // ROW // 2 * ROW
+        lower, changed = changed[:cut], changed[cut:]
+        cursor.put(prefix + _SEALED + lower[-ROW:], lower)
+    return cursor.put(key, changed)
+
+
+def _with(block: bytes, row: bytes) -> bytes | None:
+    """`block` with `row` in its place; None if it has it already."""
+    if row > block[-ROW:]:
+        return block + row
+    at = _lower_bound(block, row)
+    if block[at : at + ROW] == row:
+        return None
+    return block[:at] + row + block[at:]
+
+
+def _find(block: bytes, row: bytes) -> int:
+    """The offset of `row` in `block`, or -1."""
+    at = _lower_bound(block, row)
+    return at if block[at : at + ROW] == row else -1
+
+
+def _lower_bound(block: bytes, row: bytes) -> int:
+    """The offset of the first row that is not less than `row`."""
+    low, high = 0, len(block) // ROW
+    while low < high:
+        middle = (low + high) // 2
+        if block[middle * ROW : middle * ROW + ROW] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low * ROW

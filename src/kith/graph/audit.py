@@ -1,0 +1,77 @@
+"""The auditor: proves that both ends of every edge and every count agree, and repairs what does not.
+
+Where the engine is not transactional the ends may differ for a moment after a write, so what differs is
+looked at again after `settle_s` (30 s: article 000's reconciler) and only then counted and repaired.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from kith.graph.store import EdgeStore, Ends
+
+_SETTLE_S = 30.0
+
+
+class Audit(msgspec.Struct, rename="camel"):
+    """What was found in one graph. `consistent_share` is 1.0 when every edge looked at agrees."""
+
+    graph: str
+    edges: int = 0
+    disagreeing: int = 0
+    wrong_counts: int = 0
+    repaired: int = 0
+    examples: list[str] = []
+
+    @property
+    def consistent_share(self) -> float:
+        """Edges whose ends agree, of all looked at."""
+        return 1.0 if self.edges == 0 else 1 - self.disagreeing / self.edges
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing disagreed."""
+        return not self.disagreeing and not self.wrong_counts
+
+
+async def audit(
+    store: EdgeStore,
+    name: str,
+    number: int,
+    *,
+    repair: bool = False,
+    sample: float = 1.0,
+    settle_s: float = _SETTLE_S,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Audit:
+    """Look at a `sample` (0 to 1) of a graph's edges and at all of its counts; repair if asked."""
+    found = Audit(name)
+    suspects: list[Ends] = []
+    chosen = random.Random(0)
+    async for chunk in store.edges(number):
+        looked_at = chunk if sample >= 1 else [ends for ends in chunk if chosen.random() < sample]
+        found.edges += len(looked_at)
+        suspects += [ends for ends in looked_at if not ends.agree]
+        progress(found.edges)
+    if suspects and not store.transactional:
+        await asyncio.sleep(settle_s)
+        suspects = [ends for ends in suspects if not await _settled(store, number, ends)]
+    found.disagreeing = len(suspects)
+    found.examples = [f"{ends.edge.source} -> {ends.edge.destination}" for ends in suspects[:10]]
+    if repair and suspects:
+        await store.repair([ends.edge for ends in suspects])
+        found.repaired = len(suspects)
+    found.wrong_counts = len(await store.check_counts(number, repair))
+    return found
+
+
+async def _settled(store: EdgeStore, graph: int, ends: Ends) -> bool:
+    source, destination = ends.edge.source, ends.edge.destination
+    before = (source, destination - 1) if destination else (source - 1, 2**63 - 1) if source else None
+    async for chunk in store.edges(graph, before):
+        return chunk[0].edge.source != source or chunk[0].edge.destination != destination or chunk[0].agree
+    return True

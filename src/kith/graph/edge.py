@@ -1,0 +1,110 @@
+"""Edges merge newest-wins, so any order and any repetition of the same writes leaves the same edge.
+
+Of two writes to one edge the greater `(updated_at, rank(state), position)` wins; the law is commutative,
+associative and idempotent (design, section 2, law 1; the states are FlockDB's). A removed edge therefore
+stays as a row in state REMOVED: forgetting it would let an older, delayed write bring it back.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+import msgspec
+
+from kith.core.clock import Hlc
+from kith.core.ids import NodeId
+
+POSITION_MIN = -(2**63)
+POSITION_MAX = 2**63 - 1
+
+
+class State(enum.IntEnum):
+    """The value is the rank: of two writes with the same version, the higher rank wins."""
+
+    NORMAL = 0
+    NEGATIVE = 1
+    ARCHIVED = 2
+    REMOVED = 3
+
+
+class Direction(enum.IntEnum):
+    """Which end of the edges a list hangs on. OUT: from the source; IN: to the destination."""
+
+    OUT = 0
+    IN = 1
+
+
+class Edge(msgspec.Struct, frozen=True, gc=False, order=False):
+    """One relation, as stored. `graph` is the graph's number (see `graphs`)."""
+
+    graph: int
+    source: NodeId
+    destination: NodeId
+    state: State
+    position: int  # 64-bit signed; ms since the epoch unless the caller chose otherwise; newest first in lists
+    updated_at: Hlc
+
+
+class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
+    """An edge to merge, and the conditions under which the engine may skip it.
+
+    `keep_live`: an edge that is already NORMAL stays as it is (a double follow keeps its place).
+    `only_from`: skip unless the stored edge is in one of these states (no row counts as REMOVED).
+    `out_limit`: skip if the source already has this many NORMAL edges and this would add one.
+    Conditions are exact where the engine is transactional and best effort elsewhere.
+    """
+
+    edge: Edge
+    keep_live: bool = False
+    only_from: frozenset[State] | None = None
+    out_limit: int | None = None
+
+
+class Outcome(enum.Enum):
+    """What became of a write."""
+
+    APPLIED = "applied"
+    UNCHANGED = "unchanged"  # older than what is stored, the same, or skipped by a condition
+    OVER_LIMIT = "over_limit"
+
+
+class EdgeChange(msgspec.Struct, frozen=True, gc=False):
+    """The answer to one write: the edge before it (None if there was none) and the edge now stored."""
+
+    outcome: Outcome
+    before: Edge | None
+    after: Edge | None
+    sequence: int = 0  # of the log entry, where APPLIED
+
+
+def precedence(edge: Edge) -> tuple[int, int, int]:
+    """What the merge law compares."""
+    return (edge.updated_at, edge.state, edge.position)
+
+
+def merge(stored: Edge | None, incoming: Edge) -> Edge:
+    """The edge that remains of two versions of it."""
+    if stored is None or precedence(incoming) > precedence(stored):
+        return incoming
+    return stored
+
+
+def decide(stored: Edge | None, write: EdgeWrite, out_count: int) -> Outcome:
+    """Whether `write` changes `stored`, given the source's count of NORMAL edges (read only if limited)."""
+    incoming = write.edge
+    live = stored is not None and stored.state == State.NORMAL
+    if write.keep_live and live:
+        return Outcome.UNCHANGED
+    if write.only_from is not None and (State.REMOVED if stored is None else stored.state) not in write.only_from:
+        return Outcome.UNCHANGED
+    if merge(stored, incoming) is not incoming:
+        return Outcome.UNCHANGED
+    if write.out_limit is not None and incoming.state == State.NORMAL and not live and out_count >= write.out_limit:
+        return Outcome.OVER_LIMIT
+    return Outcome.APPLIED
+
+
+def applied(changes: Iterable[EdgeChange]) -> int:
+    """How many of `changes` changed something."""
+    return sum(change.outcome is Outcome.APPLIED for change in changes)

@@ -1,0 +1,66 @@
+"""Named graphs and their numbers.
+
+A graph is a named relation (`follows`, `blocks`, ...). Names are for people and the API; stores keep a
+number from 1 to 255, given once and never reused, so that a key spends one byte on it. Apps declare graphs
+of their own in settings; the numbers are kept by the store (see `EdgeStore.declare`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from kith.core.errors import BadRequest, UnknownGraph
+
+FOLLOWS = "follows"
+BLOCKS = "blocks"
+MUTES = "mutes"
+FOLLOW_REQUESTS = "follow_requests"
+BUILT_IN = (FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, "likes", "saves", "shares", "hides")
+GRAPHS_MAX = 255
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+
+def check_name(name: str) -> str:
+    """`name` if a graph may be called so; BadRequest otherwise."""
+    if not _NAME.fullmatch(name):
+        raise BadRequest(f"graph name {name!r} must be 1 to 32 of a-z, 0-9 and _, starting with a letter", graph=name)
+    return name
+
+
+class Graphs:
+    """The graphs that exist, by name and by number."""
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        self._numbers = dict(numbers)
+        self._names = {number: name for name, number in numbers.items()}
+
+    def number(self, name: str) -> int:
+        """The number of a graph; UnknownGraph lists what exists."""
+        try:
+            return self._numbers[name]
+        except KeyError:
+            raise UnknownGraph(
+                f"no graph is called {name!r}; declare it in the setting `graphs`",
+                graphs=sorted(self._numbers),
+            ) from None
+
+    def name(self, number: int) -> str:
+        """The name of a graph that exists."""
+        return self._names[number]
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(self._numbers)
+
+
+def assign(known: Mapping[str, int], wanted: Iterable[str]) -> dict[str, int]:
+    """`known` with numbers for the names in `wanted` that have none yet, in their order."""
+    numbers = dict(known)
+    for name in wanted:
+        if check_name(name) not in numbers:
+            number = max(numbers.values(), default=0) + 1
+            if number > GRAPHS_MAX:
+                raise BadRequest(f"at most {GRAPHS_MAX} graphs can exist", graph=name)
+            numbers[name] = number
+    return numbers

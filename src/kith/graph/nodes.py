@@ -1,0 +1,151 @@
+"""Bulk operations on all edges of a node: archive, restore, remove.
+
+The node's own state is set first, so edges added meanwhile are stored in it; then a job walks every list of
+the node and rewrites it page by page, with a checkpoint a page. Jobs are idempotent: one that is run twice,
+by two processes or after a crash, leaves the same edges. An edge stays archived while its other end is.
+Limit: restore brings back every archived edge, whoever archived it (as FlockDB does).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from kith.core.errors import NotFound
+from kith.core.ids import NodeId
+from kith.core.paging import Mark, Window
+from kith.graph.edge import Direction, Edge, EdgeWrite, State
+from kith.graph.service import GraphService
+from kith.graph.store import Listing, Node
+
+_PAGE = 500
+_NOTE = "job/"
+_KEPT_DONE_S = 86_400.0
+
+
+class NodeOperation(enum.Enum):
+    """What to do with all edges of a node."""
+
+    ARCHIVE = "archive"
+    RESTORE = "restore"
+    REMOVE = "remove"
+
+
+_NODE_STATE = {
+    NodeOperation.ARCHIVE: State.ARCHIVED,
+    NodeOperation.RESTORE: State.NORMAL,
+    NodeOperation.REMOVE: State.REMOVED,
+}
+_FROM = {
+    NodeOperation.ARCHIVE: (State.NORMAL,),
+    NodeOperation.RESTORE: (State.ARCHIVED,),
+    NodeOperation.REMOVE: (State.NORMAL, State.NEGATIVE, State.ARCHIVED),
+}
+
+
+class Job(msgspec.Struct, frozen=True, rename="camel"):
+    """A bulk operation, as kept in the store after every page. `step` counts the lists done."""
+
+    id: str
+    operation: NodeOperation
+    node: int
+    step: int = 0
+    after: Mark | None = None
+    edges: int = 0  # rewritten so far
+    done: bool = False
+    finished_at: float = 0.0  # seconds since the epoch
+
+
+class NodeJobs:
+    """Starts, resumes and reports bulk operations."""
+
+    def __init__(self, service: GraphService) -> None:
+        self._service, self._store = service, service.store
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self, operation: NodeOperation, node: NodeId) -> Job:
+        """Set the node's state, journal the job, and run it in the background."""
+        (known,) = await self._store.nodes([node])
+        job = Job(f"{operation.value}-{node}-{self._service.clock.next():x}", operation, int(node))
+        await self._save(job)
+        await self._store.set_node(node, Node(_NODE_STATE[operation], known.private))
+        self._spawn(job)
+        return job
+
+    async def resume(self) -> None:
+        """Take up every job that a stopped process left unfinished; forget those finished long ago."""
+        for raw in (await self._store.notes(_NOTE)).values():
+            job = msgspec.json.decode(raw, type=Job)
+            if not job.done:
+                self._spawn(job)
+            elif job.finished_at < time.time() - _KEPT_DONE_S:
+                await self._store.put_note(_NOTE + job.id, None)
+
+    async def get(self, job_id: str) -> Job:
+        """A job by its id; NotFound for one that never was or is long done."""
+        raw = await self._store.get_note(_NOTE + job_id)
+        if raw is None:
+            raise NotFound("no such job, or it was done more than a day ago", id=job_id)
+        return msgspec.json.decode(raw, type=Job)
+
+    async def wait(self) -> None:
+        """Until every job of this process is done."""
+        await asyncio.gather(*self._running.values())
+
+    async def close(self) -> None:
+        """Stop after the page at hand; what is left resumes at the next start."""
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    def _spawn(self, job: Job) -> None:
+        task = asyncio.create_task(self._run(job))
+        self._running[job.id] = task
+        task.add_done_callback(lambda _: self._running.pop(job.id, None))
+
+    async def _run(self, job: Job) -> None:
+        lists = list(self._lists(job))
+        while job.step < len(lists):
+            (known,) = await self._store.nodes([job.node])
+            if known.state != _NODE_STATE[job.operation]:
+                break  # a later operation on the same node took over
+            job = await self._page(job, lists[job.step])
+            await self._save(job)
+        await self._save(msgspec.structs.replace(job, done=True, finished_at=time.time()))
+
+    async def _page(self, job: Job, listing: Listing) -> Job:
+        page = await self._store.page(listing, Window(_PAGE, after=job.after))
+        others = [mark.id for mark in page.items]
+        out = listing.direction is Direction.OUT
+        pairs = [(listing.node, other) if out else (other, listing.node) for other in others]
+        ends = await self._store.nodes(others)
+        writes = [
+            EdgeWrite(edge, only_from=frozenset({listing.state}))
+            for stored, end in zip(await self._store.get_many(listing.graph, pairs), ends, strict=True)
+            if stored is not None and (edge := self._rewritten(job.operation, stored, end.state)) is not None
+        ]
+        if writes:
+            await self._service.write(writes)
+        step, after = (job.step, page.oldest) if page.more_after else (job.step + 1, None)
+        return msgspec.structs.replace(job, step=step, after=after, edges=job.edges + len(writes))
+
+    def _rewritten(self, operation: NodeOperation, stored: Edge, other_end: State) -> Edge | None:
+        """The edge as the operation leaves it; None if it stays. Its place in the lists is kept."""
+        if operation is NodeOperation.RESTORE and other_end != State.NORMAL:
+            return None
+        self._service.clock.restore(stored.updated_at)
+        state = _NODE_STATE[operation]
+        return msgspec.structs.replace(stored, state=state, updated_at=self._service.clock.next())
+
+    def _lists(self, job: Job) -> Iterator[Listing]:
+        for name in self._service.graphs.names():
+            for direction in Direction:
+                for state in _FROM[job.operation]:
+                    yield Listing(self._service.graphs.number(name), job.node, direction, state)
+
+    async def _save(self, job: Job) -> None:
+        await self._store.put_note(_NOTE + job.id, msgspec.json.encode(job))

@@ -1,0 +1,231 @@
+"""Set programs: union, intersection and difference of any lists, nested.
+
+    {"intersect": [{"graph": "follows", "node": "1", "direction": "out"},
+                   {"graph": "follows", "node": "2", "direction": "in"}]}
+
+Answers are ids in descending order, so a page is stable while lists change and its cursor is an id. The
+smallest operand of an intersection is read; larger ones are only asked whether they contain its members, so
+10 K with 1 M costs what the 10 K cost. Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read.
+Source: FlockDB's compound queries; design, section 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.errors import BadRequest, ProgramTooComplex
+from kith.core.ids import parse_id
+from kith.graph.edge import Direction, State
+from kith.graph.store import EdgeStore, Ids, Listing
+
+DEPTH_MAX = 16
+PARTS_MAX = 64
+IDS_MAX_DEFAULT = 5_000_000
+_PROBE_FACTOR = 8  # reading a whole list beats asking for each id when it is at most this much longer
+_FIRST_CHUNK = 256
+_EMPTY: Ids = np.empty(0, np.int64)
+
+
+class Lists(NamedTuple):
+    """A leaf: the edges of one node and direction, in any of some states."""
+
+    listings: tuple[Listing, ...]
+
+
+class Union(NamedTuple):
+    """In any part."""
+
+    parts: tuple[Program, ...]
+
+
+class Intersect(NamedTuple):
+    """In every part."""
+
+    parts: tuple[Program, ...]
+
+
+class Difference(NamedTuple):
+    """In the first part and in none of the others."""
+
+    parts: tuple[Program, ...]
+
+
+Program = Lists | Union | Intersect | Difference
+_OPERATORS: dict[str, Callable[[tuple[Program, ...]], Program]] = {
+    "union": Union,
+    "intersect": Intersect,
+    "difference": Difference,
+}
+
+
+def parse(raw: Any, graph_number: Callable[[str], int]) -> Program:
+    """The program of a decoded JSON value; BadRequest says which part is wrong."""
+    parts_left = [PARTS_MAX]
+
+    def part(value: Any, depth: int) -> Program:
+        if depth > DEPTH_MAX:
+            raise ProgramTooComplex(f"a program may be nested {DEPTH_MAX} levels deep at most", maxDepth=DEPTH_MAX)
+        if not isinstance(value, Mapping):
+            raise BadRequest("each part of a program is an object: an operator with its parts, or a list")
+        if len(value) == 1 and (name := next(iter(value))) in _OPERATORS:
+            if not isinstance(value[name], list) or not value[name]:
+                raise BadRequest(f"{name!r} takes a list of at least one part")
+            return _OPERATORS[name](tuple(part(inner, depth + 1) for inner in value[name]))
+        parts_left[0] -= 1
+        if parts_left[0] < 0:
+            raise ProgramTooComplex(f"a program may name {PARTS_MAX} lists at most", maxLists=PARTS_MAX)
+        return _leaf(value, graph_number)
+
+    return part(raw, 1)
+
+
+def _leaf(value: Mapping[str, Any], graph_number: Callable[[str], int]) -> Lists:
+    unknown = set(value) - {"graph", "node", "direction", "states"}
+    missing = {"graph", "node", "direction"} - set(value)
+    if unknown or missing:
+        named = ", ".join(sorted(map(str, unknown or missing)))
+        raise BadRequest(
+            f"{'unknown' if unknown else 'missing'} in a program: {named}; "
+            "a list is {graph, node, direction, states?}, an operator is union, intersect or difference"
+        )
+    if value["direction"] not in ("out", "in"):
+        raise BadRequest("direction must be 'out' or 'in'", direction=value["direction"])
+    states = value.get("states", ["normal"])
+    if not isinstance(states, list) or not states:
+        raise BadRequest("states must be a list of at least one state")
+    graph, node = graph_number(str(value["graph"])), parse_id(value["node"], "node")
+    direction = Direction[value["direction"].upper()]
+    return Lists(tuple(Listing(graph, node, direction, state) for state in dict.fromkeys(map(parse_state, states))))
+
+
+def parse_state(raw: Any) -> State:
+    """A state by its name; BadRequest lists the names."""
+    try:
+        return State[raw.upper()] if isinstance(raw, str) and raw.islower() else State(-1)
+    except (KeyError, ValueError):
+        names = ", ".join(state.name.lower() for state in State)
+        raise BadRequest(f"state must be one of {names}", state=str(raw)) from None
+
+
+class Evaluator:
+    """Runs one program over a store. `ids_max` bounds the ids it may read into memory."""
+
+    def __init__(self, store: EdgeStore, ids_max: int = IDS_MAX_DEFAULT) -> None:
+        self._store, self._ids_left, self._ids_max = store, ids_max, ids_max
+        self._counts: dict[Lists, int] = {}
+
+    async def top(self, program: Program, below: int | None, need: int) -> Ids:
+        """The greatest `need` members less than `below`, descending."""
+        await self._count_leaves(program)
+        match program:
+            case Intersect() | Difference():
+                base, others, wanted = self._drive(program)
+                candidates = await self.all(base)
+                if below is not None:
+                    candidates = candidates[np.searchsorted(-candidates, -below, side="right") :]
+                found, at, chunk = [_EMPTY], 0, _FIRST_CHUNK
+                while at < len(candidates) and sum(map(len, found)) < need:
+                    ids = candidates[at : at + chunk]
+                    found.append(ids[await self._kept(ids, others, wanted)])
+                    at, chunk = at + chunk, chunk * 4
+                return np.concatenate(found)[:need]
+            case _:
+                members = await self.all(program)
+                if below is not None:
+                    members = members[np.searchsorted(-members, -below, side="right") :]
+                return members[:need]
+
+    async def count(self, program: Program) -> int:
+        """How many members the program has."""
+        await self._count_leaves(program)
+        if isinstance(program, Lists) and len(program.listings) == 1:
+            return self._counts[program]
+        return len(await self.all(program))
+
+    async def all(self, program: Program) -> Ids:
+        """Every member, descending."""
+        match program:
+            case Lists(listings):
+                self._spend(self._counts[program])
+                read = [await self._store.ids(listing) for listing in listings]
+                return np.sort(np.concatenate(read))[::-1]  # an edge has one state: no id is in two of them
+            case Union(parts):
+                return np.unique(np.concatenate([await self.all(part) for part in parts]))[::-1]
+            case Intersect() | Difference():
+                base, others, wanted = self._drive(program)
+                ids = await self.all(base)
+                return ids[await self._kept(ids, others, wanted)]
+
+    async def contains(self, program: Program, ids: Ids) -> NDArray[np.bool_]:
+        """For each of `ids`: is it a member?"""
+        match program:
+            case Lists(listings):
+                if self._counts[program] <= _PROBE_FACTOR * len(ids):
+                    return np.isin(ids, await self.all(program))
+                masks = [await self._store.contains(listing, ids) for listing in listings]
+                return _any(masks)
+            case Union(parts):
+                return _any([await self.contains(part, ids) for part in parts])
+            case Intersect(parts):
+                return await self._kept(ids, parts, True)
+            case Difference(parts):
+                kept = await self.contains(parts[0], ids)
+                kept[kept] = await self._kept(ids[kept], parts[1:], False)
+                return kept
+
+    def _drive(self, program: Intersect | Difference) -> tuple[Program, tuple[Program, ...], bool]:
+        """What to read, what to ask of its members, and the answer that keeps one."""
+        if isinstance(program, Difference):
+            return program.parts[0], program.parts[1:], False
+        sizes = [self._size_max(part) for part in program.parts]
+        least = sizes.index(min(sizes))
+        return program.parts[least], program.parts[:least] + program.parts[least + 1 :], True
+
+    async def _kept(self, ids: Ids, others: tuple[Program, ...], wanted: bool) -> NDArray[np.bool_]:
+        kept = np.ones(len(ids), np.bool_)
+        for other in others:
+            kept[kept] = (await self.contains(other, ids[kept])) == wanted
+        return kept
+
+    def _size_max(self, program: Program) -> int:
+        match program:
+            case Lists():
+                return self._counts[program]
+            case Union(parts):
+                return sum(map(self._size_max, parts))
+            case Intersect(parts):
+                return min(map(self._size_max, parts))
+            case Difference(parts):
+                return self._size_max(parts[0])
+
+    async def _count_leaves(self, program: Program) -> None:
+        leaves = list(_leaves(program))
+        counts = iter(await self._store.count_many([listing for leaf in leaves for listing in leaf.listings]))
+        for leaf in leaves:
+            self._counts[leaf] = sum(next(counts) for _ in leaf.listings)
+
+    def _spend(self, ids: int) -> None:
+        self._ids_left -= ids
+        if self._ids_left < 0:
+            raise ProgramTooComplex(
+                f"this program would read more than {self._ids_max} ids; "
+                "intersect the large lists with a smaller one, or raise `select_ids_max`",
+                maxIds=self._ids_max,
+            )
+
+
+def _leaves(program: Program) -> list[Lists]:
+    if isinstance(program, Lists):
+        return [program]
+    return [leaf for part in program.parts for leaf in _leaves(part)]
+
+
+def _any(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    found = masks[0]
+    for mask in masks[1:]:
+        found = found | mask
+    return found

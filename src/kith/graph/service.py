@@ -1,0 +1,326 @@
+"""What people do to each other: follow, block, mute, and the lists that follow from it.
+
+Written for an engine without transactions across keys. Two writes that must not both hold are ordered
+instead: a block is written first and follows are dropped after; a follow is written first and the block
+is looked for after. Whichever came first, no follow outlives a block (design, section 2, law 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from kith.core.clock import HybridClock, ms_of
+from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, SelfEdge, UserNotFound
+from kith.core.ids import NodeId
+from kith.core.paging import Mark, Page, Window
+from kith.core.tokens import WriteMark
+from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State
+from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
+from kith.graph.store import EdgeStore, Listing, Node
+
+_PRESENT = frozenset({State.NORMAL, State.NEGATIVE, State.ARCHIVED})
+_WALK_CHUNK = 512
+_SORTED_MAX = 100_000
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The bounds of the service; each is a setting of the same name."""
+
+    follows_max: int = 10_000  # article 000: the cap of Twitter and others; none on followers
+    batch_max: int = 1_000
+    walk_max: int = 10_000  # entries one page may look at to find its items
+
+
+class Written(msgspec.Struct, frozen=True):
+    """The answer to a write: how it now stands, whether that is new, and its place for read-your-writes."""
+
+    holds: bool
+    changed: bool
+    mark: WriteMark
+    requested: bool = False
+
+
+class Relationship(msgspec.Struct, frozen=True, rename="camel"):
+    """How the acting user and one target stand to each other."""
+
+    id: NodeId
+    following: bool
+    followed_by: bool
+    requested: bool
+    blocking: bool
+    blocked_by: bool
+    muting: bool
+
+
+class GraphService:
+    """The rules of the product over an EdgeStore. All ids are user ids unless a graph says otherwise."""
+
+    def __init__(self, store: EdgeStore, graphs: Graphs, clock: HybridClock, limits: Limits) -> None:
+        self.store, self.graphs, self.clock, self.limits = store, graphs, clock, limits
+        self._follows, self._blocks = graphs.number(FOLLOWS), graphs.number(BLOCKS)
+        self._mutes, self._requests = graphs.number(MUTES), graphs.number(FOLLOW_REQUESTS)
+
+    # --- following -------------------------------------------------------------------------------------
+
+    async def follow(self, actor: NodeId, target: NodeId) -> Written:
+        """`actor` follows `target`, or asks to, where the account is private.
+
+        Errors: SelfEdge; UserNotFound where either is deactivated; Forbidden where either blocks the other;
+        FollowLimitReached. Repeating it changes nothing and keeps the place in both lists.
+        """
+        _check_two(actor, target)
+        node = await self._check_may_follow(actor, target)
+        if node.private and not await self._exists(self._follows, actor, target):
+            written = await self._add(self._requests, actor, target)
+            return Written(False, written.changed, written.mark, requested=True)
+        return await self._follow(actor, target)
+
+    async def unfollow(self, actor: NodeId, target: NodeId) -> Written:
+        """The opposite; also takes back a request."""
+        _check_two(actor, target)
+        return await self._drop([(self._follows, actor, target), (self._requests, actor, target)])
+
+    async def remove_follower(self, actor: NodeId, target: NodeId) -> Written:
+        """`target` no longer follows `actor`."""
+        return await self.unfollow(target, actor)
+
+    async def accept(self, actor: NodeId, requester: NodeId) -> Written:
+        """`actor` lets `requester` follow; UserNotFound if they did not ask."""
+        _check_two(actor, requester)
+        if not await self._exists(self._requests, requester, actor):
+            raise UserNotFound("this user has not asked to follow you, or has taken it back", id=str(requester))
+        await self._check_may_follow(requester, actor)
+        written = await self._follow(requester, actor)
+        await self._drop([(self._requests, requester, actor)])
+        return written
+
+    async def decline(self, actor: NodeId, requester: NodeId) -> Written:
+        """`actor` refuses; asking again is allowed."""
+        _check_two(actor, requester)
+        return await self._drop([(self._requests, requester, actor)])
+
+    # --- blocking and muting ---------------------------------------------------------------------------
+
+    async def block(self, actor: NodeId, target: NodeId) -> Written:
+        """Forbids follows both ways and drops those there are, requests too."""
+        _check_two(actor, target)
+        written = await self._add(self._blocks, actor, target)
+        await self._drop(
+            [
+                (graph, source, destination)
+                for graph in (self._follows, self._requests)
+                for source, destination in ((actor, target), (target, actor))
+            ]
+        )
+        return written
+
+    async def unblock(self, actor: NodeId, target: NodeId) -> Written:
+        """Allows follows again; the dropped ones stay dropped."""
+        _check_two(actor, target)
+        return await self._drop([(self._blocks, actor, target)])
+
+    async def mute(self, actor: NodeId, target: NodeId) -> Written:
+        """`actor` no longer wants to see `target`; nobody else notices."""
+        _check_two(actor, target)
+        return await self._add(self._mutes, actor, target)
+
+    async def unmute(self, actor: NodeId, target: NodeId) -> Written:
+        """The opposite."""
+        _check_two(actor, target)
+        return await self._drop([(self._mutes, actor, target)])
+
+    async def relationships(self, actor: NodeId, targets: Sequence[NodeId]) -> list[Relationship]:
+        """How `actor` stands to each of `targets`, and they to `actor`."""
+        if len(targets) > self.limits.batch_max:
+            raise BatchTooLarge(f"at most {self.limits.batch_max} targets a request", max=self.limits.batch_max)
+        out, back = [(actor, target) for target in targets], [(target, actor) for target in targets]
+        columns = [
+            await self.store.exists_many(self._follows, out),
+            await self.store.exists_many(self._follows, back),
+            await self.store.exists_many(self._requests, out),
+            await self.store.exists_many(self._blocks, out),
+            await self.store.exists_many(self._blocks, back),
+            await self.store.exists_many(self._mutes, out),
+        ]
+        return [Relationship(target, *row) for target, *row in zip(targets, *columns, strict=True)]
+
+    # --- lists -----------------------------------------------------------------------------------------
+
+    async def following(self, user: NodeId, window: Window) -> Page:
+        """Whom `user` follows, newest first."""
+        return await self.store.page(self._out(user), window)
+
+    async def followers(self, user: NodeId, window: Window) -> Page:
+        """Who follows `user`, newest first."""
+        return await self.store.page(self._in(user), window)
+
+    async def requests(self, user: NodeId, window: Window) -> Page:
+        """Who asks to follow `user`, newest first."""
+        return await self.store.page(Listing(self._requests, user, Direction.IN), window)
+
+    async def friends(self, user: NodeId, window: Window) -> Page:
+        """Who follows `user` and is followed back, in the order of `following`."""
+        return await self._both(self._out(user), self._in(user), window)
+
+    async def mutuals(self, user: NodeId, other: NodeId, window: Window) -> Page:
+        """Whom both follow, in the order in which `user` followed them."""
+        return await self._both(self._out(user), self._out(other), window)
+
+    async def followers_you_know(self, viewer: NodeId, user: NodeId, window: Window) -> Page:
+        """Who of those `viewer` follows follows `user`, in the order in which `viewer` followed them."""
+        return await self._both(self._out(viewer), self._in(user), window)
+
+    async def check_may_see(self, viewer: NodeId, user: NodeId) -> None:
+        """Forbidden if `user` blocks `viewer`, or is private and not followed by them."""
+        if viewer == user:
+            return
+        if await self._exists(self._blocks, user, viewer):
+            raise Forbidden("this account is not available to you", id=str(user))
+        (node,) = await self.store.nodes([user])
+        if node.private and not await self._exists(self._follows, viewer, user):
+            raise Forbidden("this account is private; follow it to see its lists", id=str(user))
+
+    async def without_blockers(self, viewer: NodeId, page: Page) -> Page:
+        """The page less those who block `viewer`; it may be short, and still says if there is more."""
+        blocked = await self.store.exists_many(self._blocks, [(mark.id, viewer) for mark in page.items])
+        shown = [mark for mark, hidden in zip(page.items, blocked, strict=True) if not hidden]
+        covers = (page.newest, page.oldest) if page.newest and page.oldest else None
+        return Page(shown, page.more_after, page.more_before, covers)
+
+    async def _both(self, listing: Listing, other: Listing, window: Window) -> Page:
+        """Entries of `listing` whose id is in `other` too, in the order of `listing`.
+
+        Walks `listing` and asks `other`; where `other` is much the smaller, reads it and sorts what remains.
+        """
+        own, others = await self.store.count_many([listing, other])
+        if own > 4 * others and others <= _SORTED_MAX:
+            return await self._sorted(listing, other, window)
+        found: list[Mark] = []
+        seen, after, before = 0, window.after, window.before
+        while True:
+            chunk = await self.store.page(listing, Window(_WALK_CHUNK, after=after, before=before))
+            marks = chunk.items if before is None else chunk.items[::-1]
+            kept = await self.store.contains(other, np.array([mark.id for mark in marks], np.int64))
+            found += [mark for mark, keep in zip(marks, kept, strict=True) if keep]
+            seen += len(marks)
+            more = chunk.more_after if before is None else chunk.more_before
+            if len(found) > window.limit or not more:
+                break
+            after, before = (marks[-1], None) if before is None else (None, marks[-1])
+            if seen >= self.limits.walk_max:
+                break
+        if len(found) > window.limit:
+            found, more = found[: window.limit], True
+            end: Mark | None = found[-1]
+        else:
+            end = after or before or (marks[-1] if marks else None)
+        if end is None:
+            return Page([], False, False)
+        start = found[0] if found else end
+        if window.before is None:
+            return Page(found, more, window.after is not None, (start, end))
+        return Page(found[::-1], True, more, (end, start))
+
+    async def _sorted(self, listing: Listing, other: Listing, window: Window) -> Page:
+        ids = (await self.store.ids(other)).tolist()
+        out = listing.direction is Direction.OUT
+        pairs = [(listing.node, id_) if out else (id_, listing.node) for id_ in ids]
+        edges = await self.store.get_many(listing.graph, pairs)
+        marks = sorted(
+            (
+                Mark(edge.position, id_)
+                for id_, edge in zip(ids, edges, strict=True)
+                if edge is not None and edge.state == listing.state
+            ),
+            reverse=True,
+        )
+        return cut(marks, window)
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    async def write(self, writes: Sequence[EdgeWrite]) -> tuple[list[EdgeChange], WriteMark]:
+        """Merge edges as they are; the mark stands for the last of them that changed something."""
+        changes = await self.store.apply(writes)
+        return changes, mark_of(changes)
+
+    def stamp(self, graph: int, source: NodeId, destination: NodeId, state: State, stored: Edge | None) -> Edge:
+        """A new version of an edge that wins over `stored`; a live edge's place is kept when it leaves."""
+        if stored is not None:
+            self.clock.restore(stored.updated_at)
+        version = self.clock.next()
+        keeps = stored is not None and state != State.NORMAL
+        position = stored.position if keeps and stored is not None else ms_of(version)
+        return Edge(graph, source, destination, state, position, version)
+
+    async def _follow(self, actor: NodeId, target: NodeId) -> Written:
+        written = await self._add(self._follows, actor, target, self.limits.follows_max)
+        if written.changed and await self._blocked(actor, target):
+            await self._drop([(self._follows, actor, target)])
+            raise Forbidden("one of you has blocked the other", id=str(target))
+        return written
+
+    async def _add(self, graph: int, source: NodeId, destination: NodeId, limit: int | None = None) -> Written:
+        (stored,) = await self.store.get_many(graph, [(source, destination)])
+        edge = self.stamp(graph, source, destination, State.NORMAL, stored)
+        changes, mark = await self.write([EdgeWrite(edge, keep_live=True, out_limit=limit)])
+        if changes[0].outcome is Outcome.OVER_LIMIT:
+            raise FollowLimitReached(f"a user may follow {limit} others at most; unfollow someone first", max=limit)
+        return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
+
+    async def _drop(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> Written:
+        writes = []
+        for graph, source, destination in edges:
+            (stored,) = await self.store.get_many(graph, [(source, destination)])
+            if stored is not None and stored.state in _PRESENT:
+                edge = self.stamp(graph, source, destination, State.REMOVED, stored)
+                writes.append(EdgeWrite(edge, only_from=_PRESENT))
+        changes, mark = await self.write(writes) if writes else ([], WriteMark(0, 0))
+        return Written(False, any(change.outcome is Outcome.APPLIED for change in changes), mark)
+
+    async def _check_may_follow(self, actor: NodeId, target: NodeId) -> Node:
+        mine, theirs = await self.store.nodes([actor, target])
+        if mine.state != State.NORMAL:
+            raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
+        if theirs.state != State.NORMAL:
+            raise UserNotFound("this account is deactivated", id=str(target))
+        if await self._blocked(actor, target):
+            raise Forbidden("one of you has blocked the other", id=str(target))
+        return theirs
+
+    async def _blocked(self, one: NodeId, other: NodeId) -> bool:
+        return any(await self.store.exists_many(self._blocks, [(one, other), (other, one)]))
+
+    async def _exists(self, graph: int, source: NodeId, destination: NodeId) -> bool:
+        return (await self.store.exists_many(graph, [(source, destination)]))[0]
+
+    def _out(self, user: NodeId) -> Listing:
+        return Listing(self._follows, user, Direction.OUT)
+
+    def _in(self, user: NodeId) -> Listing:
+        return Listing(self._follows, user, Direction.IN)
+
+
+def mark_of(changes: Sequence[EdgeChange]) -> WriteMark:
+    """Where the last applied of `changes` stands; zeros if none was."""
+    for change in reversed(changes):
+        if change.outcome is Outcome.APPLIED and change.after is not None:
+            return WriteMark(change.sequence, change.after.updated_at)
+    return WriteMark(0, 0)
+
+
+def cut(marks: Sequence[Mark], window: Window) -> Page:
+    """The part of a whole list (newest first) that `window` asks for."""
+    if window.before is not None:
+        newer = [mark for mark in marks if mark > window.before]
+        items = newer[-window.limit :]
+        return Page(items, len(newer) < len(marks), len(newer) > len(items))
+    older = [mark for mark in marks if window.after is None or mark < window.after]
+    return Page(older[: window.limit], len(older) > window.limit, len(older) < len(marks))
+
+
+def _check_two(actor: NodeId, target: NodeId) -> None:
+    if actor == target:
+        raise SelfEdge("one cannot do this to oneself; name another user", id=str(actor))

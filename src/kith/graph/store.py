@@ -1,0 +1,131 @@
+"""The port behind the graph: what every engine that keeps edges must do.
+
+Implemented by `engines/embedded` (LMDB) and held to `tests/reference.py` by the conformance suite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.ids import NodeId
+from kith.core.paging import Page, Window
+from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
+
+Ids = NDArray[np.int64]
+Pair = tuple[int, int]
+
+
+class Listing(NamedTuple):
+    """One list: the edges of a node in one direction and state."""
+
+    graph: int
+    node: int
+    direction: Direction
+    state: State = State.NORMAL
+
+
+class Node(NamedTuple):
+    """A node itself. While its state is not NORMAL, edges added to it are stored in that state (see `nodes`)."""
+
+    state: State = State.NORMAL
+    private: bool = False  # follows need the node's consent
+
+
+class Ends(NamedTuple):
+    """What the two ends of an edge say of it: the stored row, and whether each list shows it as the row says."""
+
+    edge: Edge
+    in_out_list: bool
+    in_in_list: bool
+
+    @property
+    def agree(self) -> bool:
+        """Whether both lists show the edge."""
+        return self.in_out_list and self.in_in_list
+
+
+class EdgeStore(Protocol):
+    """Edges, readable from both ends.
+
+    Order: lists are newest first by (position, other end), both descending. Atomicity: one write is atomic
+    per edge and end; per `apply` call, with both lists, counts and log, where `transactional` is true.
+    Where it is false, lists and counts may lag behind the row by up to 2 s, in any order, and may be
+    applied again; the row itself (`get_many`, `exists_many`) is always current. Durability: `apply` returns
+    once the change is in the log as durably as the engine is set to. Errors: `StoreFull`,
+    `StoreUnavailable`, `Overloaded`; drivers never leak.
+    """
+
+    transactional: bool
+
+    async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
+        """Give each graph name a number, once and for all, and return all that exist."""
+        ...
+
+    async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+        """Merge `writes` in order (see `edge.decide`); one answer each, in the same order."""
+        ...
+
+    async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
+        """For each (source, destination): is there an edge in state NORMAL?"""
+        ...
+
+    async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
+        """For each (source, destination): the stored edge in any state, or None."""
+        ...
+
+    async def page(self, listing: Listing, window: Window) -> Page:
+        """A part of a list, as (position, other end), newest first, at the same cost at any depth."""
+        ...
+
+    async def count_many(self, listings: Sequence[Listing]) -> list[int]:
+        """The exact length of each list, in constant time each."""
+        ...
+
+    async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
+        """The other ends, newest first: all, or the `newest` that many. int64, one dimension."""
+        ...
+
+    async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
+        """For each of `ids`: is it in the list? Costs by the number of `ids`, not by the length of the list."""
+        ...
+
+    async def nodes(self, nodes: Sequence[int]) -> list[Node]:
+        """What is known of each node itself; `Node()` unless set."""
+        ...
+
+    async def set_node(self, node: int, value: Node) -> None:
+        """Remember a node's state and privacy. Durable like `apply`."""
+        ...
+
+    def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
+        """Every row of a graph by (source, destination), in chunks, with what both lists say of it."""
+        ...
+
+    async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
+        """Lists whose stored count differs from their length, as (list, stored, real)."""
+        ...
+
+    async def repair(self, edges: Sequence[Edge]) -> None:
+        """Make both lists show each of these stored edges as its row says."""
+        ...
+
+    async def get_note(self, key: str) -> bytes | None:
+        """A small durable note: job checkpoints, import progress."""
+        ...
+
+    async def put_note(self, key: str, value: bytes | None) -> None:
+        """Set or (None) remove a note."""
+        ...
+
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        """All notes whose key starts with `prefix`; for the few that jobs and imports keep."""
+        ...
+
+
+def other_end(edge: Edge, direction: Direction) -> NodeId:
+    """The end of the edge that a list in `direction` shows."""
+    return edge.destination if direction is Direction.OUT else edge.source
