@@ -208,7 +208,7 @@ class _ListLengths:
         lengths = np.arange(1, community.list_max + 1, dtype=np.float64)
 
         def at_least(log_scale: float) -> Ints:
-            share = (1 + lengths / np.exp(log_scale)) ** -community.out_tail
+            share: Floats = (1 + lengths / np.exp(log_scale)) ** -community.out_tail
             return np.rint(community.users * share).astype(np.int64)
 
         low, high = -30.0, 40.0

@@ -12,7 +12,7 @@ import random as _random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import httpx
 
@@ -25,7 +25,6 @@ TIMEOUT_S = 5.0
 _RETRY = Retry()
 
 T = TypeVar("T")
-Self = TypeVar("Self", bound="_Client")
 
 
 class _Client(Routes):
@@ -43,7 +42,7 @@ class _Client(Routes):
     def token(self, token: str | None) -> None:
         self._session.token = None if token is None else _header_value(token, "token")
 
-    def as_user(self: Self, user: Id, *, token: str | None = None) -> Self:
+    def as_user(self, user: Id, *, token: str | None = None) -> Self:
         """A view that acts for `user`: the same connections, its own token (from here, unless one is given).
 
         Views cost nothing to make. Closing one closes nothing.
@@ -68,8 +67,8 @@ class _Client(Routes):
 class Kith(_Client, Blocking):
     """A client of one Kith service.
 
-        with Kith("http://127.0.0.1:8000", key="...") as kith:
-            kith.as_user(1).follow(2)
+    with Kith("http://127.0.0.1:8000", key="...") as kith:
+        kith.as_user(1).follow(2)
 
     `key` is a server key or a user's token; `user` is whom a server key acts for. `timeout_s` bounds each
     connect, read, write and wait for a free connection of one try. `transport`, `sleep` and `random` are for
@@ -100,7 +99,7 @@ class Kith(_Client, Blocking):
         if not self._is_view:
             self._http.close()
 
-    def __enter__(self) -> Kith:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -168,7 +167,7 @@ class AsyncKith(_Client, Awaiting):
         if not self._is_view:
             await self._http.aclose()
 
-    async def __aenter__(self) -> AsyncKith:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

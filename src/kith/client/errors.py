@@ -1,4 +1,4 @@
-"""What a call can raise, beside `kith.core.errors.BadRequest` for an argument that can be no id, graph or list.
+"""What a call can raise, beside `kith.core.errors.BadRequest` for an argument that is no id, graph or program.
 
     ClientError
     ├── ApiError       the service answered, and the answer is no (or is not Kith's)
@@ -56,4 +56,4 @@ class Unreachable(ClientError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"no answer from {self.url} in {self.tries} tries ({self.reason}); is `kith serve` running there?"
+        return f"no answer from {self.url} in {self.tries} tries ({self.reason}); is the server running?"

@@ -71,7 +71,7 @@ def in_(graph: str, node: Id, *states: State) -> Listing:
 
 def _parts(operator: Operator, program: Program) -> tuple[Program, ...]:
     if not isinstance(program, Program):
-        raise BadRequest(f"a set program combines programs only, not {type(program).__name__}; use out() or in_()")
+        raise BadRequest(f"a set program cannot hold a {type(program).__name__}; use out() and in_()")
     if isinstance(program, Combined) and program.operator == operator:
         return program.parts
     return (program,)

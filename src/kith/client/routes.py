@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from kith.client import calls
 from kith.client.answers import Page
@@ -45,7 +45,7 @@ class Route(Generic[P, T]):
 
     def __init__(self, build: Callable[P, Plan[T]]) -> None:
         self._build = build
-        functools.update_wrapper(self, build)
+        functools.update_wrapper(cast(Any, self), build)
 
     @overload
     def __get__(self, client: None, owner: type) -> Route[P, T]: ...
@@ -70,7 +70,7 @@ class Walk(Generic[P, T]):
 
     def __init__(self, build: Callable[P, Call[Page[T]]]) -> None:
         self._build = build
-        functools.update_wrapper(self, build)
+        functools.update_wrapper(cast(Any, self), build)
 
     @overload
     def __get__(self, client: None, owner: type) -> Walk[P, T]: ...

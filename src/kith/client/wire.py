@@ -18,7 +18,7 @@ from kith.client.answers import Page
 from kith.client.errors import INVALID_ANSWER, ApiError, Unreachable
 from kith.core.ids import NodeId
 
-TOKEN_HEADER = "Kith-Token"
+TOKEN_HEADER = "Kith-Token"  # noqa: S105 (a name, no secret)
 USER_HEADER = "X-Kith-User"
 _RETRIED = frozenset({429, 503})
 _DOUBLINGS_MAX = 30  # keeps the backoff a float, however many tries are asked for
@@ -100,8 +100,8 @@ class Retry(msgspec.Struct, frozen=True):
         asked_s = retry_after_s or 0.0
         if failures >= self.tries or asked_s > self.cap_s:
             return None
-        jitter_s = random() * min(self.cap_s, self.base_s * 2 ** min(failures - 1, _DOUBLINGS_MAX))
-        return min(self.cap_s, asked_s + jitter_s)
+        backoff_s: float = self.base_s * 2 ** min(failures - 1, _DOUBLINGS_MAX)
+        return min(self.cap_s, asked_s + random() * min(self.cap_s, backoff_s))
 
 
 class Session:
@@ -139,7 +139,9 @@ class Session:
             failures += 1
             if isinstance(outcome, httpx.Response):
                 self._carry(outcome.headers.get(TOKEN_HEADER))
-                if outcome.status_code not in _RETRIED or (outcome.status_code == 503 and call.on_503 is not None):
+                if outcome.status_code == 503 and call.on_503 is not None:
+                    return call.on_503
+                if outcome.status_code not in _RETRIED:
                     return self._answer(call, outcome)
                 refused = _refusal(outcome)
                 wait_s = self.retry.wait_s(failures, refused.retry_after_s, self.random)
@@ -164,8 +166,6 @@ class Session:
         return Request(call.method, call.path, call.params, headers, content)
 
     def _answer(self, call: Call[T], response: httpx.Response) -> T:
-        if response.status_code == 503 and call.on_503 is not None:
-            return call.on_503
         if not response.is_success:
             raise _refusal(response)
         try:
@@ -182,7 +182,7 @@ class Session:
 
 
 def next_call(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
-    """The call for the page after `page`, or None at the end. A list that stands still is an error, not a loop."""
+    """The call for the page after `page`, or None at the end; a list that stands still is an error."""
     if page.next_cursor is None or not page.has_more:
         return None
     if page.next_cursor == call.cursor():

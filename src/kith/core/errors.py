@@ -2,15 +2,19 @@
 
     KithError
     ├── BadRequest          the request cannot be served as written
-    │   ├── SelfEdge · BadId · BadCursor · BadToken · BatchTooLarge · ProgramTooComplex · ClockTooFarAhead
+    │   ├── SelfEdge · BadId · BadCursor · BadToken · BatchTooLarge · BodyTooLarge · ProgramTooComplex
+    │   └── ClockTooFarAhead
     ├── Unauthorized        no credentials, or credentials that do not hold
     ├── Forbidden           known, but not allowed
-    ├── NotFound            graph, user or edge that does not exist (or must not be seen)
+    ├── NotFound            what does not exist, or must not be seen
+    │   └── UnknownGraph · UserNotFound
+    ├── MethodNotAllowed    the path exists, for another method
     ├── Conflict            allowed in general, refused by the present state
     │   └── FollowLimitReached
     ├── RateLimited         too many requests; `retry_after_s` says when to try again
-    └── Unavailable         the service cannot do it now; nothing was half done
-        ├── StoreFull · StoreUnavailable · Overloaded · TimedOut
+    ├── Unavailable         the service cannot do it now; nothing was half done
+    │   └── StoreFull · StoreUnavailable · Overloaded · TimedOut
+    └── StoreMismatch       the data folder cannot be opened as asked
 
 `code` is part of the contract (clients switch on it), `message` says what to do next, `details` holds
 the fields a program can use. HTTP status numbers live in `api/errors.py` only.
@@ -58,6 +62,10 @@ class BatchTooLarge(BadRequest):
     code = "BATCH_TOO_LARGE"
 
 
+class BodyTooLarge(BadRequest):
+    code = "BODY_TOO_LARGE"
+
+
 class ProgramTooComplex(BadRequest):
     code = "PROGRAM_TOO_COMPLEX"
 
@@ -84,6 +92,10 @@ class UnknownGraph(NotFound):
 
 class UserNotFound(NotFound):
     code = "USER_NOT_FOUND"
+
+
+class MethodNotAllowed(KithError):
+    code = "METHOD_NOT_ALLOWED"
 
 
 class Conflict(KithError):

@@ -1,0 +1,110 @@
+"""What a request has at hand: the services, wired by `app.py`, and the few things every route needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from kith.api.guard import Caller, Guard
+from kith.api.metrics import Metrics
+from kith.core.errors import Forbidden, StoreUnavailable
+from kith.core.paging import Cursors, Page, Window
+from kith.core.tokens import WriteMark, WriteTokens
+from kith.graph.edge import Direction
+from kith.graph.graphs import FOLLOWS
+from kith.graph.nodes import NodeJobs
+from kith.graph.service import GraphService
+from kith.graph.store import Listing
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What a request may cost."""
+
+    batch_max: int
+    body_bytes_max: int
+    select_ids_max: int
+    timeout_s: float
+
+
+class Backend(msgspec.Struct, frozen=True):
+    """Everything behind the API."""
+
+    graph: GraphService
+    jobs: NodeJobs
+    guard: Guard
+    cursors: Cursors
+    tokens: WriteTokens
+    metrics: Metrics
+    bounds: Bounds
+    sequence: Callable[[], int]
+    """How far the log has come here; a token beyond it comes from a future this store has not seen."""
+    ready: Callable[[], Mapping[str, str]]
+    """What is wrong with this process; empty when it can serve."""
+
+    def token(self, mark: WriteMark) -> str | None:
+        """The read-your-writes token of a write; None if it changed nothing."""
+        return self.tokens.issue(mark) if mark.sequence else None
+
+    def catch_up(self, token: str) -> None:
+        """Make sure this process sees the write that `token` stands for.
+
+        The embedded engine's reads see every acknowledged write of any process, so there is nothing to wait
+        for; what can be is a token from before a restore, whose write this store does not have.
+        """
+        mark = self.tokens.read(token)
+        if mark.sequence > self.sequence():
+            raise StoreUnavailable(
+                "this store has not seen the write your Kith-Token stands for (it was restored from a backup); "
+                "drop the token and repeat the write"
+            )
+
+    def window(self, caller: Caller, query: str, limit: int, cursor: str | None) -> Window:
+        """The part of the list `query` that is asked for."""
+        return self.cursors.window(cursor, f"{caller.reader()} {query}", limit)
+
+    def paging(self, caller: Caller, query: str, page: Page) -> Pagination:
+        """The `pagination` of an answer."""
+        bound = f"{caller.reader()} {query}"
+        newest, oldest = page.newest, page.oldest
+        return Pagination(
+            self.cursors.next(bound, oldest) if page.more_after and oldest else None,
+            self.cursors.previous(bound, newest) if page.more_before and newest else None,
+            page.more_after,
+        )
+
+
+class Pagination(msgspec.Struct, frozen=True, rename="camel"):
+    """Where to go on. `hasMore` is about older items; `prevCursor` is there when newer ones exist."""
+
+    next_cursor: str | None
+    prev_cursor: str | None
+    has_more: bool
+
+
+def check_may_read(caller: Caller, backend: Backend, listing: Listing) -> None:
+    """Forbidden unless the list is the caller's own: out of them in any graph, or into them in `follows`.
+
+    The routes under /users show other people's lists, with the rules of the product.
+    """
+    if caller.server:
+        return
+    own = listing.node == caller.user
+    follows = listing.graph == backend.graph.graphs.number(FOLLOWS)
+    if not (own and (listing.direction is Direction.OUT or follows)):
+        raise Forbidden("a user token reads its own lists here; use /users/{id}/..., or a server key")
+
+
+def check_may_read_pair(caller: Caller, backend: Backend, graph: int, source: int, destination: int) -> None:
+    """Forbidden unless the pair is the caller's own: from them, or in `follows` from or to them."""
+    if caller.server or source == caller.user:
+        return
+    if destination == caller.user and graph == backend.graph.graphs.number(FOLLOWS):
+        return
+    raise Forbidden("a user token checks its own edges here; use a server key")
+
+
+def check_server(caller: Caller) -> None:
+    """Forbidden for user tokens."""
+    if not caller.server:
+        raise Forbidden("this takes a server key, not a user token")

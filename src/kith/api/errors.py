@@ -1,0 +1,58 @@
+"""Our errors as HTTP. The only place that knows status numbers.
+
+Body: `{"error": {"code", "message", "details"}}`, as in the feed article.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from kith.core import errors
+
+_STATUS: dict[type[errors.KithError], int] = {
+    errors.BatchTooLarge: 413,
+    errors.BodyTooLarge: 413,
+    errors.BadRequest: 400,
+    errors.Unauthorized: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.MethodNotAllowed: 405,
+    errors.Conflict: 409,
+    errors.RateLimited: 429,
+    errors.Unavailable: 503,
+}
+
+
+def status_of(error: errors.KithError) -> int:
+    """The status of the nearest class that has one; 500 for the rest."""
+    for kind in type(error).__mro__:
+        if kind in _STATUS:
+            return _STATUS[kind]
+    return 500
+
+
+def body_of(code: str, message: str, details: dict[str, Any]) -> bytes:
+    """The body of an error."""
+    return msgspec.json.encode({"error": {"code": code, "message": message, "details": details}})
+
+
+def headers_of(error: errors.KithError) -> list[tuple[str, str]]:
+    """The headers that belong to an error, content type included."""
+    headers = [("content-type", "application/json")]
+    if isinstance(error, errors.RateLimited):
+        headers.append(("retry-after", str(math.ceil(error.retry_after_s))))
+        headers.append(("ratelimit", f'"{error.limit}";r=0;t={math.ceil(error.retry_after_s)}'))
+        headers.append(("ratelimit-policy", f'"{error.limit}";q={error.limit};w={math.ceil(error.window_s)}'))
+    elif isinstance(error, errors.Unavailable):
+        headers.append(("retry-after", "1"))
+    elif isinstance(error, errors.Unauthorized):
+        headers.append(("www-authenticate", "Bearer"))
+    return headers
+
+
+def respond(error: errors.KithError) -> tuple[int, list[tuple[str, str]], bytes]:
+    """Status, headers and body of an error."""
+    return status_of(error), headers_of(error), body_of(error.code, error.message, error.details)

@@ -1,0 +1,159 @@
+"""The hot routes without a framework, and the front door for all others.
+
+RSGI is granian's own interface: the request comes from Rust, one call answers it. Measured against ASGI and
+frameworks in docs/decisions/0002. What is not hot goes through `bridge` to Litestar.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import structlog
+
+from kith.api.backend import Backend
+from kith.api.errors import respond
+from kith.api.guard import Caller
+from kith.api.operations import RELATIONS, check, check_many, relate, write_edges
+from kith.core.errors import BodyTooLarge, KithError, TimedOut
+from kith.core.ids import parse_id
+
+TOKEN_HEADER = "kith-token"  # noqa: S105 - a header's name
+_JSON = [("content-type", "application/json")]
+_PREFIX = "/api/v1/"
+_log = structlog.get_logger("kith.api")
+
+
+class Headers(Protocol):
+    """Request headers, by lower-case name."""
+
+    def get(self, key: str, default: Any = None) -> Any: ...
+    def items(self) -> list[tuple[str, str]]: ...
+
+
+class Scope(Protocol):
+    """What granian tells of a request."""
+
+    proto: str
+    http_version: str
+    client: str
+    server: str
+    scheme: str
+    method: str
+    path: str
+    query_string: str
+
+    @property
+    def headers(self) -> Headers: ...
+
+
+class Exchange(Protocol):
+    """One request's body, and its answer."""
+
+    def __aiter__(self) -> Any: ...
+    async def client_disconnect(self) -> None: ...
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
+    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Any: ...
+
+
+
+class FrontDoor:
+    """Answers hot routes; hands everything else on."""
+
+    def __init__(self, backend: Backend, others: Callable[[Scope, Exchange], Awaitable[None]]) -> None:
+        self._backend, self._others = backend, others
+
+    async def __call__(self, scope: Scope, exchange: Exchange) -> None:
+        """Answer one request."""
+        started = time.perf_counter()
+        path = scope.path
+        parts = path.split("/") if path.startswith(_PREFIX) else []
+        method = scope.method
+        if len(parts) == 7 and method == "GET" and parts[3] == "graph" and parts[6].isdigit():
+            await self._check(scope, exchange, started, parts)
+        elif len(parts) == 6 and method == "POST" and parts[3] == "graph" and parts[5] == "check":
+            await self._slow(scope, exchange, started, "check_many", False, parts)
+        elif len(parts) == 6 and method == "POST" and parts[3] == "graph" and parts[5] == "edges":
+            await self._slow(scope, exchange, started, "write_edges", True, parts)
+        elif len(parts) == 6 and parts[3] == "users" and (method, parts[5]) in RELATIONS:
+            await self._slow(scope, exchange, started, "un" * (method == "DELETE") + parts[5], True, parts)
+        else:
+            await self._others(scope, exchange)
+
+    async def _check(self, scope: Scope, exchange: Exchange, started: float, parts: list[str]) -> None:
+        """The single check: no body, no timeout to arm, one lookup."""
+        backend, status = self._backend, 200
+        try:
+            caller = self._admit(scope, write=False)
+            source, destination = parse_id(parts[5], "source"), parse_id(parts[6], "destination")
+            body = await check(backend, caller, parts[4], source, destination)
+            exchange.response_bytes(200, _JSON, body)
+        except KithError as error:
+            status = _refuse(exchange, error)
+        except Exception:
+            status = _fail(exchange, "check")
+        backend.metrics.observe("check", started, status)
+
+    async def _slow(
+        self, scope: Scope, exchange: Exchange, started: float, name: str, write: bool, parts: list[str]
+    ) -> None:
+        """The hot routes that have a body or write."""
+        backend, status = self._backend, 200
+        try:
+            caller = self._admit(scope, write=write)
+            async with asyncio.timeout(backend.bounds.timeout_s):
+                token: str | None = None
+                if name == "check_many":
+                    body = await check_many(backend, caller, parts[4], await self._body(scope, exchange))
+                elif name == "write_edges":
+                    body, token = await write_edges(backend, caller, parts[4], await self._body(scope, exchange))
+                else:
+                    body, token = await relate(backend, caller, scope.method, parts[5], parse_id(parts[4]))
+            exchange.response_bytes(200, [*_JSON, (TOKEN_HEADER, token)] if token else _JSON, body)
+        except KithError as error:
+            status = _refuse(exchange, error)
+        except TimeoutError:
+            status = _refuse(exchange, TimedOut("this took longer than `request_timeout_ms`; repeat it, that is safe"))
+        except Exception:
+            status = _fail(exchange, name)
+        backend.metrics.observe(name.replace("-", "_"), started, status)
+
+    def _admit(self, scope: Scope, *, write: bool) -> Caller:
+        headers = scope.headers
+        caller = self._backend.guard.caller(headers.get("authorization"), headers.get("x-kith-user"))
+        self._backend.guard.admit(caller, write=write)
+        token = headers.get(TOKEN_HEADER)
+        if token is not None:
+            self._backend.catch_up(token)
+        return caller
+
+    async def _body(self, scope: Scope, exchange: Exchange) -> bytes:
+        return await read_body(scope, exchange, self._backend.bounds.body_bytes_max)
+
+
+async def read_body(scope: Scope, exchange: Exchange, bytes_max: int) -> bytes:
+    """The request's body; BodyTooLarge as soon as it is known to be."""
+    declared = scope.headers.get("content-length")
+    too_large = BodyTooLarge(f"the body has more than {bytes_max} bytes; send less at a time", max=bytes_max)
+    if declared is not None and declared.isdigit() and int(declared) > bytes_max:
+        raise too_large
+    chunks, size = [], 0
+    async for chunk in exchange:
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > bytes_max:
+            raise too_large
+    return b"".join(chunks)
+
+
+def _refuse(exchange: Exchange, error: KithError) -> int:
+    status, headers, body = respond(error)
+    exchange.response_bytes(status, headers, body)
+    return status
+
+
+def _fail(exchange: Exchange, operation: str) -> int:
+    _log.exception("unexpected error", operation=operation)
+    return _refuse(exchange, KithError("something went wrong here; the server's log says what"))

@@ -1,0 +1,163 @@
+"""Who is asking, what they may touch, and how often.
+
+A server key acts for any user (named in `X-Kith-User`); a user token (JWT, signed by the app) acts only for
+its `sub`. Server keys are known by their SHA-256 only: they are random, so a fast hash does not weaken them.
+Verified credentials are remembered for REMEMBERED_S, so the hot path pays one dictionary lookup.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import jwt
+
+from kith.core.errors import Forbidden, KithError, RateLimited, Unauthorized
+from kith.core.ids import NodeId, parse_id
+
+REMEMBERED_MAX = 10_000
+REMEMBERED_S = 60.0
+_BURST_S = 2.0  # a bucket holds what this many seconds allow, so short bursts pass
+_BUCKETS_MAX = 100_000
+_LEEWAY_S = 10  # clock skew between the app that signs tokens and us
+
+
+class Caller(NamedTuple):
+    """Who is asking. `user`: for whom they act (None: a server key that named nobody)."""
+
+    server: bool
+    user: NodeId | None
+    key: str  # whose rate limit counts; never a secret
+
+    def acting(self) -> NodeId:
+        """The user acted for; Unauthorized if nobody was named."""
+        if self.user is None:
+            raise Unauthorized("name the acting user in the X-Kith-User header")
+        return self.user
+
+    def reader(self) -> str:
+        """What a cursor is bound to: the acting user, or the server."""
+        return "server" if self.user is None else f"user {self.user}"
+
+
+class Rates(NamedTuple):
+    """Requests a second, 0 for no limit."""
+
+    user_read: int
+    user_write: int
+    server_read: int
+    server_write: int
+
+
+class UserTokens(NamedTuple):
+    """How user tokens must be signed."""
+
+    secret: str
+    algorithms: Sequence[str]
+    issuer: str
+    audience: str
+
+    def issue(self, user: NodeId, ttl_s: int) -> str:
+        """A token for `user`, as the app would sign it (for `kith token` and tests)."""
+        now = int(time.time())
+        claims = {"sub": str(user), "iss": self.issuer, "aud": self.audience, "iat": now, "exp": now + ttl_s}
+        return jwt.encode(claims, self.secret, algorithm=self.algorithms[0])
+
+
+def hash_key(key: str) -> bytes:
+    """How a server key is kept."""
+    return hashlib.sha256(key.encode()).digest()
+
+
+class Guard:
+    """Authenticates callers and counts their requests. `server_keys` are hashes."""
+
+    def __init__(
+        self,
+        server_keys: Iterable[bytes],
+        tokens: UserTokens,
+        rates: Rates,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._server_keys, self._tokens, self._rates, self._now_s = frozenset(server_keys), tokens, rates, now_s
+        self._remembered: dict[str, tuple[Caller, float]] = {}
+        self._buckets: dict[tuple[str, bool], tuple[float, float]] = {}
+
+    def caller(self, authorization: str | None, acting: str | None) -> Caller:
+        """Who sends these headers; Unauthorized or Forbidden says why not."""
+        if authorization is None:
+            raise Unauthorized("send `Authorization: Bearer <server key or user token>`")
+        remembered = self._remembered.get(authorization)
+        if remembered is not None and remembered[1] > self._now_s():
+            caller = remembered[0]
+        else:
+            caller = self._verify(authorization)
+        if acting is None:
+            return caller
+        user = parse_id(acting, "X-Kith-User")
+        if caller.server:
+            return Caller(True, user, caller.key)
+        if user != caller.user:
+            raise Forbidden("a user token acts only for its own user; leave X-Kith-User out")
+        return caller
+
+    def admit(self, caller: Caller, *, write: bool) -> None:
+        """Count one request; RateLimited says when to come back."""
+        rates = self._rates
+        if caller.server:
+            rate = rates.server_write if write else rates.server_read
+        else:
+            rate = rates.user_write if write else rates.user_read
+        if not rate:
+            return
+        now, burst = self._now_s(), rate * _BURST_S
+        tokens, then = self._buckets.get((caller.key, write), (burst, now))
+        tokens = min(burst, tokens + (now - then) * rate)
+        if tokens < 1:
+            raise RateLimited(
+                f"more than {rate} {'writes' if write else 'reads'} a second; try again after Retry-After",
+                retry_after_s=(1 - tokens) / rate,
+                limit=rate,
+                window_s=1,
+            )
+        if len(self._buckets) >= _BUCKETS_MAX:
+            self._buckets.clear()
+        self._buckets[(caller.key, write)] = (tokens - 1, now)
+
+    def _verify(self, authorization: str) -> Caller:
+        scheme, _, credential = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not credential:
+            raise Unauthorized("send `Authorization: Bearer <server key or user token>`")
+        hashed = hash_key(credential)
+        until = self._now_s() + REMEMBERED_S
+        if hashed in self._server_keys:
+            caller = Caller(True, None, "server " + hashed[:6].hex())
+        elif credential.count(".") == 2:
+            caller, expires_in_s = self._verify_user(credential)
+            until = min(until, self._now_s() + expires_in_s)
+        else:
+            raise Unauthorized("this key is not known here; `kith token --server` makes one")
+        if len(self._remembered) >= REMEMBERED_MAX:
+            self._remembered.clear()
+        self._remembered[authorization] = (caller, until)
+        return caller
+
+    def _verify_user(self, token: str) -> tuple[Caller, float]:
+        try:
+            claims = jwt.decode(
+                token,
+                self._tokens.secret,
+                algorithms=list(self._tokens.algorithms),
+                issuer=self._tokens.issuer,
+                audience=self._tokens.audience,
+                leeway=_LEEWAY_S,
+                options={"require": ["sub", "exp", "iss", "aud"]},
+            )
+            user = parse_id(claims["sub"], "sub")
+        except jwt.ExpiredSignatureError:
+            raise Unauthorized("this user token has expired; have your app sign a new one") from None
+        except (jwt.InvalidTokenError, KithError) as error:
+            raise Unauthorized(f"this user token does not hold: {error}") from None
+        return Caller(False, user, f"user {user}"), max(0.0, float(claims["exp"]) + _LEEWAY_S - time.time())

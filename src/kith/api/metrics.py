@@ -1,0 +1,154 @@
+"""What Kith tells about itself: a latency histogram per query type, commits, queue, log, store.
+
+Every process counts in plain lists, because a histogram of the Prometheus client costs more than a follow
+check. Twice a second each process leaves its counts in a file of the `metrics` folder; `/metrics` of any
+process adds them up, so the answer does not depend on which one is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from kith.core.errors import KithError
+
+LATENCY_S = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+_WRITTEN_EVERY_S = 0.5
+
+
+class Histogram(msgspec.Struct):
+    """Counts by upper bound, the last one for everything above."""
+
+    counts: list[int]
+    total: float = 0.0
+
+    def add(self, bounds: tuple[float, ...], value: float) -> None:
+        self.counts[bisect_left(bounds, value)] += 1
+        self.total += value
+
+
+class Counts(msgspec.Struct):
+    """What one process has counted since it started."""
+
+    latency: dict[str, Histogram] = {}
+    responses: dict[str, int] = {}  # "operation status"
+    commit_s: Histogram = msgspec.field(default_factory=lambda: Histogram([0] * (len(LATENCY_S) + 1)))
+    commit_writes: Histogram = msgspec.field(default_factory=lambda: Histogram([0] * (len(SIZES) + 1)))
+    commit_failures: dict[str, int] = {}
+    queue_depth: int = 0
+
+
+class Metrics:
+    """Counts of this process, and the sum over all that share `folder`."""
+
+    def __init__(self, folder: Path, depth: Callable[[], int], gauges: Callable[[], Mapping[str, float]]) -> None:
+        self._counts = Counts()
+        self._depth, self._gauges = depth, gauges
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._file = folder, folder / f"{os.getpid()}.json"
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="kith-metrics", daemon=True)
+        self._thread.start()
+
+    def observe(self, operation: str, started: float, status: int) -> None:
+        """One request answered; `started` is `time.perf_counter()` at its beginning."""
+        latency = self._counts.latency.get(operation)
+        if latency is None:
+            latency = self._counts.latency[operation] = Histogram([0] * (len(LATENCY_S) + 1))
+        latency.add(LATENCY_S, time.perf_counter() - started)
+        key = f"{operation} {status}"
+        self._counts.responses[key] = self._counts.responses.get(key, 0) + 1
+
+    def committed(self, jobs: int, writes: int, seconds: float) -> None:
+        """See `CommitObserver`."""
+        self._counts.commit_s.add(LATENCY_S, seconds)
+        self._counts.commit_writes.add(SIZES, writes)
+
+    def failed(self, error: KithError) -> None:
+        """See `CommitObserver`."""
+        self._counts.commit_failures[error.code] = self._counts.commit_failures.get(error.code, 0) + 1
+
+    def close(self) -> None:
+        """Leave the last counts and stop."""
+        self._stop.set()
+        self._thread.join()
+        self._leave()
+
+    def render(self) -> bytes:
+        """The Prometheus text of all processes together."""
+        self._leave()
+        registry = CollectorRegistry()
+        registry.register(_Collected(list(self._all()), self._gauges()))
+        return generate_latest(registry)
+
+    def _loop(self) -> None:
+        while not self._stop.wait(_WRITTEN_EVERY_S):
+            self._leave()
+
+    def _leave(self) -> None:
+        self._counts.queue_depth = self._depth()
+        partial = self._file.with_suffix(f".{threading.get_ident()}.part")
+        try:
+            partial.write_bytes(msgspec.json.encode(self._counts))
+            partial.replace(self._file)
+        except (OSError, RuntimeError):  # a full disk, or a new operation while encoding: the next round writes it
+            partial.unlink(missing_ok=True)
+
+    def _all(self) -> Iterator[Counts]:
+        for file in self._folder.glob("*.json"):
+            try:
+                yield msgspec.json.decode(file.read_bytes(), type=Counts)
+            except (OSError, msgspec.DecodeError):
+                continue
+
+
+class _Collected:
+    """All counts as Prometheus families."""
+
+    def __init__(self, counts: list[Counts], gauges: Mapping[str, float]) -> None:
+        self._counts, self._gauges = counts, gauges
+
+    def collect(self) -> Iterator[Metric]:
+        latency = HistogramMetricFamily(
+            "kith_request_seconds", "Time to answer, by query type.", labels=["operation"]
+        )
+        for name in sorted({name for counts in self._counts for name in counts.latency}):
+            latency.add_metric([name], *_sum(LATENCY_S, [c.latency[name] for c in self._counts if name in c.latency]))
+        yield latency
+        responses = CounterMetricFamily("kith_responses", "Answers, by query type and status.", labels=["operation", "status"])
+        for key in sorted({key for counts in self._counts for key in counts.responses}):
+            responses.add_metric(key.split(" "), sum(counts.responses.get(key, 0) for counts in self._counts))
+        yield responses
+        seconds = HistogramMetricFamily("kith_commit_seconds", "Time of one synced commit.")
+        seconds.add_metric([], *_sum(LATENCY_S, [counts.commit_s for counts in self._counts]))
+        yield seconds
+        writes = HistogramMetricFamily("kith_commit_writes", "Writes grouped into one commit.")
+        writes.add_metric([], *_sum(SIZES, [counts.commit_writes for counts in self._counts]))
+        yield writes
+        failures = CounterMetricFamily("kith_commit_failures", "Commits the store refused, by error.", labels=["code"])
+        for code in sorted({code for counts in self._counts for code in counts.commit_failures}):
+            failures.add_metric([code], sum(counts.commit_failures.get(code, 0) for counts in self._counts))
+        yield failures
+        depth = GaugeMetricFamily("kith_commit_queue_depth", "Writes waiting for a commit.")
+        depth.add_metric([], sum(counts.queue_depth for counts in self._counts))
+        yield depth
+        for name, value in self._gauges.items():
+            yield GaugeMetricFamily(f"kith_{name}", name.replace("_", " ").capitalize() + ".", value=value)
+
+
+def _sum(bounds: tuple[float, ...], histograms: list[Histogram]) -> tuple[list[tuple[str, float]], float]:
+    buckets, running = [], 0
+    for index, bound in enumerate((*bounds, float("inf"))):
+        running += sum(histogram.counts[index] for histogram in histograms)
+        buckets.append(("+Inf" if bound == float("inf") else str(bound), float(running)))
+    return buckets, sum(histogram.total for histogram in histograms)

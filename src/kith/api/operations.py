@@ -1,0 +1,181 @@
+"""What the hot routes do, from raw body to raw body: check, batch check, bulk edges, and the relations
+between two users (follow, block, mute). `fast` answers them without a framework; `resources` shows them to
+Litestar for the documentation and for the slow way in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from kith.api.backend import Backend, check_may_read_pair, check_server
+from kith.api.guard import Caller
+from kith.core.clock import HLC_MAX, Hlc, ms_of
+from kith.core.errors import BadRequest, BatchTooLarge, SelfEdge
+from kith.core.ids import ID_MAX, NodeId
+from kith.graph.edge import POSITION_MAX, POSITION_MIN, Edge, EdgeWrite, State, applied
+from kith.graph.service import GraphService, Written
+from kith.graph.store import Node
+
+Decoded = TypeVar("Decoded")
+Id = Annotated[int, Meta(ge=0, le=ID_MAX, description="64-bit id; a string or a number")]
+_STATE = {"add": State.NORMAL, "remove": State.REMOVED, "archive": State.ARCHIVED, "negate": State.NEGATIVE}
+_TRUE, _FALSE = b'{"exists":true}', b'{"exists":false}'
+
+
+class CheckRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Pairs of (source, destination)."""
+
+    pairs: list[tuple[Id, Id]]
+
+
+class EdgeRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """One edge to write. Without `position` a live edge keeps its place; without `updatedAt` it happens now."""
+
+    op: Literal["add", "remove", "archive", "negate"]
+    source: Id
+    destination: Id
+    position: Annotated[int, Meta(ge=POSITION_MIN, le=POSITION_MAX)] | None = None
+    updated_at: Annotated[int, Meta(ge=0, le=HLC_MAX)] | None = None
+
+
+class EdgesRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Edges to write, in any order."""
+
+    edges: list[EdgeRequest]
+
+
+_check_decoder = msgspec.json.Decoder(CheckRequest, strict=False)
+_edges_decoder = msgspec.json.Decoder(EdgesRequest, strict=False)
+_encode = msgspec.json.encode
+
+
+async def check(backend: Backend, caller: Caller, graph_name: str, source: int, destination: int) -> bytes:
+    """GET /graph/{graph}/{source}/{destination}"""
+    graph = backend.graph.graphs.number(graph_name)
+    check_may_read_pair(caller, backend, graph, source, destination)
+    return _TRUE if (await backend.graph.store.exists_many(graph, [(source, destination)]))[0] else _FALSE
+
+
+async def check_many(backend: Backend, caller: Caller, graph_name: str, body: bytes) -> bytes:
+    """POST /graph/{graph}/check"""
+    graph = backend.graph.graphs.number(graph_name)
+    pairs = decode(_check_decoder, body).pairs
+    check_batch(len(pairs), backend.bounds.batch_max)
+    if not caller.server:
+        for source, destination in pairs:
+            check_may_read_pair(caller, backend, graph, source, destination)
+    return _encode({"exists": await backend.graph.store.exists_many(graph, pairs)})
+
+
+async def write_edges(backend: Backend, caller: Caller, graph_name: str, body: bytes) -> tuple[bytes, str | None]:
+    """POST /graph/{graph}/edges"""
+    check_server(caller)
+    graph = backend.graph.graphs.number(graph_name)
+    requests = decode(_edges_decoder, body).edges
+    check_batch(len(requests), backend.bounds.batch_max)
+    writes = await _writes(backend.graph, graph, requests)
+    changes, mark = await backend.graph.write(writes)
+    token = backend.token(mark)
+    return _encode({"applied": applied(changes), "token": token}), token
+
+
+async def _writes(service: GraphService, graph: int, requests: list[EdgeRequest]) -> list[EdgeWrite]:
+    """The merges that the requests ask for. An edge of an archived or removed node is stored as such."""
+    for request in requests:
+        if request.source == request.destination:
+            raise SelfEdge(f"{request.source} cannot have an edge to itself; leave it out", id=str(request.source))
+    pairs = [(request.source, request.destination) for request in requests]
+    stored = await service.store.get_many(graph, pairs)
+    states = await _node_states(service, requests)
+    writes = []
+    for request, before in zip(requests, stored, strict=True):
+        state = _STATE[request.op]
+        if state == State.NORMAL:
+            state = max(state, states.get(request.source, state), states.get(request.destination, state))
+        source, destination = NodeId(request.source), NodeId(request.destination)
+        if request.updated_at is None:
+            edge = service.stamp(graph, source, destination, state, before)
+        else:
+            service.clock.check_ahead(request.updated_at)
+            edge = Edge(graph, source, destination, state, ms_of(request.updated_at), Hlc(request.updated_at))
+        if request.position is not None:
+            edge = msgspec.structs.replace(edge, position=request.position)
+        keeps_place = request.position is None and request.updated_at is None
+        writes.append(EdgeWrite(edge, keep_live=keeps_place and state == State.NORMAL))
+    return writes
+
+
+async def _node_states(service: GraphService, requests: list[EdgeRequest]) -> dict[int, State]:
+    nodes = list({node for request in requests for node in (request.source, request.destination)})
+    known = await service.store.nodes(nodes)
+    return {node: state.state for node, state in zip(nodes, known, strict=True) if state != Node()}
+
+
+class Followed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whether the acting user now follows the target, and whether that is new."""
+
+    following: bool
+    changed: bool
+    token: str | None
+    requested: bool = False
+
+
+class Blocked(msgspec.Struct, frozen=True):
+    """Whether the acting user now blocks the target, and whether that is new."""
+
+    blocking: bool
+    changed: bool
+    token: str | None
+
+
+class Muted(msgspec.Struct, frozen=True):
+    """Whether the acting user now mutes the target, and whether that is new."""
+
+    muting: bool
+    changed: bool
+    token: str | None
+
+
+Relate = Callable[[GraphService, NodeId, NodeId], Awaitable[Written]]
+RELATIONS: dict[tuple[str, str], tuple[Relate, type[Followed] | type[Blocked] | type[Muted]]] = {
+    ("POST", "follow"): (GraphService.follow, Followed),
+    ("DELETE", "follow"): (GraphService.unfollow, Followed),
+    ("POST", "block"): (GraphService.block, Blocked),
+    ("DELETE", "block"): (GraphService.unblock, Blocked),
+    ("POST", "mute"): (GraphService.mute, Muted),
+    ("DELETE", "mute"): (GraphService.unmute, Muted),
+    ("POST", "remove-follower"): (GraphService.remove_follower, Followed),
+}
+"""(method, last part of the path) -> what it does, and the shape of its answer."""
+
+
+async def relate(
+    backend: Backend, caller: Caller, method: str, verb: str, target: NodeId
+) -> tuple[bytes, str | None]:
+    """POST or DELETE /users/{id}/follow, /block, /mute; POST /users/{id}/remove-follower"""
+    act, shape = RELATIONS[(method, verb)]
+    written = await act(backend.graph, caller.acting(), target)
+    token = backend.token(written.mark)
+    if shape is Followed:
+        return _encode(Followed(written.holds, written.changed, token, written.requested)), token
+    return _encode(shape(written.holds, written.changed, token)), token
+
+
+def check_batch(size: int, batch_max: int) -> None:
+    """BatchTooLarge beyond the bound."""
+    if size > batch_max:
+        raise BatchTooLarge(f"{size} in one request; send at most {batch_max}", max=batch_max)
+
+
+def decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
+    """The decoded body; BadRequest says what is wrong and where."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"the body is not what this takes: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"the body is not JSON: {error}") from None

@@ -1,0 +1,159 @@
+"""Settings, as one table: `kith.toml`, then `KITH_*` variables, then flags; the later wins.
+
+Each field of `Settings` is one setting; its type, default and meaning are what `kith settings` prints and
+what docs/operations.md lists (a test compares them).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kith.core.errors import BadRequest
+
+FILE = "kith.toml"
+PREFIX = "KITH_"
+Positive = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
+
+
+def _doc(text: str) -> Meta:
+    return Meta(description=text)
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that can be set. Bounds that a request can meet name the error it gets."""
+
+    data: Annotated[str, _doc("Folder of the embedded engine.")] = "kith-data"
+    host: Annotated[str, _doc("Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=65535), _doc("Port to listen on.")] = 7400
+    workers: Annotated[int, Meta(ge=1, le=64), _doc("API processes; all share the data folder.")] = 1
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], _doc("Least severe message that is logged.")
+    ] = "info"
+
+    api_keys: Annotated[
+        tuple[str, ...], _doc("Server keys, beside those made by `kith token --server`. Kept hashed in memory.")
+    ] = ()
+    jwt_secret: Annotated[
+        str, _doc("Secret your app signs user tokens with, 32 characters or more; empty: one is made and stored.")
+    ] = ""
+    jwt_algorithms: Annotated[
+        tuple[Literal["HS256", "HS384", "HS512"], ...], _doc("Signatures accepted on user tokens.")
+    ] = ("HS256",)
+    jwt_issuer: Annotated[str, _doc("Required `iss` of user tokens.")] = "kith-app"
+    jwt_audience: Annotated[str, _doc("Required `aud` of user tokens.")] = "kith"
+
+    graphs: Annotated[tuple[str, ...], _doc("Graphs of your own, beside the built-in ones.")] = ()
+    follows_max: Annotated[Positive, _doc("Others a user may follow; beyond: FOLLOW_LIMIT_REACHED.")] = 10_000
+    batch_max: Annotated[
+        int, Meta(ge=1, le=10_000), _doc("Pairs, edges or targets in a request; beyond: BATCH_TOO_LARGE.")
+    ] = 1_000
+    walk_max: Annotated[Positive, _doc("List entries one page of friends or mutuals may look at.")] = 10_000
+    select_ids_max: Annotated[
+        Positive, _doc("Ids one set program may read into memory; beyond: PROGRAM_TOO_COMPLEX.")
+    ] = 5_000_000
+
+    durability: Annotated[
+        Literal["full", "relaxed"],
+        _doc(
+            "full: a write is synced before it is acknowledged. relaxed: a power cut may lose the last commits; "
+            "the store stays whole, and a crash of Kith alone loses nothing."
+        ),
+    ] = "full"
+    store_bytes_max: Annotated[
+        int, Meta(ge=1 << 20), _doc("Size the store may grow to; beyond: STORE_FULL. Address space, not memory.")
+    ] = 1 << 40
+    commit_writes_max: Annotated[Positive, _doc("Writes grouped into one commit at most.")] = 5_000
+    commit_wait_ms: Annotated[
+        float, Meta(ge=0, le=1000), _doc("How long the first write of a group waits for others.")
+    ] = 0.0
+    commit_queue_max: Annotated[Positive, _doc("Writes that may wait for a commit; beyond: OVERLOADED.")] = 100_000
+    log_events_max: Annotated[Positive, _doc("Events the log keeps; the oldest are forgotten.")] = 10_000_000
+
+    request_timeout_ms: Annotated[Positive, _doc("Longest a request may take; beyond: TIMEOUT.")] = 5_000
+    drain_timeout_s: Annotated[Positive, _doc("Longest a stopping process may take to finish its writes.")] = 20
+    body_bytes_max: Annotated[Positive, _doc("Largest request body; beyond: BODY_TOO_LARGE.")] = 1 << 20
+
+    rate_user_read: Annotated[NotNegative, _doc("Reads a second of one user token; 0: no limit.")] = 200
+    rate_user_write: Annotated[NotNegative, _doc("Writes a second of one user token; 0: no limit.")] = 20
+    rate_server_read: Annotated[NotNegative, _doc("Reads a second of one server key; 0: no limit.")] = 0
+    rate_server_write: Annotated[NotNegative, _doc("Writes a second of one server key; 0: no limit.")] = 0
+
+
+SECRET = frozenset({"api_keys", "jwt_secret"})
+"""Never shown or logged."""
+
+
+def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
+    """The settings in force. `flags`: given on the command line, None where not given.
+
+    BadRequest names the source and the field of a value that cannot be used.
+    """
+    values: dict[str, Any] = {}
+    path = file or Path(FILE)
+    if path.exists():
+        try:
+            values.update(tomllib.loads(path.read_text()))
+        except tomllib.TOMLDecodeError as error:
+            raise BadRequest(f"{path} is not valid TOML: {error}") from error
+    elif file is not None:
+        raise BadRequest(f"there is no settings file {file}")
+    values.update(_from_environment(os.environ))
+    values.update({name: value for name, value in (flags or {}).items() if value is not None})
+    try:
+        return msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"a setting cannot be used: {error}; `kith settings` lists them") from error
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """`KITH_PORT=7401` as port; lists as JSON or separated by commas."""
+    known = {field.name: field.default for field in msgspec.structs.fields(Settings)}
+    values: dict[str, Any] = {}
+    for key, text in environment.items():
+        name = key.removeprefix(PREFIX).lower()
+        if not key.startswith(PREFIX) or name not in known:
+            continue
+        if isinstance(known[name], tuple):
+            values[name] = json.loads(text) if text.startswith("[") else [part for part in text.split(",") if part]
+        else:
+            values[name] = text
+    return values
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of `kith settings`."""
+
+    name: str
+    value: str
+    default: str
+    meaning: str
+
+
+def table(settings: Settings) -> list[Row]:
+    """Every setting with its value, default and meaning; secrets are not shown."""
+    rows = []
+    for field, hint in zip(
+        msgspec.structs.fields(Settings), msgspec.inspect.type_info(Settings).fields, strict=True  # type: ignore[attr-defined]
+    ):
+        value, meaning = getattr(settings, field.name), _meaning(hint.type)
+        shown = ("(set)" if value else "(not set)") if field.name in SECRET else _show(value)
+        rows.append(Row(field.name, shown, _show(field.default), meaning))
+    return rows
+
+
+def _meaning(info: Any) -> str:
+    schema = getattr(info, "extra_json_schema", None) or {}
+    return str(schema.get("description", ""))
+
+
+def _show(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,326 @@
+"""Both clients ask what the contract says, read what it answers, and walk lists to their end."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from kith.client import (
+    ApiError,
+    AsyncKith,
+    Block,
+    Changed,
+    Edge,
+    EdgeWrite,
+    Follow,
+    JobStarted,
+    Kith,
+    ListedEdge,
+    ListedNode,
+    Mute,
+    Profile,
+    Relationship,
+    Written,
+    in_,
+    out,
+)
+from kith.client.routes import Routes
+from kith.core.errors import BadId, BadRequest
+
+ALICE, BOB, CAROL, DANA = 1, 2, 3, 2**63 - 1
+Client = Kith | AsyncKith
+Connect = Callable[..., Client]
+
+
+class Service:
+    """Answers requests with `answers`, one after the other, and remembers what it was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        answer = self.answers.pop(0)
+        return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
+
+    def bodies(self) -> list[Any]:
+        return [json.loads(request.content) for request in self.asked]
+
+    def headers(self, name: str) -> list[str | None]:
+        return [request.headers.get(name) for request in self.asked]
+
+
+@pytest.fixture(params=[Kith, AsyncKith])
+def connect(request: pytest.FixtureRequest) -> Connect:
+    """Connects a client of either kind to a Service."""
+
+    def make(service: Service, url: str = "http://kith.example", **settings: Any) -> Client:
+        client: Client = request.param(url, "a-key", transport=httpx.MockTransport(service), **settings)
+        return client
+
+    return make
+
+
+def ask(client: Client, method: str, *args: Any, **kwargs: Any) -> Any:
+    """The result of a method; of one that iterates, the list of its items."""
+
+    async def collected(items: Any) -> list[Any]:
+        return [item async for item in items]
+
+    result = getattr(client, method)(*args, **kwargs)
+    if inspect.isawaitable(result):
+        return asyncio.run(result)  # type: ignore[arg-type]
+    if inspect.isasyncgen(result):
+        return asyncio.run(collected(result))
+    return list(result) if inspect.isgenerator(result) else result
+
+
+def page(*ids: int, next_cursor: str | None = None) -> dict[str, Any]:
+    """A page as the service writes it; each position is ten times the id."""
+    items = [{"id": str(id_), "position": str(10 * id_)} for id_ in ids]
+    pagination = {"nextCursor": next_cursor, "prevCursor": None, "hasMore": next_cursor is not None}
+    return {"items": items, "pagination": pagination}
+
+
+EDGE = {"source": "1", "destination": "2", "state": "archived", "position": "-5", "updatedAt": str(2**64 - 1)}
+RELATIONSHIP = {"id": str(DANA), "following": True, "followedBy": False, "requested": False} | {
+    "blocking": False,
+    "blockedBy": True,
+    "muting": False,
+}
+CHANGED: dict[str, Any] = {"changed": True, "token": "t"}
+PROFILE = {"id": "2", "private": True, "name": "Bob", "joined": "12"}
+BOB_PROFILE = Profile(id=BOB, private=True, fields={"name": "Bob", "joined": "12"})
+COUNT = {"count": 7}
+BOTH = out("follows", ALICE) & in_("follows", BOB)
+BOTH_WIRE = BOTH.wire()
+JOB = {"job": {"id": "j1", "done": False}}
+
+
+def followed(following: bool) -> Follow:
+    return Follow(changed=True, token="t", following=following)
+
+
+# method, arguments, verb, path, body, answer, result
+CONTRACT: list[tuple[str, tuple[Any, ...], str, str, Any, Any, Any]] = [
+    ("exists", ("follows", 1, "2"), "GET", "/graph/follows/1/2", None, {"exists": True}, True),
+    ("exists", ("follows", 1, DANA), "GET", f"/graph/follows/1/{DANA}", None, {"exists": False}, False),
+    ("edge", ("follows", 1, 2), "GET", "/graph/follows/1/2/edge", None, EDGE,
+     Edge(source=1, destination=2, state="archived", position=-5, updated_at=2**64 - 1)),
+    ("exists_many", ("follows", [(1, 2), (2, DANA)]), "POST", "/graph/follows/check",
+     {"pairs": [[1, 2], [2, DANA]]}, {"exists": [True, False]}, [True, False]),
+    ("write_edges", ("likes", [EdgeWrite("add", 1, 2), EdgeWrite("negate", 1, 3, 9, 10)]), "POST",
+     "/graph/likes/edges",
+     {"edges": [{"op": "add", "source": 1, "destination": 2},
+                {"op": "negate", "source": 1, "destination": 3, "position": 9, "updatedAt": 10}]},
+     {"applied": 2, "token": "t"}, Written(applied=2, token="t")),
+    ("count_out", ("follows", 1), "GET", "/graph/follows/1/out/count?state=normal", None, COUNT, 7),
+    ("count_in", ("follows", 1), "GET", "/graph/follows/1/in/count?state=normal", None, COUNT, 7),
+    ("select_count", (BOTH,), "POST", "/graph/select/count", {"program": BOTH_WIRE}, COUNT, 7),
+    ("follow", (2,), "POST", "/users/2/follow", None, CHANGED | {"following": True}, followed(True)),
+    ("follow", (2,), "POST", "/users/2/follow", None, CHANGED | {"following": False, "requested": True},
+     Follow(changed=True, token="t", following=False, requested=True)),
+    ("unfollow", (2,), "DELETE", "/users/2/follow", None, CHANGED | {"following": False}, followed(False)),
+    ("block", (2,), "POST", "/users/2/block", None, CHANGED | {"blocking": True},
+     Block(changed=True, token="t", blocking=True)),
+    ("unblock", (2,), "DELETE", "/users/2/block", None, CHANGED | {"blocking": False},
+     Block(changed=True, token="t", blocking=False)),
+    ("mute", (2,), "POST", "/users/2/mute", None, CHANGED | {"muting": True},
+     Mute(changed=True, token="t", muting=True)),
+    ("unmute", (2,), "DELETE", "/users/2/mute", None, CHANGED | {"muting": False},
+     Mute(changed=True, token="t", muting=False)),
+    ("remove_follower", (2,), "POST", "/users/2/remove-follower", None, CHANGED, Changed(changed=True, token="t")),
+    ("accept_follow_request", (2,), "POST", "/follow-requests/2/accept", None, CHANGED,
+     Changed(changed=True, token="t")),
+    ("decline_follow_request", (2,), "POST", "/follow-requests/2/decline", None, CHANGED,
+     Changed(changed=True, token="t")),
+    ("relationships", ([DANA],), "POST", "/relationships", {"targets": [DANA]}, {"relationships": [RELATIONSHIP]},
+     [Relationship(id=DANA, following=True, followed_by=False, requested=False, blocking=False,
+                   blocked_by=True, muting=False)]),
+    ("user", (2,), "GET", "/users/2", None, PROFILE, BOB_PROFILE),
+    ("deactivate_user", (2,), "POST", "/users/2/deactivate", None, JOB, JobStarted(job=JOB["job"])),
+    ("reactivate_user", (2,), "POST", "/users/2/reactivate", None, JOB, JobStarted(job=JOB["job"])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "args", "verb", "path", "body", "answer", "result"), CONTRACT)
+def test_each_method_asks_and_reads_as_the_contract_says(
+    connect: Connect, method: str, args: Any, verb: str, path: str, body: Any, answer: Any, result: Any
+) -> None:
+    service = Service(answer)
+    assert ask(connect(service), method, *args) == result
+    (asked,) = service.asked
+    assert (asked.method, asked.url.raw_path.decode()) == (verb, f"/api/v1{path}")
+    assert (json.loads(asked.content) if asked.content else None) == body
+    assert asked.headers["Authorization"] == "Bearer a-key"
+
+
+LISTS: list[tuple[str, tuple[Any, ...], str]] = [
+    ("edges_out", ("follows", ALICE), "/graph/follows/1/out"),
+    ("edges_in", ("follows", ALICE), "/graph/follows/1/in"),
+    ("follow_requests", (), "/follow-requests"),
+    ("following", (ALICE,), "/users/1/following"),
+    ("followers", (ALICE,), "/users/1/followers"),
+    ("friends", (ALICE,), "/users/1/friends"),
+    ("mutuals", (ALICE, BOB), "/users/1/mutuals/2"),
+    ("followers_you_know", (BOB,), "/users/2/followers-you-know"),
+]
+
+
+@pytest.mark.parametrize(("method", "args", "path"), LISTS)
+def test_each_list_is_walked_to_its_end_through_an_empty_page(
+    connect: Connect, method: str, args: Any, path: str
+) -> None:
+    service = Service(page(CAROL, next_cursor="c1"), page(next_cursor="c2"), page(BOB))
+    found = ask(connect(service), method, *args, page_size=2)
+    assert [(item.id, item.position) for item in found] == [(CAROL, 30), (BOB, 20)]
+    assert {request.url.path for request in service.asked} == {f"/api/v1{path}"}
+    queries = [request.url.params for request in service.asked]
+    assert [(query.get("limit"), query.get("cursor")) for query in queries] == [
+        ("2", None),
+        ("2", "c1"),
+        ("2", "c2"),
+    ]
+
+
+@pytest.mark.parametrize(("method", "args", "path"), LISTS)
+def test_a_page_is_one_request_and_shows_the_cursors_around_it(
+    connect: Connect, method: str, args: Any, path: str
+) -> None:
+    answer = page(BOB, next_cursor="older")
+    answer["pagination"]["prevCursor"] = "newer"
+    service = Service(answer)
+    found = ask(connect(service), f"{method}_page", *args, cursor="here")
+    assert [item.id for item in found.items] == [BOB]
+    assert (found.next_cursor, found.prev_cursor, found.has_more) == ("older", "newer", True)
+    assert service.asked[0].url.params["cursor"] == "here"
+
+
+def test_lists_of_edges_have_positions_and_computed_lists_may_have_none(connect: Connect) -> None:
+    nodes = {"items": [{"id": "2"}], "pagination": {"nextCursor": None, "prevCursor": None, "hasMore": False}}
+    client = connect(Service(page(BOB), nodes))
+    assert ask(client, "following", ALICE) == [ListedEdge(id=BOB, position=20)]
+    assert ask(client, "friends", ALICE) == [ListedNode(id=BOB)]
+
+
+def test_edges_in_other_states_are_asked_for_by_name(connect: Connect) -> None:
+    service = Service(page(), COUNT)
+    client = connect(service)
+    ask(client, "edges_in", "follows", ALICE, state="archived")
+    ask(client, "count_in", "follows", ALICE, state="removed")
+    assert [request.url.params["state"] for request in service.asked] == ["archived", "removed"]
+
+
+def test_a_set_program_is_walked_with_the_cursor_in_the_body(connect: Connect) -> None:
+    service = Service(page(DANA, next_cursor="c1"), page(BOB))
+    assert [node.id for node in ask(connect(service), "select", BOTH, page_size=1)] == [DANA, BOB]
+    first = {"program": BOTH_WIRE, "limit": 1}
+    assert service.bodies() == [first, first | {"cursor": "c1"}]
+
+
+def test_a_list_that_does_not_advance_is_an_error_and_no_endless_loop(connect: Connect) -> None:
+    service = Service(*[page(BOB, next_cursor="same")] * 3)
+    with pytest.raises(ApiError, match="same cursor"):
+        ask(connect(service), "followers", ALICE)
+    assert len(service.asked) == 2
+
+
+def test_pages_are_fetched_only_when_needed() -> None:
+    service = Service(page(CAROL, BOB, next_cursor="c1"), page(ALICE))
+    with Kith("http://kith.example", "a-key", transport=httpx.MockTransport(service)) as kith:
+        followers = kith.followers(DANA)
+        assert (next(followers).id, next(followers).id) == (CAROL, BOB)
+        assert len(service.asked) == 1
+        assert next(followers).id == ALICE
+
+
+def test_long_checks_are_split_and_keep_their_order(connect: Connect) -> None:
+    service = Service(*({"exists": [n == 0] * size} for n, size in enumerate((1000, 1000, 1))))
+    found = ask(connect(service), "exists_many", "follows", ((ALICE, n) for n in range(2001)))
+    assert found == [True] * 1000 + [False] * 1001
+    pairs = [body["pairs"] for body in service.bodies()]
+    assert [len(batch) for batch in pairs] == [1000, 1000, 1]
+    assert sum(pairs, []) == [[ALICE, n] for n in range(2001)]
+
+
+def test_long_writes_are_split_read_as_they_are_sent_and_summed(connect: Connect) -> None:
+    service = Service({"applied": 900, "token": "t1"}, {"applied": 5, "token": "t2"})
+    drawn: list[int] = []
+
+    def edges() -> Any:
+        for n in range(1500):
+            drawn.append(len(service.asked))
+            yield EdgeWrite("add", ALICE, n)
+
+    assert ask(connect(service), "write_edges", "follows", edges()) == Written(applied=905, token="t2")
+    assert [len(body["edges"]) for body in service.bodies()] == [1000, 500]
+    assert drawn == [0] * 1000 + [1] * 500  # the second batch is drawn after the first was sent
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "result"),
+    [("exists_many", ("follows",), []), ("write_edges", ("follows",), Written(applied=0)), ("relationships", (), [])],
+)
+def test_an_empty_batch_asks_nothing(connect: Connect, method: str, args: Any, result: Any) -> None:
+    service = Service()
+    assert ask(connect(service), method, *args, []) == result
+    assert service.asked == []
+
+
+def test_profiles_are_put_whole_and_patched_by_field(connect: Connect) -> None:
+    service = Service(PROFILE, PROFILE)
+    client = connect(service)
+    assert ask(client, "put_user", BOB, name="Bob") == BOB_PROFILE
+    assert ask(client, "patch_user", BOB, private=True) == BOB_PROFILE
+    assert [request.method for request in service.asked] == ["PUT", "PATCH"]
+    assert service.bodies() == [{"private": False, "name": "Bob"}, {"private": True}]
+
+
+@pytest.mark.parametrize(("method", "path"), [("is_alive", "/healthz"), ("is_ready", "/readyz")])
+def test_probes_stand_outside_the_base_path_and_a_no_is_an_answer(connect: Connect, method: str, path: str) -> None:
+    service = Service(httpx.Response(200, text="ok"), httpx.Response(503, text="starting"))
+    client = connect(service)
+    assert [ask(client, method), ask(client, method)] == [True, False]
+    assert [request.url.path for request in service.asked] == [path, path]
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "error"),
+    [
+        ("user", (-1,), BadId),
+        ("user", (2**63,), BadId),
+        ("follow", ("../1",), BadId),
+        ("followers", (True,), BadId),
+        ("exists", ("..", 1, 2), BadRequest),
+        ("write_edges", ("follows/1", [EdgeWrite("add", 1, 2)]), BadRequest),
+    ],
+)
+def test_what_cannot_be_part_of_a_path_is_refused_unsent(
+    connect: Connect, method: str, args: Any, error: type[Exception]
+) -> None:
+    service = Service()
+    with pytest.raises(error):
+        ask(connect(service), method, *args)
+    assert service.asked == []
+
+
+def test_a_url_may_have_a_prefix(connect: Connect) -> None:
+    service = Service({"exists": True})
+    ask(connect(service, "http://kith.example/social/"), "exists", "follows", ALICE, BOB)
+    assert str(service.asked[0].url) == "http://kith.example/social/api/v1/graph/follows/1/2"
+
+
+def test_both_clients_document_every_method_and_keep_its_signature() -> None:
+    names = [name for name in vars(Routes) if not name.startswith("_")]
+    assert len(names) > 40
+    for name in names:
+        assert inspect.getdoc(getattr(Kith, name)), name
+    kith = Kith("http://kith.example", "a-key")
+    assert list(inspect.signature(kith.mutuals).parameters) == ["user", "other", "page_size", "cursor"]
