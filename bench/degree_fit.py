@@ -70,10 +70,7 @@ def load(path: Path) -> Degrees:
     return Degrees(
         users=np.unique(edges).size,
         edges=len(edges),
-        sides={
-            side: np.unique(edges[:, column], return_counts=True)[1]
-            for side, column in (("out", 0), ("in", 1))
-        },
+        sides={side: np.unique(edges[:, column], return_counts=True)[1] for side, column in (("out", 0), ("in", 1))},
     )
 
 

@@ -11,7 +11,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -35,9 +35,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: Annotated[str, _doc("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535), _doc("Port to listen on.")] = 7400
     workers: Annotated[int, Meta(ge=1, le=64), _doc("API processes; all share the data folder.")] = 1
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], _doc("Least severe message that is logged.")
-    ] = "info"
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], _doc("Least severe message that is logged.")] = (
+        "info"
+    )
 
     api_keys: Annotated[
         tuple[str, ...], _doc("Server keys, beside those made by `kith token --server`. Kept hashed in memory.")
@@ -140,19 +140,17 @@ class Row(msgspec.Struct, frozen=True):
 
 def table(settings: Settings) -> list[Row]:
     """Every setting with its value, default and meaning; secrets are not shown."""
+    hints = get_type_hints(Settings, include_extras=True)
     rows = []
-    for field, hint in zip(
-        msgspec.structs.fields(Settings), msgspec.inspect.type_info(Settings).fields, strict=True  # type: ignore[attr-defined]
-    ):
-        value, meaning = getattr(settings, field.name), _meaning(hint.type)
+    for field in msgspec.structs.fields(Settings):
+        value, meaning = getattr(settings, field.name), _meaning(hints[field.name])
         shown = ("(set)" if value else "(not set)") if field.name in SECRET else _show(value)
         rows.append(Row(field.name, shown, _show(field.default), meaning))
     return rows
 
 
-def _meaning(info: Any) -> str:
-    schema = getattr(info, "extra_json_schema", None) or {}
-    return str(schema.get("description", ""))
+def _meaning(hint: Any) -> str:
+    return str(next(note.description for note in hint.__metadata__ if note.description))
 
 
 def _show(value: Any) -> str:

@@ -19,7 +19,7 @@ from kith.client import (
     Edge,
     EdgeWrite,
     Follow,
-    JobStarted,
+    Job,
     Kith,
     ListedEdge,
     ListedNode,
@@ -27,6 +27,7 @@ from kith.client import (
     Profile,
     Relationship,
     Written,
+    calls,
     in_,
     out,
 )
@@ -76,7 +77,7 @@ def ask(client: Client, method: str, *args: Any, **kwargs: Any) -> Any:
 
     result = getattr(client, method)(*args, **kwargs)
     if inspect.isawaitable(result):
-        return asyncio.run(result)  # type: ignore[arg-type]
+        return asyncio.run(result)
     if inspect.isasyncgen(result):
         return asyncio.run(collected(result))
     return list(result) if inspect.isgenerator(result) else result
@@ -96,12 +97,13 @@ RELATIONSHIP = {"id": str(DANA), "following": True, "followedBy": False, "reques
     "muting": False,
 }
 CHANGED: dict[str, Any] = {"changed": True, "token": "t"}
-PROFILE = {"id": "2", "private": True, "name": "Bob", "joined": "12"}
-BOB_PROFILE = Profile(id=BOB, private=True, fields={"name": "Bob", "joined": "12"})
+PROFILE = {"id": "2", "state": "normal", "private": True, "followingCount": 0, "followersCount": 3, "new": {}}
+BOB_PROFILE = Profile(id=BOB, state="normal", private=True, following_count=0, followers_count=3)
 COUNT = {"count": 7}
 BOTH = out("follows", ALICE) & in_("follows", BOB)
 BOTH_WIRE = BOTH.wire()
-JOB = {"job": {"id": "j1", "done": False}}
+JOB = {"id": "j-1", "operation": "archive", "user": "2", "edges": 0, "done": False}
+BOB_JOB = Job(id="j-1", operation="archive", user=BOB, edges=0, done=False)
 
 
 def followed(following: bool) -> Follow:
@@ -145,8 +147,10 @@ CONTRACT: list[tuple[str, tuple[Any, ...], str, str, Any, Any, Any]] = [
      [Relationship(id=DANA, following=True, followed_by=False, requested=False, blocking=False,
                    blocked_by=True, muting=False)]),
     ("user", (2,), "GET", "/users/2", None, PROFILE, BOB_PROFILE),
-    ("deactivate_user", (2,), "POST", "/users/2/deactivate", None, JOB, JobStarted(job=JOB["job"])),
-    ("reactivate_user", (2,), "POST", "/users/2/reactivate", None, JOB, JobStarted(job=JOB["job"])),
+    ("deactivate_user", (2,), "POST", "/users/2/deactivate", None, {"job": JOB}, BOB_JOB),
+    ("delete_user", (2,), "DELETE", "/users/2", None, {"job": JOB}, BOB_JOB),
+    ("job", ("j-1",), "GET", "/jobs/j-1", None, JOB, BOB_JOB),
+    ("reactivate_user", (2,), "POST", "/users/2/reactivate", None, {"job": JOB}, BOB_JOB),
 ]  # fmt: skip
 
 
@@ -232,6 +236,13 @@ def test_a_list_that_does_not_advance_is_an_error_and_no_endless_loop(connect: C
     assert len(service.asked) == 2
 
 
+def test_a_list_ends_where_the_service_says_that_no_more_follow(connect: Connect) -> None:
+    last = page(BOB, next_cursor="for-what-may-come")
+    last["pagination"]["hasMore"] = False
+    service = Service(last)
+    assert [edge.id for edge in ask(connect(service), "followers", ALICE)] == [BOB]
+
+
 def test_pages_are_fetched_only_when_needed() -> None:
     service = Service(page(CAROL, BOB, next_cursor="c1"), page(ALICE))
     with Kith("http://kith.example", "a-key", transport=httpx.MockTransport(service)) as kith:
@@ -247,7 +258,7 @@ def test_long_checks_are_split_and_keep_their_order(connect: Connect) -> None:
     assert found == [True] * 1000 + [False] * 1001
     pairs = [body["pairs"] for body in service.bodies()]
     assert [len(batch) for batch in pairs] == [1000, 1000, 1]
-    assert sum(pairs, []) == [[ALICE, n] for n in range(2001)]
+    assert [pair for batch in pairs for pair in batch] == [[ALICE, n] for n in range(2001)]
 
 
 def test_long_writes_are_split_read_as_they_are_sent_and_summed(connect: Connect) -> None:
@@ -274,13 +285,13 @@ def test_an_empty_batch_asks_nothing(connect: Connect, method: str, args: Any, r
     assert service.asked == []
 
 
-def test_profiles_are_put_whole_and_patched_by_field(connect: Connect) -> None:
+def test_profiles_are_public_unless_put_or_patched_private(connect: Connect) -> None:
     service = Service(PROFILE, PROFILE)
     client = connect(service)
-    assert ask(client, "put_user", BOB, name="Bob") == BOB_PROFILE
+    assert ask(client, "put_user", BOB) == BOB_PROFILE
     assert ask(client, "patch_user", BOB, private=True) == BOB_PROFILE
     assert [request.method for request in service.asked] == ["PUT", "PATCH"]
-    assert service.bodies() == [{"private": False, "name": "Bob"}, {"private": True}]
+    assert service.bodies() == [{"private": False}, {"private": True}]
 
 
 @pytest.mark.parametrize(("method", "path"), [("is_alive", "/healthz"), ("is_ready", "/readyz")])
@@ -299,6 +310,7 @@ def test_probes_stand_outside_the_base_path_and_a_no_is_an_answer(connect: Conne
         ("follow", ("../1",), BadId),
         ("followers", (True,), BadId),
         ("exists", ("..", 1, 2), BadRequest),
+        ("job", ("..",), BadRequest),
         ("write_edges", ("follows/1", [EdgeWrite("add", 1, 2)]), BadRequest),
     ],
 )
@@ -318,9 +330,10 @@ def test_a_url_may_have_a_prefix(connect: Connect) -> None:
 
 
 def test_both_clients_document_every_method_and_keep_its_signature() -> None:
+    kith = Kith("http://kith.example", "a-key")
     names = [name for name in vars(Routes) if not name.startswith("_")]
     assert len(names) > 40
     for name in names:
-        assert inspect.getdoc(getattr(Kith, name)), name
-    kith = Kith("http://kith.example", "a-key")
+        for method in (getattr(Kith, name), getattr(AsyncKith, name), getattr(kith, name)):
+            assert inspect.getdoc(method) == inspect.getdoc(getattr(calls, name.removesuffix("_page"))), name
     assert list(inspect.signature(kith.mutuals).parameters) == ["user", "other", "page_size", "cursor"]

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from kith.api.errors import respond
+from kith.api.backend import Backend
+from kith.api.errors import respond, status_of
 from kith.api.fast import Exchange, Scope, read_body
-from kith.core.errors import KithError
+from kith.core.errors import KithError, TimedOut
 
 
 class Bridge:
     """Serves an ASGI app, its lifespan included."""
 
-    def __init__(self, app: Any, body_bytes_max: int) -> None:
-        self._app, self._body_bytes_max = app, body_bytes_max
+    def __init__(self, app: Any, backend: Backend) -> None:
+        self._app, self._backend = app, backend
 
     async def __call__(self, scope: Scope, exchange: Exchange) -> None:
-        """Answer one request through the app."""
+        """Answer one request through the app, in bounded time, and count it."""
+        started = time.perf_counter()
+        request, send = _asgi(scope), _Send(exchange)
         try:
-            body = await read_body(scope, exchange, self._body_bytes_max)
+            async with asyncio.timeout(self._backend.bounds.timeout_s):
+                body = await read_body(scope, exchange, self._backend.bounds.body_bytes_max)
+                await self._app(request, _receive(body, exchange), send)
         except KithError as error:
-            exchange.response_bytes(*respond(error))
-            return
-        await self._app(_asgi(scope), _receive(body, exchange), _Send(exchange))
+            send.refuse(error)
+        except TimeoutError:
+            send.refuse(TimedOut("this took longer than `request_timeout_ms`; ask for less, or try again"))
+        handler = request.get("route_handler")
+        self._backend.metrics.observe(getattr(handler, "name", None) or "unmatched", started, send.status)
 
 
 def _asgi(scope: Scope) -> dict[str, Any]:
@@ -69,20 +77,28 @@ class _Send:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._status = 500
+        self.status = 500
         self._headers: list[tuple[str, str]] = []
         self._stream: Any = None
+        self._answered = False
+
+    def refuse(self, error: KithError) -> None:
+        """Answer with an error, unless an answer is already on its way."""
+        if not self._answered and self._stream is None:
+            self.status = status_of(error)
+            self._exchange.response_bytes(*respond(error))
 
     async def __call__(self, message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            self._status = message["status"]
+            self.status = message["status"]
             self._headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in message["headers"]]
         elif message["type"] == "http.response.body":
             body, more = message.get("body", b""), message.get("more_body", False)
             if self._stream is None and not more:
-                self._exchange.response_bytes(self._status, self._headers, bytes(body))
+                self._answered = True
+                self._exchange.response_bytes(self.status, self._headers, bytes(body))
                 return
             if self._stream is None:
-                self._stream = self._exchange.response_stream(self._status, self._headers)
+                self._stream = self._exchange.response_stream(self.status, self._headers)
             if body:
                 await self._stream.send_bytes(bytes(body))

@@ -58,7 +58,6 @@ class Exchange(Protocol):
     def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Any: ...
 
 
-
 class FrontDoor:
     """Answers hot routes; hands everything else on."""
 

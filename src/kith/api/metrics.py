@@ -119,13 +119,13 @@ class _Collected:
         self._counts, self._gauges = counts, gauges
 
     def collect(self) -> Iterator[Metric]:
-        latency = HistogramMetricFamily(
-            "kith_request_seconds", "Time to answer, by query type.", labels=["operation"]
-        )
+        latency = HistogramMetricFamily("kith_request_seconds", "Time to answer, by query type.", labels=["operation"])
         for name in sorted({name for counts in self._counts for name in counts.latency}):
             latency.add_metric([name], *_sum(LATENCY_S, [c.latency[name] for c in self._counts if name in c.latency]))
         yield latency
-        responses = CounterMetricFamily("kith_responses", "Answers, by query type and status.", labels=["operation", "status"])
+        responses = CounterMetricFamily(
+            "kith_responses", "Answers, by query type and status.", labels=["operation", "status"]
+        )
         for key in sorted({key for counts in self._counts for key in counts.responses}):
             responses.add_metric(key.split(" "), sum(counts.responses.get(key, 0) for counts in self._counts))
         yield responses

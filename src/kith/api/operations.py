@@ -153,9 +153,7 @@ RELATIONS: dict[tuple[str, str], tuple[Relate, type[Followed] | type[Blocked] | 
 """(method, last part of the path) -> what it does, and the shape of its answer."""
 
 
-async def relate(
-    backend: Backend, caller: Caller, method: str, verb: str, target: NodeId
-) -> tuple[bytes, str | None]:
+async def relate(backend: Backend, caller: Caller, method: str, verb: str, target: NodeId) -> tuple[bytes, str | None]:
     """POST or DELETE /users/{id}/follow, /block, /mute; POST /users/{id}/remove-follower"""
     act, shape = RELATIONS[(method, verb)]
     written = await act(backend.graph, caller.acting(), target)

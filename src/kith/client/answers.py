@@ -5,7 +5,7 @@ Fields that a newer server adds are ignored, so an older client keeps working.
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -125,16 +125,20 @@ class Relationship(Record, frozen=True, kw_only=True):
 
 
 class Profile(Record, frozen=True, kw_only=True):
-    """A user; `fields` holds the other fields of the answer, as JSON has them (64-bit values as strings)."""
+    """A user. `private`: a follow needs their consent; the counts are exact."""
 
     id: int
-    private: bool = False
-    token: str | None = None
-    fields: dict[str, Any] = {}
+    state: State
+    private: bool
+    following_count: int
+    followers_count: int
 
 
-class JobStarted(Record, frozen=True, kw_only=True):
-    """Work that goes on after the answer; `job` is as JSON has it."""
+class Job(Record, frozen=True, kw_only=True):
+    """Work on all edges of `user` that goes on after the answer; `edges` counts those done so far."""
 
-    job: dict[str, Any]
-    token: str | None = None
+    id: str
+    operation: str
+    user: int
+    edges: int
+    done: bool

@@ -21,7 +21,7 @@ from kith.client.answers import (
     EdgeWrite,
     Follow,
     Id,
-    JobStarted,
+    Job,
     ListedEdge,
     ListedNode,
     Mute,
@@ -40,6 +40,7 @@ BATCH_MAX = 1000  # the contract's, for one request
 PAGE_SIZE = 100
 _BASE = "/api/v1"
 _GRAPH = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_JOB_ID = re.compile(r"[A-Za-z0-9_-]+")
 
 T = TypeVar("T")
 
@@ -60,10 +61,8 @@ class _Relationships(msgspec.Struct):
     relationships: list[Relationship]
 
 
-class _ProfileHead(msgspec.Struct):
-    id: int
-    private: bool = False
-    token: str | None = None
+class _JobStarted(msgspec.Struct):
+    job: Job
 
 
 def _reader(kind: type[T]) -> Callable[[bytes], T]:
@@ -82,8 +81,9 @@ _changed = _reader(Changed)
 _follow = _reader(Follow)
 _block = _reader(Block)
 _mute = _reader(Mute)
-_job = _reader(JobStarted)
-_profile_head = _reader(_ProfileHead)
+_job = _reader(Job)
+_job_started = _reader(_JobStarted)
+_profile = _reader(Profile)
 
 
 # --- the graph
@@ -256,24 +256,36 @@ def user(user: Id) -> Call[Profile]:
     return Call("GET", _user(user), _profile)
 
 
-def put_user(user: Id, *, private: bool = False, **fields: Any) -> Call[Profile]:
-    """Create `user`, or replace the profile. `fields` go out under the names they are given."""
-    return Call("PUT", _user(user), _profile, body={"private": private, **fields})
+def put_user(user: Id, *, private: bool = False) -> Call[Profile]:
+    """Create `user`, or set the whole profile."""
+    return Call("PUT", _user(user), _profile, body={"private": private})
 
 
-def patch_user(user: Id, **fields: Any) -> Call[Profile]:
-    """Change these fields of the profile (`private` is one) and no other."""
-    return Call("PATCH", _user(user), _profile, body=fields)
+def patch_user(user: Id, *, private: bool) -> Call[Profile]:
+    """Change this field of the profile and no other."""
+    return Call("PATCH", _user(user), _profile, body={"private": private})
 
 
-def deactivate_user(user: Id) -> Call[JobStarted]:
-    """Archive all edges of `user`, as a job."""
-    return Call("POST", f"{_user(user)}/deactivate", _job)
+def deactivate_user(user: Id) -> Call[Job]:
+    """Archive all edges of `user`."""
+    return Call("POST", f"{_user(user)}/deactivate", _started)
 
 
-def reactivate_user(user: Id) -> Call[JobStarted]:
-    """Restore all edges of `user`, as a job; one whose other end is still deactivated stays archived."""
-    return Call("POST", f"{_user(user)}/reactivate", _job)
+def reactivate_user(user: Id) -> Call[Job]:
+    """Restore all edges of `user`; one whose other end is still deactivated stays archived."""
+    return Call("POST", f"{_user(user)}/reactivate", _started)
+
+
+def delete_user(user: Id) -> Call[Job]:
+    """Remove all edges of `user`, for good."""
+    return Call("DELETE", _user(user), _started)
+
+
+def job(job_id: str) -> Call[Job]:
+    """How far a job has come; ApiError 404 a day after it is done."""
+    if not _JOB_ID.fullmatch(job_id):
+        raise BadRequest(f"{job_id!r} cannot be the id of a job", id=job_id)
+    return Call("GET", f"{_BASE}/jobs/{job_id}", _job)
 
 
 # --- operations
@@ -311,11 +323,8 @@ def _counted(content: bytes) -> int:
     return _count(content).count
 
 
-def _profile(content: bytes) -> Profile:
-    head = _profile_head(content)
-    rest: dict[str, Any] = msgspec.json.decode(content)
-    fields = {name: value for name, value in rest.items() if name not in _ProfileHead.__struct_fields__}
-    return Profile(id=head.id, private=head.private, token=head.token, fields=fields)
+def _started(content: bytes) -> Job:
+    return _job_started(content).job
 
 
 def _batches(items: Iterable[T]) -> Iterator[list[T]]:

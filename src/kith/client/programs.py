@@ -29,7 +29,8 @@ class Program(msgspec.Struct, frozen=True):
         return Combined("union", (*_parts("union", self), *_parts("union", other)))
 
     def __sub__(self, other: Program) -> Program:
-        return Combined("difference", (*_parts("difference", self), other))  # a - (b - c) is not a - b - c
+        # The right side stays whole: a - (b - c) is not a - b - c.
+        return Combined("difference", (*_parts("difference", self), _checked(other)))
 
     def wire(self) -> dict[str, Any]:
         """The program as the contract writes it."""
@@ -70,8 +71,12 @@ def in_(graph: str, node: Id, *states: State) -> Listing:
 
 
 def _parts(operator: Operator, program: Program) -> tuple[Program, ...]:
-    if not isinstance(program, Program):
-        raise BadRequest(f"a set program cannot hold a {type(program).__name__}; use out() and in_()")
     if isinstance(program, Combined) and program.operator == operator:
         return program.parts
-    return (program,)
+    return (_checked(program),)
+
+
+def _checked(program: Program) -> Program:
+    if not isinstance(program, Program):
+        raise BadRequest(f"a set program cannot hold a {type(program).__name__}; use out() and in_()")
+    return program

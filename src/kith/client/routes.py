@@ -136,6 +136,8 @@ class Routes:
     patch_user = Route(calls.patch_user)
     deactivate_user = Route(calls.deactivate_user)
     reactivate_user = Route(calls.reactivate_user)
+    delete_user = Route(calls.delete_user)
+    job = Route(calls.job)
 
     is_alive = Route(calls.is_alive)
     is_ready = Route(calls.is_ready)

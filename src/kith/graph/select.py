@@ -120,7 +120,7 @@ class Evaluator:
 
     async def top(self, program: Program, below: int | None, need: int) -> Ids:
         """The greatest `need` members less than `below`, descending."""
-        await self._count_leaves(program)
+        await self._countleaves(program)
         match program:
             case Intersect() | Difference():
                 base, others, wanted = self._drive(program)
@@ -141,7 +141,7 @@ class Evaluator:
 
     async def count(self, program: Program) -> int:
         """How many members the program has."""
-        await self._count_leaves(program)
+        await self._countleaves(program)
         if isinstance(program, Lists) and len(program.listings) == 1:
             return self._counts[program]
         return len(await self.all(program))
@@ -202,8 +202,8 @@ class Evaluator:
             case Difference(parts):
                 return self._size_max(parts[0])
 
-    async def _count_leaves(self, program: Program) -> None:
-        leaves = list(_leaves(program))
+    async def _countleaves(self, program: Program) -> None:
+        leaves = list(leaves(program))
         counts = iter(await self._store.count_many([listing for leaf in leaves for listing in leaf.listings]))
         for leaf in leaves:
             self._counts[leaf] = sum(next(counts) for _ in leaf.listings)
@@ -218,10 +218,11 @@ class Evaluator:
             )
 
 
-def _leaves(program: Program) -> list[Lists]:
+def leaves(program: Program) -> list[Lists]:
+    """Every list that the program reads or asks."""
     if isinstance(program, Lists):
         return [program]
-    return [leaf for part in program.parts for leaf in _leaves(part)]
+    return [leaf for part in program.parts for leaf in leaves(part)]
 
 
 def _any(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
@@ -26,6 +26,8 @@ from kith.graph.graphs import GRAPHS_MAX, assign
 FORMAT = 1
 STORE_FILE = "store.mdb"
 LOCK_FILE = "servers.lock"
+LOADING = "loading"
+"""The note that names the graph of a bulk load in progress."""
 BYTES_MAX_DEFAULT = 1 << 40
 _META, _LOG = b"meta", b"log"
 _DATABASES_MAX = 2 * GRAPHS_MAX + 8
@@ -192,14 +194,16 @@ def translate(error: Exception, action: str) -> KithError:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, agreed: dict[str, str | int]) -> Iterator[None]:
+def serving(folder: Path, agreed: Mapping[str, str | int]) -> Iterator[bool]:
     """Hold the folder as a server with the `agreed` settings; StoreMismatch if others run with different ones.
 
-    Any number of processes may serve one folder, but only with the same settings of the store.
+    Any number of servers may share one folder, but only with the same settings of the store. Yields whether
+    this is the first of them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK_FILE).open("a+") as file:
-        if _lock(file, fcntl.LOCK_EX):
+        first = _lock(file, fcntl.LOCK_EX)
+        if first:
             file.truncate(0)
             file.write(json.dumps(agreed))
             file.flush()
@@ -213,7 +217,7 @@ def serving(folder: Path, agreed: dict[str, str | int]) -> Iterator[None]:
                 raise StoreMismatch(f"another server uses {folder} with {named}; start this one with the same")
         else:
             raise StoreMismatch(f"an import or restore holds {folder}; wait for it, or stop it first")
-        yield
+        yield first
 
 
 @contextlib.contextmanager

@@ -1,0 +1,75 @@
+"""/docs: the OpenAPI document as one page that needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+_STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}
+h2{margin-top:2.5rem;border-bottom:1px solid #ddd}code,pre{font:14px/1.45 ui-monospace,monospace}
+details{border:1px solid #ddd;border-radius:6px;margin:.5rem 0;padding:.5rem .8rem}summary{cursor:pointer}
+.m{display:inline-block;width:4.5rem;font-weight:600}.get{color:#0a6}.post{color:#06c}.delete{color:#c33}
+.put,.patch{color:#a60}td,th{text-align:left;padding:.15rem .8rem .15rem 0;vertical-align:top}
+pre{background:#f6f6f6;padding:.6rem;overflow:auto}
+@media(prefers-color-scheme:dark){body{background:#16181c;color:#e6e6e6}pre{background:#22252b}
+details,h2{border-color:#3a3d44}}
+"""
+
+
+def render(document: dict[str, Any]) -> str:
+    """The page for an OpenAPI document."""
+    schemas = document.get("components", {}).get("schemas", {})
+    groups: dict[str, list[str]] = {}
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            group = path.removeprefix("/api/v1").split("/")[1] or "operations"
+            groups.setdefault(group, []).append(_operation(path, method, operation, schemas))
+    body = "".join(f"<h2>{escape(name)}</h2>{''.join(parts)}" for name, parts in groups.items())
+    info = document["info"]
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(info["title"])} API</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
+        f"<h1>{escape(info['title'])} API {escape(info['version'])}</h1><p>{escape(info.get('description', ''))}</p>"
+        f'<p>Machine-readable: <a href="/openapi.json">/openapi.json</a></p>{body}</html>'
+    )
+
+
+def _operation(path: str, method: str, operation: dict[str, Any], schemas: dict[str, Any]) -> str:
+    rows = "".join(
+        f"<tr><td><code>{escape(parameter['name'])}</code></td><td>{escape(parameter['in'])}</td>"
+        f"<td>{escape(parameter.get('description', ''))}</td></tr>"
+        for parameter in operation.get("parameters", [])
+    )
+    table = f"<table>{rows}</table>" if rows else ""
+    asked = _schema(operation.get("requestBody", {}), schemas)
+    answers = operation.get("responses", {})
+    answer = next((_schema(value, schemas) for status, value in answers.items() if status.startswith("2")), "")
+    return (
+        f'<details><summary><span class="m {method}">{method.upper()}</span><code>{escape(path)}</code> '
+        f"{escape(operation.get('summary') or '')}</summary><p>{escape(operation.get('description') or '')}</p>{table}"
+        f"{f'<p>Body</p><pre>{asked}</pre>' if asked else ''}{f'<p>Answer</p><pre>{answer}</pre>' if answer else ''}"
+        "</details>"
+    )
+
+
+def _schema(holder: dict[str, Any], schemas: dict[str, Any]) -> str:
+    schema = holder.get("content", {}).get("application/json", {}).get("schema")
+    return "" if schema is None else escape(_shape(schema, schemas, ""))
+
+
+def _shape(schema: dict[str, Any], schemas: dict[str, Any], indent: str) -> str:
+    if "$ref" in schema:
+        return _shape(schemas.get(schema["$ref"].rsplit("/", 1)[1], {}), schemas, indent)
+    if "properties" in schema:
+        inner = indent + "  "
+        lines = [f'{inner}"{name}": {_shape(value, schemas, inner)}' for name, value in schema["properties"].items()]
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if "items" in schema:
+        return f"[{_shape(schema['items'], schemas, indent)}, ...]"
+    if "enum" in schema:
+        return " | ".join(str(value) for value in schema["enum"])
+    for key in ("oneOf", "anyOf"):
+        if key in schema:
+            return " | ".join(dict.fromkeys(_shape(value, schemas, indent) for value in schema[key]))
+    return str(schema.get("type", "any"))

@@ -1,0 +1,61 @@
+"""`kith serve`: granian as the supervisor of the API processes of one data folder."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import msgspec
+from granian import Granian
+from granian.constants import Interfaces, Loops, RuntimeModes
+from granian.log import LogLevels
+
+from kith import app
+from kith.config import Settings
+
+_RESPAWN_S = 0.5
+
+
+def prepare(settings: Settings) -> str | None:
+    """Check the folder before any process starts; the first start makes a server key and returns it, once."""
+    with app.open_environment(settings) as environment:
+        app.refuse_unfinished_import(environment)
+        made = None
+        if not app.server_keys(environment, settings):
+            made = "kith_" + secrets.token_urlsafe(24)
+            app.add_server_key(environment, made)
+    return made
+
+
+def run(settings: Settings) -> None:
+    """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops."""
+    with app.serving(settings):
+        os.environ[app.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
+        Granian(
+            "kith.app:serve_process",
+            address=settings.host,
+            port=settings.port,
+            interface=Interfaces.RSGI,
+            workers=settings.workers,
+            factory=True,
+            loop=Loops.uvloop,
+            runtime_mode=RuntimeModes.st,
+            websockets=False,
+            backlog=4096,
+            log_level=LogLevels.warning if settings.log_level in ("info", "warning") else LogLevels(settings.log_level),
+            respawn_failed_workers=True,
+            respawn_interval=_RESPAWN_S,
+            workers_kill_timeout=settings.drain_timeout_s,
+        ).serve()
+
+
+def base_url(settings: Settings) -> str:
+    """Where a server with these settings is reached from this machine."""
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
+    return f"http://{host}:{settings.port}"
+
+
+def data_folder(settings: Settings) -> Path:
+    """The data folder as a path."""
+    return Path(settings.data)

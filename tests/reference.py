@@ -1,0 +1,221 @@
+"""Two small in-memory EdgeStores: what engines are compared with.
+
+`ReferenceEdges` is the port in the most obvious form: one dict of rows, and every list is made by sorting
+them. `ScrambledEdges` keeps the promises of an engine without transactions and not one more: rows are
+current at once, while what each end's list and count show comes late, out of order and repeatedly.
+Both are slow on purpose. Kept in memory only, so durability is not modelled.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.paging import Mark, Page, Window
+from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, merge
+from kith.graph.graphs import assign
+from kith.graph.store import Ends, Ids, Listing, Node, Pair, other_end
+
+Key = tuple[int, int, int]
+"""(graph, source, destination)"""
+Rows = dict[Key, Edge]
+
+_SCAN_ROWS = 7  # small, so that every scan of a test crosses chunks
+
+
+def key_of(edge: Edge) -> Key:
+    """What identifies an edge."""
+    return (edge.graph, edge.source, edge.destination)
+
+
+def listing_of(edge: Edge, direction: Direction) -> Listing:
+    """The list that shows `edge` at one of its ends."""
+    node = edge.source if direction is Direction.OUT else edge.destination
+    return Listing(edge.graph, node, direction, edge.state)
+
+
+def cut_page(marks: Sequence[Mark], window: Window) -> Page:
+    """The part of a whole list (newest first) that `window` asks for, told as plainly as can be."""
+    if window.before is not None:
+        newer = [mark for mark in marks if mark > window.before]
+        items = newer[-window.limit :]
+    else:
+        older = [mark for mark in marks if window.after is None or mark < window.after]
+        items = older[: window.limit]
+    if items:
+        return Page(items, marks[-1] < items[-1], marks[0] > items[0])
+    if window.before is not None:  # nothing is newer than the mark; what is left is older
+        return Page([], bool(marks), False)
+    return Page([], False, bool(marks))
+
+
+class ReferenceEdges:
+    """See `graph.store.EdgeStore`; transactional, because nothing else runs between two of its lines."""
+
+    transactional = True
+
+    def __init__(self) -> None:
+        self.rows: Rows = {}
+        self.log: list[Edge] = []
+        self._numbers: dict[str, int] = {}
+        self._nodes: dict[int, Node] = {}
+        self._notes: dict[str, bytes] = {}
+
+    # What lists and counts are made of; here simply the rows.
+
+    def _listed(self, direction: Direction) -> Rows:
+        return self.rows
+
+    def _counted(self, direction: Direction) -> Rows:
+        return self.rows
+
+    def _written(self, edge: Edge) -> None:
+        """Called after a row has changed."""
+
+    def _tick(self) -> None:
+        """Called before every operation on edges."""
+
+    async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
+        self._numbers = assign(self._numbers, names)
+        return self._numbers
+
+    async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+        return [self._apply(write) for write in writes]
+
+    def _apply(self, write: EdgeWrite) -> EdgeChange:
+        self._tick()
+        edge = write.edge
+        stored = self.rows.get(key_of(edge))
+        outcome = decide(stored, write, self._count(Listing(edge.graph, edge.source, Direction.OUT)))
+        if outcome is not Outcome.APPLIED:
+            return EdgeChange(outcome, stored, stored)
+        self.rows[key_of(edge)] = edge
+        self.log.append(edge)
+        self._written(edge)
+        return EdgeChange(outcome, stored, edge, len(self.log))
+
+    async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
+        return [edge is not None and edge.state == State.NORMAL for edge in await self.get_many(graph, pairs)]
+
+    async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
+        self._tick()
+        return [self.rows.get((graph, source, destination)) for source, destination in pairs]
+
+    async def page(self, listing: Listing, window: Window) -> Page:
+        self._tick()
+        return cut_page(self._marks(listing), window)
+
+    async def count_many(self, listings: Sequence[Listing]) -> list[int]:
+        self._tick()
+        return [self._count(listing) for listing in listings]
+
+    async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
+        self._tick()
+        return np.array([mark.id for mark in self._marks(listing)[:newest]], np.int64)
+
+    async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
+        out = listing.direction is Direction.OUT
+        pairs = [(listing.node, other) if out else (other, listing.node) for other in ids.tolist()]
+        edges = await self.get_many(listing.graph, pairs)
+        return np.array([edge is not None and edge.state == listing.state for edge in edges], np.bool_)
+
+    async def nodes(self, nodes: Sequence[int]) -> list[Node]:
+        return [self._nodes.get(node, Node()) for node in nodes]
+
+    async def set_node(self, node: int, value: Node) -> None:
+        self._nodes[node] = value
+
+    async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
+        keys = sorted(key for key in self.rows if key[0] == graph and (after is None or key[1:] > after))
+        for at in range(0, len(keys), _SCAN_ROWS):
+            yield [
+                Ends(self.rows[key], *(self._listed(direction).get(key) == self.rows[key] for direction in Direction))
+                for key in keys[at : at + _SCAN_ROWS]
+            ]
+
+    async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
+        lists = {listing_of(edge, end) for edge in self.rows.values() if edge.graph == graph for end in Direction}
+        checked = [(listing, self._count(listing), len(self._marks(listing))) for listing in sorted(lists)]
+        wrong = [(listing, stored, real) for listing, stored, real in checked if stored != real]
+        if repair and wrong:
+            for direction in Direction:
+                self._counted(direction).update(self._listed(direction))
+        return wrong
+
+    async def repair(self, edges: Sequence[Edge]) -> None:
+        for key in map(key_of, edges):
+            for direction in Direction:
+                self._listed(direction)[key] = self._counted(direction)[key] = self.rows[key]
+
+    async def get_note(self, key: str) -> bytes | None:
+        return self._notes.get(key)
+
+    async def put_note(self, key: str, value: bytes | None) -> None:
+        self._notes.pop(key, None)
+        if value is not None:
+            self._notes[key] = value
+
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        return {key: value for key, value in self._notes.items() if key.startswith(prefix)}
+
+    def _marks(self, listing: Listing) -> list[Mark]:
+        """A whole list, newest first."""
+        edges = self._listed(listing.direction).values()
+        shown = [edge for edge in edges if listing_of(edge, listing.direction) == listing]
+        return sorted((Mark(edge.position, other_end(edge, listing.direction)) for edge in shown), reverse=True)
+
+    def _count(self, listing: Listing) -> int:
+        edges = self._counted(listing.direction).values()
+        return sum(listing_of(edge, listing.direction) == listing for edge in edges)
+
+
+class ScrambledEdges(ReferenceEdges):
+    """Rows at once; the list and the count of each end later, in any order, and perhaps again.
+
+    A late part carries a version of the edge and obeys the merge law, as an engine's table would with the
+    version as its write time. Conditions see the row as it is and the counts as they lag.
+    """
+
+    transactional = False
+
+    def __init__(self, seed: int, late_max: int = 12) -> None:
+        super().__init__()
+        self._lists: dict[Direction, Rows] = {direction: {} for direction in Direction}
+        self._counts: dict[Direction, Rows] = {direction: {} for direction in Direction}
+        self._random, self._late_max = random.Random(seed), late_max
+        self._operations = 0
+        self._late: list[tuple[int, Rows, Edge]] = []  # (due at this operation, what it changes, version)
+
+    def settle(self) -> None:
+        """Let everything that is under way arrive, in any order, some of it twice."""
+        arriving, self._late = [*self._late, *self._random.sample(self._late, len(self._late) // 2)], []
+        self._random.shuffle(arriving)
+        for _, part, edge in arriving:
+            _arrive(part, edge)
+
+    def _listed(self, direction: Direction) -> Rows:
+        return self._lists[direction]
+
+    def _counted(self, direction: Direction) -> Rows:
+        return self._counts[direction]
+
+    def _written(self, edge: Edge) -> None:
+        for direction in Direction:
+            for part in (self._lists[direction], self._counts[direction]):
+                for _ in range(self._random.choice((1, 1, 2))):
+                    self._late.append((self._operations + self._random.randint(0, self._late_max), part, edge))
+
+    def _tick(self) -> None:
+        self._operations += 1
+        self._random.shuffle(self._late)
+        for due, part, edge in self._late:
+            if due <= self._operations:
+                _arrive(part, edge)
+        self._late = [late for late in self._late if late[0] > self._operations]
+
+
+def _arrive(part: Rows, edge: Edge) -> None:
+    part[key_of(edge)] = merge(part.get(key_of(edge)), edge)

@@ -1,0 +1,106 @@
+"""The small world that tests play in: its people, its clock, and how to open a store.
+
+What pytest hands out as fixtures is in `conftest.py`; this is for the tests that build a store an example.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kith.core.clock import Hlc, HybridClock, hlc_of
+from kith.core.errors import KithError
+from kith.core.ids import ID_MAX, NodeId
+from kith.core.paging import Mark, Page, Window
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.graph.edge import Edge, EdgeWrite, State
+from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
+from kith.graph.service import GraphService, Limits
+from kith.graph.store import EdgeStore, Listing
+
+ALICE, BOB, CAROL = NodeId(1), NodeId(2), NodeId(3)
+DANA = NodeId(ID_MAX)  # the one with a million followers, and the greatest id there is
+GRAPHS = (FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS)
+G = 1
+"""The number of the first graph declared; what tests of a bare store use."""
+START_MS = 1_700_000_000_000
+SECRET = b"a secret only for tests, 32 bytes"
+
+
+class FakeClock:
+    """A wall clock that stands still until told otherwise."""
+
+    def __init__(self, ms: int = START_MS) -> None:
+        self.ms = ms
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+@contextmanager
+def open_embedded(folder: Path, **settings: Any) -> Iterator[tuple[Environment, EmbeddedEdges]]:
+    """The embedded engine in a data folder, with a commit queue of its own."""
+    with Environment(folder, durability="relaxed") as environment:
+        commits = CommitQueue(environment, **settings)
+        try:
+            yield environment, EmbeddedEdges(environment, commits)
+        finally:
+            commits.close()
+
+
+async def service_over(store: EdgeStore, now_ms: Callable[[], int], **limits: int) -> GraphService:
+    """A GraphService over a store, its graphs declared."""
+    return GraphService(store, Graphs(await store.declare(GRAPHS)), HybridClock(now_ms), Limits(**limits))
+
+
+def edge_of(
+    source: int, destination: int, position: int = START_MS, state: State = State.NORMAL, version: int | None = None
+) -> Edge:
+    """An edge of graph G; its version follows from nothing else, so a test that rewrites it gives one."""
+    updated_at = hlc_of(START_MS) if version is None else Hlc(hlc_of(START_MS) + version)
+    return Edge(G, NodeId(source), NodeId(destination), state, position, updated_at)
+
+
+def writes_of(*edges: Edge) -> list[EdgeWrite]:
+    """Unconditional writes."""
+    return [EdgeWrite(edge) for edge in edges]
+
+
+async def all_pages(fetch: Callable[[Window], Awaitable[Page]], limit: int, *, backward: bool = False) -> list[Mark]:
+    """A whole list by its pages: from the newest on, or (`backward`) from just past its oldest item back."""
+    found: list[Mark] = []
+    window = Window(limit, before=Mark(-(2**63), 0)) if backward else Window(limit)
+    for _ in range(10_000):
+        page = await fetch(window)
+        assert len(page.items) <= limit
+        found = [*page.items, *found] if backward else [*found, *page.items]
+        if not (page.more_before if backward else page.more_after):
+            return found
+        assert page.newest is not None
+        assert page.oldest is not None
+        window = Window(limit, before=page.newest) if backward else Window(limit, after=page.oldest)
+    raise AssertionError("the list has no end")
+
+
+async def marks_of(store: EdgeStore, listing: Listing) -> list[Mark]:
+    """A whole list, newest first."""
+    return await all_pages(lambda window: store.page(listing, window), 1000)
+
+
+async def answer(asked: Awaitable[Any]) -> Any:
+    """What a call answers, or the kind of error that it raises."""
+    try:
+        return await asked
+    except KithError as error:
+        return type(error)
+
+
+def run_all(coroutine: Any) -> Any:
+    """Run one coroutine to its end in a loop of its own."""
+    with asyncio.Runner() as runner:
+        return runner.run(coroutine)
