@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from kith.graph.store import Ends, Ids, Listing, Node, Pair, other_end
 Key = tuple[int, int, int]
 """(graph, source, destination)"""
 Rows = dict[Key, Edge]
+Part = tuple[Direction, State]
 
 _SCAN_ROWS = 7  # small, so that every scan of a test crosses chunks
 
@@ -66,10 +68,10 @@ class ReferenceEdges:
 
     # What lists and counts are made of; here simply the rows.
 
-    def _listed(self, direction: Direction) -> Rows:
+    def _listed(self, listing: Listing) -> Rows:
         return self.rows
 
-    def _counted(self, direction: Direction) -> Rows:
+    def _counted(self, listing: Listing) -> Rows:
         return self.rows
 
     def _written(self, edge: Edge) -> None:
@@ -89,7 +91,8 @@ class ReferenceEdges:
         self._tick()
         edge = write.edge
         stored = self.rows.get(key_of(edge))
-        outcome = decide(stored, write, self._count(Listing(edge.graph, edge.source, Direction.OUT)))
+        limited = write.out_limit is not None
+        outcome = decide(stored, write, self._count(Listing(edge.graph, edge.source, Direction.OUT)) if limited else 0)
         if outcome is not Outcome.APPLIED:
             return EdgeChange(outcome, stored, stored)
         self.rows[key_of(edge)] = edge
@@ -132,23 +135,23 @@ class ReferenceEdges:
         keys = sorted(key for key in self.rows if key[0] == graph and (after is None or key[1:] > after))
         for at in range(0, len(keys), _SCAN_ROWS):
             yield [
-                Ends(self.rows[key], *(self._listed(direction).get(key) == self.rows[key] for direction in Direction))
+                Ends(edge, *(self._listed(listing_of(edge, end)).get(key) == edge for end in Direction))
                 for key in keys[at : at + _SCAN_ROWS]
+                for edge in [self.rows[key]]
             ]
 
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         lists = {listing_of(edge, end) for edge in self.rows.values() if edge.graph == graph for end in Direction}
         checked = [(listing, self._count(listing), len(self._marks(listing))) for listing in sorted(lists)]
         wrong = [(listing, stored, real) for listing, stored, real in checked if stored != real]
-        if repair and wrong:
-            for direction in Direction:
-                self._counted(direction).update(self._listed(direction))
+        for listing, _, _ in wrong if repair else []:
+            self._counted(listing).update(self._listed(listing))
         return wrong
 
     async def repair(self, edges: Sequence[Edge]) -> None:
-        for key in map(key_of, edges):
-            for direction in Direction:
-                self._listed(direction)[key] = self._counted(direction)[key] = self.rows[key]
+        for key, end, state in product(map(key_of, edges), Direction, State):
+            listing = listing_of(self.rows[key], end)._replace(state=state)
+            self._listed(listing)[key] = self._counted(listing)[key] = self.rows[key]
 
     async def get_note(self, key: str) -> bytes | None:
         return self._notes.get(key)
@@ -163,28 +166,29 @@ class ReferenceEdges:
 
     def _marks(self, listing: Listing) -> list[Mark]:
         """A whole list, newest first."""
-        edges = self._listed(listing.direction).values()
+        edges = self._listed(listing).values()
         shown = [edge for edge in edges if listing_of(edge, listing.direction) == listing]
         return sorted((Mark(edge.position, other_end(edge, listing.direction)) for edge in shown), reverse=True)
 
     def _count(self, listing: Listing) -> int:
-        edges = self._counted(listing.direction).values()
+        edges = self._counted(listing).values()
         return sum(listing_of(edge, listing.direction) == listing for edge in edges)
 
 
 class ScrambledEdges(ReferenceEdges):
-    """Rows at once; the list and the count of each end later, in any order, and perhaps again.
+    """Rows at once; every list and every count later, each by itself, in any order, and perhaps again.
 
-    A late part carries a version of the edge and obeys the merge law, as an engine's table would with the
-    version as its write time. Conditions see the row as it is and the counts as they lag.
+    So an edge that changes state may for a while be in two lists, or in none. A late part carries a version
+    of the edge and obeys the merge law, as an engine's table would with the version as its write time.
+    Conditions see the row as it is and the counts as they lag.
     """
 
     transactional = False
 
     def __init__(self, seed: int, late_max: int = 12) -> None:
         super().__init__()
-        self._lists: dict[Direction, Rows] = {direction: {} for direction in Direction}
-        self._counts: dict[Direction, Rows] = {direction: {} for direction in Direction}
+        self._lists: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
+        self._counts: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
         self._random, self._late_max = random.Random(seed), late_max
         self._operations = 0
         self._late: list[tuple[int, Rows, Edge]] = []  # (due at this operation, what it changes, version)
@@ -196,17 +200,16 @@ class ScrambledEdges(ReferenceEdges):
         for _, part, edge in arriving:
             _arrive(part, edge)
 
-    def _listed(self, direction: Direction) -> Rows:
-        return self._lists[direction]
+    def _listed(self, listing: Listing) -> Rows:
+        return self._lists[listing.direction, listing.state]
 
-    def _counted(self, direction: Direction) -> Rows:
-        return self._counts[direction]
+    def _counted(self, listing: Listing) -> Rows:
+        return self._counts[listing.direction, listing.state]
 
     def _written(self, edge: Edge) -> None:
-        for direction in Direction:
-            for part in (self._lists[direction], self._counts[direction]):
-                for _ in range(self._random.choice((1, 1, 2))):
-                    self._late.append((self._operations + self._random.randint(0, self._late_max), part, edge))
+        for part in (*self._lists.values(), *self._counts.values()):
+            for _ in range(self._random.choice((1, 1, 2))):
+                self._late.append((self._operations + self._random.randint(0, self._late_max), part, edge))
 
     def _tick(self) -> None:
         self._operations += 1

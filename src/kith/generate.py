@@ -46,7 +46,7 @@ class Community:
     seed: 0 to 2^63-1. celebrities: name -> followers, met exactly; nobody else follows them.
     out_tail, in_tail: exponents of P(degree > d) for the lists people keep and for their followers; above
     1, and the smaller the heavier. top_share: about which share of all users follows the most popular of the
-    others, where the tail reaches so far (1% to 11% in the real graphs).
+    others, where the tail reaches so far (1% to 8% in the real graphs).
     Errors: BadRequest when no such graph exists, or it is too dense to draw (above 5,000 a user, or a quarter
     of all pairs).
     """

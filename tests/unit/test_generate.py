@@ -105,6 +105,13 @@ def test_the_most_popular_is_followed_by_about_the_top_share_of_users() -> None:
     assert degrees(edges, 1, 82_168).max() == pytest.approx(0.05 * 82_168, rel=0.25)
 
 
+def test_one_user_in_four_has_no_follower_and_one_in_seven_follows_nobody() -> None:
+    edges = whole(Community(users=82_168, edges=870_161))
+    silent, unfollowed = ((degrees(edges, side, 82_168)[1:] == 0).mean() for side in (0, 1))
+    assert unfollowed == pytest.approx(0.236, abs=0.02)
+    assert silent == pytest.approx(0.139, abs=0.005)
+
+
 def test_popular_people_are_scattered_over_the_ids() -> None:
     edges = whole(Community(users=82_168, edges=870_161))
     top = np.argsort(degrees(edges, 1, 82_168))[-1000:]

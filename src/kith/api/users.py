@@ -37,6 +37,12 @@ class ProfileRequest(msgspec.Struct, forbid_unknown_fields=True):
     private: bool = False
 
 
+class ProfileChange(msgspec.Struct, forbid_unknown_fields=True):
+    """What to change on a user; what is left out stays."""
+
+    private: bool | None = None
+
+
 class RelationshipsRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Users to compare the acting user with."""
 
@@ -241,16 +247,16 @@ async def put_user(call: Call, user_id: PathId, data: ProfileRequest) -> Profile
 
 
 @patch("/users/{user_id:str}", summary="Change a user", name="patch_user")
-async def patch_user(call: Call, user_id: PathId, data: ProfileRequest) -> Profile:
+async def patch_user(call: Call, user_id: PathId, data: ProfileChange) -> Profile:
     """A user token may change only its own user."""
     return await _set(call, parse_id(user_id), data)
 
 
-async def _set(call: Call, user: NodeId, data: ProfileRequest) -> Profile:
+async def _set(call: Call, user: NodeId, data: ProfileRequest | ProfileChange) -> Profile:
     _check_own(call, user)
     (node,) = await call.backend.graph.store.nodes([user])
     state = State.NORMAL if node.state == State.REMOVED else node.state
-    await call.backend.graph.store.set_node(user, Node(state, data.private))
+    await call.backend.graph.store.set_node(user, Node(state, node.private if data.private is None else data.private))
     return await _profile(call, user)
 
 

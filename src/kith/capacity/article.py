@@ -68,9 +68,9 @@ def article_000() -> list[ArticleRow]:
 
 
 def in_words(value: float, unit: str) -> str:
-    """Three digits and a decimal prefix: in_words(3.6e11, "B") is "360 GB", (1.16e6, "/s") "1.16 M/s"."""
+    """Three digits and a decimal prefix: in_words(3.6e11, "B") is "360 GB", (2e11, "/s") "200 bn/s"."""
     is_bytes = unit in ("B", "B/s")
-    prefixes = ("", "K", "M", "G", "T", "P") if is_bytes else ("", "K", "M", "B", "T")
+    prefixes = ("", "K", "M", "G", "T", "P") if is_bytes else ("", "K", "M", "bn", "tn")
     power = 0
     while abs(value) >= 999.5 and power < len(prefixes) - 1:
         value /= 1000
@@ -87,16 +87,16 @@ def in_words(value: float, unit: str) -> str:
 def _traffic() -> list[ArticleRow]:
     return [
         ArticleRow("follow checks at peak", "580 K/s", CHECKS * PEAK, "/s", WRONG,
-                   "50 B a day is 579 K/s on average; the 2x peak it names was never applied"),
+                   "50 bn a day is 579 K/s on average; the 2x peak it names was never applied"),
         ArticleRow("follows and unfollows at peak", "58 to 60 K/s", WRITES * PEAK, "/s", WRONG,
-                   "5 B a day is 57.9 K/s on average; the same slip"),
+                   "5 bn a day is 57.9 K/s on average; the same slip"),
         ArticleRow("reads for each write", "100", CHECKS / WRITES, "", WRONG,
-                   "50 B checks over 5 B changes a day; the case for splitting the paths rests on it"),
+                   "50 bn checks over 5 bn changes a day; the case for splitting the paths rests on it"),
         ArticleRow("days of writes that equal the whole graph", "not stated",
                    EDGES / (WRITES * DAY_S), "days", MISSING,
                    "10 changes by each user every day would turn the graph over every 40 days: likely too many"),
-        ArticleRow("edges", "200 B; elsewhere 500 B", EDGES, "", INCONSISTENT,
-                   "500 M x 400; 500 B means 1,000 follows each and 2.5 times every figure of storage"),
+        ArticleRow("edges", "200 bn; elsewhere 500 bn", EDGES, "", INCONSISTENT,
+                   "500 M x 400; 500 bn means 1,000 follows each and 2.5 times every figure of storage"),
         ArticleRow("downtime a year at 99.99%", "under 52 minutes", 365 * 24 * 60 * 0.0001, "minutes", RIGHT,
                    "rounded"),
     ]
@@ -119,7 +119,7 @@ def _storage() -> list[ArticleRow]:
         ArticleRow("followers that make a celebrity", "1 M; elsewhere 10 M", 1e6, "", INCONSISTENT,
                    "text and comment of the schema differ"),
         ArticleRow("lists of 1 M users with 1 M followers", "800 GB", 1e6 * 1e6 * ID, "B", WRONG,
-                   "10^12 edges, five times the graph; 200 B edges allow 200,000 such users, 800 GB 100,000"),
+                   "10^12 edges, five times the graph; 200 bn edges allow 200,000 such users, 800 GB 100,000"),
         ArticleRow("log of 7 days at 100 B an event", "not counted", log, "B", MISSING,
                    "retention and event size are the article's; more than both directions of ids"),
         ArticleRow("persistent storage with 3 copies", "12 TB", 3 * (2 * EDGES * ID + log), "B", WRONG,
@@ -172,7 +172,7 @@ def _filter() -> list[ArticleRow]:
                    "14.4 bits an edge, since its keys are pairs; even 500 M keys need 899 MB"),
         ArticleRow("false positives of that filter as coded", "0.1%",
                    100 * (1 - math.exp(-10 * fill)) ** 10, "%", WRONG,
-                   "made for 500 M keys, given 200 B: every bit is set and it never says no"),
+                   "made for 500 M keys, given 200 bn: every bit is set and it never says no"),
         ArticleRow("bits read by one lookup", "1", math.ceil(math.log2(1000)), "", WRONG,
                    "k = log2(1/p), rounded up"),
         ArticleRow("Redis calls with and without the filter", "fleet 3x smaller",
@@ -230,7 +230,7 @@ def _walks() -> list[ArticleRow]:
     return [
         ArticleRow("nodes within two hops", "250,000", FOLLOWS**2, "", INCONSISTENT,
                    "500 x 500 is its cap, but called the average, which is 400 elsewhere"),
-        ArticleRow("two hops for each follow check", "145 B visits/s", 250_000 * CHECKS, "/s", INCONSISTENT,
+        ArticleRow("two hops for each follow check", "145 bn visits/s", 250_000 * CHECKS, "/s", INCONSISTENT,
                    "product right, premise not: 580 K/s is the rate of checks, not of suggestions"),
         ArticleRow("two hops, list after list as coded", "under 50 ms", 501 * 0.3, "ms", WRONG,
                    "501 reads of 0.1 to 0.3 ms are 50 to 150 ms, before 2 MB of ids are moved"),

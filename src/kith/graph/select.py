@@ -120,7 +120,7 @@ class Evaluator:
 
     async def top(self, program: Program, below: int | None, need: int) -> Ids:
         """The greatest `need` members less than `below`, descending."""
-        await self._countleaves(program)
+        await self._count_leaves(program)
         match program:
             case Intersect() | Difference():
                 base, others, wanted = self._drive(program)
@@ -141,7 +141,7 @@ class Evaluator:
 
     async def count(self, program: Program) -> int:
         """How many members the program has."""
-        await self._countleaves(program)
+        await self._count_leaves(program)
         if isinstance(program, Lists) and len(program.listings) == 1:
             return self._counts[program]
         return len(await self.all(program))
@@ -202,10 +202,10 @@ class Evaluator:
             case Difference(parts):
                 return self._size_max(parts[0])
 
-    async def _countleaves(self, program: Program) -> None:
-        leaves = list(leaves(program))
-        counts = iter(await self._store.count_many([listing for leaf in leaves for listing in leaf.listings]))
-        for leaf in leaves:
+    async def _count_leaves(self, program: Program) -> None:
+        parts = list(leaves(program))
+        counts = iter(await self._store.count_many([listing for leaf in parts for listing in leaf.listings]))
+        for leaf in parts:
             self._counts[leaf] = sum(next(counts) for _ in leaf.listings)
 
     def _spend(self, ids: int) -> None:

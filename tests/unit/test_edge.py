@@ -1,0 +1,115 @@
+"""The merge law: of two writes the greater (version, rank of state, position) stays, in any order."""
+
+from __future__ import annotations
+
+import random
+from functools import reduce
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from world import ALICE, BOB, edge_of
+
+from kith.graph.edge import Edge, EdgeChange, EdgeWrite, Outcome, State, applied, decide, merge, precedence
+
+# Few values each, so that ties are the rule.
+versions = st.builds(
+    edge_of, st.just(ALICE), st.just(BOB), st.integers(-1, 1), st.sampled_from(State), st.integers(0, 2)
+)
+NORMAL, NEGATIVE, ARCHIVED, REMOVED = State
+
+
+@given(versions, versions)
+def test_merge_is_commutative(one: Edge, other: Edge) -> None:
+    assert merge(one, other) == merge(other, one)
+
+
+@given(versions, versions, versions)
+def test_merge_is_associative(one: Edge, two: Edge, three: Edge) -> None:
+    assert merge(merge(one, two), three) == merge(one, merge(two, three))
+
+
+@given(versions, versions)
+def test_merge_is_idempotent(one: Edge, other: Edge) -> None:
+    assert merge(one, one) == one
+    assert merge(merge(one, other), other) == merge(one, other)
+
+
+@given(st.lists(versions, min_size=1), st.randoms(use_true_random=False))
+def test_any_order_and_repetition_leaves_the_greatest(edges: list[Edge], chance: random.Random) -> None:
+    again = edges + chance.sample(edges, len(edges) // 2)
+    chance.shuffle(again)
+    left: Edge | None = reduce(merge, again, None)
+    assert left == max(edges, key=lambda edge: (edge.updated_at, list(State).index(edge.state), edge.position))
+
+
+def test_the_first_version_of_an_edge_stays() -> None:
+    assert merge(None, edge_of(ALICE, BOB)) == edge_of(ALICE, BOB)
+
+
+@pytest.mark.parametrize(
+    ("less", "greater"),
+    [
+        (edge_of(1, 2, 9, REMOVED, 1), edge_of(1, 2, 0, NORMAL, 2)),  # the version first
+        (edge_of(1, 2, 9, NORMAL, 1), edge_of(1, 2, 0, NEGATIVE, 1)),  # then the rank
+        (edge_of(1, 2, 9, NEGATIVE, 1), edge_of(1, 2, 0, ARCHIVED, 1)),
+        (edge_of(1, 2, 9, ARCHIVED, 1), edge_of(1, 2, 0, REMOVED, 1)),
+        (edge_of(1, 2, -9, ARCHIVED, 1), edge_of(1, 2, -8, ARCHIVED, 1)),  # then the position
+    ],
+)
+def test_ties_go_by_rank_then_by_position(less: Edge, greater: Edge) -> None:
+    assert precedence(less) < precedence(greater)
+    assert merge(less, greater) == greater == merge(greater, less)
+
+
+def test_a_removed_edge_is_not_brought_back_by_an_older_write() -> None:
+    removed = edge_of(ALICE, BOB, state=REMOVED, version=5)
+    assert merge(removed, edge_of(ALICE, BOB, version=4)) == removed
+    assert decide(removed, EdgeWrite(edge_of(ALICE, BOB, version=4)), 0) is Outcome.UNCHANGED
+
+
+def test_the_same_write_again_changes_nothing() -> None:
+    edge = edge_of(ALICE, BOB)
+    equal = msgspec.structs.replace(edge)
+    assert decide(equal, EdgeWrite(edge), 0) is Outcome.UNCHANGED
+    assert decide(edge, EdgeWrite(edge), 0) is Outcome.UNCHANGED  # the very object too: some stores keep it
+
+
+new = edge_of(ALICE, BOB, 7, NORMAL, 9)
+gone = edge_of(ALICE, BOB, 7, REMOVED, 9)
+PRESENT = frozenset({NORMAL, NEGATIVE, ARCHIVED})
+
+
+def old(state: State) -> Edge:
+    return edge_of(ALICE, BOB, 1, state, 1)
+
+
+@pytest.mark.parametrize(
+    ("stored", "write", "out_count", "outcome"),
+    [
+        (None, EdgeWrite(new), 0, Outcome.APPLIED),
+        (old(NORMAL), EdgeWrite(new, keep_live=True), 0, Outcome.UNCHANGED),
+        (old(ARCHIVED), EdgeWrite(new, keep_live=True), 0, Outcome.APPLIED),
+        (None, EdgeWrite(new, keep_live=True), 0, Outcome.APPLIED),
+        (None, EdgeWrite(gone, only_from=PRESENT), 0, Outcome.UNCHANGED),
+        (None, EdgeWrite(gone, only_from=frozenset({REMOVED})), 0, Outcome.APPLIED),
+        (old(REMOVED), EdgeWrite(gone, only_from=PRESENT), 0, Outcome.UNCHANGED),
+        (old(ARCHIVED), EdgeWrite(gone, only_from=PRESENT), 0, Outcome.APPLIED),
+        (old(NORMAL), EdgeWrite(gone, only_from=frozenset()), 0, Outcome.UNCHANGED),
+        (None, EdgeWrite(new, out_limit=3), 2, Outcome.APPLIED),
+        (None, EdgeWrite(new, out_limit=3), 3, Outcome.OVER_LIMIT),
+        (old(REMOVED), EdgeWrite(new, out_limit=3), 3, Outcome.OVER_LIMIT),
+        (old(NORMAL), EdgeWrite(new, out_limit=3), 3, Outcome.APPLIED),
+        (old(NORMAL), EdgeWrite(gone, out_limit=0), 3, Outcome.APPLIED),
+        (old(NORMAL), EdgeWrite(new, keep_live=True, out_limit=3), 3, Outcome.UNCHANGED),
+        (edge_of(ALICE, BOB, 1, REMOVED, 10), EdgeWrite(new, out_limit=3), 3, Outcome.UNCHANGED),
+        (None, EdgeWrite(new, out_limit=0), 0, Outcome.OVER_LIMIT),
+    ],
+)
+def test_conditions(stored: Edge | None, write: EdgeWrite, out_count: int, outcome: Outcome) -> None:
+    assert decide(stored, write, out_count) is outcome
+
+
+def test_applied_counts_what_changed_something() -> None:
+    assert applied(EdgeChange(outcome, None, None) for outcome in (*Outcome, Outcome.APPLIED)) == 2

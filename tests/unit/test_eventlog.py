@@ -1,0 +1,218 @@
+"""The log holds every change in order, within its bound, and the whole store can be made from it again."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import ReferenceEdges
+from world import ALICE, BOB, DANA, START_MS, FakeClock, G, edge_of, marks_of, open_embedded, run_all, writes_of
+
+from kith.core.clock import Hlc, HybridClock
+from kith.engines.embedded import eventlog
+from kith.engines.embedded.commits import Batch
+from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.eventlog import EVENTS_PER_ROW, Event
+from kith.graph.edge import Direction, Edge, Outcome, State
+from kith.graph.store import EdgeStore, Listing
+
+AROUND_ROWS = [0, 1, 27, 28, 29, 55, 56, 57, 100]
+
+
+def read(environment: Environment, after: int = 0, limit: int = 10**9) -> list[Event]:
+    with environment.lmdb.begin() as txn:
+        return list(eventlog.read(txn, environment.log, after, limit))
+
+
+@pytest.fixture
+def opened(embedded: tuple[Environment, EmbeddedEdges], run: Run) -> tuple[Environment, EmbeddedEdges]:
+    """An embedded store with one graph."""
+    run(embedded[1].declare(["follows"]))
+    return embedded
+
+
+@pytest.mark.parametrize("size", AROUND_ROWS)
+@pytest.mark.parametrize("batch", [1, 5, 28, 100])
+def test_every_change_is_read_back_in_order_from_any_place(
+    opened: tuple[Environment, EmbeddedEdges], run: Run, size: int, batch: int
+) -> None:
+    environment, store = opened
+    edges = [edge_of(ALICE, at, at) for at in range(size)]
+    for at in range(0, size, batch):
+        run(store.apply(writes_of(*edges[at : at + batch])))
+    assert store.log_bounds() == (1, size)
+    for after, limit in product((0, 1, 26, 27, 28, 29, 56, size - 1, size, size + 1, 10**6), (1, 2, 28, 29, 1000)):
+        if after >= 0:
+            events = read(environment, after, limit)
+            assert [event.edge for event in events] == edges[after : after + limit]
+            assert [event.sequence for event in events] == list(range(after + 1, after + 1 + len(events)))
+
+
+def test_an_event_tells_the_whole_edge_and_the_state_before(
+    opened: tuple[Environment, EmbeddedEdges], run: Run
+) -> None:
+    environment, store = opened
+    edges = [
+        edge_of(0, DANA, -(2**63), State.ARCHIVED),
+        edge_of(0, DANA, 2**63 - 1, State.REMOVED, 1),
+        edge_of(DANA, 0, 5, State.NORMAL, 2),
+    ]
+    run(store.apply(writes_of(*edges)))
+    events = read(environment)
+    assert [event.edge for event in events] == edges
+    assert [event.before for event in events] == [None, State.ARCHIVED, None]
+    assert [(event.graph, event.updated_at, event.edges) for event in events] == [(G, e.updated_at, 1) for e in edges]
+
+
+def test_what_changes_nothing_is_not_logged(opened: tuple[Environment, EmbeddedEdges], run: Run) -> None:
+    environment, store = opened
+    edge = edge_of(ALICE, BOB)
+    run(store.apply(writes_of(edge, edge, edge_of(ALICE, BOB, version=-1))))
+    run(store.apply(writes_of(edge)))
+    assert [event.edge for event in read(environment)] == [edge]
+
+
+def test_a_bulk_load_is_one_event_with_its_size(opened: tuple[Environment, EmbeddedEdges], run: Run) -> None:
+    environment, store = opened
+    load = eventlog.pack_bulk_load(G, 10**12, Hlc(77))
+    run(store._commits.run(lambda batch: batch.log.append(load)))
+    (event,) = read(environment)
+    assert (event.sequence, event.graph, event.edge, event.edges, event.updated_at) == (1, G, None, 10**12, 77)
+
+
+def test_a_refused_transaction_leaves_no_gap(opened: tuple[Environment, EmbeddedEdges], run: Run) -> None:
+    environment, store = opened
+
+    def fails(batch: Batch) -> None:
+        batch.log.append(eventlog.pack_change(None, edge_of(9, 9)))
+        raise ValueError("a job's own fault")
+
+    run(store.apply(writes_of(edge_of(ALICE, BOB))))
+    with pytest.raises(ValueError, match="own fault"):
+        run(store._commits.run(fails))
+    (change,) = run(store.apply(writes_of(edge_of(ALICE, DANA))))
+    assert change.sequence == 2
+    assert [event.sequence for event in read(environment)] == [1, 2]
+
+
+@pytest.mark.parametrize(("batch", "events_max"), [(1, 0), (1, 50), (7, 100), (40, 28), (200, 300)])
+def test_the_oldest_are_forgotten_beyond_the_bound_and_numbers_go_on(
+    tmp_path: Path, run: Run, batch: int, events_max: int
+) -> None:
+    with open_embedded(tmp_path, events_max=events_max) as (environment, store):
+        run(store.declare(["follows"]))
+        for at in range(0, 1_000, batch):
+            run(store.apply(writes_of(*(edge_of(ALICE, other, other) for other in range(at, min(at + batch, 1_000))))))
+            first, last = store.log_bounds()
+            kept = last - first + 1
+            assert kept >= min(events_max, last)
+            assert kept <= events_max + 2 * EVENTS_PER_ROW + batch
+        assert last == 1_000
+        events = read(environment)
+        assert [event.sequence for event in events] == list(range(first, 1_001))
+        assert [event.edge.destination for event in events if event.edge] == list(range(first - 1, 1_000))
+        assert [event.sequence for event in read(environment, first + 3, 2)] == [first + 4, first + 5]
+
+
+def test_the_log_is_bounded_while_large_commits_keep_coming(tmp_path: Path, run: Run) -> None:
+    with open_embedded(tmp_path, events_max=1_000) as (_, store):
+        run(store.declare(["follows"]))
+        for at in range(0, 20_000, 1_000):
+            run(store.apply(writes_of(*(edge_of(at, other) for other in range(1_000)))))
+        first, last = store.log_bounds()
+    assert last == 20_000
+    assert last - first + 1 <= 3_000
+
+
+def test_a_clock_restored_from_the_log_is_ahead_of_the_newest_version(
+    opened: tuple[Environment, EmbeddedEdges], run: Run
+) -> None:
+    _, store = opened
+    run(store.apply(writes_of(edge_of(ALICE, BOB, version=5), edge_of(ALICE, DANA, version=3))))
+    clock = HybridClock(FakeClock(START_MS - 3_600_000))
+    store.restore_clock(clock)
+    assert clock.next() == edge_of(ALICE, BOB, version=6).updated_at
+
+
+def test_the_newest_version_is_found_behind_many_events_that_came_late(
+    opened: tuple[Environment, EmbeddedEdges], run: Run
+) -> None:
+    _, store = opened
+    run(store.apply(writes_of(edge_of(ALICE, BOB, version=5))))
+    run(store.apply(writes_of(*(edge_of(ALICE, 10 + at, version=-9) for at in range(1_100)))))
+    clock = HybridClock(FakeClock(START_MS - 3_600_000))
+    store.restore_clock(clock)
+    assert clock.next() > edge_of(ALICE, BOB, version=5).updated_at
+
+
+def test_a_clock_restored_from_an_empty_log_is_the_machine_clock(opened: tuple[Environment, EmbeddedEdges]) -> None:
+    clock = HybridClock(FakeClock())
+    opened[1].restore_clock(clock)
+    assert clock.next() == edge_of(1, 2).updated_at
+
+
+# --- law 2: all else can be made from the log ----------------------------------------------------------
+
+small_edges = st.builds(
+    edge_of, st.integers(1, 5), st.integers(1, 5), st.integers(-3, 3), st.sampled_from(State), st.integers(0, 9)
+)
+
+
+async def everything(store: EdgeStore) -> dict[str, Any]:
+    listings = [Listing(G, node, end, state) for node, end, state in product(range(1, 6), Direction, State)]
+    return {
+        "rows": [ends async for chunk in store.edges(G) for ends in chunk],
+        "lists": {listing: await marks_of(store, listing) for listing in listings},
+        "counts": await store.count_many(listings),
+    }
+
+
+async def replay(store: EdgeStore, edges: list[Edge]) -> dict[str, Any]:
+    await store.declare(["follows"])
+    for at in range(0, len(edges), 7):
+        await store.apply(writes_of(*edges[at : at + 7]))
+    return await everything(store)
+
+
+@settings(max_examples=40)
+@given(st.lists(small_edges, min_size=10, max_size=60), st.integers(0, 59), st.randoms(use_true_random=False))
+def test_replaying_the_log_makes_the_same_rows_lists_and_counts(
+    tmp_path_factory: pytest.TempPathFactory, edges: list[Edge], again_from: int, chance: random.Random
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    with open_embedded(folder / "first") as (environment, store):
+        expected = run_all(replay(store, edges))
+        logged = [event.edge for event in read(environment) if event.edge]
+    # A consumer that stopped after any event starts again a little earlier.
+    delivered = logged[: again_from + 5] + logged[max(0, again_from - 5) :]
+    assert run_all(replay(ReferenceEdges(), delivered)) == expected
+    chance.shuffle(delivered)
+    with open_embedded(folder / "second") as (_, store):
+        assert run_all(replay(store, delivered)) == expected
+
+
+def test_the_state_before_chains_each_edge_to_its_last_event(
+    opened: tuple[Environment, EmbeddedEdges], run: Run
+) -> None:
+    environment, store = opened
+    chance = random.Random(8)
+    writes = [
+        edge_of(chance.randint(1, 3), chance.randint(1, 3), state=chance.choice(list(State)), version=version)
+        for version in range(200)
+    ]
+    changes = run(store.apply(writes_of(*writes)))
+    assert all(change.outcome is Outcome.APPLIED for change in changes)
+    of_edges: dict[tuple[int, int], list[Event]] = {}
+    for event in read(environment):
+        assert event.edge is not None
+        of_edges.setdefault((event.edge.source, event.edge.destination), []).append(event)
+    for events in of_edges.values():
+        assert events[0].before is None
+        assert all(late.before == early.edge.state for early, late in pairwise(events) if early.edge)
