@@ -29,7 +29,8 @@ Limit = Annotated[
 ]
 Cursor = Annotated[str | None, Parameter(description="Where to go on; from a page's `pagination`.", required=False)]
 StateName = Annotated[
-    Literal["normal", "negative", "archived", "removed"], Parameter(query="state", description="State of the edges.", required=False)
+    Literal["normal", "negative", "archived", "removed"],
+    Parameter(query="state", description="State of the edges.", required=False),
 ]
 
 
@@ -120,7 +121,12 @@ async def get_edge(call: Call, graph: GraphName, source: PathId, destination: Pa
 
 @get("/graph/{graph:str}/{node:str}/out", summary="Destinations, newest first", name="out")
 async def list_out(
-    call: Call, graph: GraphName, node: PathId, edge_state: StateName = "normal", limit: Limit = None, cursor: Cursor = None
+    call: Call,
+    graph: GraphName,
+    node: PathId,
+    edge_state: StateName = "normal",
+    limit: Limit = None,
+    cursor: Cursor = None,
 ) -> ListAnswer:
     """Whom the node's edges go to."""
     return await _list(call, graph, node, Direction.OUT, edge_state, limit, cursor)
@@ -128,7 +134,12 @@ async def list_out(
 
 @get("/graph/{graph:str}/{node:str}/in", summary="Sources, newest first", name="in")
 async def list_in(
-    call: Call, graph: GraphName, node: PathId, edge_state: StateName = "normal", limit: Limit = None, cursor: Cursor = None
+    call: Call,
+    graph: GraphName,
+    node: PathId,
+    edge_state: StateName = "normal",
+    limit: Limit = None,
+    cursor: Cursor = None,
 ) -> ListAnswer:
     """Whose edges come to the node."""
     return await _list(call, graph, node, Direction.IN, edge_state, limit, cursor)

@@ -88,24 +88,24 @@ async def _writes(service: GraphService, graph: int, requests: list[EdgeRequest]
     for request in requests:
         if request.source == request.destination:
             raise SelfEdge(f"{request.source} cannot have an edge to itself; leave it out", id=str(request.source))
-    pairs = [(request.source, request.destination) for request in requests]
-    stored = await service.store.get_many(graph, pairs)
     states = await _node_states(service, requests)
     writes = []
-    for request, before in zip(requests, stored, strict=True):
-        state = _STATE[request.op]
-        if state == State.NORMAL:
-            state = max(state, states.get(request.source, state), states.get(request.destination, state))
+    for request in requests:
         source, destination = NodeId(request.source), NodeId(request.destination)
+        state = _STATE[request.op]
+        if states and state == State.NORMAL:
+            state = max(state, states.get(source, state), states.get(destination, state))
         if request.updated_at is None:
-            edge = service.stamp(graph, source, destination, state, before)
+            edge = service.now(graph, source, destination, state)
         else:
             service.clock.check_ahead(request.updated_at)
             edge = Edge(graph, source, destination, state, ms_of(request.updated_at), Hlc(request.updated_at))
         if request.position is not None:
             edge = msgspec.structs.replace(edge, position=request.position)
-        keeps_place = request.position is None and request.updated_at is None
-        writes.append(EdgeWrite(edge, keep_live=keeps_place and state == State.NORMAL))
+        now = request.updated_at is None
+        in_place = now and request.position is None
+        keep_live = in_place and state == State.NORMAL
+        writes.append(EdgeWrite(edge, supersede=now, keep_place=in_place and not keep_live, keep_live=keep_live))
     return writes
 
 

@@ -8,7 +8,7 @@ stays as a row in state REMOVED: forgetting it would let an older, delayed write
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -47,18 +47,26 @@ class Edge(msgspec.Struct, frozen=True, gc=False, order=False):
 
 
 class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
-    """An edge to merge, and the conditions under which the engine may skip it.
+    """An edge to merge, and the conditions under which it is skipped instead.
+
+    A write made here and now sets `supersede`: it becomes later than whatever is stored, so that what a user
+    does next always wins over what they did before, and `keep_place` leaves the stored position as it is.
+    Writes with a version of their own (imports, replays, other systems) set neither: the merge law decides.
 
     `keep_live`: an edge that is already NORMAL stays as it is (a double follow keeps its place).
     `only_from`: skip unless the stored edge is in one of these states (no row counts as REMOVED).
-    `out_limit`: skip if the source already has this many NORMAL edges and this would add one.
+    `out_limit`: OVER_LIMIT if the source already has this many NORMAL edges and this would add one.
+    `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL.
     Conditions are exact where the engine is transactional and best effort elsewhere.
     """
 
     edge: Edge
+    supersede: bool = False
+    keep_place: bool = False
     keep_live: bool = False
     only_from: frozenset[State] | None = None
     out_limit: int | None = None
+    unless: tuple[tuple[int, int, int], ...] = ()
 
 
 class Outcome(enum.Enum):
@@ -67,6 +75,7 @@ class Outcome(enum.Enum):
     APPLIED = "applied"
     UNCHANGED = "unchanged"  # older than what is stored, the same, or skipped by a condition
     OVER_LIMIT = "over_limit"
+    FORBIDDEN = "forbidden"
 
 
 class EdgeChange(msgspec.Struct, frozen=True, gc=False):
@@ -90,17 +99,39 @@ def merge(stored: Edge | None, incoming: Edge) -> Edge:
     return stored
 
 
-def decide(stored: Edge | None, write: EdgeWrite, out_count: int) -> Outcome:
-    """Whether `write` changes `stored`, given the source's count of NORMAL edges (read only if limited)."""
-    incoming = write.edge
+def resolve(stored: Edge | None, write: EdgeWrite) -> Edge:
+    """The edge that `write` stands for, given what is stored: this, and not the write, goes into the log."""
+    edge = write.edge
+    if stored is None or not write.supersede:
+        return edge
+    return Edge(
+        edge.graph,
+        edge.source,
+        edge.destination,
+        edge.state,
+        stored.position if write.keep_place else edge.position,
+        edge.updated_at if edge.updated_at > stored.updated_at else Hlc(stored.updated_at + 1),
+    )
+
+
+def decide(
+    stored: Edge | None, write: EdgeWrite, edge: Edge, out_count: Callable[[], int], barred: Callable[[], bool]
+) -> Outcome:
+    """Whether `edge` (the resolved write) takes the place of `stored`.
+
+    `out_count`: the source's number of NORMAL edges; `barred`: whether an edge of `unless` is NORMAL. Both
+    are asked only if they matter.
+    """
     live = stored is not None and stored.state == State.NORMAL
     if write.keep_live and live:
         return Outcome.UNCHANGED
     if write.only_from is not None and (State.REMOVED if stored is None else stored.state) not in write.only_from:
         return Outcome.UNCHANGED
-    if merge(stored, incoming) is not incoming:
+    if merge(stored, edge) is not edge:
         return Outcome.UNCHANGED
-    if write.out_limit is not None and incoming.state == State.NORMAL and not live and out_count >= write.out_limit:
+    if write.unless and barred():
+        return Outcome.FORBIDDEN
+    if write.out_limit is not None and edge.state == State.NORMAL and not live and out_count() >= write.out_limit:
         return Outcome.OVER_LIMIT
     return Outcome.APPLIED
 

@@ -18,7 +18,7 @@ import msgspec
 from kith.core.errors import NotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
-from kith.graph.edge import Direction, Edge, EdgeWrite, State
+from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.service import GraphService
 from kith.graph.store import Listing, Node
 
@@ -124,22 +124,19 @@ class NodeJobs:
         pairs = [(listing.node, other) if out else (other, listing.node) for other in others]
         ends = await self._store.nodes(others)
         writes = [
-            EdgeWrite(edge, only_from=frozenset({listing.state}))
-            for stored, end in zip(await self._store.get_many(listing.graph, pairs), ends, strict=True)
-            if stored is not None and (edge := self._rewritten(job.operation, stored, end.state)) is not None
+            self._rewriting(job.operation, listing, *pair)
+            for pair, end in zip(pairs, ends, strict=True)
+            if job.operation is not NodeOperation.RESTORE or end.state == State.NORMAL
         ]
         if writes:
             await self._service.write(writes)
         step, after = (job.step, page.oldest) if page.more_after else (job.step + 1, None)
         return msgspec.structs.replace(job, step=step, after=after, edges=job.edges + len(writes))
 
-    def _rewritten(self, operation: NodeOperation, stored: Edge, other_end: State) -> Edge | None:
-        """The edge as the operation leaves it; None if it stays. Its place in the lists is kept."""
-        if operation is NodeOperation.RESTORE and other_end != State.NORMAL:
-            return None
-        self._service.clock.restore(stored.updated_at)
-        state = _NODE_STATE[operation]
-        return msgspec.structs.replace(stored, state=state, updated_at=self._service.clock.next())
+    def _rewriting(self, operation: NodeOperation, listing: Listing, source: int, destination: int) -> EdgeWrite:
+        """The write that leaves an edge as the operation wants it, at its old place."""
+        edge = self._service.now(listing.graph, NodeId(source), NodeId(destination), _NODE_STATE[operation])
+        return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({listing.state}))
 
     def _lists(self, job: Job) -> Iterator[Listing]:
         for name in self._service.graphs.names():

@@ -1,8 +1,9 @@
 """What people do to each other: follow, block, mute, and the lists that follow from it.
 
 Written for an engine without transactions across keys. Two writes that must not both hold are ordered
-instead: a block is written first and follows are dropped after; a follow is written first and the block
-is looked for after. Whichever came first, no follow outlives a block (design, section 2, law 8).
+instead: a block is written first and follows are dropped after; a follow is written first and, where the
+engine could not do both at once, the block is looked for again after. Whichever came first, no follow
+outlives a block (design, section 2, law 8).
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ class GraphService:
         FollowLimitReached. Repeating it changes nothing and keeps the place in both lists.
         """
         _check_two(actor, target)
-        node = await self._check_may_follow(actor, target)
+        node = await self._check_active(actor, target)
         if node.private and not await self._exists(self._follows, actor, target):
-            written = await self._add(self._requests, actor, target)
+            written = await self._follow(actor, target, self._requests)
             return Written(False, written.changed, written.mark, requested=True)
         return await self._follow(actor, target)
 
@@ -92,7 +93,7 @@ class GraphService:
         _check_two(actor, requester)
         if not await self._exists(self._requests, requester, actor):
             raise UserNotFound("this user has not asked to follow you, or has taken it back", id=str(requester))
-        await self._check_may_follow(requester, actor)
+        await self._check_active(requester, actor)
         written = await self._follow(requester, actor)
         await self._drop([(self._requests, requester, actor)])
         return written
@@ -107,15 +108,11 @@ class GraphService:
     async def block(self, actor: NodeId, target: NodeId) -> Written:
         """Forbids follows both ways and drops those there are, requests too."""
         _check_two(actor, target)
-        written = await self._add(self._blocks, actor, target)
-        await self._drop(
-            [
-                (graph, source, destination)
-                for graph in (self._follows, self._requests)
-                for source, destination in ((actor, target), (target, actor))
-            ]
-        )
-        return written
+        writes = [self._adding(self._blocks, actor, target)]
+        for graph in (self._follows, self._requests):
+            writes += [self._dropping(graph, actor, target), self._dropping(graph, target, actor)]
+        changes, mark = await self.write(writes)
+        return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def unblock(self, actor: NodeId, target: NodeId) -> Written:
         """Allows follows again; the dropped ones stay dropped."""
@@ -246,48 +243,54 @@ class GraphService:
         changes = await self.store.apply(writes)
         return changes, mark_of(changes)
 
-    def stamp(self, graph: int, source: NodeId, destination: NodeId, state: State, stored: Edge | None) -> Edge:
-        """A new version of an edge that wins over `stored`; a live edge's place is kept when it leaves."""
-        if stored is not None:
-            self.clock.restore(stored.updated_at)
+    def now(self, graph: int, source: NodeId, destination: NodeId, state: State) -> Edge:
+        """An edge as of now."""
         version = self.clock.next()
-        keeps = stored is not None and state != State.NORMAL
-        position = stored.position if keeps and stored is not None else ms_of(version)
-        return Edge(graph, source, destination, state, position, version)
+        return Edge(graph, source, destination, state, ms_of(version), version)
 
-    async def _follow(self, actor: NodeId, target: NodeId) -> Written:
-        written = await self._add(self._follows, actor, target, self.limits.follows_max)
-        if written.changed and await self._blocked(actor, target):
-            await self._drop([(self._follows, actor, target)])
-            raise Forbidden("one of you has blocked the other", id=str(target))
-        return written
+    def _adding(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
+        return EdgeWrite(self.now(graph, source, destination, State.NORMAL), supersede=True, keep_live=True)
 
-    async def _add(self, graph: int, source: NodeId, destination: NodeId, limit: int | None = None) -> Written:
-        (stored,) = await self.store.get_many(graph, [(source, destination)])
-        edge = self.stamp(graph, source, destination, State.NORMAL, stored)
-        changes, mark = await self.write([EdgeWrite(edge, keep_live=True, out_limit=limit)])
-        if changes[0].outcome is Outcome.OVER_LIMIT:
+    def _dropping(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
+        edge = self.now(graph, source, destination, State.REMOVED)
+        return EdgeWrite(edge, supersede=True, keep_place=True, only_from=_PRESENT)
+
+    async def _follow(self, actor: NodeId, target: NodeId, graph: int | None = None) -> Written:
+        """Add an edge of `follows` (or `graph`) unless either blocks the other or the limit is reached."""
+        limit = self.limits.follows_max
+        write = EdgeWrite(
+            self.now(graph or self._follows, actor, target, State.NORMAL),
+            supersede=True,
+            keep_live=True,
+            out_limit=limit,
+            unless=((self._blocks, target, actor), (self._blocks, actor, target)),
+        )
+        changes, mark = await self.write([write])
+        outcome = changes[0].outcome
+        if outcome is Outcome.OVER_LIMIT:
             raise FollowLimitReached(f"a user may follow {limit} others at most; unfollow someone first", max=limit)
+        if outcome is Outcome.APPLIED and not self.store.transactional and await self._blocked(actor, target):
+            await self._drop([(write.edge.graph, actor, target)])
+            outcome = Outcome.FORBIDDEN
+        if outcome is Outcome.FORBIDDEN:
+            raise Forbidden("one of you has blocked the other", id=str(target))
+        return Written(True, outcome is Outcome.APPLIED, mark)
+
+    async def _add(self, graph: int, source: NodeId, destination: NodeId) -> Written:
+        changes, mark = await self.write([self._adding(graph, source, destination)])
         return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def _drop(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> Written:
-        writes = []
-        for graph, source, destination in edges:
-            (stored,) = await self.store.get_many(graph, [(source, destination)])
-            if stored is not None and stored.state in _PRESENT:
-                edge = self.stamp(graph, source, destination, State.REMOVED, stored)
-                writes.append(EdgeWrite(edge, only_from=_PRESENT))
-        changes, mark = await self.write(writes) if writes else ([], WriteMark(0, 0))
+        changes, mark = await self.write([self._dropping(*edge) for edge in edges])
         return Written(False, any(change.outcome is Outcome.APPLIED for change in changes), mark)
 
-    async def _check_may_follow(self, actor: NodeId, target: NodeId) -> Node:
+    async def _check_active(self, actor: NodeId, target: NodeId) -> Node:
+        """The target; Forbidden or UserNotFound if either is deactivated."""
         mine, theirs = await self.store.nodes([actor, target])
         if mine.state != State.NORMAL:
             raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
         if theirs.state != State.NORMAL:
             raise UserNotFound("this account is deactivated", id=str(target))
-        if await self._blocked(actor, target):
-            raise Forbidden("one of you has blocked the other", id=str(target))
         return theirs
 
     async def _blocked(self, one: NodeId, other: NodeId) -> bool:

@@ -35,11 +35,11 @@ class Batch:
         self.log = LogWriter(txn, environment.log)
         self._cursors: dict[int, lmdb.Cursor[bytes]] = {}
 
-    def lists(self, graph: int) -> lmdb.Cursor[bytes]:
-        """A cursor over the lists of a graph, shared by the whole batch."""
+    def cursor(self, graph: int) -> lmdb.Cursor[bytes]:
+        """A cursor over a graph, shared by the whole batch."""
         cursor = self._cursors.get(graph)
         if cursor is None:
-            cursor = self._cursors[graph] = self.txn.cursor(self.environment.lists_db(graph))
+            cursor = self._cursors[graph] = self.txn.cursor(self.environment.graph_db(graph))
         return cursor
 
 

@@ -22,22 +22,24 @@ from kith.engines.embedded import eventlog, runs
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment, put_note, translated
 from kith.engines.embedded.keys import (
+    EDGE_KEY,
+    after_lists,
     edge_row,
     ids_of,
     list_prefix,
     list_row,
+    node_key,
     pair_key,
     read_edge,
     read_mark,
     read_prefix,
 )
-from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide
+from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
 from kith.graph.store import Ends, Ids, Listing, Node, Pair, other_end
 
 _SCAN_ROWS = 2_000
 _IN_LOOP_MAX = 20_000
 """A list longer than this is read in a thread, so that no request waits for it."""
-_NODE = "node/"  # note  node/<id>  ->  state u8 | private u8
 
 
 class EmbeddedEdges:
@@ -48,7 +50,7 @@ class EmbeddedEdges:
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
         self._environment, self._commits = environment, commits
         self._begin = environment.lmdb.begin
-        self._edges_db, self._lists_db = environment.edges_db, environment.lists_db
+        self._graph_db = environment.graph_db
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
         return self._environment.declare(list(names))
@@ -57,18 +59,17 @@ class EmbeddedEdges:
         return await self._commits.run(lambda batch: [_apply(batch, write) for write in writes], len(writes))
 
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
-        db = self._edges_db(graph)
+        db = self._graph_db(graph)
         with self._begin(db) as txn:
             get = txn.get
             if len(pairs) == 1:
-                row = get(pair_key(*pairs[0]), None)
-                return [row is not None and not row[7] & 3]
+                return [_is_live(get(pair_key(*pairs[0]), None))]
             keys = struct.pack(f">{2 * len(pairs)}Q", *chain.from_iterable(pairs))
             found = [get(keys[at : at + 16], None) for at in range(0, len(keys), 16)]
-        return [row is not None and not row[7] & 3 for row in found]
+        return [_is_live(row) for row in found]
 
     async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
-        with self._begin(self._edges_db(graph)) as txn:
+        with self._begin(self._graph_db(graph)) as txn:
             rows = [txn.get(pair_key(*pair), None) for pair in pairs]
         return [
             None if row is None else read_edge(graph, source, destination, row)
@@ -77,7 +78,7 @@ class EmbeddedEdges:
 
     async def page(self, listing: Listing, window: Window) -> Page:
         prefix = list_prefix(listing)
-        with self._begin(self._lists_db(listing.graph)) as txn:
+        with self._begin(self._graph_db(listing.graph)) as txn:
             cursor = txn.cursor()
             if window.before is not None:
                 edge = list_row(*window.before)
@@ -97,11 +98,11 @@ class EmbeddedEdges:
 
     async def count_many(self, listings: Sequence[Listing]) -> list[int]:
         with self._begin() as txn:
-            return [runs.length(txn, self._lists_db(listing.graph), list_prefix(listing)) for listing in listings]
+            return [runs.length(txn, self._graph_db(listing.graph), list_prefix(listing)) for listing in listings]
 
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
         def read() -> Ids:
-            with self._begin(self._lists_db(listing.graph)) as txn:
+            with self._begin(self._graph_db(listing.graph)) as txn:
                 return ids_of(runs.rows_newest(txn.cursor(), list_prefix(listing), newest))[::-1]
 
         if newest is not None and newest <= _IN_LOOP_MAX:
@@ -116,7 +117,7 @@ class EmbeddedEdges:
         packed, state = keys.tobytes(), listing.state
 
         def read() -> NDArray[np.bool_]:
-            with self._begin(self._edges_db(listing.graph)) as txn:
+            with self._begin(self._graph_db(listing.graph)) as txn:
                 get = txn.get
                 rows = [get(packed[at : at + 16], None) for at in range(0, len(packed), 16)]
             return np.fromiter((row is not None and row[7] & 3 == state for row in rows), np.bool_, len(rows))
@@ -124,13 +125,23 @@ class EmbeddedEdges:
         return read() if len(ids) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
-        with self._begin(self._environment.meta) as txn:
-            rows = [txn.get(_node_key(node).encode(), None) for node in nodes]
+        db = self._environment.nodes
+        with self._begin(db) as txn:
+            if not txn.stat(db)["entries"]:
+                return [Node()] * len(nodes)
+            rows = [txn.get(node_key(node), None) for node in nodes]
         return [Node() if row is None else Node(State(row[0]), bool(row[1])) for row in rows]
 
     async def set_node(self, node: int, value: Node) -> None:
-        row = None if value == Node() else bytes([value.state, value.private])
-        await self.put_note(_node_key(node), row)
+        db = self._environment.nodes
+
+        def put(batch: Batch) -> None:
+            if value == Node():
+                batch.txn.delete(node_key(node), db=db)
+            else:
+                batch.txn.put(node_key(node), bytes([value.state, value.private]), db=db)
+
+        await self._commits.run(put)
 
     async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
         start: bytes | None = b"" if after is None else _after(*after)
@@ -142,13 +153,13 @@ class EmbeddedEdges:
 
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         def check(txn: lmdb.Transaction[bytes]) -> list[tuple[bytes, int, int]]:
-            cursor = txn.cursor(self._lists_db(graph))
+            cursor = txn.cursor(self._graph_db(graph))
             return [(prefix, stored, real) for prefix, stored, real in runs.lengths(cursor) if stored != real]
 
         def check_and_repair(batch: Batch) -> list[tuple[bytes, int, int]]:
             wrong = check(batch.txn)
             for prefix, _, real in wrong:
-                runs.set_length(batch.lists(graph), prefix, real)
+                runs.set_length(batch.cursor(graph), prefix, real)
             return wrong
 
         def read() -> list[tuple[bytes, int, int]]:
@@ -198,10 +209,14 @@ class EmbeddedEdges:
         """Rows from `start` on with what the lists say, and where to go on."""
         chunk: list[Ends] = []
         with self._begin() as txn:
-            rows, lists = txn.cursor(self._edges_db(graph)), txn.cursor(self._lists_db(graph))
+            db = self._graph_db(graph)
+            rows, lists = txn.cursor(db), txn.cursor(db)
             more = rows.set_range(start) if start else rows.first()
             while more and len(chunk) < _SCAN_ROWS:
                 key = rows.key()
+                if len(key) != EDGE_KEY:
+                    more = rows.set_range(after_lists(key))
+                    continue
                 edge = read_edge(graph, int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big"), rows.value())
                 chunk.append(Ends(edge, *(_listed(lists, edge, direction) for direction in Direction)))
                 more = rows.next()
@@ -210,37 +225,41 @@ class EmbeddedEdges:
 
 def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     """Merge one write: the row, both lists, the log."""
-    edge = write.edge
-    graph = edge.graph
-    key, rows = pair_key(edge.source, edge.destination), batch.environment.edges_db(graph)
-    found = batch.txn.get(key, None, rows)
-    stored = None if found is None else read_edge(graph, edge.source, edge.destination, found)
-    out_count = 0
-    if write.out_limit is not None:
-        listing = Listing(graph, edge.source, Direction.OUT)
-        out_count = runs.length(batch.txn, batch.environment.lists_db(graph), list_prefix(listing))
-    outcome = decide(stored, write, out_count)
+    asked = write.edge
+    graph, txn, db = asked.graph, batch.txn, batch.environment.graph_db(asked.graph)
+    key = pair_key(asked.source, asked.destination)
+    found = txn.get(key, None, db)
+    stored = None if found is None else read_edge(graph, asked.source, asked.destination, found)
+    edge = resolve(stored, write)
+
+    def out_count() -> int:
+        return runs.length(txn, db, list_prefix(Listing(graph, edge.source, Direction.OUT)))
+
+    def barred() -> bool:
+        return any(_is_live(txn.get(pair_key(*pair), None, batch.environment.graph_db(g))) for g, *pair in write.unless)
+
+    outcome = decide(stored, write, edge, out_count, barred)
     if outcome is not Outcome.APPLIED:
         return EdgeChange(outcome, stored, stored)
-    batch.txn.put(key, edge_row(edge), db=rows)
+    txn.put(key, edge_row(edge), db=db)
     if stored is None or (stored.state, stored.position) != (edge.state, edge.position):
-        lists = batch.lists(graph)
+        cursor = batch.cursor(graph)
         for direction in Direction:
             if stored is not None:
-                runs.remove(lists, *_entry(stored, direction))
-            runs.insert(lists, *_entry(edge, direction))
+                runs.remove(cursor, *_entry(stored, direction))
+            runs.insert(cursor, *_entry(edge, direction))
     sequence = batch.log.append(eventlog.pack_change(None if stored is None else stored.state, edge))
     return EdgeChange(outcome, stored, edge, sequence)
 
 
 def _relist(batch: Batch, edge: Edge) -> None:
     """Put the edge where its row says it belongs, in both lists, and nowhere else."""
-    row = batch.txn.get(pair_key(edge.source, edge.destination), None, batch.environment.edges_db(edge.graph))
+    row = batch.txn.get(pair_key(edge.source, edge.destination), None, batch.environment.graph_db(edge.graph))
     if row is None:
         return
     current = read_edge(edge.graph, edge.source, edge.destination, row)
     for direction in Direction:
-        runs.insert(batch.lists(edge.graph), *_entry(current, direction))
+        runs.insert(batch.cursor(edge.graph), *_entry(current, direction))
 
 
 def _entry(edge: Edge, direction: Direction) -> tuple[bytes, bytes]:
@@ -250,12 +269,12 @@ def _entry(edge: Edge, direction: Direction) -> tuple[bytes, bytes]:
     return prefix, list_row(edge.position, other_end(edge, direction))
 
 
+def _is_live(row: bytes | None) -> bool:
+    return row is not None and not row[7] & 3
+
+
 def _listed(cursor: lmdb.Cursor[bytes], edge: Edge, direction: Direction) -> bool:
     return runs.contains(cursor, *_entry(edge, direction))
-
-
-def _node_key(node: int) -> str:
-    return f"{_NODE}{node}"
 
 
 def _after(source: int, destination: int) -> bytes:

@@ -29,8 +29,8 @@ LOCK_FILE = "servers.lock"
 LOADING = "loading"
 """The note that names the graph of a bulk load in progress."""
 BYTES_MAX_DEFAULT = 1 << 40
-_META, _LOG = b"meta", b"log"
-_DATABASES_MAX = 2 * GRAPHS_MAX + 8
+_META, _LOG, _NODES = b"meta", b"log", b"nodes"
+_DATABASES_MAX = GRAPHS_MAX + 8
 _READERS_MAX = 1024
 
 Durability = Literal["full", "relaxed"]
@@ -68,7 +68,8 @@ class Environment:
             )
             self.meta = self.lmdb.open_db(_META)
             self.log = self.lmdb.open_db(_LOG)
-        self._graphs: dict[int, tuple[lmdb._Database, lmdb._Database]] = {}
+            self.nodes = self.lmdb.open_db(_NODES)
+        self._graphs: dict[int, lmdb._Database] = {}
         self._check_format()
         for number in self.graph_numbers().values():
             self._open_graph(number)
@@ -83,13 +84,9 @@ class Environment:
         """Give the file back. Further use raises."""
         self.lmdb.close()
 
-    def edges_db(self, graph: int) -> lmdb._Database:
-        """The rows of a graph."""
-        return self._graphs[graph][0]
-
-    def lists_db(self, graph: int) -> lmdb._Database:
-        """The lists of a graph, both directions and all states."""
-        return self._graphs[graph][1]
+    def graph_db(self, graph: int) -> lmdb._Database:
+        """The database of a graph: its edges and lists (see `keys`)."""
+        return self._graphs[graph]
 
     def graph_numbers(self) -> dict[str, int]:
         """Every graph of this folder with its number."""
@@ -155,7 +152,7 @@ class Environment:
 
     def _open_graph(self, number: int) -> None:
         if number not in self._graphs:
-            self._graphs[number] = (self.lmdb.open_db(b"e%d" % number), self.lmdb.open_db(b"l%d" % number))
+            self._graphs[number] = self.lmdb.open_db(b"graph-%d" % number)
 
 
 def put_note(txn: Txn, meta: lmdb._Database, key: str, value: bytes | None) -> None:

@@ -1,12 +1,17 @@
 """Rows as bytes. Everything is big-endian, so that LMDB's byte order is our order.
 
-    graph database e<number>   key  source u64 | destination u64
-                               row  (updated_at << 2 | state) u64 | position
-      where position is nothing (it equals the milliseconds of updated_at), 6 bytes (unsigned) or 8 (signed)
-    lists  database l<number>  see `runs`; prefix  direction << 2 | state, u8 | node u64
-                               list row  position, sign flipped, u64 | other end u64
+One database a graph, with everything about a node side by side, so that a follow touches two pages:
 
-A row costs 34, 40 or 42 bytes in LMDB with its header; docs/decisions/0001 compares the layouts.
+    edge   key  source u64 | destination u64
+           row  (updated_at << 2 | state) u64 | position
+                position is nothing (it equals the milliseconds of updated_at), 6 bytes (unsigned) or 8 (signed)
+    list   a run of blocks (see `runs`) under  node u64 | 128 + direction << 2 + state, u8
+           list row  position, sign flipped, u64 | other end u64
+
+    node   database nodes: key  id u64, row  state u8 | private u8; only nodes that are not as usual
+
+Ids are below 2**63, so the byte after the node tells an edge (below 128) from a list. An edge costs 34, 40 or
+42 bytes in LMDB with its header, an entry of a list 16; docs/decisions/0001 compares the layouts.
 """
 
 from __future__ import annotations
@@ -27,11 +32,17 @@ SIGN = 1 << 63
 _POSITION_6_MAX = 1 << 48
 _PAIR = struct.Struct(">QQ")
 _WORD = struct.Struct(">Q")
-_PREFIX = struct.Struct(">BQ")
+_PREFIX = struct.Struct(">QB")
+_LIST = 128
+EDGE_KEY = _PAIR.size
 STATES = tuple(State)
 
 pair_key = _PAIR.pack
 """(source, destination) -> the key of their edge."""
+
+
+node_key = _WORD.pack
+"""id -> the key of a node's own row."""
 
 
 def edge_row(edge: Edge) -> bytes:
@@ -55,13 +66,18 @@ def read_edge(graph: int, source: int, destination: int, row: bytes) -> Edge:
 
 def list_prefix(listing: Listing) -> bytes:
     """Where the run of a list lies."""
-    return _PREFIX.pack((listing.direction << 2) | listing.state, listing.node)
+    return _PREFIX.pack(listing.node, _LIST | (listing.direction << 2) | listing.state)
 
 
 def read_prefix(graph: int, prefix: bytes) -> Listing:
     """The list of a run."""
-    tag, node = _PREFIX.unpack(prefix)
-    return Listing(graph, node, Direction(tag >> 2), STATES[tag & 3])
+    node, tag = _PREFIX.unpack(prefix)
+    return Listing(graph, node, Direction((tag - _LIST) >> 2), STATES[tag & 3])
+
+
+def after_lists(key: bytes) -> bytes:
+    """Where the edges of the next node may begin, given a key inside the lists of one."""
+    return (int.from_bytes(key[:8], "big") + 1).to_bytes(8, "big")
 
 
 def list_row(position: int, other: int) -> bytes:

@@ -24,6 +24,7 @@ ROW = 16
 PREFIX = 9
 BLOCK_ROWS = 61
 _LENGTH = 4
+_SEALED_KEY, _TAIL_KEY = PREFIX + 1 + ROW, PREFIX + 1  # keys of these lengths are ours; others may lie between
 _SEALED = b"\0"
 _TAIL = b"\1"
 
@@ -149,9 +150,9 @@ def lengths(cursor: Cursor) -> Iterator[tuple[bytes, int, int]]:
     """Every run as (prefix, length stored in its tail, rows really there); reads the whole database."""
     real = 0
     for key, value in cursor.iternext():
-        if key[PREFIX : PREFIX + 1] == _SEALED:
+        if len(key) == _SEALED_KEY:
             real += len(value) // ROW
-        else:
+        elif len(key) == _TAIL_KEY:
             yield key[:PREFIX], int.from_bytes(value[:_LENGTH], "big"), real + (len(value) - _LENGTH) // ROW
             real = 0
 
