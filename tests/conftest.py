@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from reference import ReferenceEdges
-from world import FakeClock, open_embedded, service_over
+from world import ENGINES, FakeClock, open_embedded, service_over
 
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
@@ -50,7 +50,7 @@ def embedded(tmp_path: Path) -> Iterator[tuple[Environment, EmbeddedEdges]]:
         yield opened
 
 
-@pytest.fixture(params=["reference", "embedded"])
+@pytest.fixture(params=ENGINES)
 def store(request: pytest.FixtureRequest, run: Run) -> EdgeStore:
     """An empty store of each engine, with one graph declared: number 1."""
     made: EdgeStore = ReferenceEdges() if request.param == "reference" else request.getfixturevalue("embedded")[1]

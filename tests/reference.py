@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.paging import Mark, Page, Window
-from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, merge
+from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, merge, resolve
 from kith.graph.graphs import assign
 from kith.graph.store import Ends, Ids, Listing, Node, Pair, other_end
 
@@ -89,16 +89,21 @@ class ReferenceEdges:
 
     def _apply(self, write: EdgeWrite) -> EdgeChange:
         self._tick()
-        edge = write.edge
-        stored = self.rows.get(key_of(edge))
-        limited = write.out_limit is not None
-        outcome = decide(stored, write, self._count(Listing(edge.graph, edge.source, Direction.OUT)) if limited else 0)
+        stored = self.rows.get(key_of(write.edge))
+        edge = resolve(stored, write)
+        outcome = decide(stored, write, edge, lambda: self._out_count(edge), lambda: self._barred(write))
         if outcome is not Outcome.APPLIED:
             return EdgeChange(outcome, stored, stored)
         self.rows[key_of(edge)] = edge
         self.log.append(edge)
         self._written(edge)
         return EdgeChange(outcome, stored, edge, len(self.log))
+
+    def _out_count(self, edge: Edge) -> int:
+        return self._count(Listing(edge.graph, edge.source, Direction.OUT))
+
+    def _barred(self, write: EdgeWrite) -> bool:
+        return any(key in self.rows and self.rows[key].state == State.NORMAL for key in write.unless)
 
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         return [edge is not None and edge.state == State.NORMAL for edge in await self.get_many(graph, pairs)]

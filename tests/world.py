@@ -6,10 +6,13 @@ What pytest hands out as fixtures is in `conftest.py`; this is for the tests tha
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from reference import ReferenceEdges
 
 from kith.core.clock import Hlc, HybridClock, hlc_of
 from kith.core.errors import KithError
@@ -29,6 +32,7 @@ GRAPHS = (FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS)
 G = 1
 """The number of the first graph declared; what tests of a bare store use."""
 START_MS = 1_700_000_000_000
+ENGINES = ("reference", "embedded")
 SECRET = b"a secret only for tests, 32 bytes"
 
 
@@ -51,6 +55,16 @@ def open_embedded(folder: Path, **settings: Any) -> Iterator[tuple[Environment, 
             yield environment, EmbeddedEdges(environment, commits)
         finally:
             commits.close()
+
+
+@contextmanager
+def open_store(engine: str) -> Iterator[EdgeStore]:
+    """An empty store of an engine, for tests that need a new one for each of their examples."""
+    if engine == "reference":
+        yield ReferenceEdges()
+    else:
+        with tempfile.TemporaryDirectory(prefix="kith-") as folder, open_embedded(Path(folder)) as (_, store):
+            yield store
 
 
 async def service_over(store: EdgeStore, now_ms: Callable[[], int], **limits: int) -> GraphService:

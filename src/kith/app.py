@@ -77,9 +77,9 @@ def metrics_folder(settings: Settings) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[Backend]:
+async def running(settings: Settings, *, create: bool = True) -> AsyncIterator[Backend]:
     """The whole service in this process, from opening the store to draining the commit queue."""
-    environment = open_environment(settings)
+    environment = open_environment(settings, create=create)
     clock = HybridClock()
     metrics = Metrics(metrics_folder(settings), lambda: commits.depth, lambda: _gauges(environment, store))
     commits = CommitQueue(

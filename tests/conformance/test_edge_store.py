@@ -245,6 +245,39 @@ def test_at_the_limit_one_may_still_move_remove_and_replace(store: EdgeStore, ru
     assert limited(edge_of(ALICE, BOB, 9, version=3)) is Outcome.OVER_LIMIT
 
 
+def test_superseding_writes_win_over_whatever_is_stored(store: EdgeStore, run: Run) -> None:
+    stored = edge_of(ALICE, BOB, 5, State.REMOVED, 100)
+    run(store.apply(writes_of(stored)))
+    (change,) = run(store.apply([EdgeWrite(edge_of(ALICE, BOB, 3, version=1), supersede=True)]))
+    expected = edge_of(ALICE, BOB, 3, version=101)
+    assert (change.outcome, change.before, change.after) == (Outcome.APPLIED, stored, expected)
+    assert run(store.get_many(G, [(ALICE, BOB)])) == [expected]
+    run(store.apply([EdgeWrite(edge_of(ALICE, BOB, 2, State.ARCHIVED, 500), supersede=True)]))
+    assert run(store.get_many(G, [(ALICE, BOB)])) == [edge_of(ALICE, BOB, 2, State.ARCHIVED, 500)]
+
+
+def test_keep_place_leaves_the_stored_position_and_takes_the_new_one_where_none_is(store: EdgeStore, run: Run) -> None:
+    for position, expected in ((7, 7), (9, 7)):
+        write = EdgeWrite(edge_of(ALICE, BOB, position), supersede=True, keep_place=True)
+        (change,) = run(store.apply([write]))
+        assert change.after.position == expected
+    assert run(marks_of(store, OUT)) == [Mark(7, BOB)]
+
+
+def test_a_write_is_forbidden_while_an_edge_that_bars_it_is_normal(store: EdgeStore, run: Run) -> None:
+    blocks = run(store.declare(["blocks"]))["blocks"]
+
+    def barred(state: State, version: int) -> Outcome:
+        block = Edge(blocks, BOB, ALICE, state, 1, edge_of(1, 2, version=version).updated_at)
+        bars = ((blocks, ALICE, BOB), (blocks, BOB, ALICE))
+        follow = EdgeWrite(edge_of(ALICE, BOB, version=version), unless=bars, out_limit=0)
+        return run(store.apply([EdgeWrite(block), follow]))[1].outcome
+
+    for version, state in enumerate(State):
+        assert barred(state, version) is (Outcome.FORBIDDEN if state == State.NORMAL else Outcome.OVER_LIMIT)
+    assert run(store.get_many(G, [(ALICE, BOB)])) == [None]
+
+
 # --- lists ---------------------------------------------------------------------------------------------
 
 
@@ -569,8 +602,8 @@ class Damaged:
     def unlist(self, listing: Listing, mark: Mark, *, count_too: bool = True) -> None:
         """Take an entry out of a list behind the row's back."""
         with self.environment.lmdb.begin(write=True) as txn:
-            cursor, prefix = txn.cursor(self.environment.lists_db(G)), list_prefix(listing)
-            before = runs.length(txn, self.environment.lists_db(G), prefix)
+            cursor, prefix = txn.cursor(self.environment.graph_db(G)), list_prefix(listing)
+            before = runs.length(txn, self.environment.graph_db(G), prefix)
             assert runs.remove(cursor, prefix, list_row(*mark))
             if not count_too:
                 runs.set_length(cursor, prefix, before)
@@ -578,22 +611,22 @@ class Damaged:
     def list_ghost(self, listing: Listing, mark: Mark) -> None:
         """Put an entry into a list without a row that says so."""
         with self.environment.lmdb.begin(write=True) as txn:
-            assert runs.insert(txn.cursor(self.environment.lists_db(G)), list_prefix(listing), list_row(*mark))
+            assert runs.insert(txn.cursor(self.environment.graph_db(G)), list_prefix(listing), list_row(*mark))
 
     def set_count(self, listing: Listing, count: int) -> None:
         """Store a wrong count."""
         with self.environment.lmdb.begin(write=True) as txn:
-            runs.set_length(txn.cursor(self.environment.lists_db(G)), list_prefix(listing), count)
+            runs.set_length(txn.cursor(self.environment.graph_db(G)), list_prefix(listing), count)
 
     def lose_tail(self, listing: Listing) -> None:
         """Lose the newest block of a list, and its count with it."""
         with self.environment.lmdb.begin(write=True) as txn:
-            assert txn.delete(list_prefix(listing) + b"\1", db=self.environment.lists_db(G))
+            assert txn.delete(list_prefix(listing) + b"\1", db=self.environment.graph_db(G))
 
     def lose_row(self, source: int, destination: int) -> None:
         """Lose the row of an edge; its lists stay."""
         with self.environment.lmdb.begin(write=True) as txn:
-            assert txn.delete(pair_key(source, destination), db=self.environment.edges_db(G))
+            assert txn.delete(pair_key(source, destination), db=self.environment.graph_db(G))
 
     def state(self) -> dict[str, Any]:
         return self._run(state_of(self.store, [ALICE, BOB, CAROL]))

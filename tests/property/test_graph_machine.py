@@ -24,7 +24,7 @@ from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import FollowLimitReached, Forbidden, SelfEdge, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark
-from kith.graph.edge import Direction, EdgeWrite, State
+from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.service import GraphService, Relationship, Written
@@ -34,6 +34,7 @@ USERS = (ALICE, BOB, NodeId(0), DANA)
 PAIRS = [*permutations(USERS, 2)]
 NORMAL, NEGATIVE, ARCHIVED, REMOVED = State
 
+ADDED = {"follow": FOLLOWS, "accept": FOLLOWS, "block": BLOCKS, "mute": MUTES}
 Pair = tuple[int, int]
 
 
@@ -85,9 +86,12 @@ class Rules:
             return UserNotFound
         return Forbidden if self.blocked(a, b) else None
 
+    def full(self, graph: str, a: int, b: int) -> bool:
+        standing = sum(pair[0] == a and state == NORMAL for pair, (state, _) in self.edges[graph].items())
+        return not self.live(graph, a, b) and standing >= self.follows_max
+
     def _follow(self, a: int, b: int, position: int) -> Told | type[Exception]:
-        following = sum(pair[0] == a and state == NORMAL for pair, (state, _) in self.edges[FOLLOWS].items())
-        if not self.live(FOLLOWS, a, b) and following >= self.follows_max:
+        if self.full(FOLLOWS, a, b):
             return FollowLimitReached
         changed = self.add(FOLLOWS, a, b, position)
         self.drop(FOLLOW_REQUESTS, a, b)  # who follows need not ask any more
@@ -97,6 +101,8 @@ class Rules:
         if refused := self.refusal(a, b):
             return refused
         if b in self.private and not self.live(FOLLOWS, a, b):
+            if self.full(FOLLOW_REQUESTS, a, b):
+                return FollowLimitReached
             return Told(False, self.add(FOLLOW_REQUESTS, a, b, position), requested=True)
         return self._follow(a, b, position)
 
@@ -210,11 +216,18 @@ class GraphMachine(RuleBasedStateMachine):
     def act(self, name: str, a: NodeId, b: NodeId) -> None:
         found = self._run(answer(getattr(self.service, name)(a, b)))
         position = 0
-        if isinstance(found, Written) and found.changed:
-            position = ms_of(found.mark.updated_at)
-            assert position >= self.service.clock._now_ms(), "a version is never behind the clock of its host"
+        if isinstance(found, Written) and found.changed and name in ADDED:
+            position = self._run(self._position_of_added(found, *((b, a) if name == "accept" else (a, b)), ADDED[name]))
         expected = getattr(self.rules, name)(a, b, position)
         assert (Told(found.holds, found.changed, found.requested) if isinstance(found, Written) else found) == expected
+
+    async def _position_of_added(self, found: Written, a: NodeId, b: NodeId, graph: str) -> int:
+        """Where a new edge stands: by the clock of its host, which never falls behind the wall."""
+        number = self.service.graphs.number(FOLLOW_REQUESTS if found.requested else graph)
+        (row,) = await self.store.get_many(number, [(a, b)])
+        assert row is not None
+        assert self.clock.ms <= row.position <= ms_of(self.service.clock.next())
+        return row.position
 
     @rule(pair=pairs)
     def follow(self, pair: tuple[NodeId, NodeId]) -> None:
@@ -278,12 +291,9 @@ class GraphMachine(RuleBasedStateMachine):
         a, b = pair
         graph = self.service.graphs.number(FOLLOWS)
 
-        async def write() -> None:
-            (stored,) = await self.store.get_many(graph, [pair])
-            edge = self.service.stamp(graph, a, b, NEGATIVE, stored)
-            await self.service.write([EdgeWrite(type(edge)(graph, a, b, NEGATIVE, position, edge.updated_at))])
-
-        self._run(write())
+        now = self.service.now(graph, a, b, NEGATIVE)
+        edge = Edge(graph, a, b, NEGATIVE, position, now.updated_at)
+        self._run(self.service.write([EdgeWrite(edge, supersede=True)]))
         self.rules.edges[FOLLOWS][pair] = (NEGATIVE, position)
 
     # --- what time does --------------------------------------------------------------------------------

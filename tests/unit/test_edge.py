@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import ALICE, BOB, edge_of
 
-from kith.graph.edge import Edge, EdgeChange, EdgeWrite, Outcome, State, applied, decide, merge, precedence
+from kith.graph.edge import Edge, EdgeChange, EdgeWrite, Outcome, State, applied, decide, merge, precedence, resolve
 
 # Few values each, so that ties are the rule.
 versions = st.builds(
@@ -44,6 +44,10 @@ def test_any_order_and_repetition_leaves_the_greatest(edges: list[Edge], chance:
     assert left == max(edges, key=lambda edge: (edge.updated_at, list(State).index(edge.state), edge.position))
 
 
+def outcome_of(stored: Edge | None, write: EdgeWrite, out_count: int = 0, *, barred: bool = False) -> Outcome:
+    return decide(stored, write, resolve(stored, write), lambda: out_count, lambda: barred)
+
+
 def test_the_first_version_of_an_edge_stays() -> None:
     assert merge(None, edge_of(ALICE, BOB)) == edge_of(ALICE, BOB)
 
@@ -66,14 +70,14 @@ def test_ties_go_by_rank_then_by_position(less: Edge, greater: Edge) -> None:
 def test_a_removed_edge_is_not_brought_back_by_an_older_write() -> None:
     removed = edge_of(ALICE, BOB, state=REMOVED, version=5)
     assert merge(removed, edge_of(ALICE, BOB, version=4)) == removed
-    assert decide(removed, EdgeWrite(edge_of(ALICE, BOB, version=4)), 0) is Outcome.UNCHANGED
+    assert outcome_of(removed, EdgeWrite(edge_of(ALICE, BOB, version=4))) is Outcome.UNCHANGED
 
 
 def test_the_same_write_again_changes_nothing() -> None:
     edge = edge_of(ALICE, BOB)
     equal = msgspec.structs.replace(edge)
-    assert decide(equal, EdgeWrite(edge), 0) is Outcome.UNCHANGED
-    assert decide(edge, EdgeWrite(edge), 0) is Outcome.UNCHANGED  # the very object too: some stores keep it
+    assert outcome_of(equal, EdgeWrite(edge)) is Outcome.UNCHANGED
+    assert outcome_of(edge, EdgeWrite(edge)) is Outcome.UNCHANGED  # the very object too: some stores keep it
 
 
 new = edge_of(ALICE, BOB, 7, NORMAL, 9)
@@ -108,7 +112,39 @@ def old(state: State) -> Edge:
     ],
 )
 def test_conditions(stored: Edge | None, write: EdgeWrite, out_count: int, outcome: Outcome) -> None:
-    assert decide(stored, write, out_count) is outcome
+    assert outcome_of(stored, write, out_count) is outcome
+
+
+@given(versions, versions)
+def test_a_superseding_write_always_wins_and_by_no_more_than_it_must(stored: Edge, incoming: Edge) -> None:
+    edge = resolve(stored, EdgeWrite(incoming, supersede=True))
+    assert merge(stored, edge) == edge != stored
+    assert edge.updated_at == max(incoming.updated_at, stored.updated_at + 1)
+    assert (edge.state, edge.position) == (incoming.state, incoming.position)
+    kept = resolve(stored, EdgeWrite(incoming, supersede=True, keep_place=True))
+    assert kept == msgspec.structs.replace(edge, position=stored.position)
+
+
+@given(versions, versions)
+def test_a_write_with_a_version_of_its_own_is_taken_as_it_is(stored: Edge, incoming: Edge) -> None:
+    assert resolve(stored, EdgeWrite(incoming)) == incoming
+    assert resolve(None, EdgeWrite(incoming, supersede=True, keep_place=True)) == incoming
+
+
+def test_what_bars_a_write_is_asked_only_if_it_would_change_something() -> None:
+    def unasked() -> bool:
+        raise AssertionError("not to be asked")
+
+    bars = ((2, ALICE, BOB),)
+    for stored, write in [
+        (None, EdgeWrite(new)),
+        (old(NORMAL), EdgeWrite(new, unless=bars, keep_live=True, out_limit=0)),
+        (edge_of(ALICE, BOB, 1, REMOVED, 10), EdgeWrite(new, unless=bars, out_limit=0)),
+    ]:
+        decide(stored, write, resolve(stored, write), unasked, unasked)
+    assert outcome_of(None, EdgeWrite(new, unless=bars), barred=True) is Outcome.FORBIDDEN
+    assert outcome_of(None, EdgeWrite(new, unless=bars), barred=False) is Outcome.APPLIED
+    assert outcome_of(None, EdgeWrite(new, unless=bars, out_limit=0), barred=True) is Outcome.FORBIDDEN
 
 
 def test_applied_counts_what_changed_something() -> None:

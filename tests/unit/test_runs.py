@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from world import DANA, G
 
 from kith.engines.embedded import runs
-from kith.engines.embedded.keys import list_prefix, list_row, read_mark
+from kith.engines.embedded.keys import list_prefix, list_row, pair_key, read_mark
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, State
 from kith.graph.store import Listing
 
@@ -43,6 +43,10 @@ step = st.tuples(
 operations = st.lists(step, max_size=20) | st.lists(step, min_size=80, max_size=160)
 
 
+STRANGERS = [pair_key(source, other) for source in (0, 1, 2, DANA) for other in (0, 1, DANA)]
+"""Edges of the same nodes, which lie between the runs."""
+
+
 class Opened:
     """One LMDB database, in a transaction that is never committed."""
 
@@ -50,9 +54,14 @@ class Opened:
         self.db = environment.open_db(b"lists")
         self.txn = environment.begin(write=True)
         self.cursor = self.txn.cursor(self.db)
+        for key in STRANGERS:
+            self.txn.put(key, b"an edge", db=self.db)
 
     def dump(self) -> list[tuple[bytes, bytes]]:
-        return list(self.txn.cursor(self.db).iternext())
+        """All keys of runs with their values; what lies between them must be as it was."""
+        found = list(self.txn.cursor(self.db).iternext())
+        assert [key for key, value in found if value == b"an edge"] == STRANGERS
+        return [(key, value) for key, value in found if value != b"an edge"]
 
     def __enter__(self) -> Opened:
         return self

@@ -18,7 +18,6 @@ from kith.core.errors import BadRequest, BatchTooLarge, SelfEdge
 from kith.core.ids import ID_MAX, NodeId
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Edge, EdgeWrite, State, applied
 from kith.graph.service import GraphService, Written
-from kith.graph.store import Node
 
 Decoded = TypeVar("Decoded")
 Id = Annotated[int, Meta(ge=0, le=ID_MAX, description="64-bit id; a string or a number")]
@@ -88,7 +87,7 @@ async def _writes(service: GraphService, graph: int, requests: list[EdgeRequest]
     for request in requests:
         if request.source == request.destination:
             raise SelfEdge(f"{request.source} cannot have an edge to itself; leave it out", id=str(request.source))
-    states = await _node_states(service, requests)
+    states = await service.inactive(node for request in requests for node in (request.source, request.destination))
     writes = []
     for request in requests:
         source, destination = NodeId(request.source), NodeId(request.destination)
@@ -107,12 +106,6 @@ async def _writes(service: GraphService, graph: int, requests: list[EdgeRequest]
         keep_live = in_place and state == State.NORMAL
         writes.append(EdgeWrite(edge, supersede=now, keep_place=in_place and not keep_live, keep_live=keep_live))
     return writes
-
-
-async def _node_states(service: GraphService, requests: list[EdgeRequest]) -> dict[int, State]:
-    nodes = list({node for request in requests for node in (request.source, request.destination)})
-    known = await service.store.nodes(nodes)
-    return {node: state.state for node, state in zip(nodes, known, strict=True) if state != Node()}
 
 
 class Followed(msgspec.Struct, frozen=True, omit_defaults=True):

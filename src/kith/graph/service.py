@@ -8,7 +8,7 @@ outlives a block (design, section 2, law 8).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -242,6 +242,12 @@ class GraphService:
         """Merge edges as they are; the mark stands for the last of them that changed something."""
         changes = await self.store.apply(writes)
         return changes, mark_of(changes)
+
+    async def inactive(self, nodes: Iterable[int]) -> dict[int, State]:
+        """Those of `nodes` that are archived or removed: edges added to them are stored in that state."""
+        asked = list(set(nodes))
+        known = await self.store.nodes(asked)
+        return {id_: node.state for id_, node in zip(asked, known, strict=True) if node.state != State.NORMAL}
 
     def now(self, graph: int, source: NodeId, destination: NodeId, state: State) -> Edge:
         """An edge as of now."""

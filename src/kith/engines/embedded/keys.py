@@ -66,13 +66,18 @@ def read_edge(graph: int, source: int, destination: int, row: bytes) -> Edge:
 
 def list_prefix(listing: Listing) -> bytes:
     """Where the run of a list lies."""
-    return _PREFIX.pack(listing.node, _LIST | (listing.direction << 2) | listing.state)
+    return _PREFIX.pack(listing.node, list_tag(listing.direction, listing.state))
+
+
+def list_tag(direction: Direction, state: State) -> int:
+    """The last byte of a list's prefix."""
+    return _LIST | (direction << STATE_BITS) | state
 
 
 def read_prefix(graph: int, prefix: bytes) -> Listing:
     """The list of a run."""
     node, tag = _PREFIX.unpack(prefix)
-    return Listing(graph, node, Direction((tag - _LIST) >> 2), STATES[tag & 3])
+    return Listing(graph, node, Direction((tag - _LIST) >> STATE_BITS), STATES[tag & 3])
 
 
 def after_lists(key: bytes) -> bytes:

@@ -1,0 +1,175 @@
+"""Work on a data folder without a server: import, export, audit, backup, restore, check-up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from kith import app
+from kith.config import Settings
+from kith.core.clock import HybridClock
+from kith.core.errors import BadRequest, Conflict, KithError
+from kith.engines.embedded import bulk
+from kith.engines.embedded.environment import STORE_FILE, Environment, alone
+from kith.graph.audit import Audit, audit
+from kith.graph.edge import Direction, State
+from kith.graph.service import GraphService
+from kith.transfer.loading import Imported, Progress, Report, fingerprint, load_bulk, load_merging
+from kith.transfer.unloading import export
+
+
+def import_edges(settings: Settings, graph: str, path: Path, report: Path | None, progress: Progress) -> Imported:
+    """Import a file of edges: in sorted order where the graph is empty and not served, else merged."""
+    if not path.is_file():
+        raise BadRequest(f"there is no file {path}")
+    folder = Path(settings.data)
+    where = report or folder / "imports" / f"{path.name}.refused.tsv"
+    with alone(folder) as only:
+        if only:
+            with app.open_environment(settings) as environment:
+                started = bulk.unfinished(folder, graph)
+                if started is not None or _is_empty(environment, graph):
+                    return _load_bulk(environment, graph, path, where, started, progress)
+        return asyncio.run(_load_merging(settings, graph, path, where, progress))
+
+
+def _is_empty(environment: Environment, graph: str) -> bool:
+    numbers = environment.graph_numbers()
+    if graph not in numbers:
+        raise BadRequest(f"no graph is called {graph!r}; there are: {', '.join(sorted(numbers))}")
+    with environment.lmdb.begin(environment.graph_db(numbers[graph])) as txn:
+        return not txn.stat()["entries"]
+
+
+def _load_bulk(
+    environment: Environment, graph: str, path: Path, report: Path, started: bulk.Reading | None, progress: Progress
+) -> Imported:
+    file = fingerprint(path)
+    if started is not None and started.file != file:
+        raise Conflict(f"an import of another file into {graph!r} was cut short; finish that one first")
+    number = environment.graph_numbers()[graph]
+    load = bulk.BulkLoad(environment, number, graph, file, HybridClock().next())
+    try:
+        return load_bulk(path, load, Report(report, resume=load.reading.line > 0), progress)
+    except BadRequest:
+        if not load.reading.complete and not load.reading.runs:
+            load.discard()
+        raise
+
+
+async def _load_merging(settings: Settings, graph: str, path: Path, report: Path, progress: Progress) -> Imported:
+    async with service(settings) as graphs:
+        return await load_merging(path, graphs, graph, report, progress)
+
+
+def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[[int], None]) -> int:
+    """Write every live edge of a graph to a file; how many there were."""
+
+    async def run() -> int:
+        async with service(settings, create=False) as graphs:
+            return await export(graphs.store, graphs.graphs.number(graph), path, progress)
+
+    return asyncio.run(run())
+
+
+def audit_all(settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]) -> list[Audit]:
+    """Compare both ends and all counts of every graph."""
+
+    async def run() -> list[Audit]:
+        async with service(settings, create=False) as graphs:
+            return [
+                await audit(
+                    graphs.store, name, graphs.graphs.number(name), repair=repair, sample=sample, progress=progress
+                )
+                for name in graphs.graphs.names()
+            ]
+
+    return asyncio.run(run())
+
+
+def backup(settings: Settings, target: Path) -> int:
+    """A compacted, consistent copy of the store while servers run; its size in bytes."""
+    if (target / STORE_FILE).exists():
+        raise Conflict(f"{target} already holds a backup; name an empty folder")
+    with app.open_environment(settings, create=False) as environment:
+        environment.copy_to(target)
+    return (target / STORE_FILE).stat().st_size
+
+
+def restore(settings: Settings, source: Path) -> None:
+    """Put a backup in place of the data folder, which must not hold a store yet."""
+    folder = Path(settings.data)
+    if not (source / STORE_FILE).is_file():
+        raise BadRequest(f"{source} holds no backup")
+    with alone(folder) as only:
+        if not only:
+            raise Conflict(f"a server uses {folder}; stop it first")
+        if (folder / STORE_FILE).exists():
+            raise Conflict(f"{folder} already holds a store; move it away, or name another folder with --data")
+        with Environment(source, create=False):
+            pass  # its format is checked before anything is copied
+        partial = folder / f"{STORE_FILE}.part"
+        shutil.copyfile(source / STORE_FILE, partial)
+        partial.chmod(0o600)
+        partial.replace(folder / STORE_FILE)
+
+
+class Finding(NamedTuple):
+    """One line of `kith doctor`."""
+
+    what: str
+    ok: bool
+    detail: str
+
+
+def doctor(settings: Settings) -> list[Finding]:
+    """Look a data folder and its settings over; nothing is changed."""
+    folder = Path(settings.data)
+    free = shutil.disk_usage(folder if folder.exists() else Path()).free
+    findings = [Finding("disk", free > 1 << 30, f"{free / 1e9:.1f} GB free")]
+    try:
+        with app.open_environment(settings, create=False) as environment:
+            used = environment.bytes_used()
+            roomy = used < 0.9 * settings.store_bytes_max
+            findings.append(Finding("store", roomy, f"{used / 1e6:.1f} MB of {settings.store_bytes_max / 1e9:.0f} GB"))
+            findings.append(Finding("readers", True, f"{environment.lmdb.reader_check()} stale slots cleared"))
+            keys = len(app.server_keys(environment, settings))
+            findings.append(Finding("server keys", keys > 0, f"{keys} known"))
+            try:
+                app.refuse_unfinished_import(environment)
+                findings.append(Finding("imports", True, "none unfinished"))
+            except KithError as error:
+                findings.append(Finding("imports", False, error.message))
+    except KithError as error:
+        findings.append(Finding("store", False, error.message))
+    if settings.jwt_secret and len(settings.jwt_secret) < 32:
+        findings.append(Finding("jwt_secret", False, "shorter than 32 characters: easy to guess"))
+    public = settings.host not in ("127.0.0.1", "::1", "localhost")
+    findings.append(
+        Finding("network", not public, "open to the network: put TLS in front" if public else settings.host)
+    )
+    return findings
+
+
+@contextlib.asynccontextmanager
+async def service(settings: Settings, *, create: bool = True) -> AsyncIterator[GraphService]:
+    """The graph service without its API."""
+    async with app.running(settings, create=create) as backend:
+        yield backend.graph
+
+
+def summary(settings: Settings, graph: str) -> dict[str, int]:
+    """A few numbers of a graph: its edges, and its most followed node."""
+    with app.open_environment(settings, create=False) as environment:
+        lists = bulk.list_lengths(environment, environment.graph_numbers()[graph])
+        edges, top, top_count = 0, 0, 0
+        for listing, length in lists:
+            if listing.state is State.NORMAL and listing.direction is Direction.OUT:
+                edges += length
+            elif listing.state is State.NORMAL and length > top_count:
+                top, top_count = listing.node, length
+    return {"edges": edges, "top": top, "top_count": top_count}

@@ -1,0 +1,217 @@
+"""Sorted load of an empty graph: every page written once, in order, full.
+
+    loading-<graph>/state.json    how far reading the file has come (written after each run)
+    loading-<graph>/<k>.out.npy   a run: (n, 3) int64 source, destination, position, by source
+    loading-<graph>/<k>.in.npy    the same rows by destination
+
+First the file is cut into runs of RUN_ROWS, sorted both ways on disk. Then ranges of nodes, about RANGE_ROWS
+rows each, are cut out of all runs, merged (of one edge twice, the greater position stays) and appended to
+the graph, a commit a range with its number. Killed at any point, it goes on after the last run or range.
+Memory is bounded by a range, except that one node's list is packed as a whole: 16 bytes an edge of it.
+The graph must have no other writer, and nobody may serve it until the load is done (note LOADING).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.clock import Hlc, ms_of
+from kith.engines.embedded import runs
+from kith.engines.embedded.environment import LOADING, Environment, put_note, translated
+from kith.engines.embedded.eventlog import LogWriter, pack_bulk_load
+from kith.engines.embedded.keys import EDGE_KEY, SIGN, STATE_BITS, list_tag, read_prefix
+from kith.graph.edge import Direction, State
+from kith.graph.store import Listing
+
+RUN_ROWS = 2_000_000
+RANGE_ROWS = 400_000
+_POSITION_6_MAX = 1 << 48
+_SOURCE, _DESTINATION, _POSITION = 0, 1, 2
+
+Rows = NDArray[np.int64]
+
+
+class Reading(msgspec.Struct):
+    """How far the file has been read into runs."""
+
+    file: str  # fingerprint
+    updated_at: int
+    line: int = 0
+    runs: int = 0
+    refused: int = 0
+    complete: bool = False
+
+
+class BulkLoad:
+    """One load in progress: `add` rows, `checkpoint` now and then, `finish`."""
+
+    def __init__(self, environment: Environment, graph: int, name: str, file: str, updated_at: Hlc) -> None:
+        self._environment, self._graph, self._name = environment, graph, name
+        self._folder = environment.folder / f"loading-{name}"
+        self._folder.mkdir(exist_ok=True)
+        self._state_file = self._folder / "state.json"
+        if self._state_file.exists():
+            self.reading = msgspec.json.decode(self._state_file.read_bytes(), type=Reading)
+        else:
+            self.reading = Reading(file, updated_at)
+        self._pending: list[Rows] = []
+        self._pending_rows = 0
+        environment.put_note(LOADING, name.encode())
+
+    def add(self, rows: Rows, line: int, refused: int) -> None:
+        """Take rows (n, 2) or (n, 3) that end at `line` of the file, with `refused` lines among them."""
+        self._pending.append(self._with_positions(rows))
+        self._pending_rows += len(rows)
+        self.reading.line, self.reading.refused = line, self.reading.refused + refused
+        if self._pending_rows >= RUN_ROWS:
+            self._spill()
+
+    def finish(self, progress: Callable[[int, int], None]) -> int:
+        """Append everything to the graph; the number of edges. `progress(rows done, rows in all)`."""
+        with translated("load the graph"):
+            if not self.reading.complete:
+                self._spill(complete=True)
+            outs, ins = (
+                [np.load(self._folder / f"{run}.{end}.npy", mmap_mode="r") for run in range(self.reading.runs)]
+                for end in ("out", "in")
+            )
+            total = sum(map(len, outs))
+            borders = _borders(outs, ins, total)
+            done = int(self._environment.get_note(self._progress_note) or b"0")
+            for index in range(len(borders) - 1):
+                if index >= done:
+                    self._load_range(index, outs, ins, borders[index], borders[index + 1])
+                progress(total * (index + 1) // (len(borders) - 1), total)
+            return self._complete()
+
+    def discard(self) -> None:
+        """Forget the load (only before the first range was written)."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._environment.put_note(LOADING, None)
+
+    @property
+    def _progress_note(self) -> str:
+        return f"{LOADING}/{self._name}"
+
+    def _with_positions(self, rows: Rows) -> Rows:
+        default = ms_of(self.reading.updated_at)
+        if rows.shape[1] == 3:
+            rows[rows[:, _POSITION] == np.iinfo(np.int64).min, _POSITION] = default
+            return rows
+        return np.column_stack([rows, np.full(len(rows), default, np.int64)])
+
+    def _spill(self, complete: bool = False) -> None:
+        if self._pending_rows:
+            rows = np.concatenate(self._pending)
+            for end, column in (("out", _SOURCE), ("in", _DESTINATION)):
+                target = self._folder / f"{self.reading.runs}.{end}.npy"
+                np.save(target, rows[np.argsort(rows[:, column], kind="stable")])
+            self._pending.clear()
+            self._pending_rows = 0
+            self.reading.runs += 1
+        self.reading.complete = complete
+        partial = self._state_file.with_suffix(".part")
+        partial.write_bytes(msgspec.json.encode(self.reading))
+        partial.replace(self._state_file)
+
+    def _load_range(self, index: int, outs: list[Rows], ins: list[Rows], low: int, high: int) -> None:
+        """Append the nodes from `low` to just below `high`: their edges, then their lists."""
+        out_rows = _merged(_cut(outs, _SOURCE, low, high), _SOURCE, _DESTINATION)
+        in_rows = _merged(_cut(ins, _DESTINATION, low, high), _DESTINATION, _SOURCE)
+        items = list(_edge_items(out_rows, Hlc(self.reading.updated_at)))
+        items += _list_items(out_rows, Direction.OUT, _SOURCE, _DESTINATION)
+        items += _list_items(in_rows, Direction.IN, _DESTINATION, _SOURCE)
+        items.sort()  # three sorted stretches; the sort merges them in one pass
+        database = self._environment.graph_db(self._graph)
+        with self._environment.lmdb.begin(write=True) as txn:
+            txn.cursor(database).putmulti(items, append=True)
+            put_note(txn, self._environment.meta, self._progress_note, str(index + 1).encode())
+
+    def _complete(self) -> int:
+        with self._environment.lmdb.begin(write=True) as txn:
+            edges = _count_edges(txn.cursor(self._environment.graph_db(self._graph)))
+            log = LogWriter(txn, self._environment.log)
+            log.append(pack_bulk_load(self._graph, edges, Hlc(self.reading.updated_at)))
+            log.flush(events_max=1 << 62)
+            for note in (LOADING, self._progress_note):
+                put_note(txn, self._environment.meta, note, None)
+        shutil.rmtree(self._folder)
+        return edges
+
+
+def unfinished(folder: Path, name: str) -> Reading | None:
+    """What a load of graph `name` that was cut short had read; None if there is none."""
+    state = folder / f"loading-{name}" / "state.json"
+    return msgspec.json.decode(state.read_bytes(), type=Reading) if state.exists() else None
+
+
+def _borders(outs: list[Rows], ins: list[Rows], total: int) -> list[int]:
+    """Node ids that cut all rows, counted at both ends, into about equal ranges; 0 first, 2**63 - 1 last."""
+    ranges = max(1, 2 * total // RANGE_ROWS)
+    step = max(1, total // (ranges * 50))
+    samples = [np.asarray(run[::step, column]) for runs_, column in ((outs, 0), (ins, 1)) for run in runs_]
+    nodes = np.sort(np.concatenate(samples)) if samples else np.empty(0, np.int64)
+    cuts = nodes[np.linspace(0, len(nodes) - 1, ranges + 1).astype(np.int64)[1:-1]] if len(nodes) else nodes
+    return [0, *np.unique(cuts[cuts > 0]).tolist(), 1 << 63]
+
+
+def _cut(sorted_runs: list[Rows], column: int, low: int, high: int) -> Rows:
+    parts = []
+    for run in sorted_runs:
+        start = np.searchsorted(run[:, column], low)
+        end = len(run) if high == 1 << 63 else np.searchsorted(run[:, column], high)
+        parts.append(np.asarray(run[start:end]))
+    return np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
+
+
+def _merged(rows: Rows, node: int, other: int) -> Rows:
+    """Rows by (node, other end), each edge once, with its greatest position."""
+    rows = rows[np.lexsort((rows[:, _POSITION], rows[:, other], rows[:, node]))]
+    same_as_next = (rows[1:, :2] == rows[:-1, :2]).all(axis=1)
+    kept: Rows = rows[np.concatenate([~same_as_next, np.ones(min(1, len(rows)), np.bool_)])]
+    return kept
+
+
+def _edge_items(rows: Rows, updated_at: Hlc) -> Iterator[tuple[bytes, bytes]]:
+    keys = rows[:, :2].astype(">i8").tobytes()
+    positions = rows[:, _POSITION]
+    values = np.zeros((len(rows), 16), np.uint8)
+    word = (updated_at << STATE_BITS) | State.NORMAL
+    values[:, :8] = np.frombuffer(word.to_bytes(8, "big"), np.uint8)
+    encoded = positions.astype(">i8").view(np.uint8).reshape(-1, 8)
+    short = (positions >= 0) & (positions < _POSITION_6_MAX)
+    values[short, 8:14] = encoded[short, 2:]
+    values[~short, 8:] = encoded[~short]
+    lengths = np.where(positions == ms_of(updated_at), 8, np.where(short, 14, 16)).tolist()
+    packed = values.tobytes()
+    for index, length in enumerate(lengths):
+        yield keys[index * EDGE_KEY : (index + 1) * EDGE_KEY], packed[index * 16 : index * 16 + length]
+
+
+def _list_items(rows: Rows, direction: Direction, node: int, other: int) -> Iterator[tuple[bytes, bytes]]:
+    rows = rows[np.lexsort((rows[:, other], rows[:, _POSITION], rows[:, node]))]
+    prefixes = np.empty((len(rows), runs.PREFIX), np.uint8)
+    prefixes[:, :8] = rows[:, node].astype(">i8").view(np.uint8).reshape(-1, 8)
+    prefixes[:, 8] = list_tag(direction, State.NORMAL)
+    entries = np.empty((len(rows), 2), ">u8")
+    entries[:, 0] = rows[:, _POSITION].view(np.uint64) ^ np.uint64(SIGN)
+    entries[:, 1] = rows[:, other].view(np.uint64)
+    return runs.pack(prefixes, entries.view(np.uint8).reshape(-1, runs.ROW))
+
+
+def _count_edges(cursor: runs.Cursor) -> int:
+    tag = list_tag(Direction.OUT, State.NORMAL)
+    return sum(length for prefix, length, _ in runs.lengths(cursor) if prefix[8] == tag)
+
+
+def list_lengths(environment: Environment, graph: int) -> Iterator[tuple[Listing, int]]:
+    """Every list of a graph with its length; reads the whole graph."""
+    with environment.lmdb.begin() as txn:
+        for prefix, length, _ in runs.lengths(txn.cursor(environment.graph_db(graph))):
+            yield read_prefix(graph, prefix), length

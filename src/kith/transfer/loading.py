@@ -1,0 +1,139 @@
+"""Import of edges: resumable, idempotent, in flat memory.
+
+An empty graph that nobody serves is loaded in sorted order (`BulkLoad`, by the engine); a graph in use is
+merged edge by edge through the log, like any other write. Either way the whole import has one version, fixed
+when it starts, so repeating any part of it changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.clock import Hlc, ms_of
+from kith.core.ids import NodeId
+from kith.graph.edge import POSITION_MIN, Edge, EdgeWrite, State, applied
+from kith.graph.service import GraphService
+from kith.transfer.formats import Chunk, Refused, read
+
+_MERGE_ROWS = 2_000
+_FINGERPRINT_BYTES = 1 << 20
+_NOTE = "import/"
+
+
+class Imported(msgspec.Struct):
+    """What an import did. `refused` counts lines; the lines themselves went to the report."""
+
+    rows: int = 0
+    applied: int = 0
+    refused: int = 0
+    resumed_at_line: int = 0
+    way: str = "merge"
+
+
+class Progress(Protocol):
+    """What wants to know how far the import has come."""
+
+    def reading(self, bytes_read: int, rows: int) -> None: ...
+    def writing(self, rows_done: int, rows: int) -> None: ...
+
+
+class Bulk(Protocol):
+    """The engine's sorted load (see `engines/embedded/bulk.py`)."""
+
+    reading: Any
+
+    def add(self, rows: NDArray[np.int64], line: int, refused: int) -> None: ...
+    def finish(self, progress: Callable[[int, int], None]) -> int: ...
+
+
+def fingerprint(path: Path) -> str:
+    """What tells a file from another when an import resumes: its size and its first megabyte."""
+    with path.open("rb") as file:
+        head = file.read(_FINGERPRINT_BYTES)
+    return f"{path.stat().st_size}-{hashlib.blake2b(head, digest_size=12).hexdigest()}"
+
+
+class Report:
+    """The refused lines, one a row: line number, reason."""
+
+    def __init__(self, path: Path, resume: bool) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not resume:
+            path.unlink(missing_ok=True)
+
+    def add(self, refused: list[Refused]) -> None:
+        """Append lines. One that is reported twice after a crash is no harm."""
+        if refused:
+            with self.path.open("a") as file:
+                file.writelines(f"{line}\t{reason}\n" for line, reason in refused)
+
+
+def load_bulk(path: Path, bulk: Bulk, report: Report, progress: Progress) -> Imported:
+    """Load a file into an empty graph."""
+    imported = Imported(resumed_at_line=bulk.reading.line, way="bulk")
+    if not bulk.reading.complete:
+        for chunk in read(path, skip_lines=bulk.reading.line):
+            report.add(chunk.refused)
+            bulk.add(chunk.edges, chunk.line, len(chunk.refused))
+            imported.rows += len(chunk.edges)
+            progress.reading(chunk.bytes_read, imported.rows)
+    imported.applied = bulk.finish(progress.writing)
+    imported.refused = bulk.reading.refused
+    return imported
+
+
+class _Checkpoint(msgspec.Struct):
+    updated_at: int
+    line: int = 0
+    applied: int = 0
+    refused: int = 0
+
+
+async def load_merging(
+    path: Path, service: GraphService, graph: str, report_path: Path, progress: Progress
+) -> Imported:
+    """Merge a file into a graph in use. Rows without a position leave live edges where they are."""
+    number = service.graphs.number(graph)
+    note = f"{_NOTE}{graph}/{fingerprint(path)}"
+    raw = await service.store.get_note(note)
+    point = msgspec.json.decode(raw, type=_Checkpoint) if raw else _Checkpoint(service.clock.next())
+    report = Report(report_path, resume=point.line > 0)
+    imported = Imported(resumed_at_line=point.line)
+    for chunk in read(path, skip_lines=point.line, chunk_bytes=1 << 18):
+        report.add(chunk.refused)
+        for rows in _slices(chunk):
+            writes = await _writes(service, number, rows, Hlc(point.updated_at))
+            changes, _ = await service.write(writes)
+            point.applied += applied(changes)
+        imported.rows += len(chunk.edges)
+        point.line, point.refused = chunk.line, point.refused + len(chunk.refused)
+        await service.store.put_note(note, msgspec.json.encode(point))
+        progress.reading(chunk.bytes_read, imported.rows)
+    await service.store.put_note(note, None)
+    imported.applied, imported.refused = point.applied, point.refused
+    return imported
+
+
+def _slices(chunk: Chunk) -> Iterator[NDArray[np.int64]]:
+    for start in range(0, len(chunk.edges), _MERGE_ROWS):
+        yield chunk.edges[start : start + _MERGE_ROWS]
+
+
+async def _writes(service: GraphService, graph: int, rows: NDArray[np.int64], version: Hlc) -> list[EdgeWrite]:
+    inactive = await service.inactive(rows[:, :2].ravel().tolist())
+    writes = []
+    for source, destination, *rest in rows.tolist():
+        placed = bool(rest) and rest[0] != POSITION_MIN
+        state = max(inactive.get(source, State.NORMAL), inactive.get(destination, State.NORMAL))
+        position = rest[0] if placed else ms_of(version)
+        edge = Edge(graph, NodeId(source), NodeId(destination), state, position, version)
+        writes.append(EdgeWrite(edge, keep_live=not placed))
+    return writes

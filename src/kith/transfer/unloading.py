@@ -1,0 +1,30 @@
+"""Export of edges: every live edge of a graph, in a file that `loading` reads back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kith.graph.edge import State
+from kith.graph.store import EdgeStore
+from kith.transfer.formats import Writer
+
+
+async def export(store: EdgeStore, graph: int, path: Path, progress: Callable[[int], None]) -> int:
+    """Write (source, destination, position) of every edge in state NORMAL; how many there were.
+
+    The file appears under its name only when it is whole. Edges written meanwhile may or may not be in it.
+    """
+    written = 0
+    with Writer(path) as writer:
+        async for chunk in store.edges(graph):
+            live = [
+                (int(ends.edge.source), int(ends.edge.destination), ends.edge.position)
+                for ends in chunk
+                if ends.edge.state == State.NORMAL
+            ]
+            if live:
+                writer.write(live)
+            written += len(live)
+            progress(written)
+    return written

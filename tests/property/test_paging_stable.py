@@ -1,0 +1,257 @@
+"""While others come and go between pages, each edge that stays is seen exactly once and in order.
+
+Also lists that are filtered while they are walked (friends, mutuals, followers you know): whatever the size of
+the steps and of the walk, their pages both ways are the whole list, and turning round loses nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pytest
+from conftest import Run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import cut_page
+from world import (
+    ALICE,
+    BOB,
+    DANA,
+    ENGINES,
+    START_MS,
+    FakeClock,
+    G,
+    all_pages,
+    edge_of,
+    open_store,
+    run_all,
+    service_over,
+    writes_of,
+)
+
+from kith.core.paging import Mark, Page, Window
+from kith.graph import service as service_module
+from kith.graph.edge import Direction, State
+from kith.graph.select import Evaluator, Intersect, Lists
+from kith.graph.service import GraphService, cut
+from kith.graph.store import Listing
+
+Fetch = Callable[[Window], Awaitable[Page]]
+STAY, OTHERS = range(100, 160), range(200, 320)
+SPREAD = 50  # positions are few, so that many edges share one
+
+
+class Town:
+    """A list of Alice's in which STAY stay where they are and OTHERS come, go and move."""
+
+    def __init__(self, service: GraphService, seed: int) -> None:
+        self.service, self.chance = service, random.Random(seed)
+        self._version = 0
+        self.stay = [Mark(START_MS + self.chance.randrange(SPREAD), id_) for id_ in STAY]
+        self.stay.sort(reverse=True)
+
+    async def settle_down(self) -> None:
+        """Both lists of friends, some of the others among them."""
+        await self.service.write(writes_of(*(edge_of(ALICE, m.id, m.position, version=-1) for m in self.stay)))
+        await self.service.write(writes_of(*(edge_of(m.id, ALICE, 7, version=-1) for m in self.stay)))
+        await self.service.write(writes_of(*(edge_of(id_, ALICE, 7, version=-1) for id_ in OTHERS if id_ % 3)))
+        await self.stir(60)
+
+    async def stir(self, writes: int) -> None:
+        """Others are added, moved and removed at random places."""
+        edges = []
+        for id_ in self.chance.choices(OTHERS, k=writes):
+            self._version += 1
+            state, position = self.chance.choice([State.NORMAL, State.REMOVED]), self.chance.randrange(SPREAD)
+            edges.append(edge_of(ALICE, id_, START_MS + position, state, self._version))
+        await self.service.write(writes_of(*edges))
+
+    async def walk(self, fetch: Fetch, *, backward: bool) -> list[Mark]:
+        """Everything the pages show from one end to the other, in the order in which it was shown."""
+        seen: list[Mark] = []
+        window = Window(self.limit(), before=Mark(0, 0)) if backward else Window(self.limit())
+        for _ in range(1_000):
+            page = await fetch(window)
+            assert page.items == sorted(page.items, reverse=True)
+            seen += page.items[::-1] if backward else page.items
+            if not (page.more_before if backward else page.more_after):
+                return seen
+            place = page.newest if backward else page.oldest
+            assert place is not None, "a page that says there is more says where"
+            window = Window(self.limit(), before=place) if backward else Window(self.limit(), after=place)
+            await self.stir(self.chance.choice((0, 1, 10, 40)))
+        raise AssertionError("the list has no end")
+
+    def limit(self) -> int:
+        return self.chance.choice((1, 3, 20))
+
+
+@contextmanager
+def opened(engine: str, walk: tuple[int, int] = (7, 10)) -> Iterator[GraphService]:
+    """A service over an empty store, that walks lists in steps of `walk[0]` and looks at `walk[1]` entries a page."""
+    with open_store(engine) as store, patch.object(service_module, "_WALK_CHUNK", walk[0]):
+        yield run_all(service_over(store, FakeClock(), walk_max=walk[1]))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("name", ["following", "friends", "mutuals"])
+@settings(max_examples=12)
+@given(seed=st.integers(0, 2**16))
+def test_what_stays_is_seen_once_and_in_order(engine: str, name: str, backward: bool, seed: int) -> None:
+    async def seen(service: GraphService) -> tuple[list[Mark], list[Mark]]:
+        town = Town(service, seed)
+        await town.settle_down()
+        fetches: dict[str, Fetch] = {
+            "following": lambda window: service.following(ALICE, window),
+            "friends": lambda window: service.friends(ALICE, window),
+            "mutuals": lambda window: service.mutuals(ALICE, ALICE, window),
+        }
+        return town.stay, await town.walk(fetches[name], backward=backward)
+
+    with opened(engine) as service:
+        stay, shown = run_all(seen(service))
+    stayed = [mark for mark in shown if mark.id in STAY]
+    assert (stayed[::-1] if backward else stayed) == stay
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@settings(max_examples=12)
+@given(seed=st.integers(0, 2**16))
+def test_what_stays_in_a_set_program_is_seen_once_and_in_order(engine: str, seed: int) -> None:
+    program = Intersect((Lists((Listing(G, ALICE, Direction.OUT),)), Lists((Listing(G, ALICE, Direction.IN),))))
+
+    async def seen(service: GraphService) -> list[int]:
+        town = Town(service, seed)
+        await town.settle_down()
+        found: list[int] = []
+        while True:
+            limit = town.limit()
+            page = await Evaluator(service.store).top(program, found[-1] if found else None, limit)
+            found += page.tolist()
+            if len(page) < limit:
+                return found
+            await town.stir(20)
+
+    with opened(engine) as service:
+        shown = run_all(seen(service))
+    assert shown == sorted(set(shown), reverse=True)
+    assert [id_ for id_ in shown if id_ in STAY] == sorted(STAY, reverse=True)
+
+
+# --- lists that are filtered while they are walked -----------------------------------------------------
+
+ids = st.lists(st.integers(10, 60), max_size=40, unique=True)
+walks = st.sampled_from([(1, 10_000), (3, 10_000), (3, 5), (1, 1), (512, 10_000)])
+
+
+class Filtered:
+    """Whom both Alice and Bob follow, in Alice's order."""
+
+    def __init__(self, service: GraphService, mine: list[int], theirs: list[int]) -> None:
+        self.service = service
+        positions = {id_: id_ * 7 % 11 for id_ in mine}
+        self._writes = [edge_of(ALICE, id_, positions[id_]) for id_ in mine] + [edge_of(BOB, id_) for id_ in theirs]
+        self.expected = sorted((Mark(positions[id_], id_) for id_ in mine if id_ in theirs), reverse=True)
+
+    async def write(self) -> None:
+        await self.service.write(writes_of(*self._writes))
+
+    async def fetch(self, window: Window) -> Page:
+        return await self.service.mutuals(ALICE, BOB, window)
+
+    async def rest(self, page: Page, limit: int, *, backward: bool) -> list[Mark]:
+        """All that lies beyond a page, on one side of it."""
+        found: list[Mark] = []
+        for _ in range(1_000):
+            place = page.newest if backward else page.oldest
+            if place is None:
+                return found
+            page = await self.fetch(Window(limit, before=place) if backward else Window(limit, after=place))
+            found = [*page.items, *found] if backward else [*found, *page.items]
+            if not (page.more_before if backward else page.more_after):
+                return found
+        raise AssertionError("the list has no end")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(mine=ids, theirs=ids, limit=st.sampled_from([1, 2, 7, 50]), walk=walks)
+def test_a_filtered_list_is_whole_both_ways(
+    engine: str, mine: list[int], theirs: list[int], limit: int, walk: tuple[int, int]
+) -> None:
+    async def check(service: GraphService) -> None:
+        town = Filtered(service, mine, theirs)
+        await town.write()
+        assert await all_pages(town.fetch, limit) == town.expected
+        assert await all_pages(town.fetch, limit, backward=True) == town.expected
+
+    with opened(engine, walk) as service:
+        run_all(check(service))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(mine=ids, theirs=ids, limit=st.sampled_from([1, 2, 7]), walk=walks)
+def test_turning_round_at_any_page_of_a_filtered_list_loses_nothing(
+    engine: str, mine: list[int], theirs: list[int], limit: int, walk: tuple[int, int]
+) -> None:
+    async def check(service: GraphService) -> None:
+        town = Filtered(service, mine, theirs)
+        await town.write()
+        places = [*(Mark(position, id_) for position in (-1, 4, 20) for id_ in (0, 30)), *town.expected[::3]]
+        windows = [Window(limit, after=place) for place in places] + [Window(limit, before=place) for place in places]
+        for window in (Window(limit), *windows):
+            page = await town.fetch(window)
+            if page.newest is not None:
+                newer = await town.rest(page, limit, backward=True)
+                older = await town.rest(page, limit, backward=False)
+                assert [*newer, *page.items, *older] == town.expected, window
+
+    with opened(engine, walk) as service:
+        run_all(check(service))
+
+
+def test_a_filtered_page_says_exactly_if_there_is_more_ahead(service: GraphService, run: Run) -> None:
+    async def check() -> None:
+        town = Filtered(service, list(range(10, 60)), list(range(30, 40)))
+        await town.write()
+        for limit in (1, 3, 10, 11):
+            for place in town.expected:
+                older = [mark for mark in town.expected if mark < place]
+                page = await town.fetch(Window(limit, after=place))
+                assert (page.items, page.more_after) == (older[:limit], len(older) > limit)
+                newer = [mark for mark in town.expected if mark > place]
+                page = await town.fetch(Window(limit, before=place))
+                assert (page.items, page.more_before) == (newer[-limit:], len(newer) > limit)
+
+    run(check())
+
+
+def test_a_long_list_and_a_short_one_meet_in_the_order_of_the_first(service: GraphService, run: Run) -> None:
+    """Where the other list is much the smaller it is read and sorted instead; nobody can tell."""
+
+    async def check() -> None:
+        await service.write(writes_of(*(edge_of(ALICE, id_, id_ % 13) for id_ in range(100, 400))))
+        await service.write(writes_of(*(edge_of(id_, DANA, -id_) for id_ in range(90, 130, 2))))
+        expected = sorted((Mark(id_ % 13, id_) for id_ in range(100, 130, 2)), reverse=True)
+
+        async def known(window: Window) -> Page:
+            return await service.followers_you_know(ALICE, DANA, window)
+
+        for limit in (1, 4, 15, 16):
+            assert await all_pages(known, limit) == expected
+            assert await all_pages(known, limit, backward=True) == expected
+
+    run(check())
+
+
+marks = st.builds(Mark, st.integers(-3, 3), st.integers(0, 5))
+
+
+@given(st.lists(marks, unique=True, max_size=12), marks, st.integers(1, 5))
+def test_cutting_a_whole_list_is_what_a_page_of_it_is(items: list[Mark], mark: Mark, limit: int) -> None:
+    items.sort(reverse=True)
+    for window in (Window(limit), Window(limit, after=mark), Window(limit, before=mark)):
+        assert cut(items, window) == cut_page(items, window)
