@@ -22,7 +22,9 @@ from kith.transfer.loading import Imported, Progress, Report, fingerprint, load_
 from kith.transfer.unloading import export
 
 
-def import_edges(settings: Settings, graph: str, path: Path, report: Path | None, progress: Progress) -> Imported:
+def import_edges(
+    settings: Settings, graph: str, path: Path, progress: Progress, *, report: Path | None = None, mutual: bool = False
+) -> Imported:
     """Import a file of edges: in sorted order where the graph is empty and not served, else merged."""
     if not path.is_file():
         raise BadRequest(f"there is no file {path}")
@@ -33,8 +35,8 @@ def import_edges(settings: Settings, graph: str, path: Path, report: Path | None
             with app.open_environment(settings) as environment:
                 started = bulk.unfinished(folder, graph)
                 if started is not None or _is_empty(environment, graph):
-                    return _load_bulk(environment, graph, path, where, started, progress)
-        return asyncio.run(_load_merging(settings, graph, path, where, progress))
+                    return _load_bulk(environment, graph, path, where, started, progress, mutual)
+        return asyncio.run(_load_merging(settings, graph, path, where, progress, mutual))
 
 
 def _is_empty(environment: Environment, graph: str) -> bool:
@@ -46,7 +48,13 @@ def _is_empty(environment: Environment, graph: str) -> bool:
 
 
 def _load_bulk(
-    environment: Environment, graph: str, path: Path, report: Path, started: bulk.Reading | None, progress: Progress
+    environment: Environment,
+    graph: str,
+    path: Path,
+    report: Path,
+    started: bulk.Reading | None,
+    progress: Progress,
+    mutual: bool,
 ) -> Imported:
     file = fingerprint(path)
     if started is not None and started.file != file:
@@ -54,16 +62,18 @@ def _load_bulk(
     number = environment.graph_numbers()[graph]
     load = bulk.BulkLoad(environment, number, graph, file, HybridClock().next())
     try:
-        return load_bulk(path, load, Report(report, resume=load.reading.line > 0), progress)
+        return load_bulk(path, load, Report(report, resume=load.reading.line > 0), progress, mutual=mutual)
     except BadRequest:
         if not load.reading.complete and not load.reading.runs:
             load.discard()
         raise
 
 
-async def _load_merging(settings: Settings, graph: str, path: Path, report: Path, progress: Progress) -> Imported:
+async def _load_merging(
+    settings: Settings, graph: str, path: Path, report: Path, progress: Progress, mutual: bool
+) -> Imported:
     async with service(settings) as graphs:
-        return await load_merging(path, graphs, graph, report, progress)
+        return await load_merging(path, graphs, graph, report, progress, mutual=mutual)
 
 
 def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[[int], None]) -> int:

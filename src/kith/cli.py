@@ -1,37 +1,309 @@
-"""The `kith` command."""
+"""The `kith` command: parses, calls, prints. What it does stands in `serving`, `chores`, `demo`, `capacity`.
+
+Exit status: 0 done, 1 refused or failed (with a line that says what to do), 2 wrong usage.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
 
+import msgspec
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
-from kith import config, serving
+from kith import __version__, app, capacity, chores, config, demo, generate, serving
+from kith.core.errors import BadRequest, KithError
+from kith.core.ids import parse_id
+from kith.transfer.formats import Writer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+_HELP = "Kith: the follow graph of your app, as a service."
+cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=_HELP)
+importing = typer.Typer(no_args_is_help=True, help="Bring edges in.")
+exporting = typer.Typer(no_args_is_help=True, help="Take edges out.")
+cli.add_typer(importing, name="import")
+cli.add_typer(exporting, name="export")
+out = Console(soft_wrap=True, highlight=False)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
 
-
-@app.command()
-def serve(
-    data: Annotated[str | None, typer.Option(help="Data folder.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port.")] = None,
-    workers: Annotated[int | None, typer.Option(help="API processes.")] = None,
-    api_key: Annotated[str | None, typer.Option(help="A server key to let in.")] = None,
-) -> None:
-    """Serve the API."""
-    settings = config.load({"data": data, "port": port, "workers": workers, "api_keys": [api_key] if api_key else None})
-    key = serving.prepare(settings)
-    if key:
-        print("server key:", key)
-    serving.run(settings)
-
-
-@app.command()
-def settings() -> None:
-    """Settings."""
-    for row in config.table(config.load()):
-        print(row.name, row.value)
+Data = Annotated[str | None, typer.Option("--data", help="Data folder; default: the setting `data`.")]
+Port = Annotated[int | None, typer.Option("--port", help="Port to listen on.")]
+Workers = Annotated[int | None, typer.Option("--workers", help="API processes.")]
+Graph = Annotated[str, typer.Option("--graph", help="Name of the graph.")]
+ApiKey = Annotated[str | None, typer.Option("--api-key", help="A server key to let in, beside those stored.")]
 
 
 def main() -> None:
-    app()
+    """Run a command; an error of ours becomes one line and status 1."""
+    try:
+        cli()
+    except KithError as error:
+        err.print(f"[red]kith: {error.message}[/red]")
+        sys.exit(1)
+
+
+@cli.command()
+def serve(data: Data = None, port: Port = None, workers: Workers = None, api_key: ApiKey = None) -> None:
+    """Serve the API until stopped. The first start of a folder makes a server key and prints it once."""
+    keys = [api_key] if api_key else None
+    settings = config.load({"data": data, "port": port, "workers": workers, "api_keys": keys})
+    made = serving.prepare(settings)
+    if made:
+        out.print(f"server key, shown this once: [bold]{made}[/bold]")
+    out.print(
+        f"Kith {__version__} at {serving.base_url(settings)} (data in {settings.data}); docs at /docs", highlight=False
+    )
+    serving.run(settings)
+
+
+@importing.command("edges")
+def import_edges(
+    file: Annotated[Path, typer.Argument(help="CSV, TSV, NDJSON or Parquet; .gz and .zst too.")],
+    graph: Graph = "follows",
+    data: Data = None,
+    mutual: Annotated[bool, typer.Option("--mutual", help="Each row is an edge both ways.")] = False,
+    report: Annotated[Path | None, typer.Option("--report", help="Where refused lines go.")] = None,
+) -> None:
+    """Import a file of edges. Killed at any point, the same command goes on where it was."""
+    settings = config.load({"data": data})
+    with _progress(file.stat().st_size if file.is_file() else 1) as progress:
+        done = chores.import_edges(settings, graph, file, progress, report=report, mutual=mutual)
+    if done.resumed_at_line:
+        out.print(f"went on after line {done.resumed_at_line:,}")
+    out.print(f"{done.applied:,} edges of {graph} written ({done.way})")
+    if done.refused:
+        where = report or Path(settings.data) / "imports" / f"{file.name}.refused.tsv"
+        out.print(
+            f"[yellow]{done.refused:,} lines refused[/yellow]; line numbers and reasons in {where}", highlight=False
+        )
+
+
+@exporting.command("edges")
+def export_edges(
+    file: Annotated[Path, typer.Argument(help="What to write; its name says the format.")],
+    graph: Graph = "follows",
+    data: Data = None,
+) -> None:
+    """Export every live edge of a graph, with its position."""
+    with _status("exported") as progress:
+        count = chores.export_edges(config.load({"data": data}), graph, file, progress)
+    out.print(f"{count:,} edges of {graph} in {file}")
+
+
+@cli.command("audit")
+def run_audit(
+    data: Data = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what differs.")] = False,
+    sample: Annotated[float, typer.Option("--sample", min=0.0, max=1.0, help="Share of the edges looked at.")] = 1.0,
+) -> None:
+    """Prove that both ends of every edge and every count agree. Status 1 if they do not."""
+    with _status("edges audited") as progress:
+        audits = chores.audit_all(config.load({"data": data}), repair=repair, sample=sample, progress=progress)
+    table = Table("graph", "edges", "consistent", "disagreeing", "wrong counts", "repaired")
+    for found in audits:
+        share = f"{found.consistent_share:.6%}"
+        table.add_row(
+            found.graph, f"{found.edges:,}", share, str(found.disagreeing), str(found.wrong_counts), str(found.repaired)
+        )
+    out.print(table)
+    for found in audits:
+        for example in found.examples:
+            out.print(f"{found.graph}: {example}")
+    if not all(found.clean for found in audits) and not repair:
+        raise typer.Exit(1)
+
+
+@cli.command()
+def backup(target: Annotated[Path, typer.Argument(help="An empty folder.")], data: Data = None) -> None:
+    """Copy the store, compacted and consistent, while servers run."""
+    size = chores.backup(config.load({"data": data}), target)
+    out.print(
+        f"{size / 1e6:,.1f} MB in {target}; bring it back with: kith restore {target} --data NEW_FOLDER",
+        highlight=False,
+    )
+
+
+@cli.command()
+def restore(source: Annotated[Path, typer.Argument(help="A backup.")], data: Data = None) -> None:
+    """Put a backup into a data folder that has no store yet."""
+    settings = config.load({"data": data})
+    chores.restore(settings, source)
+    out.print(f"restored into {settings.data}; `kith audit --data {settings.data}` proves it whole")
+
+
+@cli.command()
+def doctor(data: Data = None) -> None:
+    """Look the data folder and the settings over. Status 1 if something needs attention."""
+    findings = chores.doctor(config.load({"data": data}))
+    for finding in findings:
+        mark = "[green]ok  [/green]" if finding.ok else "[yellow]look[/yellow]"
+        out.print(f"{mark} {finding.what}: {finding.detail}")
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(1)
+
+
+@cli.command()
+def token(
+    user: Annotated[str | None, typer.Option("--user", help="The user the token acts for.")] = None,
+    server: Annotated[bool, typer.Option("--server", help="Make a server key instead.")] = False,
+    hours: Annotated[int, typer.Option("--hours", min=1, max=24 * 365, help="How long a user token holds.")] = 24,
+    data: Data = None,
+) -> None:
+    """Sign a user token as your app would, or make a server key (in force from the next start)."""
+    if (user is None) == (not server):
+        raise BadRequest("say either --user ID or --server")
+    settings = config.load({"data": data})
+    with app.open_environment(settings) as environment:
+        if user is None:
+            made = serving.new_key()
+            app.add_server_key(environment, made)
+        else:
+            made = app.user_tokens(environment, settings).issue(parse_id(user, "--user"), hours * 3600)
+    print(made)
+
+
+@cli.command()
+def settings(data: Data = None) -> None:
+    """Every setting with its value, default and meaning."""
+    table = Table("setting", "value", "default", "meaning")
+    for row in config.table(config.load({"data": data})):
+        table.add_row(row.name, row.value, row.default, row.meaning)
+    Console().print(table)
+
+
+@cli.command()
+def plan(
+    users: Annotated[int, typer.Option(help="Users.")] = 500_000_000,
+    degree: Annotated[float, typer.Option(help="Average number of follows of a user.")] = 400,
+    largest: Annotated[int, typer.Option(help="Followers of the most followed account.")] = 200_000_000,
+    checks: Annotated[float, typer.Option(help="Checks a second, at the busiest.")] = 580_000,
+    writes: Annotated[float, typer.Option(help="Writes a second, at the busiest.")] = 60_000,
+    article: Annotated[bool, typer.Option("--article", help="Recompute the numbers of the article instead.")] = False,
+) -> None:
+    """What a graph of this size needs, on one machine and on a cluster."""
+    if article:
+        table = Table("quantity", "article", "ours", "verdict", "why")
+        for row in capacity.article_000():
+            table.add_row(row.quantity, row.article, row.ours, row.verdict.value, row.why)
+        Console().print(table)
+        return
+    demand = capacity.Demand(
+        users=users, degree_mean=degree, degree_max=largest, checks_per_s=checks, writes_per_s=writes
+    )
+    _print_plan(capacity.plan(demand))
+
+
+@cli.command("generate")
+def generate_edges(
+    file: Annotated[Path, typer.Argument(help="What to write; its name says the format.")],
+    users: Annotated[int, typer.Option(min=2, help="Users.")] = 100_000,
+    edges: Annotated[int, typer.Option(min=1, help="Follows.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same graph.")] = 1,
+    celebrity: Annotated[list[str] | None, typer.Option(help="NAME=FOLLOWERS; may be repeated.")] = None,
+) -> None:
+    """Make a follow graph with heavy tails, of any size, in flat memory."""
+    named = dict(_celebrity(text) for text in celebrity or [])
+    community = generate.Community(users, edges, seed, named)
+    with _status("edges written") as progress, Writer(file) as writer:
+        written = 0
+        for chunk in generate.stream(community):
+            writer.write(chunk)
+            written += len(chunk)
+            progress(written)
+    out.print(f"{written:,} edges in {file}; {', '.join(f'{n} is {i}' for n, i in community.celebrity_ids.items())}")
+
+
+@cli.command("demo")
+def run_demo(
+    file: Annotated[Path | None, typer.Argument(help="Edges to load; default: a made-up community.")] = None,
+    port: Port = None,
+    data: Data = None,
+    once: Annotated[bool, typer.Option("--once", help="Stop the server after the queries.")] = False,
+) -> None:
+    """Load a community, start the server, show ten queries with answers and times, leave it running."""
+    demo.run(config.load({"port": port, "data": data or "kith-data/demo"}), file, out, stay=not once)
+
+
+@cli.command("bench", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def bench(context: typer.Context) -> None:
+    """Measure; runs from a checkout of the project. `kith bench --help-names` lists the names."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "bench" / "__main__.py").exists():
+        raise BadRequest("the measurements are in the project's folder `bench`; run this from a checkout")
+    sys.path.insert(0, str(root))
+    importlib.import_module("bench.__main__").main(context.args)
+
+
+def _celebrity(text: str) -> tuple[str, int]:
+    name, _, followers = text.partition("=")
+    if not name or not followers.isdigit():
+        raise BadRequest(f"--celebrity takes NAME=FOLLOWERS, not {text!r}")
+    return name, int(followers)
+
+
+def _print_plan(made: capacity.Plan) -> None:
+    for title, part in (("one machine, embedded", made.embedded), ("cluster", made.cluster)):
+        table = Table("", title, show_header=True)
+        for name, value in _flat(msgspec.to_builtins(part)):
+            table.add_row(name, value)
+        Console().print(table)
+    out.print("Assumptions:")
+    for line in made.assumptions:
+        out.print(f"- {line}")
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Nested fields as lines, `storage edges bytes` and the like."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{name} {key}".strip())
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            label = str(inner.get("name", "")) if isinstance(inner, dict) else ""
+            yield from _flat(inner, f"{name} {label}".strip())
+    else:
+        yield (
+            name.replace("_", " "),
+            f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value),
+        )
+
+
+class _Bars:
+    """Import progress as a bar with rate and time left."""
+
+    def __init__(self, bars: Progress, size: int) -> None:
+        self._bars = bars
+        self._reading = bars.add_task("reading", total=size, rows="")
+        self._writing: Any = None
+
+    def reading(self, bytes_read: int, rows: int) -> None:
+        task = self._bars.tasks[self._reading]
+        rate = rows / task.elapsed if task.elapsed else 0
+        self._bars.update(self._reading, completed=bytes_read, rows=f"{rows:,} rows, {rate:,.0f}/s")
+
+    def writing(self, rows_done: int, rows: int) -> None:
+        if self._writing is None:
+            self._bars.update(self._reading, completed=self._bars.tasks[self._reading].total)
+            self._writing = self._bars.add_task("writing", total=rows, rows="")
+        task = self._bars.tasks[self._writing]
+        rate = rows_done / task.elapsed if task.elapsed else 0
+        self._bars.update(self._writing, completed=rows_done, rows=f"{rows_done:,} edges, {rate:,.0f}/s")
+
+
+@contextmanager
+def _progress(size: int) -> Iterator[_Bars]:
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rows]}"))
+    with Progress(*columns, TimeRemainingColumn(), console=err) as bars:
+        yield _Bars(bars, size)
+
+
+@contextmanager
+def _status(what: str) -> Iterator[Any]:
+    with err.status(f"0 {what}") as status:
+        yield lambda count: status.update(f"{count:,} {what}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from pathlib import Path
 
 import msgspec
 from granian import Granian
@@ -23,9 +22,14 @@ def prepare(settings: Settings) -> str | None:
         app.refuse_unfinished_import(environment)
         made = None
         if not app.server_keys(environment, settings):
-            made = "kith_" + secrets.token_urlsafe(24)
+            made = new_key()
             app.add_server_key(environment, made)
     return made
+
+
+def new_key() -> str:
+    """A server key: 192 random bits."""
+    return "kith_" + secrets.token_urlsafe(24)
 
 
 def run(settings: Settings) -> None:
@@ -54,8 +58,3 @@ def base_url(settings: Settings) -> str:
     """Where a server with these settings is reached from this machine."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
     return f"http://{host}:{settings.port}"
-
-
-def data_folder(settings: Settings) -> Path:
-    """The data folder as a path."""
-    return Path(settings.data)

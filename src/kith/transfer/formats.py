@@ -255,8 +255,6 @@ class Writer:
         else:
             self._stream = raw
         self._raw = raw
-        if self._kind == TEXT and self._path.suffixes[0] == ".csv":
-            self._stream.write(b"source,destination,position\n")
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -269,21 +267,21 @@ class Writer:
         else:
             self._partial.unlink(missing_ok=True)
 
-    def write(self, edges: list[tuple[int, int, int]]) -> None:
-        """Append rows of (source, destination, position)."""
+    def write(self, rows: NDArray[np.int64]) -> None:
+        """Append rows (n, 2) or, with positions, (n, 3)."""
         if self._kind == PARQUET:
-            self._write_parquet(edges)
-        elif self._kind == NDJSON:
-            lines = (f'{{"source":"{s}","destination":"{d}","position":"{p}"}}\n' for s, d, p in edges)
-            self._stream.write("".join(lines).encode())
+            self._write_parquet(rows)
+            return
+        if self._kind == NDJSON:
+            fields = _FIELDS[: rows.shape[1]]
+            line = "{" + ",".join(f'"{field}":"%d"' for field in fields) + "}\n"
         else:
-            separator = "," if self._path.suffixes[0] == ".csv" else "\t"
-            self._stream.write("".join(separator.join(map(str, edge)) + "\n" for edge in edges).encode())
+            line = ("," if self._path.suffixes[0] == ".csv" else "\t").join(["%d"] * rows.shape[1]) + "\n"
+        self._stream.write(((line * len(rows)) % tuple(rows.ravel().tolist())).encode())
 
-    def _write_parquet(self, edges: list[tuple[int, int, int]]) -> None:
+    def _write_parquet(self, rows: NDArray[np.int64]) -> None:
         pyarrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
-        columns = np.array(edges, np.int64).reshape(-1, 3).T
-        table = pyarrow.table(dict(zip(_FIELDS, columns, strict=True)))
+        table = pyarrow.table(dict(zip(_FIELDS, rows.T, strict=False)))
         if self._parquet is None:
             self._parquet = parquet.ParquetWriter(self._stream, table.schema)
         self._parquet.write_table(table)

@@ -20,11 +20,12 @@ from kith.core.clock import Hlc, ms_of
 from kith.core.ids import NodeId
 from kith.graph.edge import POSITION_MIN, Edge, EdgeWrite, State, applied
 from kith.graph.service import GraphService
-from kith.transfer.formats import Chunk, Refused, read
+from kith.transfer.formats import Refused, read
 
 _MERGE_ROWS = 2_000
 _FINGERPRINT_BYTES = 1 << 20
 _NOTE = "import/"
+Rows = NDArray[np.int64]
 
 
 class Imported(msgspec.Struct):
@@ -49,7 +50,7 @@ class Bulk(Protocol):
 
     reading: Any
 
-    def add(self, rows: NDArray[np.int64], line: int, refused: int) -> None: ...
+    def add(self, rows: Rows, line: int, refused: int) -> None: ...
     def finish(self, progress: Callable[[int, int], None]) -> int: ...
 
 
@@ -76,13 +77,14 @@ class Report:
                 file.writelines(f"{line}\t{reason}\n" for line, reason in refused)
 
 
-def load_bulk(path: Path, bulk: Bulk, report: Report, progress: Progress) -> Imported:
-    """Load a file into an empty graph."""
+def load_bulk(path: Path, bulk: Bulk, report: Report, progress: Progress, *, mutual: bool) -> Imported:
+    """Load a file into an empty graph. `mutual`: each row is an edge both ways."""
     imported = Imported(resumed_at_line=bulk.reading.line, way="bulk")
     if not bulk.reading.complete:
         for chunk in read(path, skip_lines=bulk.reading.line):
             report.add(chunk.refused)
-            bulk.add(chunk.edges, chunk.line, len(chunk.refused))
+            edges = both_ways(chunk.edges) if mutual else chunk.edges
+            bulk.add(edges, chunk.line, len(chunk.refused))
             imported.rows += len(chunk.edges)
             progress.reading(chunk.bytes_read, imported.rows)
     imported.applied = bulk.finish(progress.writing)
@@ -98,9 +100,9 @@ class _Checkpoint(msgspec.Struct):
 
 
 async def load_merging(
-    path: Path, service: GraphService, graph: str, report_path: Path, progress: Progress
+    path: Path, service: GraphService, graph: str, report_path: Path, progress: Progress, *, mutual: bool
 ) -> Imported:
-    """Merge a file into a graph in use. Rows without a position leave live edges where they are."""
+    """Merge a file into a graph in use. Rows that say nothing new of a live edge leave it as it is."""
     number = service.graphs.number(graph)
     note = f"{_NOTE}{graph}/{fingerprint(path)}"
     raw = await service.store.get_note(note)
@@ -109,7 +111,7 @@ async def load_merging(
     imported = Imported(resumed_at_line=point.line)
     for chunk in read(path, skip_lines=point.line, chunk_bytes=1 << 18):
         report.add(chunk.refused)
-        for rows in _slices(chunk):
+        for rows in _slices(both_ways(chunk.edges) if mutual else chunk.edges):
             writes = await _writes(service, number, rows, Hlc(point.updated_at))
             changes, _ = await service.write(writes)
             point.applied += applied(changes)
@@ -122,16 +124,28 @@ async def load_merging(
     return imported
 
 
-def _slices(chunk: Chunk) -> Iterator[NDArray[np.int64]]:
-    for start in range(0, len(chunk.edges), _MERGE_ROWS):
-        yield chunk.edges[start : start + _MERGE_ROWS]
+def both_ways(edges: Rows) -> Rows:
+    """The rows, and the same with source and destination changed about."""
+    turned = edges.copy()
+    turned[:, [0, 1]] = edges[:, [1, 0]]
+    return np.concatenate([edges, turned])
 
 
-async def _writes(service: GraphService, graph: int, rows: NDArray[np.int64], version: Hlc) -> list[EdgeWrite]:
+def _slices(edges: Rows) -> Iterator[Rows]:
+    for start in range(0, len(edges), _MERGE_ROWS):
+        yield edges[start : start + _MERGE_ROWS]
+
+
+async def _writes(service: GraphService, graph: int, rows: Rows, version: Hlc) -> list[EdgeWrite]:
     inactive = await service.inactive(rows[:, :2].ravel().tolist())
+    stored = await service.store.get_many(
+        graph, [(source, destination) for source, destination in rows[:, :2].tolist()]
+    )
     writes = []
-    for source, destination, *rest in rows.tolist():
+    for before, (source, destination, *rest) in zip(stored, rows.tolist(), strict=True):
         placed = bool(rest) and rest[0] != POSITION_MIN
+        if placed and before is not None and before.state == State.NORMAL and before.position == rest[0]:
+            continue
         state = max(inactive.get(source, State.NORMAL), inactive.get(destination, State.NORMAL))
         position = rest[0] if placed else ms_of(version)
         edge = Edge(graph, NodeId(source), NodeId(destination), state, position, version)

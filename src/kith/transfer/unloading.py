@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from kith.graph.edge import State
 from kith.graph.store import EdgeStore
 from kith.transfer.formats import Writer
@@ -24,7 +26,7 @@ async def export(store: EdgeStore, graph: int, path: Path, progress: Callable[[i
                 if ends.edge.state == State.NORMAL
             ]
             if live:
-                writer.write(live)
+                writer.write(np.array(live, np.int64))
             written += len(live)
             progress(written)
     return written
