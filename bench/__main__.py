@@ -1,0 +1,82 @@
+"""`kith bench [NAME...] [--json]`: measure, print a table, write bench/results/latest.json.
+
+With --json, one line a figure on standard output. The machines of a cloud are shared: read ratios, and run twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from bench import http, local
+from bench.figures import Figure, machine, scratch
+
+MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
+    "check-http": http.check_http,
+    "check-batch": http.check_batch,
+    "check-local": local.check_local,
+    "follow-http": http.follow_http,
+    "edges-http": http.edges_http,
+    "import": local.import_file,
+    "store-size": local.store_size,
+    "page": local.page,
+    "intersect": local.intersect,
+    "growth": local.growth,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the named measures, or all."""
+    parser = argparse.ArgumentParser(prog="kith bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MEASURES))
+    parser.add_argument("--json", action="store_true", help="one JSON line a figure")
+    asked = parser.parse_args(arguments)
+    unknown = sorted(set(asked.names) - set(MEASURES))
+    if unknown:
+        parser.error(f"no measure is called {', '.join(unknown)}; there are: {', '.join(MEASURES)}")
+    figures: list[Figure] = []
+    with scratch() as folder:
+        for name in asked.names or MEASURES:
+            print(f"measuring {name}", file=sys.stderr)
+            measured = [
+                msgspec.structs.replace(figure, command=f"kith bench {name}", value=_short(figure.value))
+                for figure in MEASURES[name](folder)
+            ]
+            figures += measured
+            if asked.json:
+                for figure in measured:
+                    print(msgspec.json.encode(figure).decode(), flush=True)
+    if not asked.json:
+        _print(figures)
+    if not asked.names:
+        results = Path(__file__).parent / "results"
+        results.mkdir(exist_ok=True)
+        whole = {"machine": machine(), "figures": figures}
+        (results / "latest.json").write_bytes(msgspec.json.format(msgspec.json.encode(whole)))
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _print(figures: list[Figure]) -> None:
+    table = Table("name", "value", "unit", "asked", "peer", "peer's", "ratio", title=machine())
+    for column in table.columns[:4]:
+        column.no_wrap = True
+    for figure in figures:
+        peer_value = "" if figure.peer_value is None else f"{figure.peer_value:,.4g}"
+        ratio = "" if figure.ratio is None else f"{figure.ratio}x"
+        table.add_row(
+            figure.name, f"{figure.value:,.10g}", figure.unit, figure.budget, figure.peer or "", peer_value, ratio
+        )
+    Console(width=150).print(table)
+
+
+if __name__ == "__main__":
+    main()

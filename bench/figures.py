@@ -1,0 +1,152 @@
+"""What a measurement answers, and where it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import msgspec
+import numpy as np
+
+from kith import chores, generate
+from kith.config import Settings
+from kith.transfer.formats import Writer, read
+
+KEY = "bench-key"
+ROOT = Path(__file__).resolve().parents[1]
+DATA_SETS = Path(os.environ.get("KITH_DATA_SETS", ROOT.parent / "shared" / "data"))
+
+
+class Figure(msgspec.Struct):
+    """One line of the result. `budget` says what is asked, as text; `ratio` is ours to the peer's."""
+
+    name: str
+    value: float
+    unit: str
+    budget: str
+    peer: str | None = None
+    peer_value: float | None = None
+    ratio: float | None = None
+    data: str = ""
+    command: str = ""
+
+
+class Data(NamedTuple):
+    """A file of edges and what it is."""
+
+    file: Path
+    says: str
+
+
+class Silent:
+    """Import progress nobody watches."""
+
+    def reading(self, bytes_read: int, rows: int) -> None: ...
+    def writing(self, rows_done: int, rows: int) -> None: ...
+
+
+def with_peer(figure: Figure, peer: str, peer_value: float | None, *, lower_is_better: bool = False) -> Figure:
+    """The figure beside what a user would pick instead, measured in the same run."""
+    if peer_value is None:
+        return figure
+    ratio = peer_value / figure.value if lower_is_better else figure.value / peer_value
+    return msgspec.structs.replace(figure, peer=peer, peer_value=peer_value, ratio=round(ratio, 2))
+
+
+def machine() -> str:
+    """The machine in a line."""
+    model = next((line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), "unknown")
+    return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}, {platform.system()}"
+
+
+def _cpuinfo() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that is gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="kith-bench-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def real_graph(folder: Path) -> Data:
+    """The largest real follow graph at hand, or a generated one of its size where there is none."""
+    file = DATA_SETS / "slashdot" / "follows.txt.gz"
+    if file.exists():
+        return Data(file, "Slashdot follow graph (SNAP), 870,161 edges")
+    return generated(folder, 80_000, 870_000)
+
+
+def generated(folder: Path, users: int, edges: int, celebrities: dict[str, int] | None = None) -> Data:
+    """A generated graph as a file."""
+    file = folder / f"generated-{edges}.tsv"
+    if not file.exists():
+        with Writer(file) as writer:
+            for chunk in generate.stream(generate.Community(users, edges, 1, celebrities or {})):
+                writer.write(chunk)
+    return Data(file, f"generated, {users:,} users, {edges:,} edges")
+
+
+def imported(folder: Path, data: Data) -> Settings:
+    """A data folder with the graph in it."""
+    settings = Settings(data=str(folder / f"store-{data.file.name}"), port=free_port(), api_keys=(KEY,))
+    if not Path(settings.data).exists():
+        chores.import_edges(settings, "follows", data.file, Silent())
+    return settings
+
+
+def pairs_of(data: Data, count: int) -> list[tuple[int, int]]:
+    """`count` pairs to check, half of them edges, in random order; the same for every peer."""
+    edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
+    random = np.random.default_rng(7)
+    present = edges[random.integers(0, len(edges), count // 2)]
+    absent = np.column_stack([random.permutation(present[:, 0]), random.permutation(present[:, 1])])
+    pairs = random.permutation(np.concatenate([present, absent]))
+    return [(int(source), int(destination)) for source, destination in pairs]
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def server(settings: Settings) -> Iterator[Settings]:
+    """`kith serve` with one API process, as a user starts it."""
+    command = [sys.executable, "-m", "kith", "serve", "--data", settings.data, "--port", str(settings.port)]
+    process = subprocess.Popen([*command, "--api-key", KEY], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(f"http://127.0.0.1:{settings.port}/readyz")
+        yield settings
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def wait_for(url: str) -> None:
+    """Until `url` answers 200, 20 s at most."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(url, timeout=1).status_code == 200:
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"{url} did not answer")
