@@ -1,0 +1,57 @@
+"""Fixtures for tests of the HTTP API: one real server a session, and people of its own for each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from running import People, Server, cast, serving, sign
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that all tests share; those that need other settings start their own."""
+    with serving(tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@pytest.fixture
+def people() -> People:
+    """Alice, Bob, Carol and Dana, whom no other test has met."""
+    return cast(next(_numbers))
+
+
+@pytest.fixture
+def http(server: Server) -> Iterator[httpx.Client]:
+    """A client with the server key, acting for nobody."""
+    with server.client() as client:
+        yield client
+
+
+@pytest.fixture
+def acting(server: Server) -> Iterator[Callable[[int], httpx.Client]]:
+    """`acting(alice)`: a client with the server key, acting for that user."""
+    yield from _clients(lambda user: server.client(acting=user))
+
+
+@pytest.fixture
+def owner(server: Server) -> Iterator[Callable[[int], httpx.Client]]:
+    """`owner(alice)`: a client with Alice's own token."""
+    yield from _clients(lambda user: server.client(sign(user)))
+
+
+def _clients(make: Callable[[int], httpx.Client]) -> Iterator[Callable[[int], httpx.Client]]:
+    made: dict[int, httpx.Client] = {}
+
+    def get(user: int) -> httpx.Client:
+        if user not in made:
+            made[user] = make(user)
+        return made[user]
+
+    yield get
+    for client in made.values():
+        client.close()
