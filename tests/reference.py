@@ -153,6 +153,9 @@ class ReferenceEdges:
             self._counted(listing).update(self._listed(listing))
         return wrong
 
+    async def strays(self, graph: int, repair: bool) -> int:
+        return 0
+
     async def repair(self, edges: Sequence[Edge]) -> None:
         for key, end, state in product(map(key_of, edges), Direction, State):
             listing = listing_of(self.rows[key], end)._replace(state=state)

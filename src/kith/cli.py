@@ -105,12 +105,10 @@ def run_audit(
     """Prove that both ends of every edge and every count agree. Status 1 if they do not."""
     with _status("edges audited") as progress:
         audits = chores.audit_all(config.load({"data": data}), repair=repair, sample=sample, progress=progress)
-    table = Table("graph", "edges", "consistent", "disagreeing", "wrong counts", "repaired")
+    table = Table("graph", "edges", "consistent", "disagreeing", "strays", "wrong counts", "repaired")
     for found in audits:
-        share = f"{found.consistent_share:.6%}"
-        table.add_row(
-            found.graph, f"{found.edges:,}", share, str(found.disagreeing), str(found.wrong_counts), str(found.repaired)
-        )
+        numbers = (found.disagreeing, found.strays, found.wrong_counts, found.repaired)
+        table.add_row(found.graph, f"{found.edges:,}", f"{found.consistent_share:.6%}", *map(str, numbers))
     out.print(table)
     for found in audits:
         for example in found.examples:

@@ -30,6 +30,7 @@ FOLLOWS_MAX = 30
 COMMAND = str(Path(sys.executable).with_name("kith"))
 API = "/api/v1"
 _START_S = 30.0
+_REFUSED_S = 8.0
 _STOP_S = 25.0
 _POLL_S = 0.02
 
@@ -75,7 +76,7 @@ class Server:
 
     def client(self, credential: str | None = None, acting: int | str | None = None, **options: Any) -> httpx.Client:
         """A client with a credential (default: the server key; "" for none), acting for a user."""
-        headers = {}
+        headers = dict(options.pop("headers", {}))
         if credential != "":
             headers["Authorization"] = f"Bearer {self.key if credential is None else credential}"
         if acting is not None:
@@ -168,13 +169,15 @@ def wait_ready(server: Server) -> None:
         time.sleep(_POLL_S)
 
 
-def refused(folder: Path, *arguments: str, **environment: str) -> str:
+def refused(folder: Path, *arguments: str, port: int | None = None, **environment: str) -> str:
     """The output of a server that must refuse to start with a status other than 0."""
     output = folder / "refused.log"
     output.unlink(missing_ok=True)
-    process = launch(folder, *arguments, port=free_port(), output=output, **environment)
+    process = launch(folder, *arguments, port=port or free_port(), output=output, **environment)
     try:
-        status = process.wait(_START_S)
+        status = process.wait(_REFUSED_S)
+    except subprocess.TimeoutExpired:
+        raise AssertionError(f"the server started:\n{output.read_text()}") from None
     finally:
         process.kill()
         process.wait()

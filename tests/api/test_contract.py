@@ -7,42 +7,13 @@ from typing import Any
 
 import httpx
 import pytest
-from running import API, FOLLOWS_MAX, People, Server, eventually
+from running import API, FOLLOWS_MAX, People, Server
+from talk import add_edges, check, code, finish, ids, ok
 
 from kith.core.ids import ID_MAX
 
 Acting = Callable[[int], httpx.Client]
 PAGINATION = {"nextCursor", "prevCursor", "hasMore"}
-
-
-def ok(response: httpx.Response, status: int = 200) -> Any:
-    """The body of an answer with this status."""
-    assert response.status_code == status, response.text
-    return response.json()
-
-
-def code(response: httpx.Response, status: int) -> str:
-    """The code of a refusal with this status."""
-    body = ok(response, status)
-    assert set(body) == {"error"}
-    assert set(body["error"]) == {"code", "message", "details"}
-    return str(body["error"]["code"])
-
-
-def ids(body: Any) -> list[int]:
-    """The ids of a page."""
-    return [int(item["id"]) for item in body["items"]]
-
-
-def add_edges(http: httpx.Client, graph: str, *edges: tuple[int, int], **fields: Any) -> Any:
-    """Add edges through the bulk route."""
-    rows = [{"op": "add", "source": str(a), "destination": str(b), **fields} for a, b in edges]
-    return ok(http.post(f"{API}/graph/{graph}/edges", json={"edges": rows}))
-
-
-def check(http: httpx.Client, graph: str, source: int, destination: int) -> bool:
-    """The follow check."""
-    return bool(ok(http.get(f"{API}/graph/{graph}/{source}/{destination}"))["exists"])
 
 
 def walk(http: httpx.Client, path: str, limit: int) -> tuple[list[list[int]], list[Any]]:
@@ -58,13 +29,6 @@ def walk(http: httpx.Client, path: str, limit: int) -> tuple[list[list[int]], li
         if cursor is None:
             return pages, bodies
     raise AssertionError("this list does not end")
-
-
-def finish(http: httpx.Client, started: httpx.Response) -> Any:
-    """The job that an answer started, once it is done."""
-    job = ok(started, 202)["job"]
-    assert set(job) == {"id", "operation", "user", "edges", "done"}
-    return eventually(lambda: (found := ok(http.get(f"{API}/jobs/{job['id']}")))["done"] and found)
 
 
 # --- edges -----------------------------------------------------------------------------------------------

@@ -18,7 +18,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from reference import ReferenceEdges, ScrambledEdges
-from world import ALICE, BOB, DANA, GRAPHS, FakeClock, all_pages, answer, marks_of, open_embedded, service_over
+from world import (
+    ALICE,
+    BOB,
+    DANA,
+    GRAPHS,
+    FakeClock,
+    all_pages,
+    answer,
+    marks_of,
+    open_embedded,
+    service_over,
+    time_flies,
+)
 
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import FollowLimitReached, Forbidden, SelfEdge, UserNotFound
@@ -280,7 +292,8 @@ class GraphMachine(RuleBasedStateMachine):
             return await jobs.get(job.id)
 
         self.settle()  # a job walks lists; what they do not show yet is in test_interleavings
-        job = self._run(operate())
+        with time_flies(self.store) if isinstance(self.store, ScrambledEdges) else contextlib.nullcontext():
+            job = self._run(operate())
         rewritten = self.rules.operate(operation, user)
         assert job.done
         assert job.edges == rewritten or not self.store.transactional

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import msgspec
 import pytest
 from reference import ReferenceEdges, ScrambledEdges
-from world import ALICE, BOB, CAROL, DANA, START_MS, FakeClock, answer, marks_of, run_all, service_over
+from world import ALICE, BOB, CAROL, DANA, START_MS, FakeClock, answer, marks_of, run_all, service_over, time_flies
 
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import StoreUnavailable
@@ -307,28 +307,20 @@ async def _finished(jobs: NodeJobs, operation: NodeOperation) -> None:
     await jobs.wait()
 
 
-def test_a_bulk_operation_reaches_edges_that_the_lists_do_not_show_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bulk_operation_reaches_edges_that_the_lists_do_not_show_yet() -> None:
     """Without transactions lists lag by up to 2 s: a job must let that pass before it trusts them."""
 
-    async def left(seed: int) -> set[State]:
-        store = ScrambledEdges(seed, late_max=10**6)
+    async def left(store: ScrambledEdges) -> set[State]:
         service = await service_over(store, FakeClock())
-        sleep = asyncio.sleep
-
-        async def pass_time(delay_s: float) -> None:
-            if delay_s >= 2:
-                store.settle()
-            await sleep(0)
-
-        monkeypatch.setattr(asyncio, "sleep", pass_time)
         await service.follow(ALICE, BOB)
         await service.follow(CAROL, ALICE)
         await _finished(NodeJobs(service), NodeOperation.ARCHIVE)
-        monkeypatch.undo()
         return {row.state for row in store.rows.values()}
 
     for seed in range(5):
-        assert run_all(left(seed)) == {ARCHIVED}
+        store = ScrambledEdges(seed, late_max=10**6)
+        with time_flies(store):
+            assert run_all(left(store)) == {ARCHIVED}
 
 
 def test_an_edge_added_to_a_deactivated_node_is_stored_in_its_state() -> None:

@@ -23,6 +23,7 @@ class Audit(msgspec.Struct, rename="camel"):
     graph: str
     edges: int = 0
     disagreeing: int = 0
+    strays: int = 0  # list entries without an edge
     wrong_counts: int = 0
     repaired: int = 0
     examples: list[str] = []
@@ -35,7 +36,7 @@ class Audit(msgspec.Struct, rename="camel"):
     @property
     def clean(self) -> bool:
         """Whether nothing disagreed."""
-        return not self.disagreeing and not self.wrong_counts
+        return not (self.disagreeing or self.strays or self.wrong_counts)
 
 
 async def audit(
@@ -65,6 +66,7 @@ async def audit(
     if repair and suspects:
         await store.repair([ends.edge for ends in suspects])
         found.repaired = len(suspects)
+    found.strays = await store.strays(number, repair)
     found.wrong_counts = len(await store.check_counts(number, repair))
     return found
 

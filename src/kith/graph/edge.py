@@ -127,7 +127,7 @@ def decide(
         return Outcome.UNCHANGED
     if write.only_from is not None and (State.REMOVED if stored is None else stored.state) not in write.only_from:
         return Outcome.UNCHANGED
-    if merge(stored, edge) is not edge:
+    if stored is not None and merge(stored, edge) is stored:
         return Outcome.UNCHANGED
     if write.unless and barred():
         return Outcome.FORBIDDEN

@@ -152,7 +152,8 @@ class Evaluator:
             case Lists(listings):
                 self._spend(self._counts[program])
                 read = [await self._store.ids(listing) for listing in listings]
-                return np.sort(np.concatenate(read))[::-1]  # an edge has one state: no id is in two of them
+                # an edge has one state, but where lists lag it may be on its way between two of them
+                return (np.sort(read[0]) if len(read) == 1 else np.unique(np.concatenate(read)))[::-1]
             case Union(parts):
                 return np.unique(np.concatenate([await self.all(part) for part in parts]))[::-1]
             case Intersect() | Difference():

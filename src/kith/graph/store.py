@@ -109,6 +109,10 @@ class EdgeStore(Protocol):
         """Lists whose stored count differs from their length, as (list, stored, real)."""
         ...
 
+    async def strays(self, graph: int, repair: bool) -> int:
+        """How many entries stand in lists where no edge puts them; `repair` takes them out."""
+        ...
+
     async def repair(self, edges: Sequence[Edge]) -> None:
         """Make both lists show each of these stored edges as its row says."""
         ...

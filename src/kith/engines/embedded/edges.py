@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 
 import lmdb
@@ -20,7 +21,7 @@ from kith.core.ids import ID_MAX
 from kith.core.paging import Page, Window
 from kith.engines.embedded import eventlog, runs
 from kith.engines.embedded.commits import Batch, CommitQueue
-from kith.engines.embedded.environment import Environment, put_note, translated
+from kith.engines.embedded.environment import Environment, Txn, put_note, translated
 from kith.engines.embedded.keys import (
     EDGE_KEY,
     after_lists,
@@ -81,19 +82,18 @@ class EmbeddedEdges:
         with self._begin(self._graph_db(listing.graph)) as txn:
             cursor = txn.cursor()
             if window.before is not None:
-                edge = list_row(*window.before)
-                rows = runs.above(cursor, prefix, edge, window.limit + 1)
+                start = list_row(*window.before)
+                rows = runs.above(cursor, prefix, start, window.limit + 1)
                 more_before, rows = len(rows) > window.limit, rows[: window.limit][::-1]
-                least = rows[-1] if rows else edge
-                more_after = bool(runs.below(cursor, prefix, least, 1))
-            else:
-                start = None if window.after is None else list_row(*window.after)
+                more_after = bool(runs.below(cursor, prefix, rows[-1], 1)) if rows else _any_to(cursor, prefix, start)
+            elif window.after is not None:
+                start = list_row(*window.after)
                 rows = runs.below(cursor, prefix, start, window.limit + 1)
                 more_after, rows = len(rows) > window.limit, rows[: window.limit]
-                greatest = rows[0] if rows else start
-                more_before = (
-                    start is not None and greatest is not None and bool(runs.above(cursor, prefix, greatest, 1))
-                )
+                more_before = bool(runs.above(cursor, prefix, rows[0], 1)) if rows else _any_from(cursor, prefix, start)
+            else:
+                rows = runs.below(cursor, prefix, None, window.limit + 1)
+                more_after, rows, more_before = len(rows) > window.limit, rows[: window.limit], False
         return Page([read_mark(row) for row in rows], more_after, more_before)
 
     async def count_many(self, listings: Sequence[Listing]) -> list[int]:
@@ -169,6 +169,16 @@ class EmbeddedEdges:
         wrong = await self._commits.run(check_and_repair) if repair else await asyncio.to_thread(read)
         return [(read_prefix(graph, prefix), stored, real) for prefix, stored, real in wrong]
 
+    async def strays(self, graph: int, repair: bool) -> int:
+        found = 0
+        start: bytes | None = b""
+        while start is not None:
+            strays, start = await asyncio.to_thread(self._find_strays, graph, start)
+            found += len(strays)
+            if repair and strays:
+                await self._commits.run(partial(_unlist, graph=graph, strays=strays), len(strays))
+        return found
+
     async def repair(self, edges: Sequence[Edge]) -> None:
         def relist(batch: Batch) -> None:
             for edge in edges:
@@ -201,9 +211,23 @@ class EmbeddedEdges:
     def restore_clock(self, clock: HybridClock) -> None:
         """Make `clock` go on after the newest version in the log, even if the machine's clock went back."""
         with translated("read the log"), self._begin() as txn:
-            _, last = eventlog.bounds(txn, self._environment.log)
-            for event in eventlog.read(txn, self._environment.log, max(0, last - 1000), 1000):
-                clock.restore(event.updated_at)
+            clock.restore(eventlog.newest_version(txn, self._environment.log))
+
+    def _find_strays(self, graph: int, start: bytes) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """Entries (run, row) that no edge puts there, from the block `start` on, and where to go on."""
+        db = self._graph_db(graph)
+        strays: list[tuple[bytes, bytes]] = []
+        seen = 0
+        with self._begin() as txn:
+            for key, rows in runs.blocks(txn.cursor(db), start):
+                if seen >= _SCAN_ROWS:
+                    return strays, key
+                prefix = key[: runs.PREFIX]
+                for at in range(0, len(rows), runs.ROW):
+                    if _is_stray(txn, db, graph, prefix, rows[at : at + runs.ROW]):
+                        strays.append((prefix, rows[at : at + runs.ROW]))
+                seen += len(rows) // runs.ROW
+        return strays, None
 
     def _ends(self, graph: int, start: bytes) -> tuple[list[Ends], bytes | None]:
         """Rows from `start` on with what the lists say, and where to go on."""
@@ -252,6 +276,24 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     return EdgeChange(outcome, stored, edge, sequence)
 
 
+def _unlist(batch: Batch, graph: int, strays: Sequence[tuple[bytes, bytes]]) -> None:
+    """Take entries out of their lists, unless an edge puts them there by now."""
+    for prefix, row in strays:
+        if _is_stray(batch.txn, batch.environment.graph_db(graph), graph, prefix, row):
+            runs.remove(batch.cursor(graph), prefix, row)
+
+
+def _is_stray(txn: Txn, db: lmdb._Database, graph: int, prefix: bytes, row: bytes) -> bool:
+    """Whether no edge puts this entry into this list."""
+    listing, mark = read_prefix(graph, prefix), read_mark(row)
+    pair = (listing.node, mark.id) if listing.direction is Direction.OUT else (mark.id, listing.node)
+    found = txn.get(pair_key(*pair), None, db)
+    if found is None:
+        return True
+    edge = read_edge(graph, *pair, found)
+    return (edge.state, edge.position) != (listing.state, mark.position)
+
+
 def _relist(batch: Batch, edge: Edge) -> None:
     """Put the edge where its row says it belongs, in both lists, and nowhere else."""
     row = batch.txn.get(pair_key(edge.source, edge.destination), None, batch.environment.graph_db(edge.graph))
@@ -275,6 +317,16 @@ def _is_live(row: bytes | None) -> bool:
 
 def _listed(cursor: lmdb.Cursor[bytes], edge: Edge, direction: Direction) -> bool:
     return runs.contains(cursor, *_entry(edge, direction))
+
+
+def _any_to(cursor: runs.Cursor, prefix: bytes, row: bytes) -> bool:
+    """Whether the run has a row at or below `row`."""
+    return runs.contains(cursor, prefix, row) or bool(runs.below(cursor, prefix, row, 1))
+
+
+def _any_from(cursor: runs.Cursor, prefix: bytes, row: bytes) -> bool:
+    """Whether the run has a row at or above `row`."""
+    return runs.contains(cursor, prefix, row) or bool(runs.above(cursor, prefix, row, 1))
 
 
 def _after(source: int, destination: int) -> bytes:

@@ -1,7 +1,8 @@
 """The event log: every change of an edge, in the order of its commit, in the same transaction.
 
     database log    key  first sequence number u64
-                    row  events of 35 bytes, at most EVENTS_PER_ROW; the last row is filled before a new one starts
+                    row  greatest version so far u64 | events of 35 bytes, at most EVENTS_PER_ROW;
+                         the last row is filled before a new one starts
     event           graph u8 | state before u8 (255: none) | state u8 | source u64 | destination u64
                     | position i64 | updated_at u64
 
@@ -26,6 +27,7 @@ _EVENT = struct.Struct(">BBBQQqQ")
 _SEQUENCE = struct.Struct(">Q")
 EVENTS_PER_ROW = 28  # four rows fill a page
 _ROW_BYTES = EVENTS_PER_ROW * _EVENT.size
+_HEAD = 8
 NONE_BEFORE = 255
 BULK_LOADED = 254
 _TRIM_ROWS_A_COMMIT = 8
@@ -57,11 +59,12 @@ class LogWriter:
     def __init__(self, txn: Txn, log: lmdb._Database) -> None:
         self._txn, self._log = txn, log
         cursor = txn.cursor(log)
-        self._row_at, row = 1, b""
+        self._row_at, self._kept, self._version = 1, b"", 0
         if cursor.last():
-            self._row_at, row = _SEQUENCE.unpack(cursor.key())[0], cursor.value()
-        self._kept = row
-        self._last = self._row_at + len(row) // _EVENT.size - 1
+            row = cursor.value()
+            self._row_at, self._kept = _SEQUENCE.unpack(cursor.key())[0], row[_HEAD:]
+            self._version = int.from_bytes(row[:_HEAD], "big")
+        self._last = self._row_at + len(self._kept) // _EVENT.size - 1
         self._events: list[bytes] = []
 
     @property
@@ -76,17 +79,20 @@ class LogWriter:
         return self._last
 
     def flush(self, events_max: int) -> None:
-        """Write what is queued, and forget the oldest rows beyond `events_max` events, a few at a time."""
+        """Write what is queued, and forget the oldest rows beyond `events_max` events."""
         if not self._events:
             return
+        newest = max(int.from_bytes(event[-8:], "big") for event in self._events)
+        head = max(self._version, newest).to_bytes(_HEAD, "big")
         pending = self._kept + b"".join(self._events)
         at = self._row_at
         for start in range(0, len(pending), _ROW_BYTES):
-            self._txn.put(_SEQUENCE.pack(at), pending[start : start + _ROW_BYTES], db=self._log)
+            self._txn.put(_SEQUENCE.pack(at), head + pending[start : start + _ROW_BYTES], db=self._log)
             at += EVENTS_PER_ROW
+        rows = len(self._events) // EVENTS_PER_ROW + _TRIM_ROWS_A_COMMIT
         self._events.clear()
         cursor = self._txn.cursor(self._log)
-        for _ in range(_TRIM_ROWS_A_COMMIT):
+        for _ in range(rows):
             if not cursor.first() or self._last - _SEQUENCE.unpack(cursor.key())[0] < events_max + EVENTS_PER_ROW:
                 return
             cursor.delete()
@@ -99,7 +105,13 @@ def bounds(txn: Txn, log: lmdb._Database) -> tuple[int, int]:
         return 1, 0
     first = _SEQUENCE.unpack(cursor.key())[0]
     cursor.last()
-    return first, _SEQUENCE.unpack(cursor.key())[0] + len(cursor.value()) // _EVENT.size - 1
+    return first, _SEQUENCE.unpack(cursor.key())[0] + (len(cursor.value()) - _HEAD) // _EVENT.size - 1
+
+
+def newest_version(txn: Txn, log: lmdb._Database) -> int:
+    """The greatest version ever written, forgotten events included; 0 when empty."""
+    cursor = txn.cursor(log)
+    return int.from_bytes(cursor.value()[:_HEAD], "big") if cursor.last() else 0
 
 
 class Event:
@@ -129,7 +141,7 @@ def read(txn: Txn, log: lmdb._Database, after: int, limit: int) -> Iterator[Even
         cursor.prev() or cursor.first()
     left = limit
     while left > 0:
-        at, row = _SEQUENCE.unpack(cursor.key())[0], cursor.value()
+        at, row = _SEQUENCE.unpack(cursor.key())[0], cursor.value()[_HEAD:]
         for offset in range(0, len(row), _EVENT.size):
             sequence = at + offset // _EVENT.size
             if sequence > after and left > 0:

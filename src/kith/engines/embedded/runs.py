@@ -44,7 +44,7 @@ def insert(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
         return cursor.put(tail_key, (1).to_bytes(_LENGTH, "big") + row)
     tail = cursor.value()
     count, rows = int.from_bytes(tail[:_LENGTH], "big"), tail[_LENGTH:]
-    if (len(rows) < count * ROW and row < rows[:ROW]) or not rows:
+    if row < rows[:ROW] or not rows:
         cursor.set_range(prefix + _SEALED + row)
         key = cursor.key()
         if key != tail_key:
@@ -84,9 +84,9 @@ def remove(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
             cursor.delete()
         if block:
             cursor.put(prefix + _SEALED + block[-ROW:], block)
-    if count == 1:
+    if count <= 1 and not rows:
         return cursor.set_key(tail_key) and cursor.delete()
-    return cursor.put(tail_key, (count - 1).to_bytes(_LENGTH, "big") + rows)
+    return cursor.put(tail_key, max(0, count - 1).to_bytes(_LENGTH, "big") + rows)
 
 
 def contains(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
@@ -148,19 +148,39 @@ def rows_newest(cursor: Cursor, prefix: bytes, newest: int | None) -> bytes:
 
 def lengths(cursor: Cursor) -> Iterator[tuple[bytes, int, int]]:
     """Every run as (prefix, length stored in its tail, rows really there); reads the whole database."""
-    real = 0
+    prefix, stored, real = b"", 0, 0
     for key, value in cursor.iternext():
-        if len(key) == _SEALED_KEY:
-            real += len(value) // ROW
-        elif len(key) == _TAIL_KEY:
-            yield key[:PREFIX], int.from_bytes(value[:_LENGTH], "big"), real + (len(value) - _LENGTH) // ROW
-            real = 0
+        if len(key) not in (_SEALED_KEY, _TAIL_KEY):
+            continue
+        if key[:PREFIX] != prefix:
+            if prefix:
+                yield prefix, stored, real
+            prefix, stored, real = key[:PREFIX], 0, 0
+        if len(key) == _TAIL_KEY:
+            stored, value = int.from_bytes(value[:_LENGTH], "big"), value[_LENGTH:]  # noqa: PLW2901
+        real += len(value) // ROW
+    if prefix:
+        yield prefix, stored, real
 
 
 def set_length(cursor: Cursor, prefix: bytes, real: int) -> None:
-    """Correct the stored length of a run (repair only)."""
-    if cursor.set_key(prefix + _TAIL):
-        cursor.put(prefix + _TAIL, real.to_bytes(_LENGTH, "big") + cursor.value()[_LENGTH:])
+    """Correct the stored length of a run, with a new tail if it was lost (repair only)."""
+    rows = cursor.value()[_LENGTH:] if cursor.set_key(prefix + _TAIL) else b""
+    if real or rows:
+        cursor.put(prefix + _TAIL, real.to_bytes(_LENGTH, "big") + rows)
+    elif cursor.set_key(prefix + _TAIL):
+        cursor.delete()
+
+
+def blocks(cursor: Cursor, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Every block from the key `start` on, as (its key, its rows); reads the whole database."""
+    if not cursor.set_range(start):
+        return
+    for key, value in cursor.iternext():
+        if len(key) == _SEALED_KEY:
+            yield key, value
+        elif len(key) == _TAIL_KEY:
+            yield key, value[_LENGTH:]
 
 
 def pack(prefixes: NDArray[np.uint8], rows: NDArray[np.uint8]) -> Iterator[tuple[bytes, bytes]]:

@@ -1,0 +1,48 @@
+"""Asking a server and reading its answers, for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+from running import API, eventually
+
+
+def ok(response: httpx.Response, status: int = 200) -> Any:
+    """The body of an answer with this status."""
+    assert response.status_code == status, response.text
+    return response.json()
+
+
+def code(response: httpx.Response, status: int) -> str:
+    """The code of a refusal with this status."""
+    body = ok(response, status)
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"code", "message", "details"}
+    assert len(body["error"]["message"]) > 10
+    assert isinstance(body["error"]["details"], dict)
+    assert response.headers["content-type"] == "application/json"
+    return str(body["error"]["code"])
+
+
+def ids(body: Any) -> list[int]:
+    """The ids of a page."""
+    return [int(item["id"]) for item in body["items"]]
+
+
+def add_edges(http: httpx.Client, graph: str, *edges: tuple[int, int], **fields: Any) -> Any:
+    """Add edges through the bulk route."""
+    rows = [{"op": "add", "source": str(a), "destination": str(b), **fields} for a, b in edges]
+    return ok(http.post(f"{API}/graph/{graph}/edges", json={"edges": rows}))
+
+
+def check(http: httpx.Client, graph: str, source: int, destination: int) -> bool:
+    """The follow check."""
+    return bool(ok(http.get(f"{API}/graph/{graph}/{source}/{destination}"))["exists"])
+
+
+def finish(http: httpx.Client, started: httpx.Response) -> Any:
+    """The job that an answer started, once it is done."""
+    job = ok(started, 202)["job"]
+    assert set(job) == {"id", "operation", "user", "edges", "done"}
+    return eventually(lambda: (found := ok(http.get(f"{API}/jobs/{job['id']}")))["done"] and found)

@@ -1,0 +1,202 @@
+"""Who may call what: every route of the API with every kind of caller.
+
+The table is complete: a route that OpenAPI names and the table does not fails `test_every_route_has_a_row`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from running import API, JWT_SECRET, KEY, OTHER_KEY, People, Server, serving, sign
+from talk import add_edges, check, code, finish, ids, ok
+
+CALLERS = ("server", "server for Alice", "Alice", "Bob", "nobody", "bad key")
+
+
+class Row(NamedTuple):
+    """What each of CALLERS gets. `{a}`: Alice, whose data it is; `{b}`: Bob; `{c}`: Carol; `{job}`: of Alice."""
+
+    method: str
+    route: str
+    path: str
+    statuses: tuple[int, int, int, int]
+    body: Any = None
+
+
+ALL, OWN, SERVER, ACTS = (200, 200, 200, 200), (200, 200, 200, 403), (200, 200, 403, 403), (401, 200, 200, 200)
+LEAF = {"graph": "follows", "node": "{a}", "direction": "out"}
+ROWS = [
+    Row("GET", "/graph/{graph}/{source}/{destination}", "/graph/likes/{a}/{c}", OWN),
+    Row("GET", "/graph/{graph}/{source}/{destination}", "/graph/blocks/{c}/{a}", SERVER),
+    Row("GET", "/graph/{graph}/{source}/{destination}", "/graph/follows/{c}/{a}", OWN),
+    Row("POST", "/graph/{graph}/check", "/graph/likes/check", OWN, {"pairs": [["{a}", "{c}"]]}),
+    Row("POST", "/graph/{graph}/check", "/graph/follows/check", OWN, {"pairs": [["{c}", "{a}"]]}),
+    Row("POST", "/graph/{graph}/check", "/graph/mutes/check", SERVER, {"pairs": [["{a}", "{c}"], ["{c}", "{a}"]]}),
+    Row("POST", "/graph/{graph}/edges", "/graph/likes/edges", SERVER, {"edges": []}),
+    Row("GET", "/graph/{graph}/{source}/{destination}/edge", "/graph/hides/{a}/{c}/edge", OWN),
+    Row("GET", "/graph/{graph}/{source}/{destination}/edge", "/graph/hides/{c}/{a}/edge", (404, 404, 403, 403)),
+    Row("GET", "/graph/{graph}/{node}/out", "/graph/blocks/{a}/out", OWN),
+    Row("GET", "/graph/{graph}/{node}/in", "/graph/follows/{a}/in", OWN),
+    Row("GET", "/graph/{graph}/{node}/in", "/graph/blocks/{a}/in", SERVER),
+    Row("GET", "/graph/{graph}/{node}/in", "/graph/mutes/{a}/in", SERVER),
+    Row("GET", "/graph/{graph}/{node}/out/count", "/graph/mutes/{a}/out/count", OWN),
+    Row("GET", "/graph/{graph}/{node}/in/count", "/graph/follows/{a}/in/count", OWN),
+    Row("GET", "/graph/{graph}/{node}/in/count", "/graph/blocks/{a}/in/count", SERVER),
+    Row("POST", "/graph/select", "/graph/select", OWN, {"program": LEAF}),
+    Row("POST", "/graph/select", "/graph/select", SERVER, {"program": {"union": [LEAF, {**LEAF, "node": "{c}"}]}}),
+    Row("POST", "/graph/select/count", "/graph/select/count", OWN, {"program": LEAF}),
+    Row("POST", "/graph/select/count", "/graph/select/count", SERVER, {"program": {**LEAF, "node": "{c}"}}),
+    Row("POST", "/users/{user_id}/follow", "/users/{c}/follow", ACTS),
+    Row("DELETE", "/users/{user_id}/follow", "/users/{c}/follow", ACTS),
+    Row("POST", "/users/{user_id}/block", "/users/{c}/block", ACTS),
+    Row("DELETE", "/users/{user_id}/block", "/users/{c}/block", ACTS),
+    Row("POST", "/users/{user_id}/mute", "/users/{c}/mute", ACTS),
+    Row("DELETE", "/users/{user_id}/mute", "/users/{c}/mute", ACTS),
+    Row("POST", "/users/{user_id}/remove-follower", "/users/{c}/remove-follower", ACTS),
+    Row("GET", "/follow-requests", "/follow-requests", ACTS),
+    Row("POST", "/follow-requests/{user_id}/accept", "/follow-requests/{d}/accept", (401, 200, 404, 404)),
+    Row("POST", "/follow-requests/{user_id}/decline", "/follow-requests/{d}/decline", ACTS),
+    Row("POST", "/relationships", "/relationships", ACTS, {"targets": ["{c}"]}),
+    Row("GET", "/users/{user_id}/following", "/users/{a}/following", OWN),
+    Row("GET", "/users/{user_id}/followers", "/users/{a}/followers", OWN),
+    Row("GET", "/users/{user_id}/friends", "/users/{a}/friends", OWN),
+    Row("GET", "/users/{user_id}/mutuals/{other_id}", "/users/{a}/mutuals/{c}", OWN),
+    Row("GET", "/users/{user_id}/mutuals/{other_id}", "/users/{c}/mutuals/{a}", OWN),
+    Row("GET", "/users/{user_id}/followers-you-know", "/users/{a}/followers-you-know", (401, 200, 200, 403)),
+    Row("GET", "/users/{user_id}", "/users/{a}", ALL),
+    Row("PUT", "/users/{user_id}", "/users/{a}", OWN, {"private": True}),
+    Row("PATCH", "/users/{user_id}", "/users/{a}", OWN, {"private": True}),
+    Row("GET", "/jobs/{job_id}", "/jobs/{job}", OWN),
+    Row("POST", "/users/{user_id}/deactivate", "/users/{a}/deactivate", (202, 202, 202, 403)),
+    Row("POST", "/users/{user_id}/reactivate", "/users/{a}/reactivate", (202, 202, 202, 403)),
+    Row("DELETE", "/users/{user_id}", "/users/{a}", (202, 202, 202, 403)),
+]
+"""Alice is private and Bob does not follow her. The rows of one test run in this order."""
+
+
+def callers(server: Server, people: People) -> dict[str, httpx.Client]:
+    """A client for each of CALLERS."""
+    return {
+        "server": server.client(),
+        "server for Alice": server.client(acting=people.alice),
+        "Alice": server.client(sign(people.alice)),
+        "Bob": server.client(sign(people.bob)),
+        "nobody": server.client(""),
+        "bad key": server.client(KEY[:-1] + "x"),
+    }
+
+
+def filled(value: Any, names: dict[str, str]) -> Any:
+    """A template with names for its `{a}`."""
+    if isinstance(value, str):
+        for name, text in names.items():
+            value = value.replace(f"{{{name}}}", text)
+        return value
+    if isinstance(value, dict):
+        return {key: filled(part, names) for key, part in value.items()}
+    return [filled(part, names) for part in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.method} {row.path}")
+def test_each_caller_gets_what_the_table_says(server: Server, people: People, row: Row) -> None:
+    clients = callers(server, people)
+    http = clients["server"]
+    job = finish(http, http.post(f"{API}/users/{people.alice}/reactivate"))["id"]
+    add_edges(http, "hides", (people.alice, people.carol))
+    ok(http.put(f"{API}/users/{people.alice}", json={"private": True}))
+    with server.client(acting=people.dana) as dana:
+        ok(dana.post(f"{API}/users/{people.alice}/follow"))
+    names = {"a": people.alice, "b": people.bob, "c": people.carol, "d": people.dana, "job": job}
+    path, body = (filled(part, {name: str(value) for name, value in names.items()}) for part in (row.path, row.body))
+    expected = dict(zip(CALLERS, (*row.statuses, 401, 401), strict=True))
+    got = {}
+    for caller in ("nobody", "bad key", "Bob", "server for Alice", "Alice", "server"):
+        got[caller] = clients[caller].request(row.method, API + path, json=body).status_code
+    for client in clients.values():
+        client.close()
+    assert got == expected
+
+
+def test_every_route_has_a_row(server: Server) -> None:
+    document = httpx.get(server.url + "/openapi.json", trust_env=False).json()
+    routes = {
+        (method.upper(), path.removeprefix(API))
+        for path, item in document["paths"].items()
+        for method in item
+        if path.startswith(API)
+    }
+    assert routes == {(row.method, row.route) for row in ROWS}
+    outside = {path for path in document["paths"] if not path.startswith(API)}
+    assert outside <= {"/healthz", "/readyz", "/metrics"}
+
+
+def test_a_user_token_may_name_its_own_user_and_no_other(server: Server, people: People) -> None:
+    with server.client(sign(people.alice), acting=people.alice) as own:
+        assert ok(own.get(f"{API}/follow-requests"))["items"] == []
+    with server.client(sign(people.alice), acting=people.bob) as other:
+        for method, path in (("GET", "/follow-requests"), ("POST", f"/users/{people.carol}/follow")):
+            assert code(other.request(method, API + path), 403) == "FORBIDDEN"
+
+
+def test_nothing_of_another_is_changed_by_a_user_token(server: Server, people: People) -> None:
+    alice, bob, carol, _ = people
+    with server.client() as http, server.client(sign(bob)) as thief:
+        add_edges(http, "follows", (alice, carol), (carol, alice))
+        for method, path, body in (
+            ("PUT", f"/users/{alice}", {"private": True}),
+            ("PATCH", f"/users/{alice}", {"private": True}),
+            ("POST", f"/users/{alice}/deactivate", None),
+            ("POST", f"/users/{alice}/reactivate", None),
+            ("DELETE", f"/users/{alice}", None),
+            ("POST", "/graph/follows/edges", {"edges": [{"op": "remove", "source": alice, "destination": carol}]}),
+        ):
+            assert code(thief.request(method, API + path, json=body), 403) == "FORBIDDEN"
+        assert ok(http.get(f"{API}/users/{alice}")) == {
+            "id": str(alice), "state": "normal", "private": False, "followingCount": 1, "followersCount": 1
+        }  # fmt: skip
+        assert check(http, "follows", alice, carol)
+
+
+def test_what_a_private_account_shows_only_to_followers_shows_at_no_other_door(server: Server, people: People) -> None:
+    alice, bob, carol, dana = people
+    with server.client() as http, server.client(sign(bob)) as stranger, server.client(sign(dana)) as fan:
+        add_edges(http, "follows", (alice, carol), (dana, alice), (bob, dana), (carol, bob), (bob, carol))
+        ok(http.put(f"{API}/users/{alice}", json={"private": True}))
+        for path in (
+            f"/users/{alice}/following",
+            f"/users/{alice}/followers",
+            f"/users/{alice}/friends",
+            f"/users/{alice}/followers-you-know",
+            f"/users/{alice}/mutuals/{bob}",
+            f"/users/{bob}/mutuals/{alice}",
+            f"/graph/follows/{alice}/out",
+            f"/graph/follows/{alice}/in",
+            f"/graph/follows/{alice}/{carol}",
+            f"/graph/follows/{alice}/out/count",
+        ):
+            assert code(stranger.get(API + path), 403) == "FORBIDDEN", path
+        assert ids(ok(fan.get(f"{API}/users/{alice}/following"))) == [carol]
+
+
+def test_a_preflight_answers_without_a_key_and_tells_nothing(server: Server) -> None:
+    with server.client("") as nobody:
+        answer = nobody.options(f"{API}/users/1")
+    assert answer.status_code in (204, 401, 404, 405)
+    assert answer.content == b"" or answer.json()["error"]
+
+
+def test_keys_and_tokens_never_reach_the_log(tmp_path: Any, people: People) -> None:
+    good, forged = sign(people.alice), sign(people.alice, secret="x" * 40)
+    with serving(tmp_path) as server:
+        for credential in (None, OTHER_KEY, good, forged, KEY + "-wrong", ""):
+            with server.client(credential) as http:
+                token = http.post(f"{API}/users/{people.bob}/follow").headers.get("Kith-Token", "token-of-nobody")
+                for path in ("/users/1", "/graph/follows/1/2", "/nope", f"/users/1?key={KEY}"):
+                    http.get(API + path, headers={"Kith-Token": token})
+                http.post(f"{API}/relationships", content=b"\xff" + good.encode())
+        server.terminate()
+        output = server.output()
+    for secret in (KEY, OTHER_KEY, JWT_SECRET, good, forged, good.rsplit(".", 1)[1], "token-of-nobody"):
+        assert secret not in output

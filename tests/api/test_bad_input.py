@@ -1,0 +1,584 @@
+"""Whatever is sent, the answer is an error of the contract that says what to do, and nothing was changed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from running import API, FOLLOWS_MAX, JWT_SECRET, KEY, People, Server, sign
+from talk import add_edges, check, code, ids, ok
+
+from kith.core.ids import ID_MAX
+
+Acting = Callable[[int], httpx.Client]
+JSON = {"Content-Type": "application/json"}
+BODY_MAX = 1 << 20
+PARSED_BODIES = [
+    "/graph/follows/edges",
+    "/graph/follows/check",
+    "/graph/select",
+    "/graph/select/count",
+    "/relationships",
+]
+BAD_IDS = ["-1", str(ID_MAX + 1), "1" * 20, "x", "1.5", "1e3", "+1", " 1", "1_0", "٣", "²", "0x1", "", "null", "%00"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_changes(request: pytest.FixtureRequest, server: Server) -> Iterator[None]:
+    """The log did not grow in a test, unless it is marked so: a refused request writes nothing."""
+    before = _log_sequence(server)
+    yield
+    if "prepares" not in request.fixturenames:
+        assert _log_sequence(server) == before
+
+
+@pytest.fixture
+def prepares() -> None:
+    """Says that a test writes something itself, and so checks for itself that nothing else changed."""
+
+
+def _log_sequence(server: Server) -> float:
+    text = httpx.get(server.url + "/metrics", trust_env=False).text
+    return float(next(line.split()[1] for line in text.splitlines() if line.startswith("kith_log_sequence ")))
+
+
+def edge(source: Any, destination: Any, **fields: Any) -> dict[str, Any]:
+    """One row of a bulk write."""
+    return {"op": "add", "source": source, "destination": destination, **fields}
+
+
+def write(http: httpx.Client, *rows: Any, graph: str = "follows") -> httpx.Response:
+    """A bulk write."""
+    return http.post(f"{API}/graph/{graph}/edges", json={"edges": list(rows)})
+
+
+def raw(server: Server, request: bytes, *, timeout: float = 5.0) -> tuple[int, bytes]:
+    """Status and body of the first answer to bytes sent as they are; (0, b"") if the connection just ends."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=timeout) as connection:
+        connection.sendall(request)
+        received = b""
+        while b"\r\n\r\n" not in received or len(received.partition(b"\r\n\r\n")[2]) < _length(received):
+            chunk = connection.recv(65_536)
+            if not chunk:
+                break
+            received += chunk
+    head, _, body = received.partition(b"\r\n\r\n")
+    return (int(head.split()[1]) if head else 0), body
+
+
+def _length(received: bytes) -> int:
+    for line in received.partition(b"\r\n\r\n")[0].lower().split(b"\r\n"):
+        if line.startswith(b"content-length:"):
+            return int(line.split(b":")[1])
+    return 0
+
+
+def plain(method: str, path: str, *headers: bytes, body: bytes = b"", key: str | None = KEY) -> bytes:
+    """A request as bytes."""
+    lines = [f"{method} {path} HTTP/1.1".encode(), b"Host: kith", *headers]
+    if key is not None:
+        lines.append(f"Authorization: Bearer {key}".encode())
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+# --- ids, graphs, operations -----------------------------------------------------------------------------
+
+
+def test_a_self_edge_is_refused_with_all_that_came_with_it(http: httpx.Client, people: People) -> None:
+    answer = write(http, edge(people.alice, people.bob), edge(people.carol, str(people.carol)))
+    assert code(answer, 400) == "SELF_EDGE"
+    assert str(people.carol) in answer.json()["error"]["message"]
+    assert not check(http, "follows", people.alice, people.bob)
+
+
+@pytest.mark.parametrize("verb", ["follow", "block", "mute", "remove-follower"])
+def test_nobody_does_it_to_themselves(acting: Acting, people: People, verb: str) -> None:
+    assert code(acting(people.alice).post(f"{API}/users/{people.alice}/{verb}"), 400) == "SELF_EDGE"
+
+
+@pytest.mark.parametrize("bad", [bad for bad in BAD_IDS if bad])
+def test_a_bad_id_in_a_path_is_refused(acting: Acting, bad: str) -> None:
+    http = acting(1)
+    for path in (
+        f"/graph/follows/{bad}/2",
+        f"/graph/follows/1/{bad}",
+        f"/graph/follows/{bad}/2/edge",
+        f"/graph/follows/{bad}/out",
+        f"/graph/follows/{bad}/in/count",
+        f"/users/{bad}",
+        f"/users/{bad}/followers",
+        f"/users/1/mutuals/{bad}",
+    ):
+        assert code(http.get(API + path), 400) in ("INVALID_ID", "INVALID_REQUEST"), path
+    for verb in ("follow", "block", "mute", "remove-follower"):
+        assert code(http.post(f"{API}/users/{bad}/{verb}"), 400) == "INVALID_ID"
+    for verb in ("accept", "decline"):
+        assert code(http.post(f"{API}/follow-requests/{bad}/{verb}"), 400) in ("INVALID_ID", "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [*BAD_IDS, "7e1", "71.0", -1, ID_MAX + 1, 10**30, 1.5, True, None, [], {}, ["1"]],
+    ids=repr,
+)
+def test_a_bad_id_in_a_body_is_refused(acting: Acting, people: People, bad: Any) -> None:
+    http = acting(people.alice)
+    for path, body in (
+        ("/graph/follows/edges", {"edges": [edge(bad, str(people.bob))]}),
+        ("/graph/follows/edges", {"edges": [edge(str(people.bob), bad)]}),
+        ("/graph/follows/check", {"pairs": [["1", bad]]}),
+        ("/relationships", {"targets": [bad]}),
+        ("/graph/select", {"program": {"graph": "follows", "node": bad, "direction": "out"}}),
+    ):
+        assert code(http.post(API + path, json=body), 400) in ("INVALID_ID", "INVALID_REQUEST"), path
+
+
+@pytest.mark.parametrize("bad", ["-1", "x", str(ID_MAX + 1), "", "1 ", "٣", "1,2"])
+def test_a_bad_acting_user_is_refused_and_never_ignored(server: Server, bad: str) -> None:
+    header = b"X-Kith-User: " + bad.encode()
+    for path in ("/graph/follows/1/2", "/users/1", "/graph/blocks/1/out"):
+        if bad == "1 ":
+            continue  # spaces around a header's value are not part of it
+        status, body = raw(server, plain("GET", API + path, header))
+        assert status == 400, (path, body)
+        assert json.loads(body)["error"]["code"] == "INVALID_ID"
+
+
+def test_of_two_acting_users_every_route_takes_the_first(
+    server: Server, acting: Acting, people: People, prepares: None
+) -> None:
+    alice, bob, carol, _ = people
+    ok(acting(carol).post(f"{API}/users/{bob}/block"))
+    headers = (f"X-Kith-User: {alice}".encode(), f"X-Kith-User: {bob}".encode())
+    for first, status in ((headers, 200), (headers[::-1], 403)):
+        assert raw(server, plain("GET", f"{API}/users/{carol}", *first))[0] == status
+        assert raw(server, plain("POST", f"{API}/users/{carol}/follow", *first))[0] == status
+
+
+@pytest.mark.parametrize("graph", ["nope", "Follows", "follows%20", "%2e%2e", "é", "x" * 300])
+def test_an_unknown_graph_is_a_404_that_lists_the_graphs(http: httpx.Client, graph: str) -> None:
+    for answer in (
+        http.get(f"{API}/graph/{graph}/1/2"),
+        http.get(f"{API}/graph/{graph}/1/out"),
+        http.get(f"{API}/graph/{graph}/1/in/count"),
+        http.get(f"{API}/graph/{graph}/1/2/edge"),
+        http.post(f"{API}/graph/{graph}/check", json={"pairs": []}),
+        http.post(f"{API}/graph/{graph}/edges", json={"edges": []}),
+    ):
+        assert code(answer, 404) == "GRAPH_NOT_FOUND"
+        assert "follows" in answer.json()["error"]["details"]["graphs"]
+    program = {"graph": "nope", "node": "1", "direction": "out"}
+    assert code(http.post(f"{API}/graph/select", json={"program": program}), 404) == "GRAPH_NOT_FOUND"
+
+
+@pytest.mark.parametrize("op", ["nope", "ADD", "", None, 1, ["add"]])
+def test_an_unknown_op_is_refused_and_the_ops_are_named(http: httpx.Client, people: People, op: Any) -> None:
+    answer = write(http, edge(people.alice, people.bob), edge(people.alice, people.carol, op=op))
+    assert code(answer, 400) == "INVALID_REQUEST"
+    if op == "nope":
+        assert "remove" in answer.json()["error"]["message"]
+
+
+def test_versions_and_positions_beyond_their_bounds_are_refused(http: httpx.Client, people: People) -> None:
+    pair = (people.alice, people.bob)
+    for bad in (-(2**63) - 1, 2**63, "x", 1.5, True):
+        assert code(write(http, edge(*pair, position=bad)), 400) == "INVALID_REQUEST"
+    for bad in (-1, 2**62, 2**64, "x", "-5"):
+        assert code(write(http, edge(*pair, updatedAt=bad)), 400) == "INVALID_REQUEST"
+    future = (int(time.time() * 1000) + 120_000) << 16
+    answer = write(http, edge(*pair), edge(people.alice, people.carol, updatedAt=str(future)))
+    assert code(answer, 400) == "UPDATED_AT_IN_FUTURE"
+    assert answer.json()["error"]["details"]["aheadMs"] > 100_000
+    assert not check(http, "follows", *pair)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/graph/follows/check", {"pairs": [["1", "2"]] * 1_001}),
+        ("/graph/follows/edges", {"edges": [edge("1", "2")] * 1_001}),
+        ("/relationships", {"targets": ["2"] * 1_001}),
+    ],
+)
+def test_a_batch_beyond_the_bound_is_a_413_that_names_it(acting: Acting, path: str, body: Any) -> None:
+    answer = acting(1).post(API + path, json=body)
+    assert code(answer, 413) == "BATCH_TOO_LARGE"
+    assert answer.json()["error"]["details"]["max"] == 1_000
+
+
+# --- paging and queries ----------------------------------------------------------------------------------
+
+
+def test_a_cursor_holds_for_its_list_and_reader_only(
+    server: Server, acting: Acting, owner: Acting, people: People, prepares: None
+) -> None:
+    with server.client() as http:
+        add_edges(http, "follows", *((people.alice, other) for other in people.crowd(5)))
+        add_edges(http, "follows", *((other, people.alice) for other in people.crowd(5)))
+        path = f"{API}/users/{people.alice}/following"
+        page = ok(owner(people.alice).get(path, params={"limit": 2}))
+        cursor = page["pagination"]["nextCursor"]
+        mine = {"limit": 2, "cursor": cursor}
+        assert len(ids(ok(owner(people.alice).get(path, params=mine)))) == 2
+        assert len(ids(ok(acting(people.alice).get(path, params=mine)))) == 2  # the same reader, by another door
+        for other in (
+            http.get(path, params=mine),
+            owner(people.bob).get(path, params=mine),
+            owner(people.alice).get(f"{API}/users/{people.alice}/followers", params=mine),
+            owner(people.alice).get(f"{API}/users/{people.bob}/following", params=mine),
+            owner(people.alice).get(f"{API}/graph/follows/{people.alice}/out", params=mine),
+            owner(people.alice).get(f"{API}/follow-requests", params=mine),
+        ):
+            assert code(other, 400) == "CURSOR_INVALID"
+        program = {"graph": "follows", "node": str(people.alice), "direction": "out"}
+        answer = owner(people.alice).post(f"{API}/graph/select", json={"program": program, "cursor": cursor})
+        assert code(answer, 400) == "CURSOR_INVALID"
+
+
+def test_a_cursor_altered_by_one_byte_is_refused(http: httpx.Client, people: People, prepares: None) -> None:
+    add_edges(http, "follows", *((people.alice, other) for other in people.crowd(5)))
+    path = f"{API}/users/{people.alice}/following"
+    cursor = ok(http.get(path, params={"limit": 2}))["pagination"]["nextCursor"]
+    altered = [cursor[:at] + ("B" if char == "A" else "A") + cursor[at + 1 :] for at, char in enumerate(cursor)]
+    for bad in [*altered, cursor + "A", cursor[:-1], cursor + "=", " " + cursor, "é", "%00", "x" * 5_000]:
+        assert code(http.get(path, params={"cursor": bad}), 400) == "CURSOR_INVALID", bad
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "1001", "10000", "x", "", "1.5", "9" * 30, "9" * 5_000, "true", "٣"])
+def test_a_limit_beyond_its_bounds_is_refused(acting: Acting, limit: str) -> None:
+    for path in ("/users/1/followers", "/graph/follows/1/out", "/follow-requests", "/users/1/friends"):
+        assert code(acting(1).get(API + path, params={"limit": limit}), 400) == "INVALID_REQUEST"
+
+
+def test_an_unknown_query_parameter_is_refused_on_every_route(server: Server, acting: Acting, people: People) -> None:
+    document = httpx.get(server.url + "/openapi.json", trust_env=False).json()
+    for path, item in document["paths"].items():
+        if not path.startswith(API):
+            continue
+        for method in item:
+            filled = path.replace("{graph}", "follows").replace("{user_id}", str(people.bob))
+            for name in ("source", "node", "other_id", "job_id"):
+                filled = filled.replace(f"{{{name}}}", str(people.alice))
+            filled = filled.replace("{destination}", str(people.bob))
+            body = _body_of(path)
+            answer = acting(people.alice).request(method.upper(), filled + "?limits=5", json=body)
+            assert code(answer, 400) == "INVALID_REQUEST", f"{method} {path}"
+            assert "limits" in answer.json()["error"]["message"]
+
+
+def _body_of(path: str) -> Any:
+    program = {"program": {"graph": "follows", "node": "1", "direction": "out"}}
+    bodies = {"edges": {"edges": []}, "check": {"pairs": []}, "relationships": {"targets": []}, "select": program}
+    return bodies.get(path.rsplit("/", 1)[1], program if path.endswith("select/count") else {})
+
+
+@pytest.mark.parametrize("state", ["x", "NORMAL", "", "0"])
+def test_an_unknown_state_is_refused(http: httpx.Client, state: str) -> None:
+    answer = http.get(f"{API}/graph/follows/1/out", params={"state": state})
+    assert code(answer, 400) == "INVALID_REQUEST"
+    assert "edge_state" not in answer.text
+
+
+# --- bodies ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/graph/follows/edges", {"edges": [], "extra": 1}),
+        ("POST", "/graph/follows/edges", {"edges": [edge("1", "2", extra=1)]}),
+        ("POST", "/graph/follows/edges", {"edges": [edge("1", "2", updated_at=1)]}),
+        ("POST", "/graph/follows/check", {"pairs": [], "extra": 1}),
+        ("POST", "/graph/select", {"program": {"graph": "follows", "node": "1", "direction": "out"}, "extra": 1}),
+        ("POST", "/graph/select", {"program": {"graph": "follows", "node": "1", "direction": "out", "extra": 1}}),
+        ("POST", "/graph/select/count", {"program": {"union": [], "intersect": []}}),
+        ("POST", "/relationships", {"targets": [], "extra": 1}),
+        ("PUT", "/users/1", {"private": False, "name": "Alice"}),
+        ("PATCH", "/users/1", {"extra": None}),
+    ],
+)
+def test_an_unknown_field_is_refused(acting: Acting, method: str, path: str, body: Any) -> None:
+    assert code(acting(1).request(method, API + path, json=body), 400) == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize("path", PARSED_BODIES)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"hello",
+        b"null",
+        b"[]",
+        b"1",
+        b'"x"',
+        b"{",
+        b"{}",
+        b"\xff",
+        b"\xef\xbb\xbf{}",
+        b'{"edges": NaN}',
+        b'{"program": {"graph": "\xff"}, "targets": ["\xff"]}',
+        b'{"program": {"graph": "\\ud800"}, "targets": ["\\ud800"]}',
+        b"[" * 200_000,
+        b'{"program": ' + b'{"union": [' * 50_000,
+        b'{"targets": ' * 50_000,
+    ],
+    ids=lambda body: repr(body[:24]),
+)
+def test_a_body_that_is_not_what_the_route_takes_is_refused(acting: Acting, path: str, body: bytes) -> None:
+    answer = acting(1).post(API + path, content=body, headers=JSON)
+    assert code(answer, 400) in ("INVALID_REQUEST", "INVALID_ID", "PROGRAM_TOO_COMPLEX")
+    message = answer.json()["error"]["message"]
+    assert not message.endswith("'data'"), "says that a body is missing, not the name of a variable"
+
+
+@pytest.mark.parametrize(
+    "content_type", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]
+)
+@pytest.mark.parametrize("path", ["/graph/follows/check", "/relationships"])
+def test_a_body_is_read_as_json_whatever_its_type_says(acting: Acting, path: str, content_type: str | None) -> None:
+    headers = {} if content_type is None else {"Content-Type": content_type}
+    body = b'{"pairs": []}' if path.endswith("check") else b'{"targets": []}'
+    assert acting(1).post(API + path, content=body, headers=headers).status_code == 200
+    assert code(acting(1).post(API + path, content=b"a=b&c=d", headers=headers), 400) == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize("path", PARSED_BODIES)
+@pytest.mark.parametrize("size", [BODY_MAX + 1, 10_000_000])
+def test_a_body_beyond_the_bound_is_a_413_and_the_client_goes_on(acting: Acting, path: str, size: int) -> None:
+    http = acting(1)
+    for _ in range(3):
+        answer = http.post(API + path, content=b" " * size, headers=JSON)
+        assert code(answer, 413) == "BODY_TOO_LARGE"
+        assert answer.json()["error"]["details"] == {"max": BODY_MAX}
+        assert check(http, "follows", 8, 9) is False
+
+
+@pytest.mark.parametrize("path", ["/graph/follows/edges", "/relationships"])
+def test_a_chunked_body_is_bounded_like_any_other(acting: Acting, path: str) -> None:
+    small = acting(1).post(API + path, content=iter([b'{"edges"', b": []}"]), headers=JSON)
+    assert small.status_code == (200 if path.endswith("edges") else 400)
+    large = acting(1).post(API + path, content=iter([b" " * 65_536] * 40), headers=JSON)
+    assert code(large, 413) == "BODY_TOO_LARGE"
+
+
+def test_a_body_at_the_bound_is_read(http: httpx.Client) -> None:
+    body = b'{"edges": []}'
+    answer = http.post(f"{API}/graph/follows/edges", content=body + b" " * (BODY_MAX - len(body)), headers=JSON)
+    assert ok(answer) == {"applied": 0, "token": None}
+
+
+# --- programs --------------------------------------------------------------------------------------------
+
+
+def test_a_program_too_deep_or_too_wide_is_refused_and_the_bound_is_named(http: httpx.Client) -> None:
+    leaf: Any = {"graph": "follows", "node": "1", "direction": "out"}
+    deep = leaf
+    for _ in range(100):
+        deep = {"union": [deep]}
+    for program, detail in ((deep, {"maxDepth": 16}), ({"union": [leaf] * 65}, {"maxLists": 64})):
+        for path in ("/graph/select", "/graph/select/count"):
+            answer = http.post(API + path, json={"program": program})
+            assert code(answer, 400) == "PROGRAM_TOO_COMPLEX"
+            assert answer.json()["error"]["details"] == detail
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        {},
+        {"union": []},
+        {"union": {}},
+        {"xor": [{"graph": "follows", "node": "1", "direction": "out"}]},
+        {"graph": "follows", "node": "1"},
+        {"graph": "follows", "node": "1", "direction": "up"},
+        {"graph": "follows", "node": "1", "direction": ["out"]},
+        {"graph": "follows", "node": "1", "direction": "out", "states": []},
+        {"graph": "follows", "node": "1", "direction": "out", "states": "normal"},
+        {"graph": "follows", "node": "1", "direction": "out", "states": ["NORMAL"]},
+        {"graph": "follows", "node": "1", "direction": "out", "states": [[]]},
+        {"union": [{"graph": "follows", "node": "1", "direction": "out"}], "intersect": []},
+    ],
+    ids=json.dumps,
+)
+def test_a_program_that_means_nothing_is_refused(http: httpx.Client, program: Any) -> None:
+    assert code(http.post(f"{API}/graph/select", json={"program": program}), 400) == "INVALID_REQUEST"
+    assert code(http.post(f"{API}/graph/select/count", json={"program": program}), 400) == "INVALID_REQUEST"
+
+
+# --- credentials -----------------------------------------------------------------------------------------
+
+
+def _unsigned(header: bytes) -> str:
+    part = base64.urlsafe_b64encode(header).rstrip(b"=").decode()
+    return f"{part}.{sign(1).split('.')[1]}."
+
+
+BAD_TOKENS = {
+    "expired": lambda: sign(1, ttl_s=-60),
+    "not yet valid": lambda: sign(1, nbf=int(time.time()) + 600),
+    "wrong secret": lambda: sign(1, secret="another secret, as long as the real one is"),
+    "wrong audience": lambda: sign(1, aud="another"),
+    "wrong issuer": lambda: sign(1, iss="another"),
+    "no audience": lambda: sign(1, aud=None),
+    "no issuer": lambda: sign(1, iss=None),
+    "no expiry": lambda: sign(1, exp=None),
+    "no subject": lambda: sign(1, sub=None),
+    "subject no id": lambda: sign(1, sub="alice"),
+    "subject a number": lambda: sign(1, sub=1),
+    "subject too great": lambda: sign(1, sub=str(ID_MAX + 1)),
+    "expiry no number": lambda: sign(1, exp="soon"),
+    "expiry infinite": lambda: sign(1, exp=float("inf")),
+    "HS512": lambda: sign(1, algorithm="HS512"),
+    "alg none": lambda: _unsigned(b'{"alg":"none","typ":"JWT"}'),
+    "alg None": lambda: _unsigned(b'{"alg":"None","typ":"JWT"}'),
+    "alg empty": lambda: _unsigned(b'{"alg":"HS256","typ":"JWT"}'),
+    "alg list": lambda: _unsigned(b'{"alg":["HS256"]}'),
+    "header no JSON": lambda: _unsigned(b"\xff"),
+    "header deep": lambda: _unsigned(b"[" * 5_000),
+    "header long number": lambda: _unsigned(b'{"alg":' + b"9" * 5_000 + b"}"),
+    "altered": lambda: sign(1)[:-2] + "AA",
+    "dots": lambda: "..",
+    "secret itself": lambda: JWT_SECRET,
+    "another key": lambda: KEY + "x",
+}
+
+
+@pytest.mark.parametrize("bad", BAD_TOKENS)
+def test_credentials_that_do_not_hold_are_a_401_that_says_what_to_do(server: Server, bad: str) -> None:
+    with server.client(BAD_TOKENS[bad]()) as http:
+        for path in ("/graph/follows/1/2", "/users/1"):
+            answer = http.get(API + path)
+            assert code(answer, 401) == "UNAUTHORIZED"
+            assert answer.headers["www-authenticate"] == "Bearer"
+            message = answer.json()["error"]["message"]
+            assert not any(word in message for word in ("recursion", "set_int_max_str_digits", "Traceback"))
+
+
+@pytest.mark.parametrize("value", [b"", b"Bearer", b"Bearer ", b"Basic a2l0aDo=", KEY.encode(), b"Bearer \xff\xfe"])
+def test_an_authorization_header_of_another_kind_is_a_401(server: Server, value: bytes) -> None:
+    for path in ("/graph/follows/1/2", "/users/1"):
+        status, body = raw(server, plain("GET", API + path, b"Authorization: " + value, key=None))
+        assert status == 401
+        assert json.loads(body)["error"]["code"] == "UNAUTHORIZED"
+
+
+def test_a_token_kept_by_the_server_ends_when_it_expires(server: Server) -> None:
+    with server.client(sign(1, ttl_s=-8)) as http:  # two seconds of leeway are left
+        assert ok(http.get(f"{API}/users/1"))
+        deadline = time.monotonic() + 10
+        while http.get(f"{API}/users/1").status_code == 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert code(http.get(f"{API}/graph/follows/1/2"), 401) == "UNAUTHORIZED"
+
+
+@pytest.mark.parametrize("token", ["x", "A" * 43, "", "é", "A" * 9_000])
+def test_a_write_token_of_another_service_is_refused_and_never_ignored(server: Server, token: str) -> None:
+    header = b"Kith-Token: " + token.encode()
+    for path in ("/graph/follows/1/2", "/users/1"):
+        status, body = raw(server, plain("GET", API + path, header))
+        assert status == 400, path
+        assert json.loads(body)["error"]["code"] == "TOKEN_INVALID"
+
+
+# --- rules -----------------------------------------------------------------------------------------------
+
+
+def test_a_refused_follow_leaves_nothing(http: httpx.Client, acting: Acting, people: People, prepares: None) -> None:
+    ok(acting(people.bob).post(f"{API}/users/{people.alice}/block"))
+    add_edges(http, "follows", *((people.carol, other) for other in people.crowd(FOLLOWS_MAX)))
+    assert code(acting(people.alice).post(f"{API}/users/{people.bob}/follow"), 403) == "FORBIDDEN"
+    assert code(acting(people.carol).post(f"{API}/users/{people.bob}/follow"), 409) == "FOLLOW_LIMIT_REACHED"
+    for source in (people.alice, people.carol):
+        path = f"{API}/graph/follows/{source}/{people.bob}/edge"
+        assert code(http.get(path), 404) == "NOT_FOUND"
+
+
+# --- paths, methods, HTTP itself -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/graph/follows/1/2"),
+        ("GET", "/graph/follows/edges"),
+        ("GET", "/graph/select"),
+        ("PUT", "/users/1/follow"),
+        ("GET", "/users/1/follow"),
+        ("DELETE", "/users/1/remove-follower"),
+        ("POST", "/users/1"),
+        ("DELETE", "/relationships"),
+        ("PATCH", "/jobs/1"),
+        ("BREW", "/users/1"),
+    ],
+)
+def test_a_method_that_a_path_does_not_take_is_a_405(acting: Acting, method: str, path: str) -> None:
+    answer = acting(1).request(method, API + path)
+    assert code(answer, 405) == "METHOD_NOT_ALLOWED"
+    assert answer.headers.get("allow"), "RFC 9110: a 405 names the methods there are"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/nope", API, f"{API}/nope", f"{API}/users", "/api/v2/users/1", f"{API}/users/1/x"]
+)
+def test_an_unknown_path_is_a_404(http: httpx.Client, path: str) -> None:
+    assert code(http.get(path), 404) == "NOT_FOUND"
+
+
+def test_an_unknown_job_is_a_404(http: httpx.Client) -> None:
+    for job in ("x", "%00", "%2e", "a" * 5_000, "%F0%9F%98%80", "server-key", "-"):
+        assert code(http.get(f"{API}/jobs/{job}"), 404) == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("path", ["/users/{}", "/graph/follows/{}/2", "/graph/follows/{}/out", "/users/{}/followers"])
+def test_a_path_is_percent_decoded_once(http: httpx.Client, path: str) -> None:
+    assert http.get(API + path.format("%31")).status_code == 200
+    for bad in ("%2531", "%251", "1%00", "%FF", "%D9%A3", "%C2%B2", "1%20"):
+        assert code(http.get(API + path.format(bad)), 400) in ("INVALID_ID", "INVALID_REQUEST"), bad
+
+
+@pytest.mark.parametrize("encoded", ["chec%6B", "check"])
+def test_an_encoded_path_takes_the_same_body_as_a_plain_one(http: httpx.Client, encoded: str) -> None:
+    answer = http.post(f"{API}/graph/follows/{encoded}", json={"pairs": [["8", 9]]})
+    assert ok(answer) == {"exists": [False]}
+
+
+def test_expect_100_continue_is_answered(server: Server) -> None:
+    body = b'{"edges": []}'
+    length = b"Content-Length: %d" % len(body)
+    request = plain("POST", f"{API}/graph/follows/edges", b"Expect: 100-continue", length)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
+        connection.sendall(request)
+        assert connection.recv(1_000).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(body)
+        assert connection.recv(1_000).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"junk\r\n\r\n",
+        plain("GET", f"{API}/users/1", b"X-Long: " + b"a" * 1_000_000),
+        plain("GET", f"{API}/users/" + "1" * 100_000),
+        plain("GET", f"{API}/users/1", *(b"X-%d: a" % number for number in range(500))),
+        plain("POST", f"{API}/graph/follows/edges", b"Content-Length: -1"),
+        plain("POST", f"{API}/graph/follows/edges", b"Content-Length: 1", b"Content-Length: 2", body=b"ab"),
+        plain("POST", f"{API}/graph/follows/edges", b"Transfer-Encoding: chunked", body=b"zz\r\n"),
+        plain("GET", f"{API}/users/1?" + "a" * 60_000),
+        plain("GET", f"{API}/users/1?%FF=%00&%00"),
+    ],
+    ids=["junk", "long header", "long path", "many headers", "negative", "two lengths", "bad chunk", "query", "zeros"],
+)
+def test_http_that_does_not_hold_is_refused_and_the_server_goes_on(server: Server, request_bytes: bytes) -> None:
+    try:
+        status, _ = raw(server, request_bytes)
+    except ConnectionError:
+        status = 0
+    assert status == 0 or 400 <= status < 500
+    assert server.ready()

@@ -1,0 +1,67 @@
+"""The OpenAPI document is true: what schemathesis makes of it gets no 5xx and answers that fit their schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from running import KEY, Server
+from schemathesis import checks
+
+HEADERS = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
+TRUE = [checks.status_code_conformance, checks.content_type_conformance, checks.response_schema_conformance]
+
+
+def failing(server: Server, wanted: Sequence[Any], examples: int) -> dict[str, str]:
+    """What does not hold, by operation."""
+    wrong: dict[str, str] = {}
+    for result in schemathesis.openapi.from_url(server.url + "/openapi.json").get_all_operations():
+        operation = result.ok()
+
+        @given(case=operation.as_strategy())
+        @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+        def hold(case: schemathesis.Case) -> None:
+            case.call_and_validate(headers=HEADERS, checks=wanted)
+
+        try:
+            hold()
+        except (Exception, BaseExceptionGroup) as error:
+            wrong[operation.label] = "\n".join(map(str, getattr(error, "exceptions", [error])))
+    return wrong
+
+
+def test_no_request_gets_a_5xx(server: Server) -> None:
+    assert failing(server, [checks.not_a_server_error], 15) == {}
+
+
+@pytest.mark.slow
+def test_each_answer_is_one_that_the_document_names(server: Server) -> None:
+    wrong = failing(server, TRUE, 30)
+    assert not wrong, "\n\n".join(f"=== {label}\n{text[:1_500]}" for label, text in wrong.items())
+
+
+def test_every_operation_has_a_summary_and_documents_its_refusals(server: Server) -> None:
+    document = httpx.get(server.url + "/openapi.json", trust_env=False).json()
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            assert operation.get("summary"), f"{method} {path}"
+            if path.startswith("/api/v1"):
+                assert {"400", "401", "403", "429"} <= set(operation["responses"]), f"{method} {path}"
+
+
+def test_bodies_are_documented_where_a_route_takes_one(server: Server) -> None:
+    document = httpx.get(server.url + "/openapi.json", trust_env=False).json()
+    for path in ("/graph/{graph}/edges", "/graph/{graph}/check", "/graph/select", "/relationships"):
+        content = document["paths"]["/api/v1" + path]["post"]["requestBody"]["content"]
+        assert "application/json" in content
+
+
+def test_ids_are_documented_as_strings_or_numbers(server: Server) -> None:
+    document = httpx.get(server.url + "/openapi.json", trust_env=False).json()
+    targets = document["components"]["schemas"]["RelationshipsRequest"]["properties"]["targets"]["items"]
+    text = str(targets)
+    assert "string" in text, "the contract says that ids may be sent as strings"

@@ -1,0 +1,153 @@
+"""Many at once: limits hold exactly, no follow stands beside a block, and a change counts once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from running import API, FOLLOWS_MAX, People, Server, serving
+from talk import add_edges, check, code, finish, ids, ok
+
+THREADS = 24
+ROUNDS = 40
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of two processes, so that races are between processes too."""
+    with serving(tmp_path_factory.mktemp("pair"), "--workers", "2", KITH_FOLLOWS_MAX="10") as running:
+        yield running
+
+
+def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    """The answers of calls made at the same time."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        return [future.result() for future in [pool.submit(call) for call in calls]]
+
+
+def post(server: Server, path: str, acting: int | None = None, **options: Any) -> Callable[[], httpx.Response]:
+    """A POST on a connection of its own, so that any process may get it."""
+
+    def call() -> httpx.Response:
+        with server.client(acting=acting) as http:
+            return http.request(options.pop("method", "POST"), API + path, **options)
+
+    return call
+
+
+@pytest.mark.parametrize("which", ["server", "pair"])
+def test_200_follows_at_once_never_exceed_the_limit(request: Any, people: People, which: str) -> None:
+    server: Server = request.getfixturevalue(which)
+    limit = FOLLOWS_MAX if which == "server" else 10
+    answers = at_once([post(server, f"/users/{target}/follow", people.alice) for target in people.crowd(200)])
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert {code(answer, 409) for answer in refused} == {"FOLLOW_LIMIT_REACHED"}
+    assert len(answers) - len(refused) == limit
+    with server.client() as http:
+        assert ok(http.get(f"{API}/graph/follows/{people.alice}/out/count")) == {"count": limit}
+        assert len(ids(ok(http.get(f"{API}/users/{people.alice}/following", params={"limit": 1000})))) == limit
+
+
+def test_a_follow_made_many_times_at_once_changes_once(pair: Server, people: People) -> None:
+    answers = [ok(answer) for answer in at_once([post(pair, f"/users/{people.bob}/follow", people.alice)] * 50)]
+    assert all(answer["following"] for answer in answers)
+    assert sum(answer["changed"] for answer in answers) == 1
+    with pair.client() as http:
+        assert ids(ok(http.get(f"{API}/users/{people.bob}/followers"))) == [people.alice]
+        assert ok(http.get(f"{API}/graph/follows/{people.bob}/in/count")) == {"count": 1}
+
+
+def test_no_follow_stands_beside_a_block_whoever_was_first(pair: Server, people: People) -> None:
+    crowd = people.crowd(2 * ROUNDS)
+    couples = list(zip(crowd[::2], crowd[1::2], strict=True))
+    calls = []
+    for one, other in couples:
+        calls += [post(pair, f"/users/{other}/follow", one), post(pair, f"/users/{one}/block", other)]
+        calls += [post(pair, f"/users/{one}/follow", other)]
+    random.Random(7).shuffle(calls)
+    answers = at_once(calls)
+    assert {answer.status_code for answer in answers} <= {200, 403}
+    with pair.client() as http:
+        for one, other in couples:
+            assert check(http, "blocks", other, one)
+            assert not check(http, "follows", one, other)
+            assert not check(http, "follows", other, one)
+
+
+def test_follow_and_unfollow_at_once_leave_lists_and_counts_that_agree(pair: Server, people: People) -> None:
+    crowd = people.crowd(9)
+    calls = []
+    for _ in range(8):
+        for target in crowd:
+            calls.append(post(pair, f"/users/{target}/follow", people.alice))
+            calls.append(post(pair, f"/users/{target}/follow", people.alice, method="DELETE"))
+    random.Random(8).shuffle(calls)
+    changes = sum(ok(answer)["changed"] for answer in at_once(calls))
+    with pair.client() as http:
+        following = set(ids(ok(http.get(f"{API}/users/{people.alice}/following"))))
+        assert ok(http.get(f"{API}/graph/follows/{people.alice}/out/count")) == {"count": len(following)}
+        for target in crowd:
+            there = target in following
+            assert check(http, "follows", people.alice, target) == there
+            assert ids(ok(http.get(f"{API}/users/{target}/followers"))) == [people.alice] * there
+    assert changes % 2 == len(following) % 2
+
+
+def test_a_change_of_privacy_is_not_lost_to_a_deactivation_at_the_same_time(pair: Server, people: People) -> None:
+    with pair.client() as http:
+        for user in people.crowd(ROUNDS):
+            change = post(pair, f"/users/{user}", method="PATCH", json={"private": True})
+            changed, started = at_once([change, post(pair, f"/users/{user}/deactivate")])
+            ok(changed)
+            finish(http, started)
+            assert ok(http.get(f"{API}/users/{user}")) == {
+                "id": str(user), "state": "archived", "private": True, "followingCount": 0, "followersCount": 0
+            }  # fmt: skip
+
+
+def test_a_block_holds_while_either_is_being_reactivated(server: Server, people: People) -> None:
+    alice, bob, _, _ = people
+    with server.client() as http, server.client(acting=bob) as bobs:
+        add_edges(http, "blocks", (alice, bob), position=0)
+        for first in range(0, 4_000, 1_000):
+            crowd = people.crowd(4_000)[first : first + 1_000]
+            add_edges(http, "blocks", *((other, bob) for other in crowd), position=1)
+        finish(http, http.post(f"{API}/users/{bob}/deactivate"))
+        started = http.post(f"{API}/users/{bob}/reactivate")
+        tried = bobs.post(f"{API}/users/{alice}/follow")
+        finish(http, started)
+        assert check(http, "blocks", alice, bob)
+        assert not check(http, "follows", bob, alice), f"the follow was answered {tried.status_code}"
+
+
+@pytest.mark.parametrize("way_back", ["reactivate", "put"])
+def test_a_block_outlives_the_deletion_and_return_of_who_is_blocked(
+    server: Server, people: People, way_back: str
+) -> None:
+    alice, bob, _, _ = people
+    with server.client() as http, server.client(acting=bob) as bobs, server.client(acting=alice) as alices:
+        ok(alices.post(f"{API}/users/{bob}/block"))
+        finish(http, bobs.delete(f"{API}/users/{bob}"))
+        if way_back == "reactivate":
+            bobs.post(f"{API}/users/{bob}/reactivate")
+        else:
+            bobs.put(f"{API}/users/{bob}", json={})
+        tried = bobs.post(f"{API}/users/{alice}/follow")
+        assert tried.status_code in (403, 404)
+        assert not check(http, "follows", bob, alice)
+
+
+def test_a_deletion_is_finished_whatever_is_set_meanwhile(server: Server, people: People) -> None:
+    alice = people.alice
+    with server.client() as http, server.client(acting=alice) as alices:
+        for first in range(0, 4_000, 1_000):
+            crowd = people.crowd(4_000)[first : first + 1_000]
+            add_edges(http, "follows", *((other, alice) for other in crowd))
+        started = alices.delete(f"{API}/users/{alice}")
+        alices.put(f"{API}/users/{alice}", json={})
+        finish(http, started)
+        assert ok(http.get(f"{API}/graph/follows/{alice}/in/count")) == {"count": 0}

@@ -1,0 +1,18 @@
+"""Tests of whole processes. How a server is run is shared with the tests of the API."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "api"))
+
+from running import People, cast
+
+
+@pytest.fixture
+def people() -> People:
+    """Alice, Bob, Carol and Dana; every test here has a data folder of its own."""
+    return cast(0)

@@ -1,0 +1,281 @@
+"""Several processes over one folder, and one folder over several lives: nothing is lost, nothing half seen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from running import AGREED, API, People, Server, eventually, printed_key, refused, serving, sign
+from talk import add_edges, check, code, ids, ok
+
+from kith.core.tokens import WriteMark, WriteTokens
+from kith.engines.embedded.environment import FORMAT, Environment
+
+PAIR = ("--workers", "2")
+WITHOUT_KEYS = {name: value for name, value in AGREED.items() if name != "KITH_API_KEYS"}
+
+
+def metric(text: str, start: str) -> float:
+    """The sum of all samples whose line starts so."""
+    return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(start))
+
+
+def worker_pids(server: Server) -> set[str]:
+    """The processes that have left counts."""
+    return {file.stem for file in (server.data / "metrics").glob("*.json")}
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Server]:
+    """Two processes over one folder."""
+    with serving(tmp_path, *PAIR) as running:
+        yield running
+
+
+def test_a_write_is_seen_at_once_by_whichever_process_reads(pair: Server, people: People) -> None:
+    for target in people.crowd(25):
+        with pair.client(acting=people.alice) as writer:
+            token = ok(writer.post(f"{API}/users/{target}/follow"))["token"]
+        for headers in ({}, {"Kith-Token": token}):
+            for _ in range(4):
+                with pair.client(headers=headers) as reader:
+                    assert check(reader, "follows", people.alice, target)
+                    assert ids(ok(reader.get(f"{API}/users/{target}/followers"))) == [people.alice]
+    assert len(worker_pids(pair)) == 2
+
+
+def test_metrics_are_the_sum_of_all_processes_whoever_is_asked(pair: Server, people: People) -> None:
+    eventually(lambda: len(worker_pids(pair)) == 2)
+    for _ in range(60):
+        with pair.client() as http:
+            check(http, "follows", people.alice, people.bob)
+    name = 'kith_responses_total{operation="check",status="200"}'
+    for _ in range(6):
+        eventually(lambda: metric(httpx.get(pair.url + "/metrics", trust_env=False).text, name) == 60, seconds=3)
+
+
+def test_cursors_jobs_and_user_tokens_hold_in_every_process(pair: Server, people: People) -> None:
+    with pair.client() as http:
+        add_edges(http, "follows", *((other, people.bob) for other in people.crowd(40)))
+        cursor = None
+        started = ok(http.post(f"{API}/users/{people.carol}/reactivate"), 202)["job"]["id"]
+    seen: list[int] = []
+    for _ in range(20):
+        with pair.client(sign(people.alice)) as alice:
+            params = {"limit": 2, **({"cursor": cursor} if cursor else {})}
+            page = ok(alice.get(f"{API}/users/{people.bob}/followers", params=params))
+        seen, cursor = seen + ids(page), page["pagination"]["nextCursor"]
+        with pair.client() as http:
+            assert ok(http.get(f"{API}/jobs/{started}"))["id"] == started
+    assert seen == people.crowd(40)[::-1]
+    assert cursor is None
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_sigterm_drains_what_was_answered_200_is_found_after_a_restart(
+    tmp_path: Path, people: People, processes: int
+) -> None:
+    answered: list[int] = []
+    odd: list[str] = []
+    with serving(tmp_path, "--workers", str(processes), KITH_FOLLOWS_MAX="1000000") as server:
+        stop, under_way = threading.Event(), threading.Semaphore(0)
+
+        def write(first: int) -> None:
+            with server.client(acting=people.alice) as http:
+                for target in range(first, first + 100_000):
+                    if stop.is_set():
+                        return
+                    try:
+                        answer = http.post(f"{API}/users/{target}/follow")
+                    except httpx.TransportError:
+                        return
+                    if answer.status_code == 200:
+                        answered.append(target)
+                        under_way.release()
+                    elif answer.status_code != 503:
+                        odd.append(answer.text)
+
+        with ThreadPoolExecutor(12) as pool:
+            writers = [pool.submit(write, number * 1_000_000) for number in range(1, 13)]
+            for _ in range(200):
+                assert under_way.acquire(timeout=10)
+            status = server.terminate()
+            stop.set()
+            for writer in writers:
+                writer.result()
+    assert odd == []
+    assert status == 0
+    with serving(tmp_path, KITH_FOLLOWS_MAX="1000000") as again, again.client() as http:
+        found: set[int] = set()
+        cursor = None
+        while True:
+            params = {"limit": 1_000, **({"cursor": cursor} if cursor else {})}
+            page = ok(http.get(f"{API}/users/{people.alice}/following", params=params))
+            found |= set(ids(page))
+            cursor = page["pagination"]["nextCursor"]
+            if cursor is None:
+                break
+        assert set(answered) <= found
+        assert len(found) - len(answered) <= 12, "only writes in flight may be stored without an answer"
+        assert ok(http.get(f"{API}/graph/follows/{people.alice}/out/count")) == {"count": len(found)}
+
+
+def test_sigkill_loses_nothing_that_was_answered(tmp_path: Path, people: People) -> None:
+    with serving(tmp_path, *PAIR) as server:
+        with server.client(acting=people.alice) as http:
+            for target in people.crowd(20):
+                ok(http.post(f"{API}/users/{target}/follow"))
+        for pid in worker_pids(server):
+            kill(pid)
+        eventually(lambda: server.process.poll() is not None or server.ready())
+    with serving(tmp_path) as again, again.client() as http:
+        assert sorted(ids(ok(http.get(f"{API}/users/{people.alice}/following")))) == people.crowd(20)
+
+
+def kill(pid: str) -> None:
+    """SIGKILL to an API process, if it still is there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(int(pid), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_is_replaced(pair: Server, people: People) -> None:
+    eventually(lambda: len(worker_pids(pair)) == 2)
+    before = worker_pids(pair)
+    kill(min(before))
+    eventually(lambda: len(worker_pids(pair) - before) == 1)
+    for _ in range(20):
+        with pair.client(acting=people.alice) as http:
+            assert ok(http.post(f"{API}/users/{people.bob}/follow"))["following"]
+
+
+def test_a_restart_keeps_everything(tmp_path: Path, people: People) -> None:
+    alice, bob, carol, dana = people
+    with serving(tmp_path, settings=WITHOUT_KEYS) as server:
+        key = server.key
+        with server.client() as http, server.client(acting=bob) as bobs:
+            add_edges(http, "follows", (alice, bob), (carol, bob), position=7)
+            ok(http.put(f"{API}/users/{carol}", json={"private": True}))
+            ok(bobs.post(f"{API}/users/{carol}/follow"))
+            token = ok(bobs.post(f"{API}/users/{dana}/block"))["token"]
+            cursor = ok(http.get(f"{API}/users/{bob}/followers", params={"limit": 1}))["pagination"]["nextCursor"]
+            job = ok(http.post(f"{API}/users/{alice}/deactivate"), 202)["job"]["id"]
+            eventually(lambda: ok(http.get(f"{API}/jobs/{job}"))["done"])
+            before = [ok(http.get(API + path)) for path in (f"/users/{bob}", f"/users/{bob}/followers", f"/jobs/{job}")]
+        assert server.terminate() == 0
+    with serving(tmp_path, settings=WITHOUT_KEYS) as server:
+        assert printed_key(server) is None
+        server.key = key
+        with server.client() as http, server.client(acting=carol, headers={"Kith-Token": token}) as carols:
+            after = [ok(http.get(API + path)) for path in (f"/users/{bob}", f"/users/{bob}/followers", f"/jobs/{job}")]
+            assert after == before
+            page = ok(http.get(f"{API}/users/{bob}/followers", params={"limit": 1, "cursor": cursor}))
+            assert page["items"] == []
+            assert ids(ok(carols.get(f"{API}/follow-requests"))) == [bob]
+            assert check(http, "blocks", bob, dana)
+            assert ok(http.get(f"{API}/users/{alice}"))["state"] == "archived"
+
+
+def test_the_first_start_prints_a_server_key_once_and_it_works_ever_after(tmp_path: Path) -> None:
+    with serving(tmp_path, settings=WITHOUT_KEYS) as server:
+        key = server.key
+        assert len(re.findall(re.escape(key), server.output())) == 1
+        with server.client() as http:
+            ok(http.get(f"{API}/users/1"))
+        with server.client(key[:-1]) as http:
+            assert code(http.get(f"{API}/users/1"), 401) == "UNAUTHORIZED"
+    with serving(tmp_path, settings=WITHOUT_KEYS) as server:
+        assert "kith_" not in server.output()
+        with server.client(key) as http:
+            ok(http.get(f"{API}/users/1"))
+    assert key.encode() not in (tmp_path / "data" / "store.mdb").read_bytes(), "only its hash is stored"
+
+
+def test_a_second_server_with_other_settings_of_the_store_refuses_and_says_which(pair: Server, tmp_path: Path) -> None:
+    for changed in ({"KITH_DURABILITY": "full"}, {"KITH_STORE_BYTES_MAX": str(1 << 30)}):
+        output = refused(tmp_path, **{**AGREED, **changed})
+        (name,) = changed
+        assert name.removeprefix("KITH_").lower() in output
+        assert "Traceback" not in output
+    assert pair.ready()
+
+
+def test_two_servers_with_the_same_settings_work_side_by_side(pair: Server, tmp_path: Path, people: People) -> None:
+    with serving(tmp_path) as second:
+        assert second.port != pair.port
+        for number, target in enumerate(people.crowd(20)):
+            writer, reader = (pair, second) if number % 2 else (second, pair)
+            with writer.client(acting=people.alice) as http:
+                token = ok(http.post(f"{API}/users/{target}/follow"))["token"]
+            with reader.client(headers={"Kith-Token": token}) as http:
+                assert check(http, "follows", people.alice, target)
+        with pair.client() as http:
+            name = 'kith_responses_total{operation="follow",status="200"}'
+            eventually(lambda: metric(http.get("/metrics").text, name) == 20)
+    assert pair.ready()
+
+
+def test_a_port_in_use_is_refused_clearly(pair: Server, tmp_path: Path) -> None:
+    output = refused(tmp_path / "another", port=pair.port, **AGREED)
+    assert str(pair.port) in output
+    assert "Traceback" not in output
+    assert pair.ready()
+
+
+def test_a_folder_of_a_newer_format_is_refused_clearly(tmp_path: Path) -> None:
+    with Environment(tmp_path / "data", durability="relaxed") as environment:
+        environment.put_note("format", str(FORMAT + 1).encode())
+    output = refused(tmp_path, **AGREED)
+    assert "newer Kith" in output
+    assert "upgrade" in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("KITH_WORKERS", "0"),
+        ("KITH_FOLLOWS_MAX", "x"),
+        ("KITH_DURABILITY", "none"),
+        ("KITH_GRAPHS", "Bad Name"),
+        ("KITH_API_KEYS", "[broken"),
+        ("KITH_JWT_SECRET", "short"),
+        ("KITH_JWT_ALGORITHMS", "none"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_refused_clearly(tmp_path: Path, name: str, value: str) -> None:
+    output = refused(tmp_path, **{**AGREED, name: value})
+    assert "Traceback" not in output
+    assert name.removeprefix("KITH_").lower().rstrip("s") in output.lower()
+
+
+def test_a_folder_that_is_no_store_is_refused_clearly(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "store.mdb").write_bytes(b"no store " * 2_000)
+    assert "Traceback" not in refused(tmp_path, **AGREED)
+
+
+def test_a_write_token_from_the_future_is_refused_clearly(tmp_path: Path, people: People) -> None:
+    with serving(tmp_path) as server, server.client(acting=people.alice) as http:
+        now = ok(http.post(f"{API}/users/{people.bob}/follow"))["token"]
+        with Environment(tmp_path / "data", durability="relaxed", create=False) as environment:
+            tokens = WriteTokens(environment.secret("signing"))
+        assert tokens.issue(tokens.read(now)) == now
+        future = tokens.issue(WriteMark(tokens.read(now).sequence + 1, tokens.read(now).updated_at))
+        altered = now[:-1] + ("A" if now[-1] != "A" else "E")
+        for path in (f"/graph/follows/{people.alice}/{people.bob}", f"/users/{people.alice}"):
+            answer = http.get(API + path, headers={"Kith-Token": future})
+            assert code(answer, 503) == "STORE_UNAVAILABLE"
+            assert "Kith-Token" in answer.json()["error"]["message"]
+            assert code(http.get(API + path, headers={"Kith-Token": altered}), 400) == "TOKEN_INVALID"
+            assert ok(http.get(API + path, headers={"Kith-Token": now}))
+        refused_write = http.post(f"{API}/users/{people.carol}/follow", headers={"Kith-Token": future})
+        assert code(refused_write, 503) == "STORE_UNAVAILABLE"
+        assert not check(http, "follows", people.alice, people.carol)

@@ -1,0 +1,30 @@
+"""Fixtures of the fault tests: the seed, and the faulty disk."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from processes import FaultyDisk, compile_disk
+
+
+@pytest.fixture
+def seed() -> int:
+    """Printed, so that a failing choice of moments and writes can be made again (as far as a kill can be)."""
+    chosen = int(os.environ.get("KITH_TEST_SEED", random.SystemRandom().randrange(1 << 30)))
+    print(f"KITH_TEST_SEED={chosen}")
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def disk_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`faulty_disk.c`, compiled once."""
+    return compile_disk(tmp_path_factory.mktemp("faulty-disk"))
+
+
+@pytest.fixture
+def disk(disk_library: Path, tmp_path: Path) -> FaultyDisk:
+    """A good disk that can be told to fail."""
+    return FaultyDisk(disk_library, tmp_path / "fault")

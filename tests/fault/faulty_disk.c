@@ -1,0 +1,265 @@
+/* A disk that fails on command, for one file: the store.
+
+   Preloaded (LD_PRELOAD) into a process, this looks at every write and sync of files whose path ends with
+   "store.mdb". What goes wrong stands in the file that KITH_FAULT_FILE names, read anew at each call; without
+   that file nothing does. The first word says what, the second how much:
+
+     ENOSPC [bytes]   the disk is full: the file cannot grow beyond `bytes` (without it: beyond its size). A write
+                      that crosses the bound is cut short first, as file systems do; writes inside the file go on.
+     ENOSPC-ALL       every write fails, even one that overwrites: a file system that never writes in place
+     EIO-SYNC [once]  fsync and fdatasync fail; `once` takes the order away when it has been obeyed
+     EIO-META [once]  writes through a descriptor with O_DSYNC fail: how LMDB writes its meta page
+     SLOW ms          every sync, and every write through O_DSYNC, takes that much longer
+
+   If KITH_FAULT_TRACE names a file, every write, sync and truncation of the store is appended to it, and every
+   write to stdout: header {kind, offset, length}, then the bytes. Kinds: W a write begins; D one through
+   O_DSYNC begins, and F it is durable; S what was written is synced; T truncated to `offset`; A said on stdout. One
+   process a trace.
+
+   msync is not here: LMDB calls it only with MDB_WRITEMAP, which Kith does not use.
+*/
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char STORE[] = "store.mdb";
+
+struct order {
+    char what[16];
+    char much[32];
+};
+
+struct record {
+    uint64_t kind, offset, length;
+};
+
+static int is_store(int fd)
+{
+    char link[64], path[PATH_MAX];
+    int saved = errno;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path);
+    errno = saved;
+    size_t name = sizeof STORE - 1;
+    return length >= (ssize_t)name && memcmp(path + length - name, STORE, name) == 0;
+}
+
+static int is_durable_at_once(int fd)
+{
+    return (fcntl(fd, F_GETFL) & O_DSYNC) != 0;
+}
+
+/* What is ordered now; an empty `what` if nothing is. */
+static struct order ordered(void)
+{
+    struct order order = {"", ""};
+    char text[64] = "";
+    const char *path = getenv("KITH_FAULT_FILE");
+    int saved = errno;
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        ssize_t length = read(fd, text, sizeof text - 1);
+        close(fd);
+        if (length > 0)
+            sscanf(text, "%15s %31s", order.what, order.much);
+    }
+    errno = saved;
+    return order;
+}
+
+static int ordered_to(const struct order *order, const char *what)
+{
+    return strcmp(order->what, what) == 0;
+}
+
+static void obeyed(const struct order *order)
+{
+    if (strcmp(order->much, "once") == 0)
+        unlink(getenv("KITH_FAULT_FILE"));
+}
+
+static void slow_down(const struct order *order)
+{
+    if (ordered_to(order, "SLOW")) {
+        long ms = atol(order->much);
+        struct timespec wait = {ms / 1000, ms % 1000 * 1000000};
+        nanosleep(&wait, NULL);
+    }
+}
+
+static void trace(char kind, uint64_t offset, const struct iovec *parts, int count, size_t length)
+{
+    static int fd = -2;
+    if (fd == -2) {
+        const char *path = getenv("KITH_FAULT_TRACE");
+        fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    }
+    if (fd < 0)
+        return;
+    int saved = errno;
+    struct record record = {(uint64_t)kind, offset, length};
+    size_t total = sizeof record + length, at = sizeof record;
+    char *whole = malloc(total);
+    if (whole == NULL)
+        abort();
+    memcpy(whole, &record, sizeof record);
+    for (int i = 0; i < count && at < total; i++) {
+        size_t size = parts[i].iov_len < total - at ? parts[i].iov_len : total - at;
+        memcpy(whole + at, parts[i].iov_base, size);
+        at += size;
+    }
+    if (syscall(SYS_write, fd, whole, total) != (ssize_t)total)
+        abort();
+    free(whole);
+    errno = saved;
+}
+
+/* Every write of the store ends here: at `offset`, or where the descriptor stands if that is -1. */
+static ssize_t put(int fd, const struct iovec *parts, int count, off_t offset)
+{
+    struct order order = ordered();
+    struct iovec cut[IOV_MAX];
+    int sync = is_durable_at_once(fd), moves = offset < 0;
+    off_t at = moves ? lseek(fd, 0, SEEK_CUR) : offset;
+    size_t length = 0;
+    for (int i = 0; i < count; i++)
+        length += parts[i].iov_len;
+    if (ordered_to(&order, "ENOSPC-ALL")) {
+        errno = ENOSPC;
+        return -1;
+    }
+    if (sync && ordered_to(&order, "EIO-META")) {
+        obeyed(&order);
+        errno = EIO;
+        return -1;
+    }
+    if (sync)
+        slow_down(&order);
+    if (ordered_to(&order, "ENOSPC")) {
+        struct stat now;
+        fstat(fd, &now);
+        off_t bound = order.much[0] ? atoll(order.much) : now.st_size;
+        if (bound < now.st_size)
+            bound = now.st_size;
+        if (at >= bound) {
+            errno = ENOSPC;
+            return -1;
+        }
+        size_t room = (size_t)(bound - at);
+        if (length > room) {
+            int kept = 0;
+            for (length = 0; kept < count && length < room; kept++) {
+                cut[kept] = parts[kept];
+                if (cut[kept].iov_len > room - length)
+                    cut[kept].iov_len = room - length;
+                length += cut[kept].iov_len;
+            }
+            parts = cut;
+            count = kept;
+        }
+    }
+    /* The trace comes first: a power cut may find any part of a write that has begun. */
+    trace(sync ? 'D' : 'W', (uint64_t)at, parts, count, length);
+    ssize_t written = moves ? syscall(SYS_writev, fd, parts, count) : syscall(SYS_pwritev, fd, parts, count, offset, 0L);
+    if (sync && written >= 0)
+        trace('F', 0, NULL, 0, 0);
+    return written;
+}
+
+static ssize_t put_one(int fd, const void *bytes, size_t length, off_t offset)
+{
+    struct iovec part = {(void *)bytes, length};
+    return put(fd, &part, 1, offset);
+}
+
+static int sync_store(int fd, long call)
+{
+    struct order order = ordered();
+    slow_down(&order);
+    if (ordered_to(&order, "EIO-SYNC")) {
+        obeyed(&order);
+        errno = EIO;
+        return -1;
+    }
+    int failed = (int)syscall(call, fd);
+    if (!failed)
+        trace('S', 0, NULL, 0, 0);
+    return failed;
+}
+
+ssize_t write(int fd, const void *bytes, size_t length)
+{
+    if (is_store(fd))
+        return put_one(fd, bytes, length, -1);
+    if (fd == STDOUT_FILENO) {
+        struct iovec part = {(void *)bytes, length};
+        trace('A', 0, &part, 1, length);
+    }
+    return syscall(SYS_write, fd, bytes, length);
+}
+
+ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+    return is_store(fd) ? put(fd, parts, count, -1) : syscall(SYS_writev, fd, parts, count);
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset)
+{
+    return is_store(fd) ? put_one(fd, bytes, length, offset) : syscall(SYS_pwrite64, fd, bytes, length, offset);
+}
+
+ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
+{
+    return is_store(fd) ? put(fd, parts, count, offset) : syscall(SYS_pwritev, fd, parts, count, offset, 0L);
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t length, off64_t offset)
+{
+    return pwrite(fd, bytes, length, offset);
+}
+
+ssize_t pwritev64(int fd, const struct iovec *parts, int count, off64_t offset)
+{
+    return pwritev(fd, parts, count, offset);
+}
+
+int fsync(int fd)
+{
+    return is_store(fd) ? sync_store(fd, SYS_fsync) : (int)syscall(SYS_fsync, fd);
+}
+
+int fdatasync(int fd)
+{
+    return is_store(fd) ? sync_store(fd, SYS_fdatasync) : (int)syscall(SYS_fdatasync, fd);
+}
+
+int ftruncate(int fd, off_t length)
+{
+    if (is_store(fd)) {
+        struct order order = ordered();
+        struct stat now;
+        fstat(fd, &now);
+        if (ordered_to(&order, "ENOSPC-ALL") || (ordered_to(&order, "ENOSPC") && length > now.st_size)) {
+            errno = ENOSPC;
+            return -1;
+        }
+        trace('T', (uint64_t)length, NULL, 0, 0);
+    }
+    return (int)syscall(SYS_ftruncate, fd, length);
+}
+
+int ftruncate64(int fd, off64_t length)
+{
+    return ftruncate(fd, length);
+}

@@ -1,0 +1,186 @@
+"""Processes to do harm to: the engine behind a pipe, and `kith serve` with its workers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+HERE = Path(__file__).parent
+API_KEY = "kith_only_for_fault_tests"
+_KITH = [sys.executable, "-c", "from kith.cli import main; main()"]
+_START_S = 30.0
+
+
+class FaultyDisk:
+    """The shim `faulty_disk.c`, and the file that orders faults. Orders are obeyed from the next call on."""
+
+    def __init__(self, library: Path, order: Path) -> None:
+        self._order = order
+        self.environment = {"LD_PRELOAD": str(library), "KITH_FAULT_FILE": str(order)}
+
+    def order(self, what: str) -> None:
+        """Break in this way from now on; the file is replaced whole, so that no half of it is read."""
+        new = self._order.with_suffix(".new")
+        new.write_text(what)
+        new.replace(self._order)
+
+    def heal(self) -> None:
+        """A good disk again."""
+        self._order.unlink(missing_ok=True)
+
+    @property
+    def pending(self) -> bool:
+        """Whether an order stands; one with `once` is gone when it has been obeyed."""
+        return self._order.exists()
+
+
+def compile_disk(folder: Path) -> Path:
+    """The shim as a library; skips the test where nothing can compile it."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if sys.platform != "linux" or compiler is None:
+        pytest.skip("the faulty disk is a C library for Linux: install a C compiler (cc) to run this test")
+    library = folder / "faulty_disk.so"
+    source = str(HERE / "faulty_disk.c")
+    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run([compiler, *flags, "-o", str(library), source, "-ldl"], check=True)
+    return library
+
+
+class Engine:
+    """`engine.py` in its process."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def __call__(self, command: str, *arguments: int | str) -> dict[str, Any]:
+        """Send one line; its answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps([command, *arguments]) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        assert line, f"the engine died with {self.process.wait()}; its traceback is above"
+        return dict(json.loads(line))
+
+
+@contextmanager
+def engine_over(folder: Path, *bounds: int, environment: dict[str, str] | None = None) -> Iterator[Engine]:
+    """An engine over a data folder; `bounds`: see `engine.py`."""
+    command = [sys.executable, str(HERE / "engine.py"), str(folder), *map(str, bounds)]
+    variables = {**os.environ, **(environment or {})}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env=variables, **pipes) as process:
+        try:
+            yield Engine(process)
+        finally:
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+
+
+class Server:
+    """A running `kith serve`, the leader of its own process group."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        self.process, self.url, self._log = process, f"http://127.0.0.1:{port}", log
+        self.headers = {"authorization": f"Bearer {API_KEY}"}
+
+    def client(self, timeout_s: float = 10.0) -> httpx.Client:
+        """A client that opens a connection a request, so that each may reach another worker."""
+        once = httpx.Limits(max_keepalive_connections=0)
+        return httpx.Client(base_url=self.url, headers=self.headers, timeout=timeout_s, limits=once)
+
+    def log(self) -> str:
+        """What the server has said, on both streams."""
+        return self._log.read_text(errors="replace")
+
+    def workers(self) -> list[int]:
+        """The API processes: the supervisor's children that hold the store open."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(child) for child in children if _holds_store(int(child))]
+
+    def wait_until(self, what: str, ready: Any, seconds: float = _START_S) -> None:
+        """Wait until `ready()`; the assertion shows the server's log."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            assert time.monotonic() < deadline, f"not {what} within {seconds} s:\n{self.log()[-4000:]}"
+            time.sleep(0.02)
+
+    def is_ready(self) -> bool:
+        """Whether /readyz says so."""
+        try:
+            with self.client(2.0) as client:
+                return client.get("/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def kill_group(self) -> None:
+        """Kill -9 of the supervisor and all workers at once."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def _holds_store(pid: int) -> bool:
+    try:
+        return any(os.readlink(link).endswith("store.mdb") for link in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:  # it has just died
+        return False
+
+
+@contextmanager
+def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | None = None) -> Iterator[Server]:
+    """`kith serve` over a data folder, ready; stopped in the end however the test went."""
+    log = folder.parent / "server.log"
+    port = _free_port()
+    command = [*_KITH, "serve", "--data", str(folder), "--port", str(port), "--workers", str(workers)]
+    variables = {**os.environ, "KITH_API_KEYS": API_KEY, **(environment or {})}
+    with log.open("ab") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said, env=variables, start_new_session=True)
+    server = Server(process, port, log)
+    try:
+        server.wait_until(f"{workers} workers ready", lambda: server.is_ready() and len(server.workers()) == workers)
+        yield server
+        process.terminate()  # nothing if the test has killed it
+        process.wait(30)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def serve_refused(folder: Path) -> tuple[int, str]:
+    """Try to serve a folder that cannot be served: exit status and all that was said."""
+    command = [*_KITH, "serve", "--data", str(folder), "--port", str(_free_port())]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    try:
+        said, _ = process.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        said, _ = process.communicate()
+        return 0, f"it went on serving:\n{said}"
+    return process.returncode, said
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

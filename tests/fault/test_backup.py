@@ -1,0 +1,64 @@
+"""A backup taken while others write is one moment of the store: whole, with all that was acknowledged before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ledger import Ledger, check_audit, opened, read_lines
+from processes import FaultyDisk, engine_over
+from zygote import zygote_over
+
+from kith.engines.embedded.environment import STORE_FILE
+
+
+def test_a_copy_under_load_is_whole_and_has_every_write_acknowledged_before_it(tmp_path: Path, seed: int) -> None:
+    folder = tmp_path / "data"
+    with zygote_over(folder) as zygote:
+        writer = zygote.start(seed)
+        copies = []
+        with opened(folder) as (environment, _):
+            for number in range(5):
+                before = zygote.said(writer)
+                environment.copy_to(tmp_path / f"copy-{number}")
+                after = zygote.wait_for_more(writer, len(before))
+                copies.append((before, after))
+        zygote.kill(writer)
+    for number, (before, _) in enumerate(copies):
+        ledger = Ledger()
+        ledger.add(read_lines(before))
+        with opened(tmp_path / f"copy-{number}") as (environment, store):
+            ledger.check_whole(environment, store)
+    assert copies[0][1] < copies[-1][1], "the writer went on meanwhile"
+
+
+def test_a_copy_is_a_store_of_its_own_that_takes_writes(tmp_path: Path) -> None:
+    folder, copy = tmp_path / "data", tmp_path / "copy"
+    with engine_over(folder) as engine:
+        engine("write", 0, 1_000)
+        assert engine("backup", str(copy)) == {}
+        engine("write", 1_000, 500)
+    with engine_over(copy) as engine:
+        assert engine("count") == {"count": 1_000}
+        engine("write", 5_000, 10)
+        assert engine("count") == {"count": 1_010}
+    with engine_over(folder) as engine:
+        assert engine("count") == {"count": 1_500}
+
+
+@pytest.mark.parametrize("order", ["ENOSPC 100000", "EIO-SYNC once"])
+def test_a_copy_that_fails_leaves_nothing_that_looks_like_a_store_and_can_be_repeated(
+    tmp_path: Path, disk: FaultyDisk, order: str
+) -> None:
+    folder, copy = tmp_path / "data", tmp_path / "copy"
+    with engine_over(folder, environment=disk.environment) as engine:
+        engine("write", 0, 5_000)
+        disk.order(order)
+        refused = engine("backup", str(copy))
+        assert refused["error"] == ("STORE_FULL" if order.startswith("ENOSPC") else "STORE_UNAVAILABLE"), refused
+        assert not (copy / STORE_FILE).exists(), "half a backup would pass for a whole one"
+        disk.heal()
+        assert engine("backup", str(copy)) == {}
+        assert engine("count") == {"count": 5_000}
+    with opened(copy) as (environment, store):
+        assert check_audit(environment, store) == 5_000

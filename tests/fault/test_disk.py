@@ -1,0 +1,249 @@
+"""The disk fills, fails or crawls: writes are refused with a reason, reads go on, nothing acknowledged is lost.
+
+The disk is made to fail by `faulty_disk.c`, preloaded into the process under test.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from engine import HUB
+from ledger import check_audit, opened
+from processes import Engine, FaultyDisk, Server, engine_over, serving
+
+from kith.core.errors import StoreFull
+from kith.engines.embedded.environment import STORE_FILE
+
+BATCH = 500
+
+
+# --- full ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["ENOSPC", "ENOSPC {room}", "ENOSPC-ALL"], ids=["at-once", "cut-short", "in-place"])
+def test_a_full_disk_refuses_writes_as_full_and_room_again_needs_no_restart(
+    tmp_path: Path, disk: FaultyDisk, order: str
+) -> None:
+    folder = tmp_path / "data"
+    with engine_over(folder, environment=disk.environment) as engine:
+        assert "sequence" in engine("write", 0, BATCH)
+        room = (folder / STORE_FILE).stat().st_size + 50_001  # not a whole number of pages
+        disk.order(order.format(room=room))
+        kept = fill(engine, BATCH)
+        for _ in range(3):
+            assert engine("write", kept, BATCH)["error"] == "STORE_FULL"
+        assert engine("read", 0) == {"exists": True}
+        assert engine("read", kept) == {"exists": False}
+        assert engine("count") == {"count": kept}
+        disk.heal()
+        assert "sequence" in engine("write", kept, BATCH)
+        assert engine("count") == {"count": kept + BATCH}
+    check_kept(folder, kept + BATCH)
+
+
+def fill(engine: Engine, written: int) -> int:
+    """Write batches until one is refused, as full; how many edges are stored."""
+    for _ in range(200):
+        answer = engine("write", written, BATCH)
+        if "error" in answer:
+            assert answer["error"] == "STORE_FULL", answer
+            return written
+        written += BATCH
+    raise AssertionError("the disk never filled")
+
+
+def check_kept(folder: Path, edges: int, **settings: Any) -> None:
+    """The store is whole and has exactly the edges 0 to `edges` - 1 to the hub."""
+    with opened(folder, **settings) as (environment, store):
+        assert check_audit(environment, store) == edges
+
+
+def test_a_full_disk_answers_503_store_full_over_http_and_reads_go_on(tmp_path: Path, disk: FaultyDisk) -> None:
+    with serving(tmp_path / "data", environment=disk.environment) as server, server.client() as client:
+        assert post_edges(client, 0).status_code == 200
+        disk.order("ENOSPC")
+        kept = BATCH
+        for _ in range(50):
+            answer = post_edges(client, kept)
+            if answer.status_code != 200:
+                break
+            kept += BATCH
+        assert code_of(answer) == (503, "STORE_FULL")
+        assert "retry-after" in answer.headers
+        assert code_of(follow(client, 7, 8)) == (503, "STORE_FULL")
+        assert exists(client, 0, HUB)
+        assert in_count(client) == kept
+        assert client.get("/readyz").status_code == 200, "a full disk is not a reason to restart the process"
+        disk.heal()
+        assert post_edges(client, kept).status_code == 200
+        assert follow(client, 7, 8).status_code == 200
+        assert in_count(client) == kept + BATCH
+    check_kept(tmp_path / "data", kept + BATCH + 1)
+
+
+def test_a_full_map_is_store_full_and_a_larger_bound_goes_on(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "data", 2 << 20, 8 << 20
+    with engine_over(folder, small) as engine:
+        kept = fill(engine, 0)
+        assert kept > 0
+        assert engine("count") == {"count": kept}
+        assert engine("read", kept - 1) == {"exists": True}
+        assert engine("failed") == {"failed": False}
+    with engine_over(folder, large) as engine:
+        assert "sequence" in engine("write", kept, BATCH)
+        assert engine("count") == {"count": kept + BATCH}
+    check_kept(folder, kept + BATCH, bytes_max=large)
+
+
+def test_a_full_map_still_opens_and_reads_with_the_same_bound(tmp_path: Path) -> None:
+    folder, small = tmp_path / "data", 2 << 20
+    with engine_over(folder, small) as engine:
+        kept = fill(engine, 0)
+    check_kept(folder, kept, bytes_max=small)
+    with engine_over(folder, small) as engine:
+        assert engine("read", 0) == {"exists": True}
+        assert engine("write", kept, BATCH)["error"] == StoreFull.code
+
+
+# --- failing -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["EIO-SYNC once", "EIO-META once"])
+def test_a_failed_sync_is_not_acknowledged_and_takes_nothing_acknowledged_with_it(
+    tmp_path: Path, disk: FaultyDisk, order: str
+) -> None:
+    folder = tmp_path / "data"
+    with engine_over(folder, environment=disk.environment) as engine:
+        assert "sequence" in engine("write", 0, BATCH)
+        disk.order(order)
+        assert engine("write", BATCH, BATCH)["error"] == "STORE_UNAVAILABLE"
+        assert not disk.pending
+        again = engine("write", BATCH, BATCH)  # either it recovers, or it says that the process must be replaced
+        assert "sequence" in again or (again["error"], engine("failed")) == ("STORE_UNAVAILABLE", {"failed": True})
+        read = engine("read", 0)
+        assert read == {"exists": True} or read["error"] == "STORE_UNAVAILABLE"
+    with engine_over(folder) as engine:
+        assert "sequence" in engine("write", BATCH, BATCH)
+        assert engine("count") == {"count": 2 * BATCH}
+    check_kept(folder, 2 * BATCH)
+
+
+@pytest.mark.parametrize("order", ["EIO-SYNC once", "EIO-META once"])
+def test_a_failed_sync_answers_503_over_http_and_the_service_comes_back(
+    tmp_path: Path, disk: FaultyDisk, order: str
+) -> None:
+    """Whether the process recovers or is replaced, nobody has to restart it by hand."""
+    with serving(tmp_path / "data", workers=2, environment=disk.environment) as server, server.client() as client:
+        assert post_edges(client, 0).status_code == 200
+        disk.order(order)
+        assert code_of(post_edges(client, BATCH)) == (503, "STORE_UNAVAILABLE")
+        assert not disk.pending
+        server.wait_until("every worker takes writes again", lambda: writes_work(server), 15)
+        for _ in range(20):  # each a new connection, so both workers answer
+            assert exists(client, 0, HUB)
+            assert post_edges(client, BATCH).status_code == 200
+            assert client.get("/readyz").status_code == 200
+        assert in_count(client) == 2 * BATCH
+    check_kept(tmp_path / "data", 2 * BATCH)
+
+
+def writes_work(server: Server) -> bool:
+    """Whether 20 writes in a row, each on a connection of its own, are taken."""
+    try:
+        with server.client() as client:
+            return all(post_edges(client, BATCH).status_code == 200 for _ in range(20))
+    except httpx.TransportError:
+        return False
+
+
+def test_while_every_sync_fails_each_write_is_refused_as_unavailable_and_no_driver_shows(
+    tmp_path: Path, disk: FaultyDisk
+) -> None:
+    with serving(tmp_path / "data", environment=disk.environment) as server, server.client() as client:
+        assert post_edges(client, 0).status_code == 200
+        disk.order("EIO-SYNC")
+        answers = [post_edges(client, BATCH + step) for step in range(5)]
+        reads = [client.get(f"/api/v1/graph/follows/0/{HUB}") for _ in range(5)]
+        disk.heal()
+        assert {code_of(answer) for answer in answers} == {(503, "STORE_UNAVAILABLE")}
+        assert all(read.status_code == 200 or code_of(read) == (503, "STORE_UNAVAILABLE") for read in reads), reads
+        server.wait_until("writes work again", lambda: writes_work(server), 15)
+        assert exists(client, 0, HUB)
+        assert "Traceback" not in server.log()
+    with opened(tmp_path / "data") as (environment, store):
+        check_audit(environment, store)
+
+
+# --- slow ----------------------------------------------------------------------------------------------
+
+
+def test_a_slow_disk_times_out_and_repeating_the_write_is_safe(tmp_path: Path, disk: FaultyDisk) -> None:
+    variables = {**disk.environment, "KITH_REQUEST_TIMEOUT_MS": "300"}
+    with serving(tmp_path / "data", environment=variables) as server, server.client() as client:
+        disk.order("SLOW 700")
+        assert code_of(post_edges(client, 0)) == (503, "TIMEOUT")
+        assert code_of(follow(client, 7, 8)) == (503, "TIMEOUT")
+        assert client.get("/healthz").status_code == 200, "a slow sync holds up nobody who does not wait for it"
+        assert client.get(f"/api/v1/graph/follows/0/{HUB}").status_code == 200
+        disk.heal()
+        server.wait_until("the queue is empty", lambda: post_edges(client, 0).status_code == 200)
+        assert follow(client, 7, 8).json()["following"] is True
+        assert in_count(client) == BATCH, "each edge is there once"
+    check_kept(tmp_path / "data", BATCH + 1)
+
+
+def test_a_full_queue_is_refused_at_once_as_overloaded_and_then_drains(tmp_path: Path, disk: FaultyDisk) -> None:
+    folder, queue_max, calls = tmp_path / "data", 50, 400
+    with engine_over(folder, 1 << 30, queue_max, environment=disk.environment) as engine:
+        disk.order("SLOW 300")
+        answer = engine("many", calls)
+        assert set(answer["refused"]) == {"OVERLOADED"}
+        assert queue_max <= answer["done"] < calls
+        assert answer["done"] + answer["refused"]["OVERLOADED"] == calls
+        disk.heal()
+        assert engine("many", queue_max) == {"done": queue_max, "refused": {}}
+    with opened(folder) as (environment, store):
+        assert check_audit(environment, store) == answer["done"]
+
+
+def test_a_full_queue_answers_503_overloaded_over_http(tmp_path: Path, disk: FaultyDisk) -> None:
+    variables = {**disk.environment, "KITH_COMMIT_QUEUE_MAX": "10", "KITH_REQUEST_TIMEOUT_MS": "400"}
+    with serving(tmp_path / "data", environment=variables) as server, server.client() as client:
+        disk.order("SLOW 1500")
+        waiting = [code_of(post_edges(client, 1_000 * step, count=6)) for step in range(3)]
+        assert waiting[0] == (503, "TIMEOUT")
+        assert waiting[-1] == (503, "OVERLOADED")
+        disk.heal()
+        server.wait_until("the queue is empty", lambda: post_edges(client, 0, count=6).status_code == 200)
+
+
+# --- asking the server ---------------------------------------------------------------------------------
+
+
+def post_edges(client: httpx.Client, first: int, count: int = BATCH) -> httpx.Response:
+    """`count` edges from `first` on to the hub, in one request."""
+    edges = [{"op": "add", "source": first + step, "destination": HUB} for step in range(count)]
+    return client.post("/api/v1/graph/follows/edges", json={"edges": edges})
+
+
+def follow(client: httpx.Client, actor: int, target: int) -> httpx.Response:
+    """`actor` follows `target`."""
+    return client.post(f"/api/v1/users/{target}/follow", headers={"x-kith-user": str(actor)})
+
+
+def exists(client: httpx.Client, source: int, destination: int) -> bool:
+    """The follow check."""
+    return bool(client.get(f"/api/v1/graph/follows/{source}/{destination}").json()["exists"])
+
+
+def in_count(client: httpx.Client) -> int:
+    """How many edges lead to the hub."""
+    return int(client.get(f"/api/v1/graph/follows/{HUB}/in/count").json()["count"])
+
+
+def code_of(answer: httpx.Response) -> tuple[int, str]:
+    """Status and error code."""
+    return answer.status_code, answer.json().get("error", {}).get("code", "")

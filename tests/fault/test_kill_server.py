@@ -1,0 +1,173 @@
+"""`kith serve` killed under load: every answered write is found again, and one dead worker is not the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from ledger import check_audit, opened
+from processes import Server, serving
+
+_HUB = 1_000_000_000
+_PATIENCE_S = 20.0
+Pair = tuple[int, int]
+
+
+class Load:
+    """Clients that write for as long as the server answers, and remember what it answered."""
+
+    def __init__(self, seed: int) -> None:
+        self.present: set[Pair] = set()
+        self.absent: set[Pair] = set()
+        self.answered = self.unanswered = 0
+        self._chosen = random.Random(seed)
+        self._next = 1
+
+    async def run(self, server: Server, stop: asyncio.Event) -> None:
+        """Write until `stop`; a connection that breaks is not an answer."""
+        async with httpx.AsyncClient(base_url=server.url, headers=server.headers, timeout=10) as client:
+            await asyncio.gather(*(self._writer(client, stop) for _ in range(8)))
+
+    async def _writer(self, client: httpx.AsyncClient, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            kind = self._chosen.random()
+            try:
+                if kind < 0.4:
+                    await self._bulk(client)
+                elif kind < 0.8 or not self.present:
+                    await self._follow(client)
+                else:
+                    await self._unfollow(client)
+                self.answered += 1
+            except httpx.TransportError:
+                self.unanswered += 1
+                await asyncio.sleep(0.01)
+
+    async def _bulk(self, client: httpx.AsyncClient) -> None:
+        size = self._chosen.choice((1, 10, 200))
+        first = self._take(size)
+        edges = [{"op": "add", "source": first + step, "destination": _HUB} for step in range(size)]
+        answer = await client.post("/api/v1/graph/follows/edges", json={"edges": edges})
+        assert (answer.status_code, answer.json()["applied"]) == (200, size), answer.text
+        self.present.update((first + step, _HUB) for step in range(size))
+
+    async def _follow(self, client: httpx.AsyncClient) -> None:
+        pair = (self._take(1), self._chosen.randrange(1, 1_000))
+        if pair[0] == pair[1]:
+            return
+        answer = await client.post(f"/api/v1/users/{pair[1]}/follow", headers={"x-kith-user": str(pair[0])})
+        assert (answer.status_code, answer.json()["following"]) == (200, True), answer.text
+        self.present.add(pair)
+
+    async def _unfollow(self, client: httpx.AsyncClient) -> None:
+        pair = self.present.pop()  # without an answer nothing is known of it any more
+        answer = await client.delete(f"/api/v1/users/{pair[1]}/follow", headers={"x-kith-user": str(pair[0])})
+        assert (answer.status_code, answer.json()["following"]) == (200, False), answer.text
+        self.absent.add(pair)
+
+    def _take(self, ids: int) -> int:
+        self._next += ids
+        return self._next - ids
+
+    def check(self, server: Server) -> None:
+        """Everything answered is there, and what was answered as gone is gone."""
+        assert holding(server, self.present) == self.present
+        assert holding(server, self.absent) == set()
+
+
+def holding(server: Server, pairs: set[Pair]) -> set[Pair]:
+    """Which of the pairs the server says exist."""
+    ordered, found = sorted(pairs), set()
+    with server.client(30.0) as client:
+        for at in range(0, len(ordered), 1_000):
+            asked = ordered[at : at + 1_000]
+            answer = client.post("/api/v1/graph/follows/check", json={"pairs": [list(pair) for pair in asked]})
+            found.update(pair for pair, there in zip(asked, answer.json()["exists"], strict=True) if there)
+    return found
+
+
+async def write_while(load: Load, server: Server, harm: float, victims: list[int] | None = None) -> None:
+    """Write, and after `harm` seconds kill `victims`; without them the whole server, and stop."""
+    stop = asyncio.Event()
+    writing = asyncio.create_task(load.run(server, stop))
+    await asyncio.sleep(harm)
+    if victims is None:
+        server.kill_group()
+        stop.set()
+    else:
+        for victim in victims:
+            os.kill(victim, signal.SIGKILL)
+        await asyncio.to_thread(wait_for_other_workers, server, victims)
+        answered, deadline = load.answered, time.monotonic() + _PATIENCE_S
+        while load.answered < answered + 50:
+            assert time.monotonic() < deadline, f"the service does not go on:\n{server.log()[-4000:]}"
+            await asyncio.sleep(0.02)
+        stop.set()
+    await writing
+
+
+def wait_for_other_workers(server: Server, dead: list[int]) -> None:
+    """Until two workers live that are not the `dead`."""
+    server.wait_until(
+        "two workers again", lambda: len([pid for pid in server.workers() if pid not in dead]) == 2, _PATIENCE_S
+    )
+
+
+def kill_servers(folder: Path, seed: int, times: int) -> None:
+    """Load and kill a server of two workers `times` times over one folder, and check all that was answered."""
+    chosen, load = random.Random(seed), Load(seed)
+    for _ in range(times):
+        with serving(folder, workers=2) as server:
+            load.check(server)
+            asyncio.run(write_while(load, server, chosen.uniform(0.2, 0.8)))
+    with serving(folder, workers=2) as server:
+        load.check(server)
+    assert load.answered > 50 * times, load.answered
+    with opened(folder) as (environment, store):
+        check_audit(environment, store)
+    print(f"{times} kills, {load.answered} answered, {load.unanswered} not; {len(load.present)} pairs")
+
+
+def test_a_server_killed_under_load_has_every_answered_write_when_it_is_back(tmp_path: Path, seed: int) -> None:
+    kill_servers(tmp_path / "data", seed, 1)
+
+
+@pytest.mark.slow
+def test_a_server_killed_five_times_under_load_has_every_answered_write(tmp_path: Path, seed: int) -> None:
+    kill_servers(tmp_path / "data", seed, 5)
+
+
+def test_a_killed_worker_is_replaced_while_the_service_goes_on(tmp_path: Path, seed: int) -> None:
+    load = Load(seed)
+    with serving(tmp_path / "data", workers=2) as server:
+        before = server.workers()
+        asyncio.run(write_while(load, server, 0.5, before[:1]))
+        assert before[1] in server.workers(), "the other worker was left alone"
+        load.check(server)
+    with opened(tmp_path / "data") as (environment, store):
+        check_audit(environment, store)
+
+
+@pytest.mark.slow
+def test_both_workers_killed_at_once_are_replaced(tmp_path: Path, seed: int) -> None:
+    load = Load(seed)
+    with serving(tmp_path / "data", workers=2) as server:
+        asyncio.run(write_while(load, server, 0.5, server.workers()))
+        load.check(server)
+
+
+@pytest.mark.slow
+def test_a_worker_killed_again_and_again_does_not_end_the_service(tmp_path: Path, seed: int) -> None:
+    """One that dies soon after its start, twice: the supervisor must not take that for the end of all."""
+    load = Load(seed)
+    with serving(tmp_path / "data", workers=2) as server:
+        for _ in range(3):
+            asyncio.run(write_while(load, server, 0.3, server.workers()[:1]))
+            assert server.process.poll() is None
+        load.check(server)

@@ -1,0 +1,148 @@
+"""Writes random edges as fast as it can and says which were acknowledged, until it is killed.
+
+    python writer.py FOLDER SEED [--durability full|relaxed] [--applies N]
+    python writer.py --zygote FOLDER
+
+The first form writes in this process. The second waits for lines on stdin, so that hundreds of writers cost
+one start of the interpreter: `start SEED ACKS_FILE` forks a writer and answers its pid, `kill PID` kills it
+with SIGKILL and answers once it is gone.
+
+An acknowledgement is one line, written in one system call after `apply` has returned:
+
+    graph source destination state position updated_at sequence
+
+What is written aims at the hard parts of a list: a few hot nodes whose lists span many blocks, old and new
+positions, equal positions, negative ones, every state, versions that lose, several writers at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+from kith.core.clock import Hlc, HybridClock, wall_ms
+from kith.core.ids import NodeId
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.environment import Durability, Environment
+from kith.graph.edge import Edge, EdgeChange, EdgeWrite, State
+
+GRAPHS = ("follows", "likes")
+WRITERS = 8
+_HOT = (1, 2, 3)
+_OTHERS = range(100, 1_600)  # against a hot node: up to 1,500 entries a list, 25 blocks
+_COLD = range(2_000, 2_060)
+_STATES = (State.NORMAL,) * 6 + (State.REMOVED,) * 2 + (State.ARCHIVED, State.NEGATIVE)
+_TIES = (7, 1_000_000, 1_650_000_000_000)
+
+
+def random_write(chosen: random.Random, clock: HybridClock) -> EdgeWrite:
+    """One write: of now, or with a version of its own that may lose."""
+    if chosen.random() < 0.7:
+        source, destination = chosen.choice(_HOT), chosen.choice(_OTHERS)
+        if chosen.random() < 0.5:
+            source, destination = destination, source
+    else:
+        source, destination = chosen.sample(_COLD, 2)
+    kind, now = chosen.random(), wall_ms()
+    if kind < 0.5:
+        position = now
+    elif kind < 0.7:
+        position = chosen.randrange(now)
+    elif kind < 0.9:
+        position = chosen.choice(_TIES)
+    else:
+        position = -chosen.randrange(1, 1 << 62)
+    version, supersede = clock.next(), chosen.random() < 0.6
+    if not supersede:
+        version = Hlc(version - (chosen.randrange(5_000) << 16))
+    graph = chosen.randrange(1, len(GRAPHS) + 1)
+    edge = Edge(graph, NodeId(source), NodeId(destination), chosen.choice(_STATES), position, version)
+    return EdgeWrite(edge, supersede, keep_place=supersede and chosen.random() < 0.2)
+
+
+def line_of(change: EdgeChange) -> str:
+    """The acknowledgement of one write."""
+    edge = change.after
+    if edge is None:
+        return ""
+    fields = (edge.graph, edge.source, edge.destination, int(edge.state), edge.position, edge.updated_at)
+    return " ".join(map(str, (*fields, change.sequence))) + "\n"
+
+
+async def write_on(store: EmbeddedEdges, seed: int, applies: int | None) -> None:
+    """Several writers at a time, for ever or for `applies` calls each."""
+    clock = HybridClock()
+    store.restore_clock(clock)
+
+    async def writer(number: int) -> None:
+        chosen = random.Random(seed * WRITERS + number)
+        turns: Iterator[int] = iter(range(applies)) if applies is not None else iter(int, 1)
+        for _ in turns:
+            size = chosen.choice((1, 1, 1, 2, 5, 20, 60))
+            changes = await store.apply([random_write(chosen, clock) for _ in range(size)])
+            os.write(1, "".join(map(line_of, changes)).encode())
+
+    await asyncio.gather(*(writer(number) for number in range(WRITERS)))
+
+
+def run(folder: Path, seed: int, applies: int | None = None, durability: Durability = "full") -> None:
+    """Open the folder and write."""
+    with Environment(folder, durability=durability) as environment:
+        environment.declare(list(GRAPHS))
+        commits = CommitQueue(environment)
+        try:
+            asyncio.run(write_on(EmbeddedEdges(environment, commits), seed, applies))
+        finally:
+            commits.close()
+
+
+def zygote(folder: Path) -> None:
+    """Fork a writer for each line; see the module's docstring. Nothing of LMDB is open in this process."""
+    alive: set[int] = set()
+    for line in sys.stdin:
+        command, *arguments = line.split()
+        if command == "start":
+            pid = os.fork()
+            if pid == 0:
+                os.dup2(os.open(arguments[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 1)
+                try:
+                    run(folder, int(arguments[0]))
+                finally:
+                    os._exit(1)
+            alive.add(pid)
+            print(pid, flush=True)
+        else:
+            pid = int(arguments[0])
+            os.kill(pid, signal.SIGKILL)
+            status = os.waitpid(pid, 0)[1]
+            alive.discard(pid)
+            print(os.waitstatus_to_exitcode(status), flush=True)
+    for pid in alive:
+        os.kill(pid, signal.SIGKILL)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--zygote", action="store_true")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("seed", type=int, nargs="?", default=0)
+    parser.add_argument("--applies", type=int)
+    parser.add_argument("--durability", choices=["full", "relaxed"], default="full")
+    asked = parser.parse_args()
+    if asked.zygote:
+        zygote(asked.folder)
+    else:
+        run(asked.folder, asked.seed, asked.applies, cast(Durability, asked.durability))
+
+
+if __name__ == "__main__":
+    main()
