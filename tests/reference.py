@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.paging import Mark, Page, Window
-from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, merge, resolve
+from kith.graph.edge import BARRING, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, merge, resolve
 from kith.graph.graphs import assign
 from kith.graph.store import Ends, Ids, Listing, Node, Pair, other_end
 
@@ -90,8 +90,16 @@ class ReferenceEdges:
     def _apply(self, write: EdgeWrite) -> EdgeChange:
         self._tick()
         stored = self.rows.get(key_of(write.edge))
-        edge = resolve(stored, write)
-        outcome = decide(stored, write, edge, lambda: self._out_count(edge), lambda: self._barred(write))
+        ends = max(self._node_state(write.edge.source), self._node_state(write.edge.destination))
+        edge = resolve(stored, write, ends)
+        outcome = decide(
+            stored,
+            write,
+            edge,
+            lambda: self._out_count(edge),
+            lambda: self._barred(write),
+            lambda: write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1],
+        )
         if outcome is not Outcome.APPLIED:
             return EdgeChange(outcome, stored, stored)
         self.rows[key_of(edge)] = edge
@@ -99,11 +107,14 @@ class ReferenceEdges:
         self._written(edge)
         return EdgeChange(outcome, stored, edge, len(self.log))
 
+    def _node_state(self, node: int) -> State:
+        return self._nodes.get(node, Node()).state
+
     def _out_count(self, edge: Edge) -> int:
         return self._count(Listing(edge.graph, edge.source, Direction.OUT))
 
     def _barred(self, write: EdgeWrite) -> bool:
-        return any(key in self.rows and self.rows[key].state == State.NORMAL for key in write.unless)
+        return any(key in self.rows and self.rows[key].state in BARRING for key in write.unless)
 
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         return [edge is not None and edge.state == State.NORMAL for edge in await self.get_many(graph, pairs)]
@@ -133,8 +144,15 @@ class ReferenceEdges:
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         return [self._nodes.get(node, Node()) for node in nodes]
 
-    async def set_node(self, node: int, value: Node) -> None:
-        self._nodes[node] = value
+    async def change_node(
+        self, node: int, *, state: State | None = None, private: bool | None = None, only_from: State | None = None
+    ) -> Node:
+        known = self._nodes.get(node, Node())
+        if only_from in (None, known.state):
+            changes = {"state": state, "private": private}
+            known = known._replace(**{name: value for name, value in changes.items() if value is not None})
+            self._nodes[node] = known
+        return known
 
     async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
         keys = sorted(key for key in self.rows if key[0] == graph and (after is None or key[1:] > after))

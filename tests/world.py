@@ -108,13 +108,13 @@ async def marks_of(store: EdgeStore, listing: Listing) -> list[Mark]:
 
 
 @contextmanager
-def time_flies(late: ScrambledEdges) -> Iterator[None]:
-    """Nobody sleeps; whoever would have slept 2 s or longer finds that all that was late has arrived."""
+def time_flies(store: EdgeStore | None = None) -> Iterator[None]:
+    """Nobody sleeps; whoever would have slept 2 s or longer finds that all that was late in `store` has arrived."""
     sleep = asyncio.sleep
 
     async def fly(delay_s: float, *_: object) -> None:
-        if delay_s >= 2:
-            late.settle()
+        if delay_s >= 2 and isinstance(store, ScrambledEdges):
+            store.settle()
         await sleep(0)
 
     with patch.object(asyncio, "sleep", fly):

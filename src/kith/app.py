@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import os
 import shutil
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
@@ -36,6 +38,7 @@ from kith.graph.service import GraphService, Limits
 SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
 """How `kith serve` hands its settings to the API processes it starts."""
 _KEY_NOTE = "server-key/"
+_PR_SET_PDEATHSIG = 1
 
 
 def open_environment(settings: Settings, *, create: bool = True) -> Environment:
@@ -142,6 +145,7 @@ class Server:
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         configure_logging(self._settings)
+        _end_with_parent()
         self._running = running(self._settings)
         backend = loop.run_until_complete(self._running.__aenter__())
         self._door = FrontDoor(backend, Bridge(build(backend), backend))
@@ -154,6 +158,12 @@ class Server:
     async def __rsgi__(self, scope: Scope, exchange: Exchange) -> None:
         assert self._door is not None  # noqa: S101 - granian calls __rsgi_init__ first
         await self._door(scope, exchange)
+
+
+def _end_with_parent() -> None:
+    """Have the kernel stop this process when its supervisor dies, so that nobody serves a folder unsupervised."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def serve_process() -> Server:

@@ -20,6 +20,7 @@ from kith.core.errors import BadRequest
 
 FILE = "kith.toml"
 PREFIX = "KITH_"
+_SECRET_CHARS_MIN = 32
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 
@@ -109,9 +110,12 @@ def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Se
     values.update(_from_environment(os.environ))
     values.update({name: value for name, value in (flags or {}).items() if value is not None})
     try:
-        return msgspec.convert(values, Settings, strict=False)
+        settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise BadRequest(f"a setting cannot be used: {error}; `kith settings` lists them") from error
+    if settings.jwt_secret and len(settings.jwt_secret) < _SECRET_CHARS_MIN:
+        raise BadRequest(f"jwt_secret must have {_SECRET_CHARS_MIN} characters or more; a shorter one can be guessed")
+    return settings
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -123,10 +127,19 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if not key.startswith(PREFIX) or name not in known:
             continue
         if isinstance(known[name], tuple):
-            values[name] = json.loads(text) if text.startswith("[") else [part for part in text.split(",") if part]
+            values[name] = _list(key, text)
         else:
             values[name] = text
     return values
+
+
+def _list(key: str, text: str) -> list[Any]:
+    if not text.startswith("["):
+        return [part for part in text.split(",") if part]
+    try:
+        return list(json.loads(text))
+    except ValueError:
+        raise BadRequest(f"{key} is neither a JSON list nor names separated by commas") from None
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 
 import msgspec
 from granian import Granian
@@ -12,6 +13,7 @@ from granian.log import LogLevels
 
 from kith import app
 from kith.config import Settings
+from kith.core.errors import Unavailable
 
 _RESPAWN_S = 0.5
 
@@ -34,6 +36,7 @@ def new_key() -> str:
 
 def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops."""
+    check_port(settings)
     with app.serving(settings):
         os.environ[app.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
         Granian(
@@ -52,6 +55,19 @@ def run(settings: Settings) -> None:
             respawn_interval=_RESPAWN_S,
             workers_kill_timeout=settings.drain_timeout_s,
         ).serve()
+
+
+def check_port(settings: Settings) -> None:
+    """Unavailable if another program listens on the port; the API processes share it, so they would not notice."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as error:
+            raise Unavailable(
+                f"cannot listen on {settings.host}:{settings.port} ({error.strerror}); name another with --port"
+            ) from error
 
 
 def base_url(settings: Settings) -> str:

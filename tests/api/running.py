@@ -177,10 +177,9 @@ def refused(folder: Path, *arguments: str, port: int | None = None, **environmen
     try:
         status = process.wait(_REFUSED_S)
     except subprocess.TimeoutExpired:
+        process.terminate()
+        process.wait(_STOP_S)
         raise AssertionError(f"the server started:\n{output.read_text()}") from None
-    finally:
-        process.kill()
-        process.wait()
     assert status != 0
     return output.read_text(errors="replace")
 

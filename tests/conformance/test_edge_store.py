@@ -515,11 +515,53 @@ def test_a_sound_store_has_nothing_to_repair(store: EdgeStore, run: Run) -> None
 # --- nodes, notes, graphs ------------------------------------------------------------------------------
 
 
-def test_a_node_is_what_it_was_last_set_to(store: EdgeStore, run: Run) -> None:
+def test_a_change_of_a_node_leaves_what_it_does_not_name(store: EdgeStore, run: Run) -> None:
     assert run(store.nodes([ALICE, DANA, 0])) == [Node()] * 3
-    for value in (Node(State.ARCHIVED), Node(State.REMOVED, True), Node(private=True), Node()):
-        run(store.set_node(DANA, value))
-        assert run(store.nodes([ALICE, DANA, 0, DANA])) == [Node(), value, Node(), value]
+    for change, expected in [
+        ({"state": State.ARCHIVED}, Node(State.ARCHIVED)),
+        ({"private": True}, Node(State.ARCHIVED, True)),
+        ({"state": State.REMOVED, "private": False}, Node(State.REMOVED)),
+        ({}, Node(State.REMOVED)),
+        ({"private": True}, Node(State.REMOVED, True)),
+        ({"state": State.NORMAL}, Node(private=True)),
+        ({"private": False}, Node()),
+    ]:
+        assert run(store.change_node(DANA, **change)) == expected
+        assert run(store.nodes([ALICE, DANA, 0, DANA])) == [Node(), expected, Node(), expected]
+
+
+def test_a_node_changes_only_from_the_state_that_is_asked_for(store: EdgeStore, run: Run) -> None:
+    assert run(store.change_node(DANA, state=State.ARCHIVED, only_from=State.REMOVED)) == Node()
+    assert run(store.change_node(DANA, private=True, only_from=State.ARCHIVED)) == Node()
+    assert run(store.nodes([DANA])) == [Node()]
+    assert run(store.change_node(DANA, state=State.ARCHIVED, only_from=State.NORMAL)) == Node(State.ARCHIVED)
+    assert run(store.change_node(DANA, private=True, only_from=State.ARCHIVED)) == Node(State.ARCHIVED, True)
+
+
+@pytest.mark.parametrize("away", [ALICE, BOB])
+@pytest.mark.parametrize("state", [State.ARCHIVED, State.REMOVED])
+def test_an_edge_added_to_a_node_that_is_away_is_stored_in_its_state(
+    store: EdgeStore, run: Run, away: int, state: State
+) -> None:
+    run(store.change_node(away, state=state))
+    (change,) = run(store.apply(writes_of(edge_of(ALICE, BOB, 4))))
+    assert change.after == edge_of(ALICE, BOB, 4, state)
+    run(store.apply([EdgeWrite(edge_of(ALICE, BOB, 9), supersede=True, keep_place=True)]))
+    assert run(store.get_many(G, [(ALICE, BOB)])) == [edge_of(ALICE, BOB, 4, state, 1)]
+    run(store.apply(writes_of(edge_of(ALICE, CAROL, 1, State.NEGATIVE))))
+    assert run(store.get_many(G, [(ALICE, CAROL)])) == [edge_of(ALICE, CAROL, 1, State.NEGATIVE)]
+
+
+def test_a_write_for_a_node_in_one_state_is_skipped_in_another(store: EdgeStore, run: Run) -> None:
+    def write(version: int) -> Outcome:
+        edge = edge_of(ALICE, BOB, state=State.ARCHIVED, version=version)
+        return run(store.apply([EdgeWrite(edge, while_node=(ALICE, State.ARCHIVED))]))[0].outcome
+
+    assert write(1) is Outcome.UNCHANGED
+    run(store.change_node(ALICE, state=State.ARCHIVED))
+    assert write(2) is Outcome.APPLIED
+    run(store.change_node(ALICE, state=State.NORMAL))
+    assert write(3) is Outcome.UNCHANGED
 
 
 def test_notes_are_kept_found_by_prefix_and_removed(store: EdgeStore, run: Run) -> None:
@@ -568,7 +610,7 @@ def test_the_embedded_store_is_the_same_after_it_is_opened_again(tmp_path_factor
     async def write(store: EdgeStore) -> dict[str, Any]:
         await store.declare(["follows"])
         await fill(store, 130)
-        await store.set_node(DANA, Node(State.ARCHIVED))
+        await store.change_node(DANA, state=State.ARCHIVED)
         await store.put_note("job/1", b"x")
         return await read(store)
 

@@ -146,6 +146,14 @@ def kill(pid: str) -> None:
         os.kill(int(pid), signal.SIGKILL)
 
 
+def alive(pid: str) -> bool:
+    """Whether there is such a process, other than as a zombie."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
 def test_a_worker_that_dies_is_replaced(pair: Server, people: People) -> None:
     eventually(lambda: len(worker_pids(pair)) == 2)
     before = worker_pids(pair)
@@ -154,6 +162,18 @@ def test_a_worker_that_dies_is_replaced(pair: Server, people: People) -> None:
     for _ in range(20):
         with pair.client(acting=people.alice) as http:
             assert ok(http.post(f"{API}/users/{people.bob}/follow"))["following"]
+
+
+def test_no_process_goes_on_without_the_one_that_holds_the_folder(pair: Server) -> None:
+    eventually(lambda: len(worker_pids(pair)) == 2)
+    pids = worker_pids(pair)
+    pair.process.kill()
+    pair.process.wait()
+    try:
+        eventually(lambda: not any(alive(pid) for pid in pids))
+    finally:
+        for pid in pids:
+            kill(pid)
 
 
 def test_a_restart_keeps_everything(tmp_path: Path, people: People) -> None:

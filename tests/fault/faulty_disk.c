@@ -6,6 +6,7 @@
 
      ENOSPC [bytes]   the disk is full: the file cannot grow beyond `bytes` (without it: beyond its size). A write
                       that crosses the bound is cut short first, as file systems do; writes inside the file go on.
+                      statvfs and posix_fallocate tell the same story, of every path and of the store
      ENOSPC-ALL       every write fails, even one that overwrites: a file system that never writes in place
      EIO-SYNC [once]  fsync and fdatasync fail; `once` takes the order away when it has been obeyed
      EIO-META [once]  writes through a descriptor with O_DSYNC fail: how LMDB writes its meta page
@@ -19,7 +20,6 @@
    msync is not here: LMDB calls it only with MDB_WRITEMAP, which Kith does not use.
 */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -28,8 +28,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -262,4 +264,61 @@ int ftruncate(int fd, off_t length)
 int ftruncate64(int fd, off64_t length)
 {
     return ftruncate(fd, length);
+}
+
+int posix_fallocate(int fd, off_t offset, off_t length)
+{
+    struct order order = ordered();
+    struct stat now;
+    if (!is_store(fd) || strncmp(order.what, "ENOSPC", 6) != 0)
+        return syscall(SYS_fallocate, fd, 0, offset, length) ? errno : 0;
+    fstat(fd, &now);
+    off_t bound = order.much[0] ? atoll(order.much) : now.st_size;
+    return offset + length > (bound > now.st_size ? bound : now.st_size) ? ENOSPC : 0;
+}
+
+int posix_fallocate64(int fd, off64_t offset, off64_t length)
+{
+    return posix_fallocate(fd, offset, length);
+}
+
+static int tell_room(int failed, const struct statfs *real, struct statvfs *told)
+{
+    struct order order = ordered();
+    if (failed)
+        return failed;
+    memset(told, 0, sizeof *told);
+    told->f_bsize = (unsigned long)real->f_bsize;
+    told->f_frsize = (unsigned long)(real->f_frsize ? real->f_frsize : real->f_bsize);
+    told->f_blocks = real->f_blocks;
+    told->f_files = real->f_files;
+    told->f_ffree = told->f_favail = real->f_ffree;
+    told->f_namemax = (unsigned long)real->f_namelen;
+    if (strncmp(order.what, "ENOSPC", 6) != 0) {
+        told->f_bfree = real->f_bfree;
+        told->f_bavail = real->f_bavail;
+    }
+    return 0;
+}
+
+int statvfs(const char *path, struct statvfs *told)
+{
+    struct statfs real;
+    return tell_room(statfs(path, &real), &real, told);
+}
+
+int statvfs64(const char *path, struct statvfs64 *told)
+{
+    return statvfs(path, (struct statvfs *)told);
+}
+
+int fstatvfs(int fd, struct statvfs *told)
+{
+    struct statfs real;
+    return tell_room(fstatfs(fd, &real), &real, told);
+}
+
+int fstatvfs64(int fd, struct statvfs64 *told)
+{
+    return fstatvfs(fd, (struct statvfs *)told);
 }

@@ -56,7 +56,7 @@ def compile_disk(folder: Path) -> Path:
     library = folder / "faulty_disk.so"
     source = str(HERE / "faulty_disk.c")
     flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    subprocess.run([compiler, *flags, "-o", str(library), source, "-ldl"], check=True)
+    subprocess.run([compiler, *flags, "-o", str(library), source], check=True)
     return library
 
 
@@ -115,7 +115,10 @@ class Server:
 
     def workers(self) -> list[int]:
         """The API processes: the supervisor's children that hold the store open."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        try:
+            children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        except OSError:  # the supervisor is gone
+            return []
         return [int(child) for child in children if _holds_store(int(child))]
 
     def wait_until(self, what: str, ready: Any, seconds: float = _START_S) -> None:
@@ -170,9 +173,11 @@ def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | Non
 def serve_refused(folder: Path) -> tuple[int, str]:
     """Try to serve a folder that cannot be served: exit status and all that was said."""
     command = [*_KITH, "serve", "--data", str(folder), "--port", str(_free_port())]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
     try:
-        said, _ = process.communicate(timeout=20)
+        said, _ = process.communicate(timeout=8)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         said, _ = process.communicate()

@@ -16,6 +16,7 @@ import pytest
 from ledger import Ledger, opened, read_lines
 from zygote import zygote_over
 
+
 def kill_rounds(folder: Path, seed: int, rounds: int, whole_every: int) -> Ledger:
     """Kill `rounds` writers over one growing folder; what they acknowledged."""
     chosen, ledger = random.Random(seed), Ledger()

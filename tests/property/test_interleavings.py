@@ -20,10 +20,11 @@ from reference import ReferenceEdges, ScrambledEdges
 from world import ALICE, BOB, CAROL, DANA, START_MS, FakeClock, answer, marks_of, run_all, service_over, time_flies
 
 from kith.core.clock import Hlc, HybridClock
-from kith.core.errors import StoreUnavailable
+from kith.core.errors import FollowLimitReached, StoreUnavailable, UserNotFound
+from kith.core.ids import NodeId
 from kith.graph import nodes as nodes_module
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
-from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS
+from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.service import GraphService
 from kith.graph.store import Listing, Node
@@ -52,9 +53,9 @@ class Yielding:
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         operation = getattr(self.inner, name)
 
-        async def yielding(*args: Any) -> Any:
+        async def yielding(*args: Any, **named: Any) -> Any:
             await self._give_way()
-            answered = await operation(*args)
+            answered = await operation(*args, **named)
             await self._give_way()
             return answered
 
@@ -131,7 +132,8 @@ async def hosts(seed: int, transactional: bool = True) -> Hosts:
 
 def for_all_seeds(check: Callable[[int], Step]) -> None:
     """Run `check` for every seed; a failure names its seed."""
-    failed = [seed for seed in SEEDS if not run_all(check(seed))]
+    with time_flies():
+        failed = [seed for seed in SEEDS if not run_all(check(seed))]
     assert not failed, f"{len(failed)} of {len(SEEDS)} interleavings, the first with seed {failed[0]}"
 
 
@@ -158,7 +160,7 @@ def test_no_follow_outlives_a_block(transactional: bool) -> None:
 def test_no_accepted_follow_outlives_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
-        await world.store.set_node(BOB, Node(private=True))
+        await world.store.change_node(BOB, private=True)
         await world.any().follow(ALICE, BOB)
         await world.together(
             [world.any().accept(BOB, ALICE), world.any().accept(BOB, ALICE), world.any().block(ALICE, BOB)]
@@ -172,7 +174,7 @@ def test_no_accepted_follow_outlives_a_block(transactional: bool) -> None:
 def test_no_request_outlives_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
-        await world.store.set_node(BOB, Node(private=True))
+        await world.store.change_node(BOB, private=True)
         await world.together([world.any().follow(ALICE, BOB), world.any().block(BOB, ALICE)])
         return world.state(FOLLOW_REQUESTS, ALICE, BOB) != NORMAL
 
@@ -267,9 +269,9 @@ class Failing(ReferenceEdges):
         self._spend()
         await super().put_note(key, value)
 
-    async def set_node(self, node: int, value: Node) -> None:
+    async def change_node(self, node: int, **changes: Any) -> Node:
         self._spend()
-        await super().set_node(node, value)
+        return await super().change_node(node, **changes)
 
 
 @pytest.mark.parametrize("operation", NodeOperation)
@@ -302,8 +304,8 @@ def test_a_job_stopped_anywhere_resumes_to_the_same_edges(operation: NodeOperati
     raise AssertionError("the job never ends")
 
 
-async def _finished(jobs: NodeJobs, operation: NodeOperation) -> None:
-    await jobs.start(operation, ALICE)
+async def _finished(jobs: NodeJobs, operation: NodeOperation, user: NodeId = ALICE) -> None:
+    await jobs.start(operation, user)
     await jobs.wait()
 
 
@@ -328,14 +330,31 @@ def test_an_edge_added_to_a_deactivated_node_is_stored_in_its_state() -> None:
 
     async def states() -> list[State]:
         world = await hosts(0)
-        service = world.services[0]
         await world.operate(NodeOperation.ARCHIVE, DANA)
-        await service.block(ALICE, DANA)
-        archived = world.state(BLOCKS, ALICE, DANA)
+        await world.any().mute(ALICE, DANA)
+        archived = world.state(MUTES, ALICE, DANA)
         await world.operate(NodeOperation.RESTORE, DANA)
-        return [archived, world.state(BLOCKS, ALICE, DANA)]
+        return [archived, world.state(MUTES, ALICE, DANA)]
 
     assert run_all(states()) == [ARCHIVED, NORMAL]
+
+
+@pytest.mark.parametrize("away", [ALICE, DANA])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_block_holds_while_either_end_is_away_and_when_it_comes_back(before: bool, away: int) -> None:
+    async def check() -> list[State]:
+        world = await hosts(0)
+        await world.any().follow(DANA, ALICE)
+        if before:
+            await world.any().block(ALICE, DANA)
+        await world.operate(NodeOperation.ARCHIVE, away)
+        if not before:
+            await world.any().block(ALICE, DANA)
+        states = [world.state(BLOCKS, ALICE, DANA)]
+        await world.operate(NodeOperation.RESTORE, away)
+        return [*states, world.state(BLOCKS, ALICE, DANA), world.state(FOLLOWS, DANA, ALICE)]
+
+    assert run_all(check()) == [NORMAL, NORMAL, REMOVED]
 
 
 # --- what a write answers ------------------------------------------------------------------------------
@@ -344,9 +363,9 @@ def test_an_edge_added_to_a_deactivated_node_is_stored_in_its_state() -> None:
 def test_who_follows_an_account_that_went_public_no_longer_asks() -> None:
     async def asked() -> tuple[Any, list[Any]]:
         service = (await hosts(0)).services[0]
-        await service.store.set_node(DANA, Node(private=True))
+        await service.store.change_node(DANA, private=True)
         await service.follow(ALICE, DANA)
-        await service.store.set_node(DANA, Node())
+        await service.store.change_node(DANA, private=False)
         await service.follow(ALICE, DANA)
         (row,) = await service.relationships(ALICE, [DANA])
         requests = Listing(service.graphs.number(FOLLOW_REQUESTS), DANA, Direction.IN)
@@ -358,6 +377,43 @@ def test_who_follows_an_account_that_went_public_no_longer_asks() -> None:
     assert requests == []
 
 
+def test_a_request_that_cannot_be_accepted_yet_still_waits() -> None:
+    async def asked() -> tuple[Any, bool]:
+        service = await service_over(ReferenceEdges(), FakeClock(), follows_max=1)
+        await service.store.change_node(DANA, private=True)
+        await service.follow(ALICE, DANA)
+        await service.follow(ALICE, BOB)
+        refused = await answer(service.accept(DANA, ALICE))
+        (row,) = await service.relationships(ALICE, [DANA])
+        return refused, row.requested
+
+    assert run_all(asked()) == (FollowLimitReached, True)
+
+
+class Leaving(ReferenceEdges):
+    """Whoever is looked up first is deactivated right after."""
+
+    left = False
+
+    async def nodes(self, nodes: Sequence[int]) -> list[Node]:
+        found = await super().nodes(nodes)
+        if not self.left:
+            self.left = True
+            await self.change_node(nodes[-1], state=ARCHIVED)
+        return found
+
+
+def test_a_follow_refused_because_the_account_just_left_does_not_come_back_with_it() -> None:
+    async def after_all() -> tuple[Any, bool]:
+        store = Leaving()
+        service = await service_over(store, FakeClock())
+        refused = await answer(service.follow(ALICE, BOB))
+        await _finished(NodeJobs(service), NodeOperation.RESTORE, BOB)
+        return refused, (await service.relationships(ALICE, [BOB]))[0].following
+
+    assert run_all(after_all()) == (UserNotFound, False)
+
+
 @pytest.mark.parametrize("verb", ["block", "accept"])
 def test_the_mark_of_a_write_covers_all_that_it_wrote(verb: str) -> None:
     """Law 4: with the token in hand the next read, on any instance, shows every part of the write."""
@@ -366,7 +422,7 @@ def test_the_mark_of_a_write_covers_all_that_it_wrote(verb: str) -> None:
         world = await hosts(0)
         service = world.services[0]
         await service.follow(ALICE, DANA)
-        await service.store.set_node(DANA, Node(private=True))
+        await service.store.change_node(DANA, private=True)
         await service.follow(BOB, DANA)
         written = await (service.block(DANA, ALICE) if verb == "block" else service.accept(DANA, BOB))
         return written.mark.sequence, len(world.store.inner.log)

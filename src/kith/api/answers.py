@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from kith.api.backend import Backend, Pagination
@@ -41,6 +43,20 @@ class CountAnswer(msgspec.Struct, frozen=True):
     """An exact count."""
 
     count: int
+
+
+class ErrorPart(msgspec.Struct, frozen=True):
+    """What went wrong: a code for programs, a message for people, fields for both."""
+
+    code: str
+    message: str
+    details: dict[str, Any]
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    """The body of every error."""
+
+    error: ErrorPart
 
 
 class JobAnswer(msgspec.Struct, frozen=True, rename="camel"):

@@ -17,6 +17,8 @@ from kith.graph.nodes import NodeJobs
 from kith.graph.service import GraphService
 from kith.graph.store import Listing
 
+TOKEN_HEADER = "kith-token"  # noqa: S105 - a header's name
+
 
 class Bounds(msgspec.Struct, frozen=True):
     """What a request may cost."""
@@ -45,6 +47,15 @@ class Backend(msgspec.Struct, frozen=True):
     def token(self, mark: WriteMark) -> str | None:
         """The read-your-writes token of a write; None if it changed nothing."""
         return self.tokens.issue(mark) if mark.sequence else None
+
+    def admit(self, header: Callable[[str], str | None], *, write: bool) -> Caller:
+        """The caller behind a request's headers, counted and caught up; every route begins with this."""
+        caller = self.guard.caller(header("authorization"), header("x-kith-user"))
+        self.guard.admit(caller, write=write)
+        token = header(TOKEN_HEADER)
+        if token is not None:
+            self.catch_up(token)
+        return caller
 
     def catch_up(self, token: str) -> None:
         """Make sure this process sees the write that `token` stands for.

@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 import time
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 from kith.api.backend import Backend
 from kith.api.errors import respond, status_of
-from kith.api.fast import Exchange, Scope, read_body
+from kith.api.fast import UNREADABLE, Exchange, Scope, read_body
 from kith.core.errors import KithError, TimedOut
 
 
@@ -46,15 +45,23 @@ def _asgi(scope: Scope) -> dict[str, Any]:
         "http_version": scope.http_version,
         "method": scope.method,
         "scheme": scope.scheme,
-        "path": unquote_to_bytes(raw_path).decode("utf-8", "replace"),
+        "path": scope.path,
         "raw_path": raw_path,
         "query_string": scope.query_string.encode("latin-1", "replace"),
         "root_path": "",
-        "headers": [(k.encode("latin-1"), v.encode("latin-1", "replace")) for k, v in scope.headers.items()],
+        "headers": _headers(scope),
         "client": (host, int(port)) if port.isdigit() else None,
         "server": None,
         "state": {},
     }
+
+
+def _headers(scope: Scope) -> list[tuple[bytes, bytes]]:
+    """All headers; granian leaves those out that are not ASCII, so they are put back as unreadable."""
+    shown = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in scope.headers.items()]
+    names = {name for name, _ in shown}
+    hidden = [name for key in scope.headers.keys() if (name := key.encode("latin-1")) not in names]  # noqa: SIM118
+    return [*shown, *((name, UNREADABLE.encode()) for name in hidden)]
 
 
 def _receive(body: bytes, exchange: Exchange) -> Any:

@@ -48,6 +48,10 @@ def headers_of(error: errors.KithError) -> list[tuple[str, str]]:
         headers.append(("ratelimit-policy", f'"{error.limit}";q={error.limit};w={math.ceil(error.window_s)}'))
     elif isinstance(error, errors.Unavailable):
         headers.append(("retry-after", "1"))
+    elif isinstance(error, errors.BodyTooLarge):
+        headers.append(("connection", "close"))  # what is left of the body is not read
+    elif isinstance(error, errors.MethodNotAllowed):
+        headers.append(("allow", error.details["allow"]))
     elif isinstance(error, errors.Unauthorized):
         headers.append(("www-authenticate", "Bearer"))
     return headers

@@ -9,28 +9,32 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
 
-from kith.api.backend import Backend
+from kith.api.backend import TOKEN_HEADER, Backend
 from kith.api.errors import respond
 from kith.api.guard import Caller
 from kith.api.operations import RELATIONS, check, check_many, relate, write_edges
 from kith.core.errors import BodyTooLarge, KithError, TimedOut
 from kith.core.ids import parse_id
 
-TOKEN_HEADER = "kith-token"  # noqa: S105 - a header's name
 _JSON = [("content-type", "application/json")]
 _PREFIX = "/api/v1/"
+UNREADABLE = "\x7f"
+"""Stands for a header's value that is no text; nothing accepts it."""
 _log = structlog.get_logger("kith.api")
 
 
 class Headers(Protocol):
     """Request headers, by lower-case name."""
 
+    def __contains__(self, key: str) -> bool: ...
     def get(self, key: str, default: Any = None) -> Any: ...
     def items(self) -> list[tuple[str, str]]: ...
+    def keys(self) -> list[str]: ...
 
 
 class Scope(Protocol):
@@ -68,7 +72,7 @@ class FrontDoor:
         """Answer one request."""
         started = time.perf_counter()
         path = scope.path
-        parts = path.split("/") if path.startswith(_PREFIX) else []
+        parts = path.split("/") if path.startswith(_PREFIX) and not scope.query_string else []
         method = scope.method
         if len(parts) == 7 and method == "GET" and parts[3] == "graph" and parts[6].isdigit():
             await self._check(scope, exchange, started, parts)
@@ -120,16 +124,18 @@ class FrontDoor:
         backend.metrics.observe(name.replace("-", "_"), started, status)
 
     def _admit(self, scope: Scope, *, write: bool) -> Caller:
-        headers = scope.headers
-        caller = self._backend.guard.caller(headers.get("authorization"), headers.get("x-kith-user"))
-        self._backend.guard.admit(caller, write=write)
-        token = headers.get(TOKEN_HEADER)
-        if token is not None:
-            self._backend.catch_up(token)
-        return caller
+        return self._backend.admit(partial(read_header, scope.headers), write=write)
 
     async def _body(self, scope: Scope, exchange: Exchange) -> bytes:
         return await read_body(scope, exchange, self._backend.bounds.body_bytes_max)
+
+
+def read_header(headers: Headers, name: str) -> str | None:
+    """A header's value, None if it was not sent; one that is not ASCII becomes UNREADABLE, so it is not overlooked."""
+    value = headers.get(name)
+    if value is None and name in headers:
+        return UNREADABLE
+    return None if value is None else str(value)
 
 
 async def read_body(scope: Scope, exchange: Exchange, bytes_max: int) -> bytes:

@@ -24,6 +24,16 @@ _BUCKETS_MAX = 100_000
 _LEEWAY_S = 10  # clock skew between the app that signs tokens and us
 
 
+_JWT_PROBLEMS: dict[type[Exception], str] = {
+    jwt.InvalidSignatureError: "its signature is not ours; is `jwt_secret` the same in your app?",
+    jwt.InvalidAlgorithmError: "its algorithm is not one of `jwt_algorithms`",
+    jwt.InvalidAudienceError: "its `aud` is not `jwt_audience`",
+    jwt.InvalidIssuerError: "its `iss` is not `jwt_issuer`",
+    jwt.MissingRequiredClaimError: "it needs `sub`, `exp`, `iss` and `aud`",
+    jwt.ImmatureSignatureError: "it is not valid yet",
+}
+
+
 class Caller(NamedTuple):
     """Who is asking. `user`: for whom they act (None: a server key that named nobody)."""
 
@@ -158,6 +168,9 @@ class Guard:
             user = parse_id(claims["sub"], "sub")
         except jwt.ExpiredSignatureError:
             raise Unauthorized("this user token has expired; have your app sign a new one") from None
-        except (jwt.InvalidTokenError, KithError) as error:
-            raise Unauthorized(f"this user token does not hold: {error}") from None
+        except jwt.InvalidTokenError as error:
+            why = _JWT_PROBLEMS.get(type(error), "it is not a token that we can read")
+            raise Unauthorized(f"this user token does not hold: {why}") from None
+        except (KithError, ValueError, RecursionError):
+            raise Unauthorized("this user token does not hold: its `sub` must be a user's id") from None
         return Caller(False, user, f"user {user}"), max(0.0, float(claims["exp"]) + _LEEWAY_S - time.time())

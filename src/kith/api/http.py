@@ -8,15 +8,14 @@ import structlog
 from litestar import Litestar, MediaType, Request, Response, Router, get
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
-from litestar.openapi import OpenAPIConfig
+from litestar.openapi import OpenAPIConfig, ResponseSpec
 from litestar.openapi.spec import Components, SecurityScheme
 
 from kith import __version__
 from kith.api import docs, graphs, users
-from kith.api.answers import Call
+from kith.api.answers import Call, ErrorAnswer
 from kith.api.backend import Backend
 from kith.api.errors import respond
-from kith.api.fast import TOKEN_HEADER
 from kith.core import errors
 
 _ERRORS_BY_STATUS: dict[int, type[errors.KithError]] = {
@@ -25,7 +24,21 @@ _ERRORS_BY_STATUS: dict[int, type[errors.KithError]] = {
     405: errors.MethodNotAllowed,
     413: errors.BodyTooLarge,
 }
+_ERROR_RESPONSES = {
+    status: ResponseSpec(ErrorAnswer, generate_examples=False, description=description)
+    for status, description in (
+        (400, "The request cannot be served as written."),
+        (401, "No credentials, or credentials that do not hold."),
+        (403, "Known, but not allowed."),
+        (404, "It does not exist, or must not be seen."),
+        (409, "Refused by the present state."),
+        (413, "The body or the batch is too large."),
+        (429, "Too many requests; see Retry-After."),
+        (503, "Not now; nothing was half done. See Retry-After."),
+    )
+}
 _READS = frozenset({"check", "check_many", "select", "select_count", "relationships"})
+_SHOWN = {"edge_state": "state", "user_id": "id", "other_id": "other"}
 _log = structlog.get_logger("kith.api")
 AnyRequest = Request[Any, Any, Any]
 
@@ -35,14 +48,8 @@ def build(backend: Backend) -> Litestar:
 
     def call(request: AnyRequest) -> Call:
         _check_query(request)
-        headers = request.headers
-        caller = backend.guard.caller(headers.get("authorization"), headers.get("x-kith-user"))
         reading = request.method == "GET" or request.route_handler.name in _READS
-        backend.guard.admit(caller, write=not reading)
-        token = headers.get(TOKEN_HEADER)
-        if token is not None:
-            backend.catch_up(token)
-        return Call(backend, caller)
+        return Call(backend, backend.admit(request.headers.get, write=not reading))
 
     @get("/healthz", name="healthz", summary="Is the process alive?", security=[])
     async def healthz() -> dict[str, str]:
@@ -68,6 +75,8 @@ def build(backend: Backend) -> Litestar:
     async def openapi(request: AnyRequest) -> dict[str, Any]:
         return request.app.openapi_schema.to_schema()
 
+    for handler in (*graphs.ROUTES, *users.ROUTES):
+        handler.responses = _ERROR_RESPONSES
     api = Router(
         "/api/v1",
         route_handlers=[*graphs.ROUTES, *users.ROUTES],
@@ -75,7 +84,13 @@ def build(backend: Backend) -> Litestar:
     )
     return Litestar(
         route_handlers=[api, healthz, readyz, metrics, docs_page, openapi],
-        exception_handlers={errors.KithError: _refuse, HTTPException: _refuse_framework, Exception: _fail},
+        exception_handlers={
+            errors.KithError: _refuse,
+            HTTPException: _refuse_framework,
+            RecursionError: _refuse_body,
+            UnicodeDecodeError: _refuse_body,
+            Exception: _fail,
+        },
         openapi_config=OpenAPIConfig(
             title="Kith",
             version=__version__,
@@ -103,6 +118,10 @@ def _refuse(_: AnyRequest, error: errors.KithError) -> Response[bytes]:
     return Response(body, status_code=status, headers=dict(headers), media_type=MediaType.JSON)
 
 
+def _refuse_body(request: AnyRequest, error: Exception) -> Response[bytes]:
+    return _refuse(request, errors.BadRequest(f"the body is not JSON that we can read: {type(error).__name__}"))
+
+
 def _refuse_framework(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     if error.status_code >= 500:
         return _fail(request, error)
@@ -110,15 +129,29 @@ def _refuse_framework(request: AnyRequest, error: HTTPException) -> Response[byt
     if kind is errors.NotFound:
         message = f"there is nothing at {request.url.path}; see /docs"
     elif kind is errors.MethodNotAllowed:
-        message = f"{request.method} is not possible at {request.url.path}; see /docs"
+        allow = ", ".join(_methods(request))
+        return _refuse(request, errors.MethodNotAllowed(f"{request.url.path} takes {allow}; see /docs", allow=allow))
     else:
         message = _explain(error)
     return _refuse(request, kind(message))
 
 
+def _methods(request: AnyRequest) -> list[str]:
+    """The methods that the path of a request takes."""
+    asked = request.url.path.rstrip("/").split("/")
+    found: set[str] = set()
+    for route in request.app.routes:
+        known = route.path_format.split("/")
+        if len(known) == len(asked) and all(k.startswith("{") or k == a for k, a in zip(known, asked, strict=True)):
+            found.update(getattr(route, "methods", ()))
+    return sorted(found)
+
+
 def _explain(error: HTTPException) -> str:
-    extra = error.extra if isinstance(error.extra, list) else []
-    parts = [f"{part.get('key', 'body')}: {part.get('message')}" for part in extra if isinstance(part, dict)]
+    extra = [part for part in error.extra if isinstance(part, dict)] if isinstance(error.extra, list) else []
+    if any(part.get("message") == "'data'" for part in extra) or "data" in error.detail.split("'"):
+        return "this takes a JSON body, and none was sent; see /docs"
+    parts = [f"{_SHOWN.get(part.get('key', ''), part.get('key', 'body'))}: {part.get('message')}" for part in extra]
     return "the request is not what this takes: " + ("; ".join(parts) or error.detail)
 
 

@@ -5,6 +5,7 @@ Litestar for the documentation and for the slow way in.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal, TypeVar
 
@@ -20,7 +21,15 @@ from kith.graph.edge import POSITION_MAX, POSITION_MIN, Edge, EdgeWrite, State, 
 from kith.graph.service import GraphService, Written
 
 Decoded = TypeVar("Decoded")
-Id = Annotated[int, Meta(ge=0, le=ID_MAX, description="64-bit id; a string or a number")]
+Id = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=ID_MAX,
+        description="64-bit id; a string or a number",
+        extra_json_schema={"type": ["integer", "string"]},
+    ),
+]
 _STATE = {"add": State.NORMAL, "remove": State.REMOVED, "archive": State.ARCHIVED, "negate": State.NEGATIVE}
 _TRUE, _FALSE = b'{"exists":true}', b'{"exists":false}'
 
@@ -49,6 +58,7 @@ class EdgesRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 _check_decoder = msgspec.json.Decoder(CheckRequest, strict=False)
 _edges_decoder = msgspec.json.Decoder(EdgesRequest, strict=False)
+_NOT_WHOLE = re.compile(rb"[0-9][.eE]")
 _encode = msgspec.json.encode
 
 
@@ -76,24 +86,21 @@ async def write_edges(backend: Backend, caller: Caller, graph_name: str, body: b
     graph = backend.graph.graphs.number(graph_name)
     requests = decode(_edges_decoder, body).edges
     check_batch(len(requests), backend.bounds.batch_max)
-    writes = await _writes(backend.graph, graph, requests)
+    writes = _writes(backend.graph, graph, requests)
     changes, mark = await backend.graph.write(writes)
     token = backend.token(mark)
     return _encode({"applied": applied(changes), "token": token}), token
 
 
-async def _writes(service: GraphService, graph: int, requests: list[EdgeRequest]) -> list[EdgeWrite]:
-    """The merges that the requests ask for. An edge of an archived or removed node is stored as such."""
+def _writes(service: GraphService, graph: int, requests: list[EdgeRequest]) -> list[EdgeWrite]:
+    """The merges that the requests ask for."""
     for request in requests:
         if request.source == request.destination:
             raise SelfEdge(f"{request.source} cannot have an edge to itself; leave it out", id=str(request.source))
-    states = await service.inactive(node for request in requests for node in (request.source, request.destination))
     writes = []
     for request in requests:
         source, destination = NodeId(request.source), NodeId(request.destination)
         state = _STATE[request.op]
-        if states and state == State.NORMAL:
-            state = max(state, states.get(source, state), states.get(destination, state))
         if request.updated_at is None:
             edge = service.now(graph, source, destination, state)
         else:
@@ -164,9 +171,12 @@ def check_batch(size: int, batch_max: int) -> None:
 
 def decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
     """The decoded body; BadRequest says what is wrong and where."""
+    if _NOT_WHOLE.search(body):
+        raise BadRequest("ids, positions and updatedAt are whole decimal numbers; leave points and exponents out")
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"the body is not what this takes: {error}") from None
+        ops = f"; op is one of {', '.join(_STATE)}" if "enum" in str(error) else ""
+        raise BadRequest(f"the body is not what this takes: {error}{ops}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"the body is not JSON: {error}") from None

@@ -18,7 +18,7 @@ from kith.graph.edge import Direction, State
 from kith.graph.graphs import FOLLOWS
 from kith.graph.nodes import Job, NodeOperation
 from kith.graph.service import Relationship
-from kith.graph.store import Listing, Node
+from kith.graph.store import Listing
 
 
 class Profile(msgspec.Struct, frozen=True, rename="camel"):
@@ -46,7 +46,7 @@ class ProfileChange(msgspec.Struct, forbid_unknown_fields=True):
 class RelationshipsRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Users to compare the acting user with."""
 
-    targets: list[operations.Id]
+    targets: list[int | str]
 
 
 class RelationshipAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -149,7 +149,7 @@ async def decline(call: Call, user_id: PathId) -> Response[operations.Followed]:
 @post("/relationships", summary="One user and many targets", status_code=200, name="relationships")
 async def relationships(call: Call, data: RelationshipsRequest) -> RelationshipsAnswer:
     """Everything a list of profiles needs for its buttons, in one call."""
-    rows = await call.backend.graph.relationships(call.acting, [NodeId(target) for target in data.targets])
+    rows = await call.backend.graph.relationships(call.acting, [parse_id(target, "targets") for target in data.targets])
     return RelationshipsAnswer([_relationship(row) for row in rows])
 
 
@@ -254,9 +254,8 @@ async def patch_user(call: Call, user_id: PathId, data: ProfileChange) -> Profil
 
 async def _set(call: Call, user: NodeId, data: ProfileRequest | ProfileChange) -> Profile:
     _check_own(call, user)
-    (node,) = await call.backend.graph.store.nodes([user])
-    state = State.NORMAL if node.state == State.REMOVED else node.state
-    await call.backend.graph.store.set_node(user, Node(state, node.private if data.private is None else data.private))
+    await _profile(call, user)  # 404 for a removed account: it is gone for good
+    await call.backend.graph.store.change_node(user, private=data.private)
     return await _profile(call, user)
 
 

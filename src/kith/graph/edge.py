@@ -56,7 +56,9 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     `keep_live`: an edge that is already NORMAL stays as it is (a double follow keeps its place).
     `only_from`: skip unless the stored edge is in one of these states (no row counts as REMOVED).
     `out_limit`: OVER_LIMIT if the source already has this many NORMAL edges and this would add one.
-    `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL.
+    `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL, or ARCHIVED: a block
+    holds while either end is away, and until it is restored when they come back.
+    `while_node`: skip unless this node itself is in this state (a bulk operation that another one overtook).
     Conditions are exact where the engine is transactional and best effort elsewhere.
     """
 
@@ -67,6 +69,11 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     only_from: frozenset[State] | None = None
     out_limit: int | None = None
     unless: tuple[tuple[int, int, int], ...] = ()
+    while_node: tuple[int, State] | None = None
+
+
+BARRING = frozenset({State.NORMAL, State.ARCHIVED})
+"""States in which an edge of `unless` forbids."""
 
 
 class Outcome(enum.Enum):
@@ -99,28 +106,43 @@ def merge(stored: Edge | None, incoming: Edge) -> Edge:
     return stored
 
 
-def resolve(stored: Edge | None, write: EdgeWrite) -> Edge:
-    """The edge that `write` stands for, given what is stored: this, and not the write, goes into the log."""
+def resolve(stored: Edge | None, write: EdgeWrite, ends: State = State.NORMAL) -> Edge:
+    """The edge that `write` stands for: this, and not the write, goes into the log.
+
+    `ends` is the greater state of the two nodes themselves: an edge added to an archived or removed node is
+    stored in its state.
+    """
     edge = write.edge
     if stored is None or not write.supersede:
-        return edge
+        if edge.state != State.NORMAL or ends == State.NORMAL:
+            return edge
+        return msgspec.structs.replace(edge, state=ends)
     return Edge(
         edge.graph,
         edge.source,
         edge.destination,
-        edge.state,
+        max(edge.state, ends) if edge.state == State.NORMAL else edge.state,
         stored.position if write.keep_place else edge.position,
         edge.updated_at if edge.updated_at > stored.updated_at else Hlc(stored.updated_at + 1),
     )
 
 
+def _never() -> bool:
+    return False
+
+
 def decide(
-    stored: Edge | None, write: EdgeWrite, edge: Edge, out_count: Callable[[], int], barred: Callable[[], bool]
+    stored: Edge | None,
+    write: EdgeWrite,
+    edge: Edge,
+    out_count: Callable[[], int],
+    barred: Callable[[], bool],
+    lapsed: Callable[[], bool] = _never,
 ) -> Outcome:
     """Whether `edge` (the resolved write) takes the place of `stored`.
 
-    `out_count`: the source's number of NORMAL edges; `barred`: whether an edge of `unless` is NORMAL. Both
-    are asked only if they matter.
+    `out_count`: the source's number of NORMAL edges; `barred`: whether an edge of `unless` bars it;
+    `lapsed`: whether `while_node` no longer holds. They are asked only if they matter.
     """
     live = stored is not None and stored.state == State.NORMAL
     if write.keep_live and live:
@@ -128,6 +150,8 @@ def decide(
     if write.only_from is not None and (State.REMOVED if stored is None else stored.state) not in write.only_from:
         return Outcome.UNCHANGED
     if stored is not None and merge(stored, edge) is stored:
+        return Outcome.UNCHANGED
+    if write.while_node is not None and lapsed():
         return Outcome.UNCHANGED
     if write.unless and barred():
         return Outcome.FORBIDDEN

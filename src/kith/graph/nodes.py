@@ -15,14 +15,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kith.core.errors import NotFound
+from kith.core.errors import NotFound, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.service import GraphService
-from kith.graph.store import Listing, Node
+from kith.graph.store import Listing
 
 _PAGE = 500
+_LISTS_LAG_S = 2.0  # law 3
 _NOTE = "job/"
 _KEPT_DONE_S = 86_400.0
 
@@ -70,9 +71,11 @@ class NodeJobs:
     async def start(self, operation: NodeOperation, node: NodeId) -> Job:
         """Set the node's state, journal the job, and run it in the background."""
         (known,) = await self._store.nodes([node])
+        if known.state == State.REMOVED and operation is not NodeOperation.REMOVE:
+            raise UserNotFound("this account was removed for good", id=str(node))
         job = Job(f"{operation.value}-{node}-{self._service.clock.next():x}", operation, int(node))
         await self._save(job)
-        await self._store.set_node(node, Node(_NODE_STATE[operation], known.private))
+        await self._store.change_node(node, state=_NODE_STATE[operation])
         self._spawn(job)
         return job
 
@@ -108,6 +111,8 @@ class NodeJobs:
         task.add_done_callback(lambda _: self._running.pop(job.id, None))
 
     async def _run(self, job: Job) -> None:
+        if not self._store.transactional:
+            await asyncio.sleep(_LISTS_LAG_S)  # until the lists show what was written before the node was marked
         lists = list(self._lists(job))
         while job.step < len(lists):
             (known,) = await self._store.nodes([job.node])
@@ -119,24 +124,29 @@ class NodeJobs:
 
     async def _page(self, job: Job, listing: Listing) -> Job:
         page = await self._store.page(listing, Window(_PAGE, after=job.after))
-        others = [mark.id for mark in page.items]
         out = listing.direction is Direction.OUT
-        pairs = [(listing.node, other) if out else (other, listing.node) for other in others]
-        ends = await self._store.nodes(others)
         writes = [
-            self._rewriting(job.operation, listing, *pair)
-            for pair, end in zip(pairs, ends, strict=True)
-            if job.operation is not NodeOperation.RESTORE or end.state == State.NORMAL
+            self._rewriting(job, listing, *((listing.node, mark.id) if out else (mark.id, listing.node)))
+            for mark in page.items
         ]
         if writes:
             await self._service.write(writes)
         step, after = (job.step, page.oldest) if page.more_after else (job.step + 1, None)
         return msgspec.structs.replace(job, step=step, after=after, edges=job.edges + len(writes))
 
-    def _rewriting(self, operation: NodeOperation, listing: Listing, source: int, destination: int) -> EdgeWrite:
-        """The write that leaves an edge as the operation wants it, at its old place."""
-        edge = self._service.now(listing.graph, NodeId(source), NodeId(destination), _NODE_STATE[operation])
-        return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({listing.state}))
+    def _rewriting(self, job: Job, listing: Listing, source: int, destination: int) -> EdgeWrite:
+        """The write that leaves an edge as the operation wants it, at its old place.
+
+        A restored edge whose other end is not active stays as that end is (see `edge.resolve`).
+        """
+        state = _NODE_STATE[job.operation]
+        return EdgeWrite(
+            self._service.now(listing.graph, NodeId(source), NodeId(destination), state),
+            supersede=True,
+            keep_place=True,
+            only_from=frozenset({listing.state}),
+            while_node=(job.node, state),
+        )
 
     def _lists(self, job: Job) -> Iterator[Listing]:
         for name in self._service.graphs.names():

@@ -8,17 +8,17 @@ outlives a block (design, section 2, law 8).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, SelfEdge, UserNotFound
-from kith.core.ids import NodeId
+from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
-from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State
+from kith.graph.edge import BARRING, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
 from kith.graph.store import EdgeStore, Listing, Node
 
@@ -75,9 +75,10 @@ class GraphService:
         _check_two(actor, target)
         node = await self._check_active(actor, target)
         if node.private and not await self._exists(self._follows, actor, target):
-            written = await self._follow(actor, target, self._requests)
+            written = await self._request(actor, target)
             return Written(False, written.changed, written.mark, requested=True)
-        return await self._follow(actor, target)
+        # a request from when the account was private is answered by the follow itself
+        return await self._follow(actor, target, self._dropping(self._requests, actor, target))
 
     async def unfollow(self, actor: NodeId, target: NodeId) -> Written:
         """The opposite; also takes back a request."""
@@ -95,8 +96,8 @@ class GraphService:
             raise UserNotFound("this user has not asked to follow you, or has taken it back", id=str(requester))
         await self._check_active(requester, actor)
         written = await self._follow(requester, actor)
-        await self._drop([(self._requests, requester, actor)])
-        return written
+        dropped = await self._drop([(self._requests, requester, actor)])
+        return Written(True, written.changed, max(written.mark, dropped.mark))
 
     async def decline(self, actor: NodeId, requester: NodeId) -> Written:
         """`actor` refuses; asking again is allowed."""
@@ -174,7 +175,7 @@ class GraphService:
         """Forbidden if `user` blocks `viewer`, or is private and not followed by them."""
         if viewer == user:
             return
-        if await self._exists(self._blocks, user, viewer):
+        if any(await self._bars([(user, viewer)])):
             raise Forbidden("this account is not available to you", id=str(user))
         (node,) = await self.store.nodes([user])
         if node.private and not await self._exists(self._follows, viewer, user):
@@ -182,7 +183,7 @@ class GraphService:
 
     async def without_blockers(self, viewer: NodeId, page: Page) -> Page:
         """The page less those who block `viewer`; it may be short, and still says if there is more."""
-        blocked = await self.store.exists_many(self._blocks, [(mark.id, viewer) for mark in page.items])
+        blocked = await self._bars([(mark.id, viewer) for mark in page.items])
         shown = [mark for mark, hidden in zip(page.items, blocked, strict=True) if not hidden]
         covers = (page.newest, page.oldest) if page.newest and page.oldest else None
         return Page(shown, page.more_after, page.more_before, covers)
@@ -195,31 +196,24 @@ class GraphService:
         own, others = await self.store.count_many([listing, other])
         if own > 4 * others and others <= _SORTED_MAX:
             return await self._sorted(listing, other, window)
+        backward = window.before is not None
         found: list[Mark] = []
-        seen, after, before = 0, window.after, window.before
-        while True:
-            chunk = await self.store.page(listing, Window(_WALK_CHUNK, after=after, before=before))
-            marks = chunk.items if before is None else chunk.items[::-1]
+        place = window.before if backward else window.after
+        seen, more = 0, True
+        while more and len(found) <= window.limit and seen < self.limits.walk_max:
+            step = Window(_WALK_CHUNK, before=place) if backward else Window(_WALK_CHUNK, after=place)
+            chunk = await self.store.page(listing, step)
+            marks = chunk.items[::-1] if backward else chunk.items
             kept = await self.store.contains(other, np.array([mark.id for mark in marks], np.int64))
             found += [mark for mark, keep in zip(marks, kept, strict=True) if keep]
-            seen += len(marks)
-            more = chunk.more_after if before is None else chunk.more_before
-            if len(found) > window.limit or not more:
-                break
-            after, before = (marks[-1], None) if before is None else (None, marks[-1])
-            if seen >= self.limits.walk_max:
-                break
+            more = bool(marks) and (chunk.more_before if backward else chunk.more_after)
+            seen, place = seen + len(marks), marks[-1] if marks else place
         if len(found) > window.limit:
             found, more = found[: window.limit], True
-            end: Mark | None = found[-1]
-        else:
-            end = after or before or (marks[-1] if marks else None)
-        if end is None:
-            return Page([], False, False)
-        start = found[0] if found else end
-        if window.before is None:
-            return Page(found, more, window.after is not None, (start, end))
-        return Page(found[::-1], True, more, (end, start))
+            place = found[-1]
+        if backward:
+            return _walked_newer(found, place, more, window)
+        return _walked_older(found, place, more, window)
 
     async def _sorted(self, listing: Listing, other: Listing, window: Window) -> Page:
         ids = (await self.store.ids(other)).tolist()
@@ -243,12 +237,6 @@ class GraphService:
         changes = await self.store.apply(writes)
         return changes, mark_of(changes)
 
-    async def inactive(self, nodes: Iterable[int]) -> dict[int, State]:
-        """Those of `nodes` that are archived or removed: edges added to them are stored in that state."""
-        asked = list(set(nodes))
-        known = await self.store.nodes(asked)
-        return {id_: node.state for id_, node in zip(asked, known, strict=True) if node.state != State.NORMAL}
-
     def now(self, graph: int, source: NodeId, destination: NodeId, state: State) -> Edge:
         """An edge as of now."""
         version = self.clock.next()
@@ -261,25 +249,41 @@ class GraphService:
         edge = self.now(graph, source, destination, State.REMOVED)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=_PRESENT)
 
-    async def _follow(self, actor: NodeId, target: NodeId, graph: int | None = None) -> Written:
-        """Add an edge of `follows` (or `graph`) unless either blocks the other or the limit is reached."""
-        limit = self.limits.follows_max
-        write = EdgeWrite(
-            self.now(graph or self._follows, actor, target, State.NORMAL),
+    async def _follow(self, actor: NodeId, target: NodeId, *more: EdgeWrite) -> Written:
+        """Follow, unless either blocks the other or the limit is reached."""
+        return await self._unless_blocked([self._asking(self._follows, actor, target), *more])
+
+    async def _request(self, actor: NodeId, target: NodeId) -> Written:
+        """Ask to follow, unless either blocks the other or too many requests wait."""
+        return await self._unless_blocked([self._asking(self._requests, actor, target)])
+
+    def _asking(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
+        return EdgeWrite(
+            self.now(graph, source, destination, State.NORMAL),
             supersede=True,
             keep_live=True,
-            out_limit=limit,
-            unless=((self._blocks, target, actor), (self._blocks, actor, target)),
+            out_limit=self.limits.follows_max,
+            unless=((self._blocks, destination, source), (self._blocks, source, destination)),
         )
-        changes, mark = await self.write([write])
-        outcome = changes[0].outcome
+
+    async def _unless_blocked(self, writes: Sequence[EdgeWrite]) -> Written:
+        """Write; the first of `writes` is what was asked for, and says what became of it."""
+        edge = writes[0].edge
+        changes, mark = await self.write(writes)
+        outcome, before, after = changes[0].outcome, changes[0].before, changes[0].after
         if outcome is Outcome.OVER_LIMIT:
+            limit = self.limits.follows_max
             raise FollowLimitReached(f"a user may follow {limit} others at most; unfollow someone first", max=limit)
-        if outcome is Outcome.APPLIED and not self.store.transactional and await self._blocked(actor, target):
-            await self._drop([(write.edge.graph, actor, target)])
+        late = outcome is Outcome.APPLIED and not self.store.transactional
+        if late and await self._blocked(edge.source, edge.destination):
+            await self._drop([(edge.graph, edge.source, edge.destination)])
             outcome = Outcome.FORBIDDEN
         if outcome is Outcome.FORBIDDEN:
-            raise Forbidden("one of you has blocked the other", id=str(target))
+            raise Forbidden("one of you has blocked the other", id=str(edge.destination))
+        if after is not None and after.state != State.NORMAL:
+            if before is None or before.state not in _PRESENT:  # what was refused must not come back with the account
+                await self._drop([(edge.graph, edge.source, edge.destination)])
+            raise UserNotFound("this account was deactivated meanwhile", id=str(edge.destination))
         return Written(True, outcome is Outcome.APPLIED, mark)
 
     async def _add(self, graph: int, source: NodeId, destination: NodeId) -> Written:
@@ -300,7 +304,12 @@ class GraphService:
         return theirs
 
     async def _blocked(self, one: NodeId, other: NodeId) -> bool:
-        return any(await self.store.exists_many(self._blocks, [(one, other), (other, one)]))
+        return any(await self._bars([(one, other), (other, one)]))
+
+    async def _bars(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
+        """For each (source, destination): does the source's block hold, if only until it is restored?"""
+        blocks = await self.store.get_many(self._blocks, pairs)
+        return [block is not None and block.state in BARRING for block in blocks]
 
     async def _exists(self, graph: int, source: NodeId, destination: NodeId) -> bool:
         return (await self.store.exists_many(graph, [(source, destination)]))[0]
@@ -328,6 +337,29 @@ def cut(marks: Sequence[Mark], window: Window) -> Page:
         return Page(items, len(newer) < len(marks), len(newer) > len(items))
     older = [mark for mark in marks if window.after is None or mark < window.after]
     return Page(older[: window.limit], len(older) > window.limit, len(older) < len(marks))
+
+
+def _walked_older(found: list[Mark], end: Mark | None, more: bool, window: Window) -> Page:
+    """The page of a walk from `window.after` down to `end`."""
+    if end is None:
+        return Page([], False, False)
+    start = found[0] if found else window.after and past(window.after, -1)
+    return Page(found, more, window.after is not None, (start or end, end))
+
+
+def _walked_newer(found: list[Mark], end: Mark | None, more: bool, window: Window) -> Page:
+    """The page of a walk from `window.before` up to `end`."""
+    if end is None or window.before is None:
+        return Page([], False, False)
+    start = found[0] if found else past(window.before, 1)
+    return Page(found[::-1], True, more, (end, start))
+
+
+def past(mark: Mark, step: int) -> Mark:
+    """The place next to `mark`, newer (1) or older (-1): what lies on the other side of it includes `mark`."""
+    if 0 <= mark.id + step <= ID_MAX:
+        return Mark(mark.position, mark.id + step)
+    return Mark(mark.position + step, 0 if step > 0 else ID_MAX)
 
 
 def _check_two(actor: NodeId, target: NodeId) -> None:

@@ -97,8 +97,13 @@ class EdgeStore(Protocol):
         """What is known of each node itself; `Node()` unless set."""
         ...
 
-    async def set_node(self, node: int, value: Node) -> None:
-        """Remember a node's state and privacy. Durable like `apply`."""
+    async def change_node(
+        self, node: int, *, state: State | None = None, private: bool | None = None, only_from: State | None = None
+    ) -> Node:
+        """Change what is given of a node and leave the rest; skipped unless its state is `only_from`, if given.
+
+        Returns the node as it then is. Atomic a node where `transactional`. Durable like `apply`.
+        """
         ...
 
     def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:

@@ -137,7 +137,6 @@ def _slices(edges: Rows) -> Iterator[Rows]:
 
 
 async def _writes(service: GraphService, graph: int, rows: Rows, version: Hlc) -> list[EdgeWrite]:
-    inactive = await service.inactive(rows[:, :2].ravel().tolist())
     stored = await service.store.get_many(
         graph, [(source, destination) for source, destination in rows[:, :2].tolist()]
     )
@@ -146,8 +145,7 @@ async def _writes(service: GraphService, graph: int, rows: Rows, version: Hlc) -
         placed = bool(rest) and rest[0] != POSITION_MIN
         if placed and before is not None and before.state == State.NORMAL and before.position == rest[0]:
             continue
-        state = max(inactive.get(source, State.NORMAL), inactive.get(destination, State.NORMAL))
         position = rest[0] if placed else ms_of(version)
-        edge = Edge(graph, NodeId(source), NodeId(destination), state, position, version)
+        edge = Edge(graph, NodeId(source), NodeId(destination), State.NORMAL, position, version)
         writes.append(EdgeWrite(edge, keep_live=not placed))
     return writes

@@ -24,18 +24,21 @@ from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment, Txn, put_note, translated
 from kith.engines.embedded.keys import (
     EDGE_KEY,
+    STATES,
     after_lists,
     edge_row,
     ids_of,
     list_prefix,
     list_row,
     node_key,
+    node_row,
     pair_key,
     read_edge,
     read_mark,
+    read_node,
     read_prefix,
 )
-from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
+from kith.graph.edge import BARRING, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
 from kith.graph.store import Ends, Ids, Listing, Node, Pair, other_end
 
 _SCAN_ROWS = 2_000
@@ -130,18 +133,25 @@ class EmbeddedEdges:
             if not txn.stat(db)["entries"]:
                 return [Node()] * len(nodes)
             rows = [txn.get(node_key(node), None) for node in nodes]
-        return [Node() if row is None else Node(State(row[0]), bool(row[1])) for row in rows]
+        return [Node() if row is None else read_node(row) for row in rows]
 
-    async def set_node(self, node: int, value: Node) -> None:
+    async def change_node(
+        self, node: int, *, state: State | None = None, private: bool | None = None, only_from: State | None = None
+    ) -> Node:
         db = self._environment.nodes
 
-        def put(batch: Batch) -> None:
-            if value == Node():
+        def change(batch: Batch) -> Node:
+            before = batch.node(node)
+            if only_from is not None and before.state != only_from:
+                return before
+            after = Node(before.state if state is None else state, before.private if private is None else private)
+            if after == Node():
                 batch.txn.delete(node_key(node), db=db)
             else:
-                batch.txn.put(node_key(node), bytes([value.state, value.private]), db=db)
+                batch.txn.put(node_key(node), node_row(after), db=db)
+            return after
 
-        await self._commits.run(put)
+        return await self._commits.run(change)
 
     async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
         start: bytes | None = b"" if after is None else _after(*after)
@@ -254,15 +264,20 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     key = pair_key(asked.source, asked.destination)
     found = txn.get(key, None, db)
     stored = None if found is None else read_edge(graph, asked.source, asked.destination, found)
-    edge = resolve(stored, write)
+    normal = asked.state == State.NORMAL
+    edge = resolve(stored, write, batch.ends(asked.source, asked.destination) if normal else State.NORMAL)
 
     def out_count() -> int:
         return runs.length(txn, db, list_prefix(Listing(graph, edge.source, Direction.OUT)))
 
     def barred() -> bool:
-        return any(_is_live(txn.get(pair_key(*pair), None, batch.environment.graph_db(g))) for g, *pair in write.unless)
+        rows = (txn.get(pair_key(*pair), None, batch.environment.graph_db(g)) for g, *pair in write.unless)
+        return any(row is not None and STATES[row[7] & 3] in BARRING for row in rows)
 
-    outcome = decide(stored, write, edge, out_count, barred)
+    def lapsed() -> bool:
+        return write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]
+
+    outcome = decide(stored, write, edge, out_count, barred, lapsed)
     if outcome is not Outcome.APPLIED:
         return EdgeChange(outcome, stored, stored)
     txn.put(key, edge_row(edge), db=db)

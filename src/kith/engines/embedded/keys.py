@@ -25,7 +25,7 @@ from kith.core.clock import Hlc, ms_of
 from kith.core.ids import NodeId
 from kith.core.paging import Mark
 from kith.graph.edge import Direction, Edge, State
-from kith.graph.store import Listing
+from kith.graph.store import Listing, Node
 
 STATE_BITS = 2
 SIGN = 1 << 63
@@ -43,6 +43,16 @@ pair_key = _PAIR.pack
 
 node_key = _WORD.pack
 """id -> the key of a node's own row."""
+
+
+def node_row(node: Node) -> bytes:
+    """The stored row of a node itself."""
+    return bytes([node.state, node.private])
+
+
+def read_node(row: bytes) -> Node:
+    """The node of a stored row."""
+    return Node(STATES[row[0]], bool(row[1]))
 
 
 def edge_row(edge: Edge) -> bytes:

@@ -1,0 +1,182 @@
+"""A power cut forgets what was not synced; what was acknowledged was synced, so it is still there (law 2).
+
+`faulty_disk.c` records every write and sync of a writer, and what it acknowledged. From that record we build
+the disk as a cut at any moment could have left it: all that was synced, and of the rest whatever a drive
+chooses to have written: any set of its pages, in any order, a size that lags. Each such disk must open, be
+whole, and hold everything acknowledged before the cut.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from ledger import Ledger, opened, read_lines
+from processes import HERE, FaultyDisk
+
+from kith.engines.embedded.environment import STORE_FILE
+
+_HEADER = struct.Struct("=QQQ")
+_SECTOR = 512
+_PAGE = 4096
+_CUTS = 40
+
+
+class Record(NamedTuple):
+    """One step of the trace; see `faulty_disk.c`."""
+
+    kind: str
+    offset: int
+    data: bytes
+
+
+def read_trace(raw: bytes) -> Iterator[Record]:
+    """The steps, in order."""
+    at = 0
+    while at < len(raw):
+        kind, offset, length = _HEADER.unpack_from(raw, at)
+        at += _HEADER.size
+        yield Record(chr(kind), offset, raw[at : at + length])
+        at += length
+
+
+class Drive:
+    """What is surely on the disk, and what may be."""
+
+    def __init__(self) -> None:
+        self.synced = bytearray()
+        self._pending: list[Record] = []
+        self._meta: Record | None = None  # a write through O_DSYNC that has not returned
+        self.acknowledged: list[str] = []
+
+    def take(self, step: Record) -> None:
+        """One step of the trace."""
+        if step.kind == "A":
+            self.acknowledged.append(step.data.decode())
+        elif step.kind == "D":
+            self._meta = step
+        elif step.kind == "F" and self._meta is not None:
+            _put(self.synced, self._meta)
+            self._meta = None
+        elif step.kind == "S":
+            for write in self._pending:
+                _put(self.synced, write)
+            self._pending.clear()
+        else:
+            self._pending.append(step)
+
+    def cut(self, chosen: random.Random) -> bytes:
+        """The disk after a power cut now."""
+        disk, share = bytearray(self.synced), chosen.choice((0.0, 0.1, 0.5, 0.9, 1.0))
+        pieces = [piece for write in self._pending for piece in _pieces(write)]
+        if self._meta is not None:
+            pieces.append(self._meta)  # it is shorter than a sector, so it is there or it is not
+        for piece in pieces:
+            if chosen.random() < share:
+                _put(disk, piece)
+        return bytes(disk)
+
+
+def _put(disk: bytearray, write: Record) -> None:
+    if write.kind == "T":
+        del disk[write.offset :]
+        disk.extend(bytes(write.offset - len(disk)))
+        return
+    disk.extend(bytes(max(0, write.offset - len(disk))))
+    disk[write.offset : write.offset + len(write.data)] = write.data
+
+
+def _pieces(write: Record) -> Iterator[Record]:
+    """The parts of a write that reach the drive, or do not, on their own."""
+    if write.kind == "T" or len(write.data) <= _SECTOR:
+        yield write
+        return
+    for at in range(0, len(write.data), _PAGE):
+        yield Record(write.kind, write.offset + at, write.data[at : at + _PAGE])
+
+
+def record(folder: Path, disk: FaultyDisk, seed: int, durability: str) -> list[Record]:
+    """Let a writer work on a new folder; every step of its disk."""
+    trace = folder.parent / "trace"
+    command = [sys.executable, str(HERE / "writer.py"), str(folder), str(seed), "--applies", "12"]
+    variables = {**os.environ, **disk.environment, "KITH_FAULT_TRACE": str(trace)}
+    subprocess.run(
+        [*command, "--durability", durability], env=variables, check=True, timeout=120, stdout=subprocess.DEVNULL
+    )
+    return list(read_trace(trace.read_bytes()))
+
+
+def disks(steps: list[Record], chosen: random.Random, cuts: int) -> Iterator[tuple[bytes, str]]:
+    """What `cuts` power cuts at random moments leave, and what had been acknowledged before each."""
+    drive = Drive()
+    first = next(at for at, step in enumerate(steps) if step.kind == "A")
+    moments = Counter(chosen.choices(range(first, len(steps)), k=cuts))
+    for at, step in enumerate(steps):
+        drive.take(step)
+        for _ in range(moments[at]):
+            yield drive.cut(chosen), "".join(drive.acknowledged)
+
+
+def test_the_record_of_the_disk_is_complete(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
+    """All steps together are the file as it is; otherwise the tests below would prove nothing."""
+    folder = tmp_path / "data"
+    drive = Drive()
+    for step in record(folder, disk, seed, "full"):
+        drive.take(step)
+    whole = drive.cut(_Everything())
+    assert whole == (folder / STORE_FILE).read_bytes()
+
+
+class _Everything(random.Random):
+    """A drive that had written all."""
+
+    def random(self) -> float:
+        return 0.0
+
+    def choice(self, values: tuple[float, ...]) -> float:  # type: ignore[override]
+        return values[-1]
+
+
+def test_a_power_cut_loses_nothing_acknowledged(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
+    steps = record(tmp_path / "data", disk, seed, "full")
+    for number, (image, said) in enumerate(disks(steps, random.Random(seed), _CUTS)):
+        ledger = Ledger()
+        ledger.add(read_lines(said))
+        check_disk(tmp_path / f"cut-{number}", image, ledger)
+
+
+def test_a_power_cut_under_relaxed_durability_leaves_the_store_whole(
+    tmp_path: Path, disk: FaultyDisk, seed: int
+) -> None:
+    """The last commits may be gone; what is there agrees with itself and with its log."""
+    steps = record(tmp_path / "data", disk, seed, "relaxed")
+    for number, (image, _) in enumerate(disks(steps, random.Random(seed), _CUTS)):
+        check_disk(tmp_path / f"cut-{number}", image, Ledger())
+
+
+def check_disk(folder: Path, image: bytes, ledger: Ledger) -> None:
+    """A service that opens this disk has a whole store, with what the ledger says, and goes on writing."""
+    folder.mkdir()
+    (folder / STORE_FILE).write_bytes(image)
+    with opened(folder) as (environment, store):
+        ledger.check_whole(environment, store)
+        environment.put_note("after the cut", b"1")
+
+
+@pytest.mark.slow
+def test_five_hundred_power_cuts_lose_nothing_acknowledged(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
+    steps = record(tmp_path / "data", disk, seed, "full")
+    for number, (image, said) in enumerate(disks(steps, random.Random(seed), 500)):
+        ledger = Ledger()
+        ledger.add(read_lines(said))
+        folder = tmp_path / f"cut-{number}"
+        check_disk(folder, image, ledger)
+        (folder / STORE_FILE).unlink()
