@@ -10,7 +10,8 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -37,8 +38,11 @@ from kith.graph.service import GraphService, Limits
 
 SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
 """How `kith serve` hands its settings to the API processes it starts."""
+SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
+"""The supervisor's process id, for API processes that it may not outlive."""
 _KEY_NOTE = "server-key/"
 _PR_SET_PDEATHSIG = 1
+_LAST_ANSWERS_S = 0.3
 
 
 def open_environment(settings: Settings, *, create: bool = True) -> Environment:
@@ -80,7 +84,9 @@ def metrics_folder(settings: Settings) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def running(settings: Settings, *, create: bool = True) -> AsyncIterator[Backend]:
+async def running(
+    settings: Settings, *, create: bool = True, on_fatal: Callable[[], None] = lambda: None
+) -> AsyncIterator[Backend]:
     """The whole service in this process, from opening the store to draining the commit queue."""
     environment = open_environment(settings, create=create)
     clock = HybridClock()
@@ -92,6 +98,7 @@ async def running(settings: Settings, *, create: bool = True) -> AsyncIterator[B
         queue_max=settings.commit_queue_max,
         events_max=settings.log_events_max,
         observer=metrics,
+        on_fatal=on_fatal,
     )
     store = EmbeddedEdges(environment, commits)
     store.restore_clock(clock)
@@ -146,7 +153,7 @@ class Server:
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         configure_logging(self._settings)
         _end_with_parent()
-        self._running = running(self._settings)
+        self._running = running(self._settings, on_fatal=_replace_process)
         backend = loop.run_until_complete(self._running.__aenter__())
         self._door = FrontDoor(backend, Bridge(build(backend), backend))
 
@@ -164,6 +171,15 @@ def _end_with_parent() -> None:
     """Have the kernel stop this process when its supervisor dies, so that nobody serves a folder unsupervised."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        supervisor = os.environ.get(SUPERVISOR_VARIABLE)
+        if supervisor is not None and os.getppid() != int(supervisor):
+            sys.exit("kith: the supervisor died before this process was up")
+
+
+def _replace_process() -> None:
+    """End this process once its answers are out; granian starts another, which opens the store afresh."""
+    structlog.get_logger("kith").error("the store refuses everything; this process is replaced")
+    threading.Timer(_LAST_ANSWERS_S, os._exit, (os.EX_IOERR,)).start()
 
 
 def serve_process() -> Server:

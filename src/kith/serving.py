@@ -38,6 +38,7 @@ def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops."""
     check_port(settings)
     with app.serving(settings):
+        os.environ[app.SUPERVISOR_VARIABLE] = str(os.getpid())
         os.environ[app.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
         Granian(
             "kith.app:serve_process",

@@ -264,7 +264,7 @@ def test_keep_place_leaves_the_stored_position_and_takes_the_new_one_where_none_
     assert run(marks_of(store, OUT)) == [Mark(7, BOB)]
 
 
-def test_a_write_is_forbidden_while_an_edge_that_bars_it_is_normal(store: EdgeStore, run: Run) -> None:
+def test_a_write_is_forbidden_while_an_edge_that_bars_it_is_normal_or_archived(store: EdgeStore, run: Run) -> None:
     blocks = run(store.declare(["blocks"]))["blocks"]
 
     def barred(state: State, version: int) -> Outcome:
@@ -274,7 +274,9 @@ def test_a_write_is_forbidden_while_an_edge_that_bars_it_is_normal(store: EdgeSt
         return run(store.apply([EdgeWrite(block), follow]))[1].outcome
 
     for version, state in enumerate(State):
-        assert barred(state, version) is (Outcome.FORBIDDEN if state == State.NORMAL else Outcome.OVER_LIMIT)
+        assert barred(state, version) is (
+            Outcome.FORBIDDEN if state in (State.NORMAL, State.ARCHIVED) else Outcome.OVER_LIMIT
+        )
     assert run(store.get_many(G, [(ALICE, BOB)])) == [None]
 
 

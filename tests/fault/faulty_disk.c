@@ -35,7 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char STORE[] = "store.mdb";
+static const char STORE[] = "store.mdb", COPY[] = "store.mdb.part";
 
 struct order {
     char what[16];
@@ -53,8 +53,11 @@ static int is_store(int fd)
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, sizeof path);
     errno = saved;
-    size_t name = sizeof STORE - 1;
-    return length >= (ssize_t)name && memcmp(path + length - name, STORE, name) == 0;
+    if (length <= 0)
+        return 0;
+    path[length < (ssize_t)sizeof path ? length : (ssize_t)sizeof path - 1] = 0;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    return strcmp(name, STORE) == 0 || strcmp(name, COPY) == 0;
 }
 
 static int is_durable_at_once(int fd)

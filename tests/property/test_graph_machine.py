@@ -89,7 +89,11 @@ class Rules:
         return True
 
     def blocked(self, a: int, b: int) -> bool:
-        return self.live(BLOCKS, a, b) or self.live(BLOCKS, b, a)
+        return self.bars(a, b) or self.bars(b, a)
+
+    def bars(self, a: int, b: int) -> bool:
+        """A block holds while either end is away, and until it is restored."""
+        return self.state(BLOCKS, a, b) in (NORMAL, ARCHIVED)
 
     def refusal(self, a: int, b: int) -> type[Exception] | None:
         if self.users[a] != NORMAL:
@@ -154,12 +158,12 @@ class Rules:
         after = {NodeOperation.ARCHIVE: ARCHIVED, NodeOperation.RESTORE: NORMAL, NodeOperation.REMOVE: REMOVED}
         self.users[user] = after[operation]
         rewritten = 0
-        for graph, edges in self.edges.items():
+        for edges in self.edges.values():
             for (a, b), (state, position) in edges.items():
                 touched = {
-                    NodeOperation.ARCHIVE: state == NORMAL and graph != BLOCKS,
+                    NodeOperation.ARCHIVE: state == NORMAL,
                     NodeOperation.RESTORE: state == ARCHIVED and self.users[a] == self.users[b] == NORMAL,
-                    NodeOperation.REMOVE: state != REMOVED and (graph != BLOCKS or a == user),
+                    NodeOperation.REMOVE: state != REMOVED,
                 }
                 if user in (a, b) and touched[operation]:
                     edges[a, b] = (after[operation], position)
@@ -179,7 +183,7 @@ class Rules:
 
     def may_see(self, viewer: int, user: int) -> bool:
         hidden = user in self.private and not self.live(FOLLOWS, viewer, user)
-        return viewer == user or not (self.live(BLOCKS, user, viewer) or hidden)
+        return viewer == user or not (self.bars(user, viewer) or hidden)
 
     def marks(self, graph: str, node: int, end: Direction, state: State = NORMAL) -> list[Mark]:
         edges = self.edges[graph].items()
@@ -255,7 +259,7 @@ class GraphMachine(RuleBasedStateMachine):
 
     @rule(pair=pairs, name=st.sampled_from(["block", "mute"]))
     def shun(self, pair: tuple[NodeId, NodeId], name: str) -> None:
-        if name == "block" or all(self.rules.users[user] == NORMAL for user in pair):
+        if all(self.rules.users[user] == NORMAL for user in pair):
             self.act(name, *pair)
 
     @precondition(lambda self: self.rules.standing())

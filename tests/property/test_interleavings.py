@@ -20,7 +20,7 @@ from reference import ReferenceEdges, ScrambledEdges
 from world import ALICE, BOB, CAROL, DANA, START_MS, FakeClock, answer, marks_of, run_all, service_over, time_flies
 
 from kith.core.clock import Hlc, HybridClock
-from kith.core.errors import FollowLimitReached, StoreUnavailable, UserNotFound
+from kith.core.errors import FollowLimitReached, Forbidden, StoreUnavailable, UserNotFound
 from kith.core.ids import NodeId
 from kith.graph import nodes as nodes_module
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
@@ -342,19 +342,31 @@ def test_an_edge_added_to_a_deactivated_node_is_stored_in_its_state() -> None:
 @pytest.mark.parametrize("away", [ALICE, DANA])
 @pytest.mark.parametrize("before", [True, False])
 def test_a_block_holds_while_either_end_is_away_and_when_it_comes_back(before: bool, away: int) -> None:
-    async def check() -> list[State]:
+    async def barred() -> list[Any]:
         world = await hosts(0)
-        await world.any().follow(DANA, ALICE)
+        service = world.services[0]
+        await service.follow(DANA, ALICE)
         if before:
-            await world.any().block(ALICE, DANA)
+            await service.block(ALICE, DANA)
         await world.operate(NodeOperation.ARCHIVE, away)
         if not before:
-            await world.any().block(ALICE, DANA)
-        states = [world.state(BLOCKS, ALICE, DANA)]
+            await service.block(ALICE, DANA)
+        found = [await answer(service.check_may_see(DANA, ALICE))]
         await world.operate(NodeOperation.RESTORE, away)
-        return [*states, world.state(BLOCKS, ALICE, DANA), world.state(FOLLOWS, DANA, ALICE)]
+        found += [await answer(service.check_may_see(DANA, ALICE)), await answer(service.follow(DANA, ALICE))]
+        return [*found, world.state(BLOCKS, ALICE, DANA), world.state(FOLLOWS, DANA, ALICE)]
 
-    assert run_all(check()) == [NORMAL, NORMAL, REMOVED]
+    assert run_all(barred()) == [Forbidden, Forbidden, Forbidden, NORMAL, REMOVED]
+
+
+@pytest.mark.parametrize("verb", ["block", "mute"])
+def test_doing_it_again_to_an_account_that_is_away_changes_nothing(verb: str) -> None:
+    async def changes() -> list[bool]:
+        world = await hosts(0)
+        await world.operate(NodeOperation.ARCHIVE, DANA)
+        return [(await getattr(service, verb)(ALICE, DANA)).changed for service in world.services]
+
+    assert run_all(changes()) == [True, False, False]
 
 
 # --- what a write answers ------------------------------------------------------------------------------
@@ -384,6 +396,20 @@ def test_a_request_that_cannot_be_accepted_yet_still_waits() -> None:
         await service.follow(ALICE, DANA)
         await service.follow(ALICE, BOB)
         refused = await answer(service.accept(DANA, ALICE))
+        (row,) = await service.relationships(ALICE, [DANA])
+        return refused, row.requested
+
+    assert run_all(asked()) == (FollowLimitReached, True)
+
+
+def test_a_follow_that_is_refused_leaves_the_request_that_was_there() -> None:
+    async def asked() -> tuple[Any, bool]:
+        service = await service_over(ReferenceEdges(), FakeClock(), follows_max=1)
+        await service.store.change_node(DANA, private=True)
+        await service.follow(ALICE, DANA)
+        await service.store.change_node(DANA, private=False)
+        await service.follow(ALICE, BOB)
+        refused = await answer(service.follow(ALICE, DANA))
         (row,) = await service.relationships(ALICE, [DANA])
         return refused, row.requested
 

@@ -53,7 +53,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     does next always wins over what they did before, and `keep_place` leaves the stored position as it is.
     Writes with a version of their own (imports, replays, other systems) set neither: the merge law decides.
 
-    `keep_live`: an edge that is already NORMAL stays as it is (a double follow keeps its place).
+    `keep_live`: an edge that is already in that state stays as it is (a double follow keeps its place).
     `only_from`: skip unless the stored edge is in one of these states (no row counts as REMOVED).
     `out_limit`: OVER_LIMIT if the source already has this many NORMAL edges and this would add one.
     `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL, or ARCHIVED: a block
@@ -145,7 +145,7 @@ def decide(
     `lapsed`: whether `while_node` no longer holds. They are asked only if they matter.
     """
     live = stored is not None and stored.state == State.NORMAL
-    if write.keep_live and live:
+    if write.keep_live and stored is not None and stored.state == edge.state:
         return Outcome.UNCHANGED
     if write.only_from is not None and (State.REMOVED if stored is None else stored.state) not in write.only_from:
         return Outcome.UNCHANGED

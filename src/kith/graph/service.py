@@ -77,8 +77,7 @@ class GraphService:
         if node.private and not await self._exists(self._follows, actor, target):
             written = await self._request(actor, target)
             return Written(False, written.changed, written.mark, requested=True)
-        # a request from when the account was private is answered by the follow itself
-        return await self._follow(actor, target, self._dropping(self._requests, actor, target))
+        return await self._follow(actor, target)
 
     async def unfollow(self, actor: NodeId, target: NodeId) -> Written:
         """The opposite; also takes back a request."""
@@ -95,9 +94,7 @@ class GraphService:
         if not await self._exists(self._requests, requester, actor):
             raise UserNotFound("this user has not asked to follow you, or has taken it back", id=str(requester))
         await self._check_active(requester, actor)
-        written = await self._follow(requester, actor)
-        dropped = await self._drop([(self._requests, requester, actor)])
-        return Written(True, written.changed, max(written.mark, dropped.mark))
+        return await self._follow(requester, actor)
 
     async def decline(self, actor: NodeId, requester: NodeId) -> Written:
         """`actor` refuses; asking again is allowed."""
@@ -249,13 +246,17 @@ class GraphService:
         edge = self.now(graph, source, destination, State.REMOVED)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=_PRESENT)
 
-    async def _follow(self, actor: NodeId, target: NodeId, *more: EdgeWrite) -> Written:
-        """Follow, unless either blocks the other or the limit is reached."""
-        return await self._unless_blocked([self._asking(self._follows, actor, target), *more])
+    async def _follow(self, actor: NodeId, target: NodeId) -> Written:
+        """Follow, unless either blocks the other or the limit is reached; a request that waited is answered."""
+        written = await self._unless_blocked(self._asking(self._follows, actor, target))
+        if not await self._exists(self._requests, actor, target):
+            return written
+        dropped = await self._drop([(self._requests, actor, target)])
+        return Written(True, written.changed, max(written.mark, dropped.mark))
 
     async def _request(self, actor: NodeId, target: NodeId) -> Written:
         """Ask to follow, unless either blocks the other or too many requests wait."""
-        return await self._unless_blocked([self._asking(self._requests, actor, target)])
+        return await self._unless_blocked(self._asking(self._requests, actor, target))
 
     def _asking(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
         return EdgeWrite(
@@ -266,10 +267,10 @@ class GraphService:
             unless=((self._blocks, destination, source), (self._blocks, source, destination)),
         )
 
-    async def _unless_blocked(self, writes: Sequence[EdgeWrite]) -> Written:
-        """Write; the first of `writes` is what was asked for, and says what became of it."""
-        edge = writes[0].edge
-        changes, mark = await self.write(writes)
+    async def _unless_blocked(self, write: EdgeWrite) -> Written:
+        """Write; what the conditions refuse becomes an error."""
+        edge = write.edge
+        changes, mark = await self.write([write])
         outcome, before, after = changes[0].outcome, changes[0].before, changes[0].after
         if outcome is Outcome.OVER_LIMIT:
             limit = self.limits.follows_max

@@ -26,6 +26,7 @@ from kith.graph.edge import State
 from kith.graph.store import Node
 
 Answer = TypeVar("Answer")
+_READERS_CHECKED_S = 10.0
 _SWITCH_INTERVAL_S = 0.0005
 """How long the committing thread may keep the interpreter while requests wait; Python's default is 5 ms."""
 
@@ -69,6 +70,13 @@ class CommitObserver(Protocol):
         ...
 
 
+class _Unobserved:
+    """Nobody wants to know."""
+
+    def committed(self, jobs: int, writes: int, seconds: float) -> None: ...
+    def failed(self, error: KithError) -> None: ...
+
+
 class _Job(NamedTuple):
     work: Callable[[Batch], Any]
     writes: int
@@ -81,7 +89,8 @@ class CommitQueue:
 
     `writes_max`: the most writes one transaction takes. `wait_ms`: how long the first write of a group waits
     for company (0: not at all; while one commit syncs the next group forms by itself). `queue_max`: writes
-    that may wait; beyond it `Overloaded`. `events_max`: events the log keeps.
+    that may wait; beyond it `Overloaded`. `events_max`: events the log keeps. `on_fatal`: called once the
+    store refuses everything and only a new process can open it again.
     """
 
     def __init__(
@@ -93,11 +102,14 @@ class CommitQueue:
         queue_max: int = 100_000,
         events_max: int = 10_000_000,
         observer: CommitObserver | None = None,
+        on_fatal: Callable[[], None] = lambda: None,
     ) -> None:
         self._environment = environment
         self._writes_max, self._wait_s, self._queue_max = writes_max, wait_ms / 1000, queue_max
         self._events_max = events_max
-        self._observer = observer
+        self._observer = observer or _Unobserved()
+        self._on_fatal = on_fatal
+        self._readers_checked = time.monotonic()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waiting = 0
         self._count_lock = threading.Lock()
@@ -165,14 +177,10 @@ class CommitQueue:
                 batch = Batch(self._environment, txn)
                 answers = [job.work(batch) for job in jobs]
                 batch.log.flush(self._events_max)
-            outcomes = [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
-            if self._observer:
-                self._observer.committed(len(jobs), writes, time.perf_counter() - started)
         except lmdb.Error as error:
-            self.failed = self.failed or isinstance(error, lmdb.PanicError)
-            refused = translate(error, "write")
-            if self._observer:
-                self._observer.failed(refused)
+            refused = translate(error, "write", self._environment.folder)
+            self._observer.failed(refused)
+            self.failed = self.failed or self._is_panicking()
             outcomes = [(job, None, refused) for job in jobs]
         except Exception as error:  # a job's own fault; the transaction is gone, so the others run again alone
             if len(jobs) > 1:
@@ -180,9 +188,25 @@ class CommitQueue:
                     self._commit([job])
                 return
             outcomes = [(jobs[0], None, error)]
+        else:
+            outcomes = [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
+            self._observer.committed(len(jobs), writes, time.perf_counter() - started)
         with self._count_lock:
             self._waiting -= writes
         _answer(outcomes)
+        if self.failed:
+            self._on_fatal()
+        if time.monotonic() - self._readers_checked > _READERS_CHECKED_S:
+            self._readers_checked = time.monotonic()
+            self._environment.lmdb.reader_check()  # a killed reader's slot would keep old pages alive
+
+    def _is_panicking(self) -> bool:
+        """Whether LMDB refuses everything from now on, as it does after its meta page could not be written."""
+        try:
+            self._environment.lmdb.begin().abort()
+        except lmdb.Error:
+            return True
+        return False
 
 
 def _answer(outcomes: list[tuple[_Job, Any, BaseException | None]]) -> None:

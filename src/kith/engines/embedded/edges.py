@@ -21,7 +21,7 @@ from kith.core.ids import ID_MAX
 from kith.core.paging import Page, Window
 from kith.engines.embedded import eventlog, runs
 from kith.engines.embedded.commits import Batch, CommitQueue
-from kith.engines.embedded.environment import Environment, Txn, put_note, translated
+from kith.engines.embedded.environment import Environment, Txn, put_note, translate
 from kith.engines.embedded.keys import (
     EDGE_KEY,
     STATES,
@@ -53,8 +53,14 @@ class EmbeddedEdges:
 
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
         self._environment, self._commits = environment, commits
-        self._begin = environment.lmdb.begin
         self._graph_db = environment.graph_db
+
+    def _begin(self, db: lmdb._Database | None = None) -> Txn:
+        """A read transaction: a snapshot, without locks."""
+        try:
+            return self._environment.lmdb.begin(db)
+        except lmdb.Error as error:
+            raise translate(error, "read") from error
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
         return self._environment.declare(list(names))
@@ -220,7 +226,7 @@ class EmbeddedEdges:
 
     def restore_clock(self, clock: HybridClock) -> None:
         """Make `clock` go on after the newest version in the log, even if the machine's clock went back."""
-        with translated("read the log"), self._begin() as txn:
+        with self._begin() as txn:
             clock.restore(eventlog.newest_version(txn, self._environment.log))
 
     def _find_strays(self, graph: int, start: bytes) -> tuple[list[tuple[bytes, bytes]], bytes | None]:

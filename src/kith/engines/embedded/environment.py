@@ -14,6 +14,8 @@ import errno
 import fcntl
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
@@ -32,6 +34,7 @@ BYTES_MAX_DEFAULT = 1 << 40
 _META, _LOG, _NODES = b"meta", b"log", b"nodes"
 _DATABASES_MAX = GRAPHS_MAX + 8
 _READERS_MAX = 1024
+_ROOM_BYTES_MIN = 1 << 20
 
 Durability = Literal["full", "relaxed"]
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
@@ -51,11 +54,14 @@ class Environment:
         self.folder = folder
         if not create and not (folder / STORE_FILE).exists():
             raise StoreMismatch(f"{folder} holds no Kith data; name the folder with --data", folder=str(folder))
-        with translated(f"open {folder}"):
+        with translated(f"open {folder}", folder):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StoreUnavailable(f"cannot use {folder} as a data folder: {error.strerror}") from error
+            store = folder / STORE_FILE
+            if store.exists() and not store.stat().st_size:
+                raise StoreMismatch(f"{store} is empty; restore a backup, or delete the file to start anew")
             self.lmdb = lmdb.Environment(
                 str(folder / STORE_FILE),
                 subdir=False,
@@ -66,9 +72,11 @@ class Environment:
                 metasync=durability == "full",
                 mode=0o600,
             )
+            self._check_length()
             self.meta = self.lmdb.open_db(_META)
             self.log = self.lmdb.open_db(_LOG)
             self.nodes = self.lmdb.open_db(_NODES)
+            self.lmdb.reader_check()  # slots of readers that were killed would keep old pages alive
         self._graphs: dict[int, lmdb._Database] = {}
         self._check_format()
         for number in self.graph_numbers().values():
@@ -130,13 +138,32 @@ class Environment:
     def copy_to(self, target: Path) -> None:
         """A compacted, consistent copy while others read and write."""
         target.mkdir(parents=True, exist_ok=True)
-        with translated(f"back up to {target}"):
-            descriptor = os.open(target / STORE_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        partial = target / f"{STORE_FILE}.part"
+        with translated(f"back up to {target}", target):
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             try:
                 self.lmdb.copyfd(descriptor, compact=True)
                 os.fsync(descriptor)
+            except BaseException:
+                partial.unlink()
+                raise
             finally:
                 os.close(descriptor)
+            partial.replace(target / STORE_FILE)
+            sync_folder(target)
+
+    def _check_length(self) -> None:
+        """StoreMismatch if the file was cut short. Reading past its end would kill the process without a word.
+
+        A sound file may end before its last page: LMDB need not write pages that were freed again. So a short
+        file is walked in another process first, whose end tells.
+        """
+        store = self.folder / STORE_FILE
+        if store.stat().st_size >= self.bytes_used():
+            return
+        walked = subprocess.run([sys.executable, "-c", _WALK, str(store)], capture_output=True, check=False)  # noqa: S603
+        if walked.returncode:
+            raise StoreMismatch(f"{store} is cut short or damaged; restore a backup (`kith restore`)")
 
     def _check_format(self) -> None:
         found = self.get_note("format")
@@ -163,24 +190,48 @@ def put_note(txn: Txn, meta: lmdb._Database, key: str, value: bytes | None) -> N
         txn.put(key.encode(), value, db=meta)
 
 
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+_WALK = """
+import sys, lmdb
+store = lmdb.Environment(sys.argv[1], subdir=False, readonly=True, lock=False, max_dbs=1000)
+with store.begin() as txn:
+    for name in [bytes(name) for name, _ in txn.cursor()]:
+        for _ in txn.cursor(store.open_db(name, txn=txn, create=False)):
+            pass
+"""
+
+
 @contextlib.contextmanager
-def translated(action: str) -> Iterator[None]:
+def translated(action: str, folder: Path | None = None) -> Iterator[None]:
     """LMDB's and the system's errors as ours; drivers never leak."""
     try:
         yield
     except KithError:
         raise
     except lmdb.Error as error:
-        raise translate(error, action) from error
+        raise translate(error, action, folder) from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFull(f"no room on the disk to {action}; nothing was changed") from error
         raise StoreUnavailable(f"could not {action}: {error.strerror}") from error
 
 
-def translate(error: Exception, action: str) -> KithError:
-    """The error of our tree for one of LMDB's."""
+def translate(error: Exception, action: str, folder: Path | None = None) -> KithError:
+    """The error of our tree for one of LMDB's.
+
+    A disk that fills up cuts a write short, which LMDB reports as EIO; so the disk of `folder` is asked.
+    """
     code = getattr(error, "code", 0)
+    if code == errno.EIO and folder is not None and _is_full(folder):
+        code = errno.ENOSPC
     if isinstance(error, lmdb.MapFullError):
         return StoreFull(f"the store has reached `store_bytes_max`; raise it to {action}. Nothing was changed")
     if code in (errno.ENOSPC, errno.EDQUOT):
@@ -188,6 +239,11 @@ def translate(error: Exception, action: str) -> KithError:
     if isinstance(error, lmdb.VersionMismatchError | lmdb.InvalidError):
         return StoreMismatch(f"could not {action}: not a store of this version ({error})")
     return StoreUnavailable(f"could not {action}: {error}")
+
+
+def _is_full(folder: Path) -> bool:
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize < _ROOM_BYTES_MIN
 
 
 @contextlib.contextmanager
