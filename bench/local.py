@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -50,10 +51,10 @@ def check_local(folder: Path) -> list[Figure]:
     return _with_service(imported(folder, data), work)
 
 
-async def _check_rate(service: GraphService, pairs: list[tuple[int, int]]) -> float:
+async def _check_rate(service: GraphService, pairs: list[tuple[int, int]], batch_size: int = 1000) -> float:
     """The median of five rounds over all pairs."""
     graph = service.graphs.number("follows")
-    batches = [pairs[at : at + 1000] for at in range(0, len(pairs), 1000)]
+    batches = [pairs[at : at + batch_size] for at in range(0, len(pairs), batch_size)]
     rates = []
     for _ in range(5):
         started = time.perf_counter()
@@ -136,6 +137,7 @@ def import_file(folder: Path) -> list[Figure]:
 _IMPORT = """
 import resource, sys, time
 from pathlib import Path
+from typing import NamedTuple
 from bench.figures import Silent
 from kith import chores
 from kith.config import Settings
@@ -188,9 +190,12 @@ def _folder_bytes(folder: Path) -> int:
 
 
 def growth(folder: Path) -> list[Figure]:
-    """The cost of a check from 1 M to 100 M edges, as a curve (bench/results/growth.png)."""
+    """The cost of a check from 1 M to 100 M edges, as a curve (bench/results/growth.png).
+
+    Single checks, each in a read transaction of its own as the API does them, and batches of 1,000 in one.
+    """
     most = int(os.environ.get("KITH_BENCH_GROWTH_MAX", _GROWTH[-1]))
-    points: list[tuple[int, float]] = []
+    points: list[Point] = []
     for edges in [size for size in _GROWTH if size <= most]:
         data = generated(folder, edges // 33, edges)
         settings = imported(folder, data)
@@ -198,13 +203,32 @@ def growth(folder: Path) -> list[Figure]:
         data.file.unlink()
 
         async def work(service: GraphService, pairs: list[tuple[int, int]] = pairs) -> list[Figure]:
-            return [Figure("", await _check_rate(service, pairs), "", "")]
+            return [Figure("", await _check_rate(service, pairs, size), "", "") for size in (1, 1000)]
 
-        points.append((edges, 1e9 / _with_service(settings, work)[0].value))
-        print(f"growth: {edges:,} edges, {points[-1][1]:.0f} ns a check", file=sys.stderr)
+        single, batched = (1e9 / figure.value for figure in _with_service(settings, work))
+        points.append(Point(edges, single, batched))
+        print(f"growth: {edges:,} edges, {single:.0f} ns a check, {batched:.0f} ns in batches", file=sys.stderr)
     _draw(points)
-    says = f"generated, {points[0][0]:,} to {points[-1][0]:,} edges: " + ", ".join(f"{ns:.0f} ns" for _, ns in points)
-    return [Figure("growth", points[-1][1] / points[0][1], "times the cost", "<= 2", data=says)]
+    first, last = points[0], points[-1]
+    says = f"generated, {first.edges:,} to {last.edges:,} edges; in ns: "
+    return [
+        Figure(
+            "growth", last.single / first.single, "times the cost", "<= 2",
+            data=says + ", ".join(f"{point.single:.0f}" for point in points),
+        ),
+        Figure(
+            "growth-batch", last.batched / first.batched, "times the cost", "",
+            data=says + ", ".join(f"{point.batched:.0f}" for point in points),
+        ),
+    ]  # fmt: skip
+
+
+class Point(NamedTuple):
+    """The cost of a check at one size of the graph, in ns."""
+
+    edges: int
+    single: float
+    batched: float
 
 
 def pairs_sampled(data: Data, edges: int) -> list[tuple[int, int]]:
@@ -224,14 +248,17 @@ def _pairs_streamed(data: Data, edges: int) -> list[tuple[int, int]]:
     return [(int(source), int(destination)) for source, destination in pairs]
 
 
-def _draw(points: list[tuple[int, float]]) -> None:
+def _draw(points: list[Point]) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(6, 3.5), dpi=110)
-    axes.plot([edges for edges, _ in points], [ns for _, ns in points], marker="o")
+    edges = [point.edges for point in points]
+    axes.plot(edges, [point.single for point in points], marker="o", label="single, a transaction each")
+    axes.plot(edges, [point.batched for point in points], marker="s", label="batches of 1,000")
+    axes.legend()
     axes.set(xscale="log", xlabel="edges in the graph", ylabel="ns a check", ylim=(0, None), title="Cost of a check")
     axes.grid(alpha=0.3)
     results = Path(__file__).parent / "results"

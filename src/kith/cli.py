@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -246,30 +245,35 @@ def _celebrity(text: str) -> tuple[str, int]:
 
 
 def _print_plan(made: capacity.Plan) -> None:
-    for title, part in (("one machine, embedded", made.embedded), ("cluster", made.cluster)):
-        table = Table("", title, show_header=True)
-        for name, value in _flat(msgspec.to_builtins(part)):
-            table.add_row(name, value)
-        Console().print(table)
-    out.print("Assumptions:")
+    """Both ways beside each other, the machines of each, and what was assumed."""
+    table = Table("", "one machine", "cluster")
+    for name, unit, one, many in (
+        ("edges", "", made.embedded.storage.edges, made.cluster.storage.edges),
+        ("disk", "B", made.embedded.storage.disk_bytes, made.cluster.storage.disk_bytes),
+        ("  of it the log", "B", made.embedded.storage.log_bytes, made.cluster.storage.log_bytes),
+        ("memory", "B", made.embedded.memory.total_bytes, made.cluster.memory.total_bytes),
+        ("  of it the filter", "B", made.embedded.memory.filter_bytes, made.cluster.memory.filter_bytes),
+        ("cores", "", made.embedded.cores, made.cluster.cores),
+        ("network in", "B/s", made.embedded.network.in_bytes_per_s, made.cluster.network.in_bytes_per_s),
+        ("network out", "B/s", made.embedded.network.out_bytes_per_s, made.cluster.network.out_bytes_per_s),
+        ("machines", "", 1, made.cluster.machines),
+        ("USD a month", "", made.embedded.cost_usd_month, made.cluster.cost_usd_month),
+    ):
+        table.add_row(name, "-" if one is None else capacity.in_words(one, unit), capacity.in_words(many, unit))
+    out.print(table)
+    out.print(f"one machine: {made.embedded.verdict}")
+    for bound in made.embedded.bounds:
+        needed, there = capacity.in_words(bound.needed, bound.unit), capacity.in_words(bound.available, bound.unit)
+        out.print(f"  {bound.name}: needs {needed} of {there}")
+    roles = Table("cluster", "nodes", "decided by", "cores", "memory", "disk", "USD a month")
+    for role in made.cluster.roles:
+        memory, disk = capacity.in_words(role.memory_bytes, "B"), capacity.in_words(role.disk_bytes, "B")
+        cost = capacity.in_words(role.cost_usd_month, "")
+        roles.add_row(role.name, str(role.nodes), role.decided_by, f"{role.cores:.1f}", memory, disk, cost)
+    out.print(roles)
+    out.print("assumed:")
     for line in made.assumptions:
         out.print(f"- {line}")
-
-
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Nested fields as lines, `storage edges bytes` and the like."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _flat(inner, f"{name} {key}".strip())
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            label = str(inner.get("name", "")) if isinstance(inner, dict) else ""
-            yield from _flat(inner, f"{name} {label}".strip())
-    else:
-        yield (
-            name.replace("_", " "),
-            f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value),
-        )
 
 
 class _Bars:

@@ -159,7 +159,7 @@ async def count_in(call: Call, graph: GraphName, node: PathId, edge_state: State
 
 @post("/graph/select", summary="A page of a set program", status_code=200, name="select")
 async def select(call: Call, data: SelectRequest) -> SetAnswer:
-    """Ids in descending order. Operators: union, intersect, difference, nested; see docs/api.md."""
+    """Ids in descending order. Operators: union, intersect, difference, nested (see `graph/select.py`)."""
     program = _program(call, data.program)
     query = f"select {program!r}"
     window = call.window(query, data.limit, data.cursor)
