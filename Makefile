@@ -22,11 +22,11 @@ demo: setup  ## load a community, show ten queries, leave the server running
 test: setup  ## every test that needs no server
 	$(BIN)/python -m pytest
 
-check: setup  ## lint, types, imports, fast tests
+check: setup  ## lint, types, imports, and the tests that take a minute
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" tests/unit tests/conformance tests/property
 
 bench: setup  ## every figure of the README's table, as a table, JSON and a growth curve
 	$(BIN)/kith bench
