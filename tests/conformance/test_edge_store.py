@@ -771,6 +771,19 @@ def test_a_write_to_a_list_with_a_wrong_count_leaves_it_in_order(damaged: Damage
     assert run(marks_of(damaged.store, OUT)) == [*damaged.marks, Mark(START_MS - 1, 500)]
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 129])
+@pytest.mark.parametrize("at", [0, 129])
+def test_a_removal_from_a_list_with_a_wrong_count_loses_no_other_entry(
+    damaged: Damaged, run: Run, count: int, at: int
+) -> None:
+    gone = damaged.marks[at]
+    damaged.set_count(OUT, count)
+    run(damaged.store.apply(writes_of(edge_of(ALICE, gone.id, gone.position, State.REMOVED, 1))))
+    run(damaged.store.check_counts(G, True))
+    assert run(marks_of(damaged.store, OUT)) == [mark for mark in damaged.marks if mark != gone]
+    assert run(damaged.store.count_many([OUT])) == [129]
+
+
 def test_one_failing_job_of_a_group_harms_no_other(embedded: tuple[Environment, EmbeddedEdges], run: Run) -> None:
     _, store = embedded
     run(store.declare(["follows"]))

@@ -128,13 +128,14 @@ def test_what_stays_in_a_set_program_is_seen_once_and_in_order(engine: str, seed
         town = Town(service, seed)
         await town.settle_down()
         found: list[int] = []
-        while True:
+        for _ in range(1_000):
             limit = town.limit()
             page = await Evaluator(service.store).top(program, found[-1] if found else None, limit)
             found += page.tolist()
             if len(page) < limit:
                 return found
             await town.stir(20)
+        raise AssertionError("the answer has no end")
 
     with opened(engine) as service:
         shown = run_all(seen(service))
