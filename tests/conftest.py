@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from reference import ReferenceEdges
-from world import ENGINES, FakeClock, open_embedded, service_over
+from world import ENGINES, FakeClock, Run, open_embedded, service_over
 
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.service import GraphService
 from kith.graph.store import EdgeStore
-
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 # A failing example prints how to repeat it; no deadline, because shared machines stall.
 settings.register_profile(

@@ -16,7 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.paging import Mark, Page, Window
-from kith.graph.edge import BARRING, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, merge, resolve
+from kith.graph.edge import (
+    BARRING,
+    REFUSED,
+    Direction,
+    Edge,
+    EdgeChange,
+    EdgeWrite,
+    Outcome,
+    State,
+    decide,
+    merge,
+    resolve,
+)
 from kith.graph.graphs import assign
 from kith.graph.store import Ends, Ids, Listing, Node, Pair, other_end
 
@@ -85,7 +97,13 @@ class ReferenceEdges:
         return self._numbers
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        return [self._apply(write) for write in writes]
+        changes: list[EdgeChange] = []
+        for write in writes:
+            if write.chained and changes and changes[-1].outcome in REFUSED:
+                changes.append(EdgeChange(Outcome.UNCHANGED, None, None))
+            else:
+                changes.append(self._apply(write))
+        return changes
 
     def _apply(self, write: EdgeWrite) -> EdgeChange:
         self._tick()
@@ -99,6 +117,7 @@ class ReferenceEdges:
             lambda: self._out_count(edge),
             lambda: self._barred(write),
             lambda: write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1],
+            lambda: (ends, self._nodes.get(edge.destination, Node()).private),
         )
         if outcome is not Outcome.APPLIED:
             return EdgeChange(outcome, stored, stored)

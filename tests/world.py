@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,9 @@ G = 1
 START_MS = 1_700_000_000_000
 ENGINES = ("reference", "embedded")
 SECRET = b"a secret only for tests, 32 bytes"
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+"""How a test runs coroutines: the fixture `run`."""
 
 
 class FakeClock:

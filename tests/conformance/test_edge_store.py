@@ -12,11 +12,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Run
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import ReferenceEdges
-from world import ALICE, BOB, CAROL, DANA, START_MS, G, all_pages, edge_of, marks_of, open_embedded, run_all, writes_of
+from world import (
+    ALICE,
+    BOB,
+    CAROL,
+    DANA,
+    START_MS,
+    G,
+    Run,
+    all_pages,
+    edge_of,
+    marks_of,
+    open_embedded,
+    run_all,
+    writes_of,
+)
 
 from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX

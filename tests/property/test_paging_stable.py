@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
-from conftest import Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import cut_page
@@ -24,6 +23,7 @@ from world import (
     START_MS,
     FakeClock,
     G,
+    Run,
     all_pages,
     edge_of,
     open_store,

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import ReferenceEdges
-from world import ALICE, BOB, DANA, START_MS, FakeClock, G, edge_of, marks_of, open_embedded, run_all, writes_of
+from world import ALICE, BOB, DANA, START_MS, FakeClock, G, Run, edge_of, marks_of, open_embedded, run_all, writes_of
 
 from kith.core.clock import Hlc, HybridClock
 from kith.engines.embedded import eventlog

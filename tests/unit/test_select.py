@@ -9,11 +9,10 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from conftest import Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import ReferenceEdges, ScrambledEdges
-from world import ALICE, BOB, CAROL, DANA, G, edge_of, run_all, writes_of
+from world import ALICE, BOB, CAROL, DANA, G, Run, edge_of, run_all, writes_of
 
 from kith.core.errors import BadId, BadRequest, ProgramTooComplex, UnknownGraph
 from kith.graph import select

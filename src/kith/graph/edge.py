@@ -58,6 +58,9 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     `out_limit`: OVER_LIMIT if the source already has this many NORMAL edges and this would add one.
     `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL, or ARCHIVED: a block
     holds while either end is away, and until it is restored when they come back.
+    `if_active`: INACTIVE unless both nodes themselves are NORMAL.
+    `if_public`: PRIVATE if the destination's edges need its consent.
+    `chained`: skip if the write before it in the same call was REFUSED.
     `while_node`: skip unless this node itself is in this state (a bulk operation that another one overtook).
     Conditions are exact where the engine is transactional and best effort elsewhere.
     """
@@ -70,6 +73,9 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     out_limit: int | None = None
     unless: tuple[tuple[int, int, int], ...] = ()
     while_node: tuple[int, State] | None = None
+    if_active: bool = False
+    if_public: bool = False
+    chained: bool = False
 
 
 BARRING = frozenset({State.NORMAL, State.ARCHIVED})
@@ -83,6 +89,11 @@ class Outcome(enum.Enum):
     UNCHANGED = "unchanged"  # older than what is stored, the same, or skipped by a condition
     OVER_LIMIT = "over_limit"
     FORBIDDEN = "forbidden"
+    INACTIVE = "inactive"
+    PRIVATE = "private"
+
+
+REFUSED = frozenset(Outcome) - {Outcome.APPLIED, Outcome.UNCHANGED}
 
 
 class EdgeChange(msgspec.Struct, frozen=True, gc=False):
@@ -131,6 +142,10 @@ def _never() -> bool:
     return False
 
 
+def _as_usual() -> tuple[State, bool]:
+    return State.NORMAL, False
+
+
 def decide(
     stored: Edge | None,
     write: EdgeWrite,
@@ -138,11 +153,13 @@ def decide(
     out_count: Callable[[], int],
     barred: Callable[[], bool],
     lapsed: Callable[[], bool] = _never,
+    nodes: Callable[[], tuple[State, bool]] = _as_usual,
 ) -> Outcome:
     """Whether `edge` (the resolved write) takes the place of `stored`.
 
     `out_count`: the source's number of NORMAL edges; `barred`: whether an edge of `unless` bars it;
-    `lapsed`: whether `while_node` no longer holds. They are asked only if they matter.
+    `lapsed`: whether `while_node` no longer holds; `nodes`: the greater state of the two nodes, and whether
+    the destination is private. They are asked only if they matter.
     """
     live = stored is not None and stored.state == State.NORMAL
     if write.keep_live and stored is not None and stored.state == edge.state:
@@ -151,6 +168,12 @@ def decide(
         return Outcome.UNCHANGED
     if stored is not None and merge(stored, edge) is stored:
         return Outcome.UNCHANGED
+    if write.if_active or write.if_public:
+        ends, private = nodes()
+        if write.if_active and ends != State.NORMAL:
+            return Outcome.INACTIVE
+        if write.if_public and private:
+            return Outcome.PRIVATE
     if write.while_node is not None and lapsed():
         return Outcome.UNCHANGED
     if write.unless and barred():

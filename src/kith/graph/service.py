@@ -20,11 +20,12 @@ from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import BARRING, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
-from kith.graph.store import EdgeStore, Listing, Node
+from kith.graph.store import EdgeStore, Listing
 
 _PRESENT = frozenset({State.NORMAL, State.NEGATIVE, State.ARCHIVED})
 _WALK_CHUNK = 512
 _SORTED_MAX = 100_000
+_NO_MARK = WriteMark(0, 0)
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -73,11 +74,8 @@ class GraphService:
         FollowLimitReached. Repeating it changes nothing and keeps the place in both lists.
         """
         _check_two(actor, target)
-        node = await self._check_active(actor, target)
-        if node.private and not await self._exists(self._follows, actor, target):
-            written = await self._request(actor, target)
-            return Written(False, written.changed, written.mark, requested=True)
-        return await self._follow(actor, target)
+        written = await self._follow(actor, target, if_public=True)
+        return await self._request(actor, target) if written is None else written
 
     async def unfollow(self, actor: NodeId, target: NodeId) -> Written:
         """The opposite; also takes back a request."""
@@ -93,8 +91,8 @@ class GraphService:
         _check_two(actor, requester)
         if not await self._exists(self._requests, requester, actor):
             raise UserNotFound("this user has not asked to follow you, or has taken it back", id=str(requester))
-        await self._check_active(requester, actor)
-        return await self._follow(requester, actor)
+        written = await self._follow(requester, actor, if_public=False)
+        return Written(True, False, _NO_MARK) if written is None else written
 
     async def decline(self, actor: NodeId, requester: NodeId) -> Written:
         """`actor` refuses; asking again is allowed."""
@@ -242,50 +240,55 @@ class GraphService:
     def _adding(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
         return EdgeWrite(self.now(graph, source, destination, State.NORMAL), supersede=True, keep_live=True)
 
-    def _dropping(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
+    def _dropping(self, graph: int, source: NodeId, destination: NodeId, *, chained: bool = False) -> EdgeWrite:
         edge = self.now(graph, source, destination, State.REMOVED)
-        return EdgeWrite(edge, supersede=True, keep_place=True, only_from=_PRESENT)
+        return EdgeWrite(edge, supersede=True, keep_place=True, only_from=_PRESENT, chained=chained)
 
-    async def _follow(self, actor: NodeId, target: NodeId) -> Written:
-        """Follow, unless either blocks the other or the limit is reached; a request that waited is answered."""
-        written = await self._unless_blocked(self._asking(self._follows, actor, target))
-        if not await self._exists(self._requests, actor, target):
-            return written
-        dropped = await self._drop([(self._requests, actor, target)])
-        return Written(True, written.changed, max(written.mark, dropped.mark))
+    async def _follow(self, actor: NodeId, target: NodeId, *, if_public: bool) -> Written | None:
+        """Follow, and answer a request that waited; None if the account is private and was not followed."""
+        answered = self._dropping(self._requests, actor, target, chained=True)
+        return await self._ask(self._asking(self._follows, actor, target, if_public=if_public), answered)
 
     async def _request(self, actor: NodeId, target: NodeId) -> Written:
-        """Ask to follow, unless either blocks the other or too many requests wait."""
-        return await self._unless_blocked(self._asking(self._requests, actor, target))
+        """Ask a private account to be let in."""
+        written = await self._ask(self._asking(self._requests, actor, target))
+        return Written(False, bool(written and written.changed), written.mark if written else _NO_MARK, requested=True)
 
-    def _asking(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
+    def _asking(self, graph: int, source: NodeId, destination: NodeId, *, if_public: bool = False) -> EdgeWrite:
         return EdgeWrite(
             self.now(graph, source, destination, State.NORMAL),
             supersede=True,
             keep_live=True,
             out_limit=self.limits.follows_max,
             unless=((self._blocks, destination, source), (self._blocks, source, destination)),
+            if_active=True,
+            if_public=if_public,
         )
 
-    async def _unless_blocked(self, write: EdgeWrite) -> Written:
-        """Write; what the conditions refuse becomes an error."""
-        edge = write.edge
-        changes, mark = await self.write([write])
-        outcome, before, after = changes[0].outcome, changes[0].before, changes[0].after
-        if outcome is Outcome.OVER_LIMIT:
-            limit = self.limits.follows_max
-            raise FollowLimitReached(f"a user may follow {limit} others at most; unfollow someone first", max=limit)
+    async def _ask(self, write: EdgeWrite, *more: EdgeWrite) -> Written | None:
+        """Write; what the conditions of the first write refuse becomes an error, or None if it is consent."""
+        source, destination = write.edge.source, write.edge.destination
+        changes, mark = await self.write([write, *more])
+        outcome = changes[0].outcome
         late = outcome is Outcome.APPLIED and not self.store.transactional
-        if late and await self._blocked(edge.source, edge.destination):
-            await self._drop([(edge.graph, edge.source, edge.destination)])
+        if late and await self._blocked(source, destination):
+            await self._drop([(write.edge.graph, source, destination)])
             outcome = Outcome.FORBIDDEN
-        if outcome is Outcome.FORBIDDEN:
-            raise Forbidden("one of you has blocked the other", id=str(edge.destination))
-        if after is not None and after.state != State.NORMAL:
-            if before is None or before.state not in _PRESENT:  # what was refused must not come back with the account
-                await self._drop([(edge.graph, edge.source, edge.destination)])
-            raise UserNotFound("this account was deactivated meanwhile", id=str(edge.destination))
-        return Written(True, outcome is Outcome.APPLIED, mark)
+        match outcome:
+            case Outcome.PRIVATE:
+                return None
+            case Outcome.OVER_LIMIT:
+                limit = self.limits.follows_max
+                raise FollowLimitReached(f"a user may follow {limit} others at most; unfollow someone first", max=limit)
+            case Outcome.FORBIDDEN:
+                raise Forbidden("one of you has blocked the other", id=str(destination))
+            case Outcome.INACTIVE:
+                (mine,) = await self.store.nodes([source])
+                if mine.state != State.NORMAL:
+                    raise Forbidden("your account is deactivated; reactivate it first", id=str(source))
+                raise UserNotFound("this account is deactivated", id=str(destination))
+            case _:
+                return Written(True, outcome is Outcome.APPLIED, mark)
 
     async def _add(self, graph: int, source: NodeId, destination: NodeId) -> Written:
         changes, mark = await self.write([self._adding(graph, source, destination)])
@@ -294,15 +297,6 @@ class GraphService:
     async def _drop(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> Written:
         changes, mark = await self.write([self._dropping(*edge) for edge in edges])
         return Written(False, any(change.outcome is Outcome.APPLIED for change in changes), mark)
-
-    async def _check_active(self, actor: NodeId, target: NodeId) -> Node:
-        """The target; Forbidden or UserNotFound if either is deactivated."""
-        mine, theirs = await self.store.nodes([actor, target])
-        if mine.state != State.NORMAL:
-            raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
-        if theirs.state != State.NORMAL:
-            raise UserNotFound("this account is deactivated", id=str(target))
-        return theirs
 
     async def _blocked(self, one: NodeId, other: NodeId) -> bool:
         return any(await self._bars([(one, other), (other, one)]))
@@ -327,7 +321,7 @@ def mark_of(changes: Sequence[EdgeChange]) -> WriteMark:
     for change in reversed(changes):
         if change.outcome is Outcome.APPLIED and change.after is not None:
             return WriteMark(change.sequence, change.after.updated_at)
-    return WriteMark(0, 0)
+    return _NO_MARK
 
 
 def cut(marks: Sequence[Mark], window: Window) -> Page:

@@ -22,7 +22,7 @@ from kith.core.errors import KithError, Overloaded, StoreUnavailable
 from kith.engines.embedded.environment import Environment, translate
 from kith.engines.embedded.eventlog import LogWriter
 from kith.engines.embedded.keys import node_key, read_node
-from kith.graph.edge import State
+from kith.graph.edge import Edge, State
 from kith.graph.store import Node
 
 Answer = TypeVar("Answer")
@@ -38,17 +38,19 @@ class Batch:
         self.environment, self.txn = environment, txn
         self.log = LogWriter(txn, environment.log)
         self._cursors: dict[int, lmdb.Cursor[bytes]] = {}
+        self.nodes_known = bool(txn.stat(environment.nodes)["entries"])
+        """Whether any node is not as usual, this batch's own changes included."""
 
     def node(self, node: int) -> Node:
         """What is known of a node itself."""
         row = self.txn.get(node_key(node), None, self.environment.nodes)
         return Node() if row is None else read_node(row)
 
-    def ends(self, source: int, destination: int) -> State:
-        """The greater state of two nodes themselves; costs next to nothing while all nodes are as usual."""
-        if not self.txn.stat(self.environment.nodes)["entries"]:
+    def ends(self, edge: Edge) -> State:
+        """The greater state of the two nodes of an edge; costs nothing while all nodes are as usual."""
+        if not self.nodes_known:
             return State.NORMAL
-        return max(self.node(source).state, self.node(destination).state)
+        return max(self.node(edge.source).state, self.node(edge.destination).state)
 
     def cursor(self, graph: int) -> lmdb.Cursor[bytes]:
         """A cursor over a graph, shared by the whole batch."""

@@ -38,10 +38,11 @@ from kith.engines.embedded.keys import (
     read_node,
     read_prefix,
 )
-from kith.graph.edge import BARRING, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
+from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
 from kith.graph.store import Ends, Ids, Listing, Node, Pair, other_end
 
 _SCAN_ROWS = 2_000
+_SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _IN_LOOP_MAX = 20_000
 """A list longer than this is read in a thread, so that no request waits for it."""
 
@@ -66,17 +67,20 @@ class EmbeddedEdges:
         return self._environment.declare(list(names))
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        return await self._commits.run(lambda batch: [_apply(batch, write) for write in writes], len(writes))
+        return await self._commits.run(partial(_apply_all, writes=writes), len(writes))
 
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         db = self._graph_db(graph)
         with self._begin(db) as txn:
             get = txn.get
             if len(pairs) == 1:
-                return [_is_live(get(pair_key(*pairs[0]), None))]
+                row = get(pair_key(*pairs[0]))
+                return [row is not None and not row[7] & 3]
             keys = struct.pack(f">{2 * len(pairs)}Q", *chain.from_iterable(pairs))
-            found = [get(keys[at : at + 16], None) for at in range(0, len(keys), 16)]
-        return [_is_live(row) for row in found]
+            return [
+                (row := get(keys[at : at + 16])) is not None and not row[7] & 3  # the state's two bits: NORMAL is 0
+                for at in range(0, len(keys), 16)
+            ]
 
     async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
         with self._begin(self._graph_db(graph)) as txn:
@@ -150,6 +154,7 @@ class EmbeddedEdges:
             before = batch.node(node)
             if only_from is not None and before.state != only_from:
                 return before
+            batch.nodes_known = True
             after = Node(before.state if state is None else state, before.private if private is None else private)
             if after == Node():
                 batch.txn.delete(node_key(node), db=db)
@@ -263,6 +268,17 @@ class EmbeddedEdges:
             return chunk, rows.key() if more else None
 
 
+def _apply_all(batch: Batch, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+    """Merge the writes of one call, in order."""
+    changes: list[EdgeChange] = []
+    refused = False
+    for write in writes:
+        change = _SKIPPED if write.chained and refused else _apply(batch, write)
+        refused = change.outcome in REFUSED
+        changes.append(change)
+    return changes
+
+
 def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     """Merge one write: the row, both lists, the log."""
     asked = write.edge
@@ -270,8 +286,7 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     key = pair_key(asked.source, asked.destination)
     found = txn.get(key, None, db)
     stored = None if found is None else read_edge(graph, asked.source, asked.destination, found)
-    normal = asked.state == State.NORMAL
-    edge = resolve(stored, write, batch.ends(asked.source, asked.destination) if normal else State.NORMAL)
+    edge = resolve(stored, write, batch.ends(asked))
 
     def out_count() -> int:
         return runs.length(txn, db, list_prefix(Listing(graph, edge.source, Direction.OUT)))
@@ -283,7 +298,10 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     def lapsed() -> bool:
         return write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]
 
-    outcome = decide(stored, write, edge, out_count, barred, lapsed)
+    def nodes() -> tuple[State, bool]:
+        return batch.ends(edge), batch.nodes_known and batch.node(edge.destination).private
+
+    outcome = decide(stored, write, edge, out_count, barred, lapsed, nodes)
     if outcome is not Outcome.APPLIED:
         return EdgeChange(outcome, stored, stored)
     txn.put(key, edge_row(edge), db=db)
@@ -330,10 +348,6 @@ def _entry(edge: Edge, direction: Direction) -> tuple[bytes, bytes]:
     node = edge.source if direction is Direction.OUT else edge.destination
     prefix = list_prefix(Listing(edge.graph, node, direction, edge.state))
     return prefix, list_row(edge.position, other_end(edge, direction))
-
-
-def _is_live(row: bytes | None) -> bool:
-    return row is not None and not row[7] & 3
 
 
 def _listed(cursor: lmdb.Cursor[bytes], edge: Edge, direction: Direction) -> bool:

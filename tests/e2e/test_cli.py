@@ -1,0 +1,328 @@
+"""Every command of `kith`, as a user runs it in an empty folder; and what each says when it is asked wrongly."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kith.cli import main
+from kith.config import Settings
+
+KITH = [sys.executable, "-m", "kith"]
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("KITH_")}
+_LIMIT_S = 60
+Kith = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def kith(tmp_path: Path) -> Kith:
+    """`kith("audit", "--data", "x", KITH_PORT="7")` in an empty folder, on a wide terminal."""
+
+    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {**CLEAN, "COLUMNS": "200", **variables}
+        return subprocess.run(
+            [*KITH, *arguments],
+            check=False,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+        )
+
+    return run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Kith:
+    """The same without a process of its own, for what is asked many times; an error that is not ours is raised."""
+    monkeypatch.chdir(tmp_path)
+    for name in set(os.environ) - set(CLEAN):
+        monkeypatch.delenv(name)
+
+    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["kith", *arguments])
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            capsys.readouterr()
+            with pytest.raises(SystemExit) as ended:
+                main()
+        code = ended.value.code
+        return subprocess.CompletedProcess(arguments, code if isinstance(code, int) else 0, *capsys.readouterr())
+
+    return run
+
+
+def done(run: subprocess.CompletedProcess[str]) -> str:
+    """What a command that went well printed."""
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def refused(run: subprocess.CompletedProcess[str]) -> str:
+    """The one line by which a command refuses; progress that was drawn before it is not counted."""
+    assert run.returncode == 1, f"status {run.returncode}\n{run.stdout}{run.stderr}"
+    assert "Traceback" not in run.stderr, run.stderr
+    said = [line for line in run.stderr.splitlines() if line.strip() and not line.startswith(("reading", "writing"))]
+    assert len(said) == 1, run.stderr
+    assert said[0].startswith("kith: "), run.stderr
+    assert len(said[0]) > len("kith: ") + 10
+    return said[0]
+
+
+def free_port() -> str:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+# As it should go
+
+
+def test_help_names_every_command(kith: Kith, here: Kith) -> None:
+    said = done(kith("--help"))
+    commands = ("serve", "import", "export", "audit", "backup", "restore", "doctor", "token", "settings", "plan")
+    for command in (*commands, "generate", "demo", "bench"):
+        assert re.search(rf"\b{command}\b", said), command
+        assert done(here(command, "--help"))
+
+
+def test_settings_prints_every_setting_from_whichever_source_and_no_secret(kith: Kith, tmp_path: Path) -> None:
+    (tmp_path / "kith.toml").write_text('port = 7401\nworkers = 3\ngraphs = ["matches"]\n')
+    secret = "s" * 40
+    said = done(
+        kith("settings", "--data", "elsewhere", KITH_PORT="7402", KITH_API_KEYS="one,two", KITH_JWT_SECRET=secret)
+    )
+    rows = {cells[0]: cells[1] for line in said.splitlines() if len(cells := _cells(line)) == 4 and cells[0]}
+    assert set(Settings.__struct_fields__) <= set(rows)
+    assert (rows["port"], rows["workers"], rows["graphs"], rows["data"]) == ("7402", "3", "matches", "elsewhere")
+    assert secret not in said
+    assert "one" not in rows["api_keys"]
+    assert rows["api_keys"] == rows["jwt_secret"] == "(set)"
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("│|").split("│")]
+
+
+def test_settings_are_all_named_on_a_narrow_terminal_too(kith: Kith) -> None:
+    said = done(kith("settings", COLUMNS="80"))
+    assert not [name for name in Settings.__struct_fields__ if name not in said]
+
+
+def test_token_signs_for_a_user_and_makes_keys_for_servers(kith: Kith) -> None:
+    token, key = done(kith("token", "--user", "7")).strip(), done(kith("token", "--server")).strip()
+    assert token.count(".") == 2
+    claims = msgspec.json.decode(_padded(token.split(".")[1]))
+    assert (claims["sub"], claims["iss"], claims["aud"]) == ("7", "kith-app", "kith")
+    assert key.startswith("kith_")
+    assert "1 known" in done(kith("doctor"))
+
+
+def _padded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def test_a_graph_goes_from_generate_to_restore_whole(kith: Kith, here: Kith, tmp_path: Path) -> None:
+    assert "2,000 edges in made.csv.gz" in done(
+        kith("generate", "made.csv.gz", "--users", "300", "--edges", "2000", "--celebrity", "dana=200")
+    )
+    assert "2,000 edges of follows written (bulk)" in done(kith("import", "edges", "made.csv.gz"))
+    assert "0 edges of follows written (merge)" in done(here("import", "edges", "made.csv.gz"))
+    assert "2,000 edges of follows in out.ndjson" in done(kith("export", "edges", "out.ndjson"))
+    assert len((tmp_path / "out.ndjson").read_text().splitlines()) == 2000
+    assert "2,000" in done(kith("audit"))
+    assert "kith restore kept --data" in done(kith("backup", "kept"))
+    assert "restored into back" in done(kith("restore", "kept", "--data", "back"))
+    assert re.search(r"follows.*2,000.*100\.0+%", done(kith("audit", "--data", "back")))
+    done(here("export", "edges", "again.ndjson", "--data", "back"))
+    assert (tmp_path / "again.ndjson").read_bytes() == (tmp_path / "out.ndjson").read_bytes()
+    done(here("token", "--server"))
+    assert "imports: none unfinished" in done(kith("doctor"))
+
+
+def test_refused_lines_are_told_with_the_place_of_the_report(kith: Kith, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("1,2\n3,3\nx,1\n")
+    said = done(kith("import", "edges", "edges.csv", "--mutual", "--report", "bad.tsv", "--graph", "mutes"))
+    assert "2 edges of mutes written" in said
+    assert "2 lines refused" in said
+    assert "bad.tsv" in said
+    assert (tmp_path / "bad.tsv").read_text() == "2\tself-edge\n3\tnot a number\n"
+
+
+def test_audit_of_a_sample_and_with_repair_goes_through(here: Kith, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("1,2\n3,4\n")
+    done(here("import", "edges", "edges.csv"))
+    for arguments in (("--sample", "0.5"), ("--repair",)):
+        assert "follows" in done(here("audit", *arguments))
+
+
+def test_plan_says_what_a_graph_needs(kith: Kith) -> None:
+    said = done(kith("plan", "--users", "1000000", "--degree", "100", "--largest", "100000"))
+    assert "one machine" in said
+    assert "left out:" in said
+    assert "left out:" in done(kith("plan"))
+
+
+def test_plan_article_recomputes_the_article(kith: Kith) -> None:
+    said = done(kith("plan", "--article"))
+    assert "verdict" in said
+    assert len(said.splitlines()) > 10
+
+
+def test_demo_once_shows_ten_answers_and_ends(kith: Kith, tmp_path: Path) -> None:
+    (tmp_path / "few.csv").write_text("".join(f"{n},{m}\n" for n in range(1, 30) for m in range(1, 30) if n != m))
+    said = done(kith("demo", "few.csv", "--once", "--port", free_port()))
+    assert "812 follows in kith-data/demo" in said
+    answers = re.findall(r"^  (\d{3}) ", said, re.MULTILINE)
+    assert len(answers) == 10
+    assert set(answers) == {"200"}
+
+
+@pytest.mark.slow
+def test_demo_makes_up_a_community_when_none_is_given(kith: Kith) -> None:
+    said = done(kith("demo", "--once", "--port", free_port()))
+    assert "500,000 follows" in said
+    assert len(re.findall(r"^  200 ", said, re.MULTILINE)) == 10
+
+
+# As it should not
+
+
+@pytest.fixture
+def stores(here: Kith, tmp_path: Path) -> Path:
+    """A store in kith-data, its backup in kept, a folder that holds something else, and some files."""
+    (tmp_path / "edges.csv").write_text("1,2\n2,3\n")
+    done(here("import", "edges", "edges.csv"))
+    done(here("backup", "kept"))
+    for name in ("notastore", "damaged", "folder.csv"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "notastore" / "letter.txt").write_text("hello")
+    (tmp_path / "damaged" / "store.mdb").write_text("hello " * 4000)
+    (tmp_path / "file").write_text("hello")
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "cut.csv.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00")
+    (tmp_path / "bad.parquet").write_text("1,2\n")
+    return tmp_path
+
+
+REFUSED = [
+    ("import edges none.csv", "no file"),
+    ("import edges folder.csv", "no file"),
+    ("import edges [/red].csv", r"\[/red\]\.csv"),
+    ("import edges [bold]x.csv", r"\[bold\]x\.csv"),
+    ("import edges file", "cannot tell what file is"),
+    ("import edges cut.csv.gz", "cut off or damaged"),
+    ("import edges cut.csv.gz --data new", "cut off or damaged"),
+    ("import edges bad.parquet", "not a Parquet file"),
+    ("import edges edges.csv --graph nobody", "nobody"),
+    ("import edges edges.csv --graph nobody --data new", "nobody"),
+    ("import edges edges.csv --data damaged", "damaged"),
+    ("import edges edges.csv --data file", "file"),
+    ("import edges edges.csv --report file/report.tsv", "file"),
+    ("export edges out.csv --graph nobody", "nobody"),
+    ("export edges out.xlsx", "cannot tell what out.xlsx is"),
+    ("export edges none/out.csv", "none"),
+    ("export edges folder.csv", r"folder\.csv"),
+    ("export edges out.csv --data notastore", "holds no Kith data"),
+    ("export edges out.csv --data none", "holds no Kith data"),
+    ("audit --data none", "holds no Kith data"),
+    ("audit --data notastore", "holds no Kith data"),
+    ("audit --data damaged", "damaged"),
+    ("backup kept", "already holds a backup"),
+    ("backup kith-data", "already holds"),
+    ("backup file", "file"),
+    ("backup new --data none", "holds no Kith data"),
+    ("restore kept", "already holds a store"),
+    ("restore none --data new", "holds no backup"),
+    ("restore notastore --data new", "holds no backup"),
+    ("restore damaged --data new", "damaged"),
+    ("restore kept --data file", "file"),
+    ("token", "--user ID or --server"),
+    ("token --user 7 --server", "--user ID or --server"),
+    ("token --user alice", "--user"),
+    ("token --user -1", "--user"),
+    ("token --user 7 --data damaged", "damaged"),
+    ("generate out.csv --users 2 --edges 1000", "edges"),
+    ("generate out.xlsx --users 10 --edges 10", "cannot tell what out.xlsx is"),
+    ("generate none/out.csv --users 10 --edges 10", "none"),
+    ("generate out.csv --users 10 --edges 10 --celebrity dana", "NAME=FOLLOWERS"),
+    ("plan --users 0", "users"),
+    ("plan --degree -1", "degree"),
+    ("demo none.csv --once --data new", "no file"),
+    ("serve --data damaged", "damaged"),
+    ("serve --data file", "file"),
+    ("serve --port 99999", "port"),
+]
+
+
+@pytest.mark.parametrize(("line", "says"), REFUSED)
+def test_bad_input_gets_one_line_and_status_1(here: Kith, stores: Path, line: str, says: str) -> None:
+    before = sorted(path.name for path in stores.iterdir())
+    assert re.search(says, refused(here(*line.split())))
+    left = {path.name for path in stores.iterdir()} - set(before)
+    assert left <= {"new"}, "a command that refuses leaves nothing behind"
+    assert (stores / "file").read_text() == "hello"
+
+
+@pytest.mark.parametrize(
+    "line", ["import edges none.csv", "audit --data none", "restore kept", "backup kept", "token --user alice"]
+)
+def test_bad_input_gets_no_more_than_that_from_the_command_itself(kith: Kith, stores: Path, line: str) -> None:
+    assert stores.exists()
+    refused(kith(*line.split()))
+
+
+def test_a_demo_of_a_file_without_edges_says_so(kith: Kith, tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").touch()
+    assert "edge" in refused(kith("demo", "empty.csv", "--once", "--port", free_port()))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("KITH_PORT", "many"), ("KITH_PORT", "0"), ("KITH_WORKERS", "0"), ("KITH_DURABILITY", "some"),
+        ("KITH_LOG_LEVEL", "loud"), ("KITH_JWT_SECRET", "short"), ("KITH_GRAPHS", "[1"), ("KITH_STORE_BYTES_MAX", "1"),
+    ],
+)  # fmt: skip
+def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, value: str) -> None:
+    said = refused(here("settings", **{variable: value}))
+    assert variable.removeprefix("KITH_").lower() in said.lower()
+
+
+def test_a_settings_file_that_cannot_be_used_is_named(here: Kith, tmp_path: Path) -> None:
+    for text in ("port = ", "prot = 7", "port = 'x'", "\x00"):
+        (tmp_path / "kith.toml").write_text(text)
+        refused(here("settings"))
+    (tmp_path / "kith.toml").write_bytes(b"data = '\xff'")
+    refused(here("settings"))
+
+
+def test_a_graph_of_your_own_must_have_a_proper_name(here: Kith) -> None:
+    assert "graph name" in refused(here("token", "--server", KITH_GRAPHS="Not A Name"))
+
+
+def test_doctor_says_what_is_wrong_with_a_folder(here: Kith, stores: Path) -> None:
+    for folder, says in (("none", "holds no Kith data"), ("damaged", "damaged"), ("kith-data", "0 known")):
+        run = here("doctor", "--data", folder)
+        assert (run.returncode, run.stderr) == (1, "")
+        assert says in run.stdout
+    assert not (stores / "none").exists()
+
+
+def test_wrong_usage_is_status_2(here: Kith) -> None:
+    for line in ("nothing", "import edges", "audit --sample 2", "token --hours 0 --server", "generate a.csv --users 1"):
+        run = here(*line.split())
+        assert run.returncode == 2
+        assert "Traceback" not in run.stderr

@@ -1,0 +1,186 @@
+"""Real graphs go in and come out whole: every count of every node is what NumPy counts in the file itself.
+
+The data sets are not part of the project. They are looked for in the folder KITH_DATA_SETS, or else in
+`../shared/data` beside the project.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kith import chores
+from kith.config import Settings
+from kith.core.ids import NodeId
+from kith.graph.edge import Direction, State
+from kith.graph.service import GraphService
+from kith.graph.store import Listing
+
+FOLDER = Path(os.environ.get("KITH_DATA_SETS") or Path(__file__).parents[3] / "shared" / "data")
+Rows = NDArray[np.int64]
+
+
+class RealGraph(NamedTuple):
+    """A file, where it goes, and what its source says of it."""
+
+    file: str
+    graph: str
+    edges: int
+    refused: int = 0
+    mutual: bool = False
+    top_followers: int = 0  # of the most followed node, where the source gives it
+
+
+SLASHDOT = RealGraph("slashdot/follows.txt.gz", "follows", edges=870_161, refused=78_303, top_followers=2_552)
+HIGGS = RealGraph("higgs/follows-slice.edgelist.gz", "follows", edges=355_060, refused=14)
+GITHUB = RealGraph("github/mutual-follows.csv.gz", "follows", edges=578_006, mutual=True, top_followers=9_458)
+NOSTR = RealGraph("nostr/follows.txt.gz", "follows", edges=215_216)
+NOSTR_MUTES = RealGraph("nostr/mutes.txt.gz", "mutes", edges=1_792)
+GRAPHS = {"slashdot": SLASHDOT, "higgs": HIGGS, "github": GITHUB, "nostr": NOSTR, "nostr-mutes": NOSTR_MUTES}
+
+
+class Quiet:
+    """Progress that nobody looks at."""
+
+    def reading(self, bytes_read: int, rows: int) -> None: ...
+
+    def writing(self, rows_done: int, rows: int) -> None: ...
+
+
+def path_of(real: RealGraph) -> Path:
+    """The file; skips the test where it is absent."""
+    path = FOLDER / real.file
+    if not path.exists():
+        pytest.skip(f"no data set {real.file} in {FOLDER}: name their folder in KITH_DATA_SETS")
+    return path
+
+
+def straight_from(real: RealGraph) -> Rows:
+    """The edges of a file, each once, by NumPy alone."""
+    lines = gzip.decompress(path_of(real).read_bytes()).decode().splitlines()
+    plain = [line.replace(",", " ") for line in lines if line[:1].isdigit()]
+    rows = np.array(" ".join(plain).split(), np.int64).reshape(len(plain), -1)[:, :2]
+    rows = rows[rows[:, 0] != rows[:, 1]]
+    if real.mutual:
+        rows = np.concatenate([rows, rows[:, ::-1]])
+    return np.unique(rows, axis=0)
+
+
+def with_service(set_to: Settings, job: Any) -> Any:
+    """What `job(service)` answers."""
+
+    async def run() -> Any:
+        async with chores.service(set_to, create=False) as service:
+            return await job(service)
+
+    return asyncio.run(run())
+
+
+async def counts_of(service: GraphService, graph: str, nodes: list[int]) -> dict[Direction, list[int]]:
+    """The stored count of each node, both ways."""
+    number = service.graphs.number(graph)
+    return {
+        direction: await service.store.count_many([Listing(number, node, direction) for node in nodes])
+        for direction in Direction
+    }
+
+
+async def positions_of(service: GraphService, graph: str, pairs: list[tuple[int, int]]) -> list[int | None]:
+    """Where each live edge stands; None where there is none."""
+    number, found = service.graphs.number(graph), []
+    for start in range(0, len(pairs), 10_000):
+        found += await service.store.get_many(number, pairs[start : start + 10_000])
+    return [edge.position if edge is not None and edge.state is State.NORMAL else None for edge in found]
+
+
+def audited(set_to: Settings) -> tuple[bool, int]:
+    """Whether every graph is clean, and how many edges were looked at."""
+    audits = chores.audit_all(set_to, repair=False, sample=1.0, progress=lambda _: None)
+    return all(found.clean for found in audits), sum(found.edges for found in audits)
+
+
+def exported(set_to: Settings, graph: str, path: Path) -> Rows:
+    """The edges of a graph by `kith export`, sorted."""
+    count = chores.export_edges(set_to, graph, path, lambda _: None)
+    rows = np.array(gzip.decompress(path.read_bytes()).decode().replace(",", " ").split(), np.int64).reshape(-1, 3)
+    assert len(rows) == count
+    return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+
+
+@pytest.fixture(params=GRAPHS)
+def real(request: pytest.FixtureRequest) -> RealGraph:
+    """Each real graph."""
+    return GRAPHS[request.param]
+
+
+@pytest.mark.slow
+def test_a_real_graph_is_imported_counted_audited_and_exported_whole(tmp_path: Path, real: RealGraph) -> None:
+    path, rows = path_of(real), straight_from(real)
+    set_to = Settings(data=str(tmp_path / "data"), durability="relaxed")
+    done = chores.import_edges(set_to, real.graph, path, Quiet(), mutual=real.mutual)
+    assert (done.way, done.applied, done.refused) == ("bulk", real.edges, real.refused)
+    assert len(rows) == real.edges
+
+    nodes = np.unique(rows)
+    beyond = int(nodes[-1]) + 1
+    counts = with_service(set_to, lambda service: counts_of(service, real.graph, [*nodes.tolist(), beyond]))
+    for direction in Direction:
+        real_counts = np.bincount(np.searchsorted(nodes, rows[:, direction]), minlength=len(nodes))
+        assert counts[direction] == [*real_counts.tolist(), 0]
+    if real.top_followers:
+        assert max(counts[Direction.IN]) == real.top_followers
+
+    with ProcessPoolExecutor(1, get_context("spawn")) as beside:
+        auditing = beside.submit(audited, set_to)
+        out = exported(set_to, real.graph, tmp_path / "out.csv.gz")
+        assert auditing.result() == (True, real.edges)
+    assert np.array_equal(out[:, :2], rows)
+    again = Settings(data=str(tmp_path / "again"), durability="relaxed")
+    assert chores.import_edges(again, real.graph, tmp_path / "out.csv.gz", Quiet()).applied == real.edges
+    pairs = [(source, destination) for source, destination in rows.tolist()]
+    positions = with_service(again, lambda service: positions_of(service, real.graph, pairs))
+    assert np.array_equal(np.array(positions), out[:, 2])
+
+
+def test_nostr_lists_and_mutes_live_in_one_store_and_hold_what_the_files_hold(tmp_path: Path) -> None:
+    """The fast one: real mutes beside real follows, merged into a store that is in use."""
+    set_to = Settings(data=str(tmp_path / "data"), durability="relaxed")
+    for real in (NOSTR, NOSTR_MUTES):
+        done = chores.import_edges(set_to, real.graph, path_of(real), Quiet())
+        assert (done.applied, done.refused) == (real.edges, 0)
+    muted = straight_from(NOSTR_MUTES)
+    muter, target = (NodeId(node) for node in muted[0].tolist())
+
+    async def ask(service: GraphService) -> tuple[list[bool], bool, int]:
+        pairs = [tuple(pair) for pair in muted.tolist()]
+        found = await service.store.exists_many(service.graphs.number("mutes"), pairs)
+        (relationship,) = await service.relationships(muter, [target])
+        (edge,) = await service.store.get_many(service.graphs.number("mutes"), [(muter, target)])
+        assert edge is not None
+        assert edge.state is State.NORMAL
+        return found, relationship.muting, edge.position
+
+    found, muting, position = with_service(set_to, ask)
+    assert all(found)
+    assert muting
+    lines = gzip.decompress(path_of(NOSTR_MUTES).read_bytes()).decode().splitlines()
+    assert f"{muter} {target} {position}" in lines
+
+
+def test_importing_a_real_graph_a_second_time_changes_nothing(tmp_path: Path) -> None:
+    set_to = Settings(data=str(tmp_path / "data"), durability="relaxed")
+    path = path_of(NOSTR_MUTES)
+    assert chores.import_edges(set_to, "mutes", path, Quiet()).applied == NOSTR_MUTES.edges
+    before = exported(set_to, "mutes", tmp_path / "before.csv.gz")
+    done = chores.import_edges(set_to, "mutes", path, Quiet())
+    assert (done.way, done.applied) == ("merge", 0)
+    assert np.array_equal(exported(set_to, "mutes", tmp_path / "after.csv.gz"), before)

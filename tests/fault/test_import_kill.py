@@ -1,0 +1,162 @@
+"""An import killed again and again, and started again each time, ends in the store of one that nobody disturbed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from kith import chores, serving
+from kith.config import Settings
+from kith.core.errors import StoreMismatch
+from kith.engines.embedded.environment import LOADING, Environment
+from kith.graph.audit import audit
+from kith.graph.edge import State
+
+# The command with runs, ranges and chunks so small that a short file makes many moments to be killed at.
+_IMPORT = """
+import sys
+from kith.engines.embedded import bulk
+from kith.transfer import formats, loading
+bulk.RUN_ROWS, bulk.RANGE_ROWS, loading._MERGE_ROWS = 2_000, 100, 500
+read = loading.read
+loading.read = lambda path, skip_lines=0, chunk_bytes=0: read(path, skip_lines=skip_lines, chunk_bytes=16_000)
+from kith.cli import main
+sys.argv[0] = "kith"
+print("ready", flush=True)
+main()
+"""
+_TRIES_MAX = 2_000
+_GROWTH = 1.1
+
+
+class Seen(NamedTuple):
+    """What an import leaves, without the time at which it ran."""
+
+    rows: bytes  # of (source, destination, position), sorted
+    refused: set[str]  # lines of the report
+
+
+def write_file(path: Path, seed: int, rows: int) -> int:
+    """Edges with duplicates, positions and some lines to refuse; how many of those."""
+    chosen = np.random.default_rng(seed)
+    ends = np.column_stack([chosen.zipf(1.4, rows) % 3_000, chosen.integers(0, 3_000, rows)])
+    ends[rows // 2 :: 10] = ends[: len(ends[rows // 2 :: 10])]  # some stand there twice
+    places = (ends[:, 0] * 3_000 + ends[:, 1]) * 7  # one position an edge
+    lines = [f"{s},{d},{p}" for (s, d), p in zip(ends.tolist(), places.tolist(), strict=True)]
+    for at in range(0, rows, 97):
+        lines[at] = "not an edge"
+    path.write_text("from,to,when\n" + "\n".join(lines) + "\n")
+    return len(range(0, rows, 97)) + sum(s == d for at, (s, d) in enumerate(ends.tolist()) if at % 97)
+
+
+def start(data: Path, file: Path) -> subprocess.Popen[str]:
+    """The import, in its process, past its imports."""
+    command = [sys.executable, "-c", _IMPORT, "import", "edges", str(file), "--data", str(data)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def whole_run(data: Path, file: Path) -> tuple[str, float]:
+    """One that nobody disturbs; what it said, and how long it took once it had begun."""
+    process, began = start(data, file), time.monotonic()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return out, time.monotonic() - began
+
+
+def killed_runs(data: Path, file: Path, seed: int, kills_min: int, whole_s: float) -> int:
+    """Kill until it gets through; how often. The first `kills_min` fall about evenly over what one run does."""
+    chosen, longest_s = random.Random(seed), whole_s * 1.5 / kills_min
+    for kills in range(_TRIES_MAX):
+        process = start(data, file)
+        time.sleep(chosen.uniform(0, longest_s))
+        if kills < kills_min or chosen.random() < 0.5:
+            process.kill()
+        _, err = process.communicate(timeout=120)
+        if process.returncode == 0:
+            return kills
+        assert process.returncode == -9, err
+        if kills >= kills_min:
+            longest_s *= _GROWTH
+        refuse_half_loaded(data)
+    raise AssertionError(f"it was killed {_TRIES_MAX} times and never got through")
+
+
+def refuse_half_loaded(data: Path) -> None:
+    """A folder with a load under way is never served."""
+    if not (data / "store.mdb").exists():
+        return
+    with Environment(data, create=False) as environment:
+        loading = environment.get_note(LOADING)
+    if loading is not None:
+        with pytest.raises(StoreMismatch):
+            serving.prepare(Settings(data=str(data)))
+
+
+def seen(data: Path, file: Path) -> Seen:
+    """What is there now, audited."""
+
+    async def run() -> list[tuple[int, int, int]]:
+        async with chores.service(Settings(data=str(data)), create=False) as service:
+            number = service.graphs.number("follows")
+            found = await audit(service.store, "follows", number)
+            assert found.clean, found
+            return [
+                (int(ends.edge.source), int(ends.edge.destination), ends.edge.position)
+                async for chunk in service.store.edges(number)
+                for ends in chunk
+                if ends.edge.state is State.NORMAL
+            ]
+
+    rows = sorted(asyncio.run(run()))
+    report = (data / "imports" / f"{file.name}.refused.tsv").read_text().splitlines()
+    assert not list(data.glob("loading-*"))
+    return Seen(np.array(rows).tobytes(), set(report))
+
+
+def prepare(data: Path, way: str) -> None:
+    """An empty folder, or for the other way one with an edge in it."""
+    if way == "merge":
+        one = data.parent / "one.csv"
+        one.write_text("1000000,1000001,5\n")
+        whole_run(data, one)
+
+
+def compare(folder: Path, way: str, seed: int, rows: int, kills_min: int) -> None:
+    """Import a file disturbed and undisturbed."""
+    file = folder / "edges.csv"
+    refused = write_file(file, seed, rows)
+    for name in ("whole", "killed"):
+        prepare(folder / name, way)
+    said, whole_s = whole_run(folder / "whole", file)
+    assert f"({way})" in said
+    assert f"{refused:,} lines refused" in said
+    kills = killed_runs(folder / "killed", file, seed, kills_min, whole_s)
+    one, other = seen(folder / "whole", file), seen(folder / "killed", file)
+    print(f"{kills} kills, {len(one.rows) // 24} edges, {refused} refused")
+    assert kills >= kills_min // 2, "the moments were badly chosen: it had little to resume"
+    assert one == other
+    assert len(one.refused) == refused
+    serving.prepare(Settings(data=str(folder / "killed")))
+    assert "0 edges" in whole_run(folder / "killed", file)[0]
+
+
+@pytest.mark.parametrize("way", ["bulk", "merge"])
+def test_an_import_killed_a_few_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int, way: str) -> None:
+    compare(tmp_path, way, seed, rows=15_000, kills_min=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["bulk", "merge"])
+def test_an_import_killed_many_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int, way: str) -> None:
+    compare(tmp_path, way, seed, rows=40_000, kills_min=10)
