@@ -11,21 +11,21 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX
 from kith.graph.edge import POSITION_MIN
-from kith.transfer import formats
-from kith.transfer.formats import Refused, Writer, kind_of, read
+from kith.transfer import formats, lines
+from kith.transfer.formats import Writer, kind_of, read, zstd
+from kith.transfer.lines import Refused
 
 SELF, NUMBER, RANGE, SHORT = "self-edge", "not a number", "id out of range", "fewer than two columns"
 TEXT_KINDS = (".csv", ".tsv", ".txt", ".edgelist", ".edges")
 SQUEEZED = ("", ".gz", ".zst")
 WRITTEN = [*(kind + how for kind in (".csv", ".tsv", ".txt", ".ndjson", ".jsonl") for how in SQUEEZED), ".parquet"]
-_ZST = zstandard.ZstdCompressor(write_checksum=True)
+_CHECKED = {zstd.CompressionParameter.checksum_flag: 1}
 BIG = (1 << 53) + 1  # the first number that a float cannot hold
 
 
@@ -38,7 +38,7 @@ class Got(NamedTuple):
 
 def squeezed(data: bytes, how: str) -> bytes:
     """`data` as it stands in a file whose name ends in `how`."""
-    return gzip.compress(data) if how == ".gz" else _ZST.compress(data) if how == ".zst" else data
+    return gzip.compress(data) if how == ".gz" else zstd.compress(data, options=_CHECKED) if how == ".zst" else data
 
 
 def put(folder: Path, data: bytes, kind: str = ".csv") -> Path:
@@ -229,7 +229,7 @@ def test_ndjson_refuses_what_text_refuses(tmp_path: Path) -> None:
 def slow_only(path: Path, chunk_bytes: int) -> Got:
     """The file as read line by line, never by NumPy."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(formats, "_fast", lambda block, first_line: None)
+        patch.setattr(lines, "fast", lambda block, first_line: None)
         return all_of(path, chunk_bytes=chunk_bytes)
 
 
@@ -280,7 +280,7 @@ def test_fast_and_slow_agree_on_dirty_files(tmp_path: Path, text: str, chunk_byt
 
 def test_most_clean_chunks_are_read_by_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the tests above compare the slow parser with itself."""
-    monkeypatch.setattr(formats, "_slow", lambda *_: pytest.fail("the slow parser was asked"))
+    monkeypatch.setattr(lines, "slow", lambda *_: pytest.fail("the slow parser was asked"))
     for data in (b"1,2\n3,4\n", b"# head\n1\t2\t3\r\n4\t5\t6\r\n", b"id_1,id_2\n5,5\n6,7\n"):
         all_of(put(tmp_path, data))
 

@@ -1,33 +1,42 @@
-"""Edge files as arrays, in bounded memory.
+"""Edge files, read and written in bounded memory.
 
-Text (.csv, .tsv, .txt, .edgelist; separator comma, tab or blanks), NDJSON (.ndjson, .jsonl) and Parquet;
-text and NDJSON also .gz or .zst. Columns: source, destination and, if there is a third, position. Lines that
-start with # are comments; a first line without digits is a header. A chunk of clean lines is parsed by NumPy
-in one go; a chunk with anything odd in it is parsed line by line, to name the lines that are refused.
+Text (.csv, .tsv, .txt, .edgelist, .edges; columns between commas, tabs or blanks), NDJSON (.ndjson, .jsonl) and
+Parquet; text and NDJSON also .gz or .zst. Columns: source, destination and, if there is a third, position. Lines
+that start with # are comments; a first line without numbers is a header.
 """
 
 from __future__ import annotations
 
 import gzip
 import importlib
-import io
-import json
-import warnings
+import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-import zstandard
-from numpy.typing import NDArray
 
 from kith.core.errors import BadRequest
-from kith.core.ids import ID_MAX
-from kith.graph.edge import POSITION_MAX, POSITION_MIN
+from kith.transfer.lines import (
+    NO_POSITION,
+    POSITION_OUT_OF_RANGE,
+    SHORT,
+    Refused,
+    Rows,
+    parse_ndjson,
+    parse_text,
+    refusal,
+)
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 CHUNK_BYTES = 4 << 20
 _PARQUET_ROWS = 200_000
-_HEAD_LINES = 100
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TEXT, NDJSON, PARQUET = "text", "ndjson", "parquet"
 _KINDS = {
     ".csv": TEXT, ".tsv": TEXT, ".txt": TEXT, ".edgelist": TEXT, ".edges": TEXT,
@@ -36,17 +45,10 @@ _KINDS = {
 _FIELDS = ("source", "destination", "position")
 
 
-class Refused(NamedTuple):
-    """A line that is not an edge we take, and why."""
-
-    line: int
-    reason: str
-
-
 class Chunk(NamedTuple):
     """Some lines of a file. `edges`: (n, 2) or, with positions, (n, 3), int64; `line`: the last line read."""
 
-    edges: NDArray[np.int64]
+    edges: Rows
     refused: list[Refused]
     line: int
     bytes_read: int  # of the file on disk
@@ -54,13 +56,17 @@ class Chunk(NamedTuple):
 
 def kind_of(path: Path) -> str:
     """The kind of a file by its name; BadRequest lists what can be read."""
-    suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".zst")]
-    kind = _KINDS.get(suffixes[-1] if suffixes else "")
+    kind = _KINDS.get(_suffix(path))
     if kind is None:
         raise BadRequest(
             f"cannot tell what {path.name} is; name it {', '.join(_KINDS)}, with .gz or .zst if compressed"
         )
     return kind
+
+
+def _suffix(path: Path) -> str:
+    """The end of the name that says the kind: .csv of edges.2024.csv.gz."""
+    return Path(path.stem).suffix if path.suffix in (".gz", ".zst") else path.suffix
 
 
 def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
@@ -72,7 +78,7 @@ def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Ite
     if kind == PARQUET:
         yield from _parquet(path, skip_lines)
         return
-    parse_line = _parse_text if kind == TEXT else _parse_json
+    parse = parse_text if kind == TEXT else parse_ndjson
     with path.open("rb") as raw:
         line = 0
         for block in _blocks(raw, path, chunk_bytes):
@@ -82,18 +88,13 @@ def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Ite
                 continue
             skipped = max(0, skip_lines + 1 - first)
             rest = b"\n".join(block.split(b"\n")[skipped:]) if skipped else block
-            parsed = _fast(rest, first + skipped) if kind == TEXT else None
-            edges, refused = parsed or _slow(rest, first + skipped, parse_line)
+            edges, refused = parse(rest.removeprefix(_BYTE_ORDER_MARK), first + skipped)
             yield Chunk(edges, refused, line, raw.tell())
 
 
 def _blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
     """Whole lines, about `chunk_bytes` at a time."""
-    stream: Any = raw
-    if path.suffix == ".gz":
-        stream = gzip.GzipFile(fileobj=raw)
-    elif path.suffix == ".zst":
-        stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    stream = _open(raw, path)
     rest = b""
     try:
         while data := stream.read(chunk_bytes):
@@ -103,7 +104,7 @@ def _blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
                 rest = data[cut:]
             else:
                 rest += data
-    except (EOFError, OSError, zstandard.ZstdError) as error:
+    except (EOFError, OSError, zlib.error, zstd.ZstdError) as error:
         raise BadRequest(
             f"{path.name} is cut off or damaged ({error}); what came before is kept, run again with a whole file"
         ) from error
@@ -111,121 +112,63 @@ def _blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
         yield rest
 
 
-def _fast(block: bytes, first_line: int) -> tuple[NDArray[np.int64], list[Refused]] | None:
-    """The edges of a block in which every line is two or three plain numbers; None if any is not."""
-    while first_line <= _HEAD_LINES and (block.startswith(b"#") or (first_line == 1 and _is_header(block))):
-        block, first_line = block[block.find(b"\n") + 1 :], first_line + 1
-    columns = len(block[: block.find(b"\n")].replace(b",", b" ").split())
-    if columns not in (2, 3) or any(odd in block for odd in (b"#", b"-", b'"', b".")):
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            numbers = np.fromstring(block.replace(b",", b" "), np.int64, sep=" ")
-        except (ValueError, DeprecationWarning):
-            return None
-    lines = block.count(b"\n") + (not block.endswith(b"\n"))
-    # ID_MAX is also what an overflow looks like
-    if len(numbers) != columns * lines or (numbers == ID_MAX).any() or not _aligned(block, columns):
-        return None
-    edges = numbers.reshape(-1, columns)
-    selves = edges[:, 0] == edges[:, 1]
-    return edges[~selves], [Refused(first_line + int(at), "self-edge") for at in np.flatnonzero(selves)]
+def _open(raw: IO[bytes], path: Path) -> Any:
+    """What is in the file: `raw` itself, or a stream that takes it apart and says where it is cut off."""
+    if path.suffix == ".gz":
+        return gzip.GzipFile(fileobj=raw)
+    return zstd.ZstdFile(raw) if path.suffix == ".zst" else raw
 
 
-def _aligned(block: bytes, columns: int) -> bool:
-    """Whether every line holds one row: a line short by a number and one long by one would add up."""
-    text = np.frombuffer(block, np.uint8)
-    blank = (text == 9) | (text == 32) | (text == 44)
-    gaps = np.concatenate([[0], np.cumsum(blank & ~np.concatenate([[False], blank[:-1]]))])
-    borders = np.concatenate([[0], np.flatnonzero(text == 10), [] if block.endswith(b"\n") else [len(block)]])
-    return bool((np.diff(gaps[borders.astype(np.int64)]) == columns - 1).all())
-
-
-def _slow(block: bytes, first_line: int, parse: Any) -> tuple[NDArray[np.int64], list[Refused]]:
-    rows, refused = [], []
-    lines = block.split(b"\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    for number, raw in enumerate(lines, first_line):
-        text = raw.strip()
-        if not text or text.startswith(b"#") or (number == 1 and _is_header(text)):
-            continue
-        row = parse(text)
-        reason = row if isinstance(row, str) else _refusal(row)
-        if reason:
-            refused.append(Refused(number, reason))
-        else:
-            rows.append(row)
-    width = max(map(len, rows), default=2)
-    if any(len(row) != width for row in rows):
-        rows = [row if len(row) == width else (*row, _NO_POSITION) for row in rows]
-    return np.array(rows, np.int64).reshape(-1, width), refused
-
-
-_NO_POSITION = POSITION_MIN  # a row without a position among rows with one; the import gives it its own
-
-
-def _is_header(text: bytes) -> bool:
-    first = text[: text.find(b"\n")] if b"\n" in text else text
-    return not first.startswith(b"{") and not first[:1].isdigit() and not first.startswith((b"-", b'"', b" ", b"\t"))
-
-
-def _parse_text(text: bytes) -> tuple[int, ...] | str:
-    separator = b"," if b"," in text else b"\t" if b"\t" in text else None
-    parts = [part.strip().strip(b'"') for part in text.split(separator)]
-    if len(parts) < 2:
-        return "fewer than two columns"
-    try:
-        return tuple(int(part) for part in parts[:3] if part)
-    except ValueError:
-        return "not a number"
-
-
-def _parse_json(text: bytes) -> tuple[int, ...] | str:
-    try:
-        value = json.loads(text)
-        return tuple(int(value[field]) for field in _FIELDS if field in value or field != "position")
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return 'not an object like {"source": "1", "destination": "2"}'
-
-
-def _refusal(row: tuple[int, ...]) -> str | None:
-    if len(row) < 2:
-        return "fewer than two columns"
-    if not (0 <= row[0] <= ID_MAX and 0 <= row[1] <= ID_MAX):
-        return "id out of range"
-    if row[0] == row[1]:
-        return "self-edge"
-    if len(row) == 3 and not POSITION_MIN < row[2] <= POSITION_MAX:
-        return "position out of range"
-    return None
+def _create(raw: IO[bytes], path: Path) -> Any:
+    """What `_open` takes apart; the same content always makes the same file."""
+    if path.suffix == ".gz":
+        return gzip.GzipFile(fileobj=raw, mode="wb", mtime=0)
+    if path.suffix != ".zst":
+        return raw
+    stream = zstd.ZstdFile(raw, "w", options={zstd.CompressionParameter.checksum_flag: 1})
+    stream.write(b"")  # or a file without edges would have no end mark
+    return stream
 
 
 def _parquet(path: Path, skip_lines: int) -> Iterator[Chunk]:
-    parquet = _pyarrow("pyarrow.parquet")
+    parquet, arrow = _pyarrow("pyarrow.parquet"), _pyarrow("pyarrow")
     try:
         file = parquet.ParquetFile(path)
-    except Exception as error:
-        raise BadRequest(f"{path.name} is not a Parquet file: {error}") from error
-    names = file.schema_arrow.names
-    columns = [name for name in _FIELDS if name in names] if "source" in names else names[:3]
-    size, line, total = path.stat().st_size, 0, max(1, file.metadata.num_rows)
-    for batch in file.iter_batches(_PARQUET_ROWS, columns=columns):
-        first, line = line, line + batch.num_rows
-        if line <= skip_lines:
-            continue
-        try:
-            rows = np.stack([column.cast("int64").to_numpy(zero_copy_only=False) for column in batch.columns], axis=1)
-        except Exception as error:
-            raise BadRequest(f"{path.name}: columns {columns} must be whole numbers: {error}") from error
-        rows = rows[max(0, skip_lines - first) :].astype(np.int64)
-        bad = (rows[:, :2] < 0).any(axis=1) | (rows[:, 0] == rows[:, 1])
-        refused = [
-            Refused(line - len(rows) + int(at) + 1, _refusal(tuple(rows[at].tolist())) or "id out of range")
-            for at in np.flatnonzero(bad)
-        ]
-        yield Chunk(rows[~bad], refused, line, size * line // total)
+        size, line, total = path.stat().st_size, 0, max(1, file.metadata.num_rows)
+        names = file.schema_arrow.names
+        columns = [name for name in _FIELDS if name in names] if "source" in names else names[:3]
+        if len(columns) < 2 or ("source" in names and "destination" not in names):
+            raise BadRequest(f"{path.name} needs the columns source and destination; it has {', '.join(names)}")
+        for batch in file.iter_batches(_PARQUET_ROWS, columns=columns):
+            first, line = line, line + batch.num_rows
+            if line > skip_lines:
+                rows, refused = _parquet_rows(batch, max(0, skip_lines - first), first, path)
+                yield Chunk(rows, refused, line, size * line // total)
+    except (arrow.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise BadRequest(f"{path.name} is not a Parquet file, or damaged: {error}") from error
+
+
+def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Rows, list[Refused]]:
+    """The rows of a batch after `skip`, whose first is row `first` (from 0) of the file, and those refused."""
+    arrow = _pyarrow("pyarrow")
+    try:
+        columns = [column.cast("int64") for column in batch.columns]
+    except arrow.ArrowException as error:
+        raise BadRequest(f"{path.name}: columns {batch.schema.names} must be whole numbers: {error}") from error
+    rows = np.stack([column.fill_null(NO_POSITION).to_numpy() for column in columns], axis=1)[skip:]
+    missing = np.stack([column.is_null().to_numpy(zero_copy_only=False) for column in columns], axis=1)[skip:]
+    misplaced = (rows[:, 2:] == NO_POSITION) & ~missing[:, 2:]
+    bad = (rows[:, :2] < 0).any(axis=1) | (rows[:, 0] == rows[:, 1]) | misplaced.any(axis=1)
+    refused = [
+        Refused(
+            first + skip + at + 1,
+            SHORT if missing[at, :2].any() else refusal(tuple(rows[at, :2].tolist())) or POSITION_OUT_OF_RANGE,
+        )
+        for at in np.flatnonzero(bad).tolist()
+    ]
+    return rows[~bad], refused
 
 
 def _pyarrow(module: str) -> Any:
@@ -237,27 +180,22 @@ def _pyarrow(module: str) -> Any:
 
 
 class Writer:
-    """Writes edges to a file of any kind that `read` takes. Use as a context."""
+    """Writes edges to a file of any kind that `read` takes; it appears when the context ends without an error."""
 
     def __init__(self, path: Path) -> None:
         self._kind = kind_of(path)
         self._path = path
         self._partial = path.with_name(path.name + ".part")
-        self._stream: Any = None
         self._parquet: Any = None
 
     def __enter__(self) -> Writer:
-        raw = self._partial.open("wb")
-        if self._path.suffix == ".gz":
-            self._stream = io.BufferedWriter(gzip.GzipFile(fileobj=raw, mode="wb", mtime=0), 1 << 20)
-        elif self._path.suffix == ".zst":
-            self._stream = zstandard.ZstdCompressor().stream_writer(raw)
-        else:
-            self._stream = raw
-        self._raw = raw
+        self._raw = self._partial.open("wb")
+        self._stream = _create(self._raw, self._path)
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
+        if self._kind == PARQUET and kind is None:
+            self._write_parquet(np.empty((0, 2), np.int64))
         if self._parquet is not None:
             self._parquet.close()
         self._stream.close()
@@ -267,8 +205,8 @@ class Writer:
         else:
             self._partial.unlink(missing_ok=True)
 
-    def write(self, rows: NDArray[np.int64]) -> None:
-        """Append rows (n, 2) or, with positions, (n, 3)."""
+    def write(self, rows: Rows) -> None:
+        """Append rows (n, 2) or, with positions, (n, 3); all of a file have the same width."""
         if self._kind == PARQUET:
             self._write_parquet(rows)
             return
@@ -276,12 +214,13 @@ class Writer:
             fields = _FIELDS[: rows.shape[1]]
             line = "{" + ",".join(f'"{field}":"%d"' for field in fields) + "}\n"
         else:
-            line = ("," if self._path.suffixes[0] == ".csv" else "\t").join(["%d"] * rows.shape[1]) + "\n"
+            line = ("," if _suffix(self._path) == ".csv" else "\t").join(["%d"] * rows.shape[1]) + "\n"
         self._stream.write(((line * len(rows)) % tuple(rows.ravel().tolist())).encode())
 
-    def _write_parquet(self, rows: NDArray[np.int64]) -> None:
-        pyarrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
-        table = pyarrow.table(dict(zip(_FIELDS, rows.T, strict=False)))
+    def _write_parquet(self, rows: Rows) -> None:
+        arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
         if self._parquet is None:
-            self._parquet = parquet.ParquetWriter(self._stream, table.schema)
-        self._parquet.write_table(table)
+            schema = arrow.schema([(field, arrow.int64()) for field in _FIELDS[: rows.shape[1]]])
+            self._parquet = parquet.ParquetWriter(self._stream, schema)
+        if len(rows):
+            self._parquet.write_table(arrow.table(dict(zip(_FIELDS, rows.T, strict=False))))

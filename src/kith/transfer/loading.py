@@ -14,18 +14,17 @@ from typing import Any, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from kith.core.clock import Hlc, ms_of
 from kith.core.ids import NodeId
-from kith.graph.edge import POSITION_MIN, Edge, EdgeWrite, State, applied
+from kith.graph.edge import Edge, EdgeWrite, State, applied
 from kith.graph.service import GraphService
-from kith.transfer.formats import Refused, read
+from kith.transfer.formats import read
+from kith.transfer.lines import NO_POSITION, Refused, Rows
 
 _MERGE_ROWS = 2_000
 _FINGERPRINT_BYTES = 1 << 20
 _NOTE = "import/"
-Rows = NDArray[np.int64]
 
 
 class Imported(msgspec.Struct):
@@ -142,7 +141,7 @@ async def _writes(service: GraphService, graph: int, rows: Rows, version: Hlc) -
     )
     writes = []
     for before, (source, destination, *rest) in zip(stored, rows.tolist(), strict=True):
-        placed = bool(rest) and rest[0] != POSITION_MIN
+        placed = bool(rest) and rest[0] != NO_POSITION
         if placed and before is not None and before.state == State.NORMAL and before.position == rest[0]:
             continue
         position = rest[0] if placed else ms_of(version)
