@@ -61,14 +61,7 @@ def add_server_key(environment: Environment, key: str) -> None:
 
 def server_keys(environment: Environment, settings: Settings) -> list[bytes]:
     """Hashes of every key that is let in."""
-    with environment.lmdb.begin(environment.meta) as txn:
-        cursor = txn.cursor()
-        stored = []
-        prefix = _KEY_NOTE.encode()
-        more = cursor.set_range(prefix)
-        while more and cursor.key().startswith(prefix):
-            stored.append(bytes.fromhex(cursor.key()[len(prefix) :].decode()))
-            more = cursor.next()
+    stored = map(bytes.fromhex, environment.notes(_KEY_NOTE))
     return [*stored, *(hash_key(key) for key in settings.api_keys)]
 
 
@@ -89,6 +82,11 @@ async def running(
 ) -> AsyncIterator[Backend]:
     """The whole service in this process, from opening the store to draining the commit queue."""
     environment = open_environment(settings, create=create)
+    try:
+        refuse_unfinished_import(environment)
+    except StoreMismatch:
+        environment.close()
+        raise
     clock = HybridClock()
     metrics = Metrics(metrics_folder(settings), lambda: commits.depth, lambda: _gauges(environment, store))
     commits = CommitQueue(
@@ -217,8 +215,7 @@ def serving(settings: Settings) -> Iterator[None]:
 
 def refuse_unfinished_import(environment: Environment) -> None:
     """StoreMismatch if a bulk load of this folder was cut short: its graph would be half there."""
-    unfinished = environment.get_note(LOADING)
-    if unfinished is not None:
+    for graph in environment.notes(LOADING):
         raise StoreMismatch(
-            f"an import into {unfinished.decode()!r} was cut short; run the same `kith import edges` again to finish it"
+            f"an import into {graph!r} was cut short; run the same `kith import edges` again to finish it"
         )

@@ -14,7 +14,7 @@ from kith.config import Settings
 from kith.core.clock import HybridClock
 from kith.core.errors import BadRequest, Conflict, KithError
 from kith.engines.embedded import bulk
-from kith.engines.embedded.environment import STORE_FILE, Environment, alone
+from kith.engines.embedded.environment import STORE_FILE, Environment, alone, beside_servers
 from kith.graph.audit import Audit, audit
 from kith.graph.edge import Direction, State
 from kith.graph.service import GraphService
@@ -33,39 +33,24 @@ def import_edges(
     with alone(folder) as only:
         if only:
             with app.open_environment(settings) as environment:
-                started = bulk.unfinished(folder, graph)
-                if started is not None or _is_empty(environment, graph):
-                    return _load_bulk(environment, graph, path, where, started, progress, mutual)
+                if graph not in environment.graph_numbers():
+                    names = ", ".join(sorted(environment.graph_numbers()))
+                    raise BadRequest(f"no graph is called {graph!r}; there are: {names}")
+                if bulk.may_load(environment, graph):
+                    return _load_bulk(environment, graph, path, where, progress, mutual)
+            return asyncio.run(_load_merging(settings, graph, path, where, progress, mutual))
+    with beside_servers(folder):
         return asyncio.run(_load_merging(settings, graph, path, where, progress, mutual))
 
 
-def _is_empty(environment: Environment, graph: str) -> bool:
-    numbers = environment.graph_numbers()
-    if graph not in numbers:
-        raise BadRequest(f"no graph is called {graph!r}; there are: {', '.join(sorted(numbers))}")
-    with environment.lmdb.begin(environment.graph_db(numbers[graph])) as txn:
-        return not txn.stat()["entries"]
-
-
 def _load_bulk(
-    environment: Environment,
-    graph: str,
-    path: Path,
-    report: Path,
-    started: bulk.Reading | None,
-    progress: Progress,
-    mutual: bool,
+    environment: Environment, graph: str, path: Path, report: Path, progress: Progress, mutual: bool
 ) -> Imported:
-    file = fingerprint(path)
-    if started is not None and started.file != file:
-        raise Conflict(f"an import of another file into {graph!r} was cut short; finish that one first")
-    number = environment.graph_numbers()[graph]
-    load = bulk.BulkLoad(environment, number, graph, file, HybridClock().next())
+    load = bulk.BulkLoad(environment, graph, fingerprint(path), HybridClock().next())
     try:
         return load_bulk(path, load, Report(report, resume=load.reading.line > 0), progress, mutual=mutual)
     except BadRequest:
-        if not load.reading.complete and not load.reading.runs:
-            load.discard()
+        load.discard()  # the file cannot be read to its end: a whole one has another fingerprint
         raise
 
 

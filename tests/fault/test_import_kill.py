@@ -97,8 +97,8 @@ def refuse_half_loaded(data: Path) -> None:
     if not (data / "store.mdb").exists():
         return
     with Environment(data, create=False) as environment:
-        loading = environment.get_note(LOADING)
-    if loading is not None:
+        loading = environment.notes(LOADING)
+    if loading:
         with pytest.raises(StoreMismatch):
             serving.prepare(Settings(data=str(data)))
 

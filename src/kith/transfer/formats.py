@@ -105,9 +105,7 @@ def _blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
             else:
                 rest += data
     except (EOFError, OSError, zlib.error, zstd.ZstdError) as error:
-        raise BadRequest(
-            f"{path.name} is cut off or damaged ({error}); what came before is kept, run again with a whole file"
-        ) from error
+        raise BadRequest(f"{path.name} is cut off or damaged ({error}); run again with a whole file") from error
     if rest:
         yield rest
 

@@ -2,7 +2,7 @@
 
 An empty graph that nobody serves is loaded in sorted order (`BulkLoad`, by the engine); a graph in use is
 merged edge by edge through the log, like any other write. Either way the whole import has one version, fixed
-when it starts, so repeating any part of it changes nothing.
+when it starts, and of one edge at several positions the greatest stays: repeating a part, or all, changes nothing.
 """
 
 from __future__ import annotations
@@ -54,10 +54,13 @@ class Bulk(Protocol):
 
 
 def fingerprint(path: Path) -> str:
-    """What tells a file from another when an import resumes: its size and its first megabyte."""
+    """What tells a file from another when an import resumes: its size, its first and its last megabyte."""
+    size = path.stat().st_size
     with path.open("rb") as file:
-        head = file.read(_FINGERPRINT_BYTES)
-    return f"{path.stat().st_size}-{hashlib.blake2b(head, digest_size=12).hexdigest()}"
+        digest = hashlib.blake2b(file.read(_FINGERPRINT_BYTES), digest_size=12)
+        file.seek(max(0, size - _FINGERPRINT_BYTES))
+        digest.update(file.read())
+    return f"{size}-{digest.hexdigest()}"
 
 
 class Report:
@@ -101,7 +104,7 @@ class _Checkpoint(msgspec.Struct):
 async def load_merging(
     path: Path, service: GraphService, graph: str, report_path: Path, progress: Progress, *, mutual: bool
 ) -> Imported:
-    """Merge a file into a graph in use. Rows that say nothing new of a live edge leave it as it is."""
+    """Merge a file into a graph in use. An edge that is live may get a greater position, and else stays as it is."""
     number = service.graphs.number(graph)
     note = f"{_NOTE}{graph}/{fingerprint(path)}"
     raw = await service.store.get_note(note)
@@ -136,15 +139,23 @@ def _slices(edges: Rows) -> Iterator[Rows]:
 
 
 async def _writes(service: GraphService, graph: int, rows: Rows, version: Hlc) -> list[EdgeWrite]:
-    stored = await service.store.get_many(
-        graph, [(source, destination) for source, destination in rows[:, :2].tolist()]
-    )
+    """What the rows change: of each edge one write at its greatest position; nothing where it has that, or a greater.
+
+    A row without a position stands at the time of the import, and does not move an edge that was live before.
+    """
+    positions: dict[tuple[int, int], int] = {}
+    placed = set()
+    for source, destination, *rest in rows.tolist():
+        ends, given = (source, destination), rest[0] if rest else NO_POSITION
+        positions[ends] = max(positions.get(ends, NO_POSITION), ms_of(version) if given == NO_POSITION else given)
+        if given != NO_POSITION:
+            placed.add(ends)
+    stored = await service.store.get_many(graph, list(positions))
     writes = []
-    for before, (source, destination, *rest) in zip(stored, rows.tolist(), strict=True):
-        placed = bool(rest) and rest[0] != NO_POSITION
-        if placed and before is not None and before.state == State.NORMAL and before.position == rest[0]:
+    for before, (ends, position) in zip(stored, positions.items(), strict=True):
+        if before is not None and before.state == State.NORMAL and before.position >= position:
             continue
-        position = rest[0] if placed else ms_of(version)
-        edge = Edge(graph, NodeId(source), NodeId(destination), State.NORMAL, position, version)
-        writes.append(EdgeWrite(edge, keep_live=not placed))
+        ours = before is not None and before.updated_at == version
+        edge = Edge(graph, NodeId(ends[0]), NodeId(ends[1]), State.NORMAL, position, version)
+        writes.append(EdgeWrite(edge, keep_live=ends not in placed and not ours))
     return writes

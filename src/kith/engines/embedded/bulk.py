@@ -8,22 +8,25 @@ First the file is cut into runs of RUN_ROWS, sorted both ways on disk. Then rang
 rows each, are cut out of all runs, merged (of one edge twice, the greater position stays) and appended to
 the graph, a commit a range with its number. Killed at any point, it goes on after the last run or range.
 Memory is bounded by a range, except that one node's list is packed as a whole: 16 bytes an edge of it.
-The graph must have no other writer, and nobody may serve it until the load is done (note LOADING).
+The graph must have no other writer, and nobody may serve it until the load is done: the note LOADING says that
+one is in progress. A working folder without that note is of a load that was done, or that had not begun.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import IO
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.clock import Hlc, ms_of
+from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import runs
-from kith.engines.embedded.environment import LOADING, Environment, put_note, translated
+from kith.engines.embedded.environment import LOADING, Environment, put_note, sync_folder, translated
 from kith.engines.embedded.eventlog import LogWriter, pack_bulk_load
 from kith.engines.embedded.keys import EDGE_KEY, SIGN, STATE_BITS, list_tag, read_prefix
 from kith.graph.edge import Direction, State
@@ -51,18 +54,28 @@ class Reading(msgspec.Struct):
 class BulkLoad:
     """One load in progress: `add` rows, `checkpoint` now and then, `finish`."""
 
-    def __init__(self, environment: Environment, graph: int, name: str, file: str, updated_at: Hlc) -> None:
-        self._environment, self._graph, self._name = environment, graph, name
-        self._folder = environment.folder / f"loading-{name}"
-        self._folder.mkdir(exist_ok=True)
+    def __init__(self, environment: Environment, graph: str, file: str, updated_at: Hlc) -> None:
+        """Begin to load the file with this fingerprint, or go on; Conflict if a load of another was cut short."""
+        self._environment, self._graph = environment, environment.graph_numbers()[graph]
+        self._folder = environment.folder / f"loading-{graph}"
         self._state_file = self._folder / "state.json"
-        if self._state_file.exists():
-            self.reading = msgspec.json.decode(self._state_file.read_bytes(), type=Reading)
-        else:
-            self.reading = Reading(file, updated_at)
+        self._note = LOADING + graph
         self._pending: list[Rows] = []
         self._pending_rows = 0
-        environment.put_note(LOADING, name.encode())
+        begun = environment.get_note(self._note)
+        if begun is None and self._folder.exists():
+            shutil.rmtree(self._folder)
+        self.reading = Reading(file, updated_at)
+        if self._state_file.exists():
+            self.reading = msgspec.json.decode(self._state_file.read_bytes(), type=Reading)
+        elif begun is not None and int(begun):
+            raise StoreMismatch(f"{self._folder} is gone, and with it the rest of an import; restore a backup")
+        if self.reading.file != file:
+            raise Conflict(f"an import of another file into {graph!r} was cut short; finish that one first")
+        self._folder.mkdir(exist_ok=True)
+        if begun is None:
+            self._save_reading()
+            environment.put_note(self._note, b"0")
 
     def add(self, rows: Rows, line: int, refused: int) -> None:
         """Take rows (n, 2) or (n, 3) that end at `line` of the file, with `refused` lines among them."""
@@ -70,7 +83,8 @@ class BulkLoad:
         self._pending_rows += len(rows)
         self.reading.line, self.reading.refused = line, self.reading.refused + refused
         if self._pending_rows >= RUN_ROWS:
-            self._spill()
+            with translated("load the graph"):
+                self._spill()
 
     def finish(self, progress: Callable[[int, int], None]) -> int:
         """Append everything to the graph; the number of edges. `progress(rows done, rows in all)`."""
@@ -83,7 +97,7 @@ class BulkLoad:
             )
             total = sum(map(len, outs))
             borders = _borders(outs, ins, total)
-            done = int(self._environment.get_note(self._progress_note) or b"0")
+            done = int(self._environment.get_note(self._note) or b"0")
             for index in range(len(borders) - 1):
                 if index >= done:
                     self._load_range(index, outs, ins, borders[index], borders[index + 1])
@@ -92,12 +106,8 @@ class BulkLoad:
 
     def discard(self) -> None:
         """Forget the load (only before the first range was written)."""
+        self._environment.put_note(self._note, None)
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._environment.put_note(LOADING, None)
-
-    @property
-    def _progress_note(self) -> str:
-        return f"{LOADING}/{self._name}"
 
     def _with_positions(self, rows: Rows) -> Rows:
         default = ms_of(self.reading.updated_at)
@@ -110,15 +120,22 @@ class BulkLoad:
         if self._pending_rows:
             rows = np.concatenate(self._pending)
             for end, column in (("out", _SOURCE), ("in", _DESTINATION)):
-                target = self._folder / f"{self.reading.runs}.{end}.npy"
-                np.save(target, rows[np.argsort(rows[:, column], kind="stable")])
+                with (self._folder / f"{self.reading.runs}.{end}.npy").open("wb") as target:
+                    np.save(target, rows[np.argsort(rows[:, column], kind="stable")])
+                    _sync(target)
             self._pending.clear()
             self._pending_rows = 0
             self.reading.runs += 1
         self.reading.complete = complete
+        self._save_reading()
+
+    def _save_reading(self) -> None:
         partial = self._state_file.with_suffix(".part")
-        partial.write_bytes(msgspec.json.encode(self.reading))
+        with partial.open("wb") as target:
+            target.write(msgspec.json.encode(self.reading))
+            _sync(target)
         partial.replace(self._state_file)
+        sync_folder(self._folder)
 
     def _load_range(self, index: int, outs: list[Rows], ins: list[Rows], low: int, high: int) -> None:
         """Append the nodes from `low` to just below `high`: their edges, then their lists."""
@@ -131,7 +148,7 @@ class BulkLoad:
         database = self._environment.graph_db(self._graph)
         with self._environment.lmdb.begin(write=True) as txn:
             txn.cursor(database).putmulti(items, append=True)
-            put_note(txn, self._environment.meta, self._progress_note, str(index + 1).encode())
+            put_note(txn, self._environment.meta, self._note, str(index + 1).encode())
 
     def _complete(self) -> int:
         with self._environment.lmdb.begin(write=True) as txn:
@@ -139,16 +156,24 @@ class BulkLoad:
             log = LogWriter(txn, self._environment.log)
             log.append(pack_bulk_load(self._graph, edges, Hlc(self.reading.updated_at)))
             log.flush(events_max=1 << 62)
-            for note in (LOADING, self._progress_note):
-                put_note(txn, self._environment.meta, note, None)
+            put_note(txn, self._environment.meta, self._note, None)
         shutil.rmtree(self._folder)
         return edges
 
 
-def unfinished(folder: Path, name: str) -> Reading | None:
-    """What a load of graph `name` that was cut short had read; None if there is none."""
-    state = folder / f"loading-{name}" / "state.json"
-    return msgspec.json.decode(state.read_bytes(), type=Reading) if state.exists() else None
+def may_load(environment: Environment, graph: str) -> bool:
+    """Whether a graph can be loaded in order: a load of it has begun, or it is empty and no node is archived."""
+    if environment.get_note(LOADING + graph) is not None:
+        return True
+    with environment.lmdb.begin() as txn:
+        if txn.stat(environment.graph_db(environment.graph_numbers()[graph]))["entries"]:
+            return False
+        return all(row[0] == State.NORMAL for row in txn.cursor(environment.nodes).iternext(keys=False))
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _borders(outs: list[Rows], ins: list[Rows], total: int) -> list[int]:

@@ -28,8 +28,8 @@ from kith.graph.graphs import GRAPHS_MAX, assign
 FORMAT = 1
 STORE_FILE = "store.mdb"
 LOCK_FILE = "servers.lock"
-LOADING = "loading"
-"""The note that names the graph of a bulk load in progress."""
+LOADING = "loading/"
+"""The note `loading/<graph>` of a bulk load in progress: how many ranges of nodes are written."""
 BYTES_MAX_DEFAULT = 1 << 40
 _META, _LOG, _NODES = b"meta", b"log", b"nodes"
 _DATABASES_MAX = GRAPHS_MAX + 8
@@ -115,6 +115,17 @@ class Environment:
         """A note by name."""
         with self.lmdb.begin(db=self.meta) as txn:
             return txn.get(key.encode(), None)
+
+    def notes(self, prefix: str) -> dict[str, bytes]:
+        """Every note whose name begins so, by the rest of its name."""
+        start, found = prefix.encode(), {}
+        with self.lmdb.begin(db=self.meta) as txn:
+            cursor = txn.cursor()
+            more = cursor.set_range(start)
+            while more and cursor.key().startswith(start):
+                found[cursor.key()[len(start) :].decode()] = cursor.value()
+                more = cursor.next()
+        return found
 
     def put_note(self, key: str, value: bytes | None) -> None:
         """Write or (None) remove a note, synced."""
@@ -269,8 +280,21 @@ def serving(folder: Path, agreed: Mapping[str, str | int]) -> Iterator[bool]:
                 named = ", ".join(f"{key}={theirs.get(key)} (here {agreed[key]})" for key in differing)
                 raise StoreMismatch(f"another server uses {folder} with {named}; start this one with the same")
         else:
-            raise StoreMismatch(f"an import or restore holds {folder}; wait for it, or stop it first")
+            raise _held(folder)
         yield first
+
+
+@contextlib.contextmanager
+def beside_servers(folder: Path) -> Iterator[None]:
+    """Hold the folder beside servers that run, or alone; StoreMismatch if an import or restore has it alone."""
+    with (folder / LOCK_FILE).open("a+") as file:
+        if not _lock(file, fcntl.LOCK_SH):
+            raise _held(folder)
+        yield
+
+
+def _held(folder: Path) -> StoreMismatch:
+    return StoreMismatch(f"an import or restore holds {folder}; wait for it, or stop it first")
 
 
 @contextlib.contextmanager
