@@ -117,7 +117,7 @@ class ReferenceEdges:
             lambda: self._out_count(edge),
             lambda: self._barred(write),
             lambda: write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1],
-            lambda: (ends, self._nodes.get(edge.destination, Node()).private),
+            lambda: self._nodes.get(edge.destination, Node()).private,
         )
         if outcome is not Outcome.APPLIED:
             return EdgeChange(outcome, stored, stored)

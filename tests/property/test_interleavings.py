@@ -417,16 +417,15 @@ def test_a_follow_that_is_refused_leaves_the_request_that_was_there() -> None:
 
 
 class Leaving(ReferenceEdges):
-    """Whoever is looked up first is deactivated right after."""
+    """Whoever is followed first is deactivated when all was looked up, right before the follow is written."""
 
     left = False
 
-    async def nodes(self, nodes: Sequence[int]) -> list[Node]:
-        found = await super().nodes(nodes)
+    async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         if not self.left:
             self.left = True
-            await self.change_node(nodes[-1], state=ARCHIVED)
-        return found
+            await self.change_node(writes[0].edge.destination, state=ARCHIVED)
+        return await super().apply(writes)
 
 
 def test_a_follow_refused_because_the_account_just_left_does_not_come_back_with_it() -> None:

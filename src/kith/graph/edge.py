@@ -142,10 +142,6 @@ def _never() -> bool:
     return False
 
 
-def _as_usual() -> tuple[State, bool]:
-    return State.NORMAL, False
-
-
 def decide(
     stored: Edge | None,
     write: EdgeWrite,
@@ -153,14 +149,16 @@ def decide(
     out_count: Callable[[], int],
     barred: Callable[[], bool],
     lapsed: Callable[[], bool] = _never,
-    nodes: Callable[[], tuple[State, bool]] = _as_usual,
+    private: Callable[[], bool] = _never,
 ) -> Outcome:
     """Whether `edge` (the resolved write) takes the place of `stored`.
 
     `out_count`: the source's number of NORMAL edges; `barred`: whether an edge of `unless` bars it;
-    `lapsed`: whether `while_node` no longer holds; `nodes`: the greater state of the two nodes, and whether
-    the destination is private. They are asked only if they matter.
+    `lapsed`: whether `while_node` no longer holds; `private`: whether the destination's edges need its consent.
+    They are asked only if they matter.
     """
+    if write.if_active and edge.state != write.edge.state:
+        return Outcome.INACTIVE  # `resolve` gave the edge the state of an end that is not NORMAL
     live = stored is not None and stored.state == State.NORMAL
     if write.keep_live and stored is not None and stored.state == edge.state:
         return Outcome.UNCHANGED
@@ -168,12 +166,8 @@ def decide(
         return Outcome.UNCHANGED
     if stored is not None and merge(stored, edge) is stored:
         return Outcome.UNCHANGED
-    if write.if_active or write.if_public:
-        ends, private = nodes()
-        if write.if_active and ends != State.NORMAL:
-            return Outcome.INACTIVE
-        if write.if_public and private:
-            return Outcome.PRIVATE
+    if write.if_public and private():
+        return Outcome.PRIVATE
     if write.while_node is not None and lapsed():
         return Outcome.UNCHANGED
     if write.unless and barred():

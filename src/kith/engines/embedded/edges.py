@@ -298,10 +298,10 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     def lapsed() -> bool:
         return write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]
 
-    def nodes() -> tuple[State, bool]:
-        return batch.ends(edge), batch.nodes_known and batch.node(edge.destination).private
+    def private() -> bool:
+        return batch.nodes_known and batch.node(edge.destination).private
 
-    outcome = decide(stored, write, edge, out_count, barred, lapsed, nodes)
+    outcome = decide(stored, write, edge, out_count, barred, lapsed, private)
     if outcome is not Outcome.APPLIED:
         return EdgeChange(outcome, stored, stored)
     txn.put(key, edge_row(edge), db=db)
