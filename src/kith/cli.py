@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -43,8 +44,19 @@ def main() -> None:
     try:
         cli()
     except KithError as error:
-        err.print(f"[red]kith: {error.message}[/red]")
-        sys.exit(1)
+        _fail(error.message)
+    except OSError as error:
+        _fail(f"cannot use {error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    err.print(f"kith: {message}", style="red", markup=False)
+    sys.exit(1)
+
+
+def _say(line: str) -> None:
+    """Print a line that holds names given by the user, as they are."""
+    out.print(line, markup=False)
 
 
 @cli.command()
@@ -55,9 +67,7 @@ def serve(data: Data = None, port: Port = None, workers: Workers = None, api_key
     made = serving.prepare(settings)
     if made:
         out.print(f"server key, shown this once: [bold]{made}[/bold]")
-    out.print(
-        f"Kith {__version__} at {serving.base_url(settings)} (data in {settings.data}); docs at /docs", highlight=False
-    )
+    _say(f"Kith {__version__} at {serving.base_url(settings)} (data in {settings.data}); docs at /docs")
     serving.run(settings)
 
 
@@ -78,9 +88,7 @@ def import_edges(
     out.print(f"{done.applied:,} edges of {graph} written ({done.way})")
     if done.refused:
         where = report or Path(settings.data) / "imports" / f"{file.name}.refused.tsv"
-        out.print(
-            f"[yellow]{done.refused:,} lines refused[/yellow]; line numbers and reasons in {where}", highlight=False
-        )
+        _say(f"{done.refused:,} lines refused; line numbers and reasons in {where}")
 
 
 @exporting.command("edges")
@@ -92,7 +100,7 @@ def export_edges(
     """Export every live edge of a graph, with its position."""
     with _status("exported") as progress:
         count = chores.export_edges(config.load({"data": data}), graph, file, progress)
-    out.print(f"{count:,} edges of {graph} in {file}")
+    _say(f"{count:,} edges of {graph} in {file}")
 
 
 @cli.command("audit")
@@ -120,10 +128,7 @@ def run_audit(
 def backup(target: Annotated[Path, typer.Argument(help="An empty folder.")], data: Data = None) -> None:
     """Copy the store, compacted and consistent, while servers run."""
     size = chores.backup(config.load({"data": data}), target)
-    out.print(
-        f"{size / 1e6:,.1f} MB in {target}; bring it back with: kith restore {target} --data NEW_FOLDER",
-        highlight=False,
-    )
+    _say(f"{size / 1e6:,.1f} MB in {target}; bring it back with: kith restore {target} --data NEW_FOLDER")
 
 
 @cli.command()
@@ -131,7 +136,7 @@ def restore(source: Annotated[Path, typer.Argument(help="A backup.")], data: Dat
     """Put a backup into a data folder that has no store yet."""
     settings = config.load({"data": data})
     chores.restore(settings, source)
-    out.print(f"restored into {settings.data}; `kith audit --data {settings.data}` proves it whole")
+    _say(f"restored into {settings.data}; `kith audit --data {settings.data}` proves it whole")
 
 
 @cli.command()
@@ -140,7 +145,7 @@ def doctor(data: Data = None) -> None:
     findings = chores.doctor(config.load({"data": data}))
     for finding in findings:
         mark = "[green]ok  [/green]" if finding.ok else "[yellow]look[/yellow]"
-        out.print(f"{mark} {finding.what}: {finding.detail}")
+        out.print(f"{mark} {finding.what}: {escape(finding.detail)}")
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
 
@@ -213,7 +218,8 @@ def generate_edges(
             writer.write(chunk)
             written += len(chunk)
             progress(written)
-    out.print(f"{written:,} edges in {file}; {', '.join(f'{n} is {i}' for n, i in community.celebrity_ids.items())}")
+    names = "".join(f"; {name} is {id_}" for name, id_ in community.celebrity_ids.items())
+    _say(f"{written:,} edges in {file}{names}")
 
 
 @cli.command("demo")

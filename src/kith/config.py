@@ -103,7 +103,7 @@ def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Se
     if path.exists():
         try:
             values.update(tomllib.loads(path.read_text()))
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:  # not TOML, or not UTF-8
             raise BadRequest(f"{path} is not valid TOML: {error}") from error
     elif file is not None:
         raise BadRequest(f"there is no settings file {file}")

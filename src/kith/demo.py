@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from kith import app, chores, generate, serving
 from kith.config import Settings
-from kith.core.errors import KithError
+from kith.core.errors import BadRequest, KithError
 from kith.transfer.formats import Writer
 
 _USERS, _EDGES, _DANA = 50_000, 500_000, 20_000
@@ -53,6 +53,8 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
     settings = msgspec.structs.replace(settings, api_keys=(key,))
     _load(settings, file, console)
     facts = chores.summary(settings, "follows")
+    if not facts["edges"]:
+        raise BadRequest(f"there is no edge to show in {settings.data}; name a file that has some, or none at all")
     console.print(f"{facts['edges']:,} follows in {settings.data}; the most followed user is {facts['top']}.\n")
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(settings,))
     process.start()
@@ -107,7 +109,7 @@ def _queries(client: httpx.Client, star: int) -> list[Query]:
     other = int(listed[-1]["id"])
     mine = {"graph": "follows", "node": str(fan), "direction": "out"}
     theirs = {"graph": "follows", "node": str(star), "direction": "in"}
-    new = star + 1_000_000_000
+    new = star ^ 1 << 40
     pairs = [[str(fan), str(star)], [str(star), str(fan)], [str(other), str(star)]]
     return [
         Query("Does one follow the star?", "GET", f"/graph/follows/{fan}/{star}"),

@@ -198,9 +198,10 @@ class Writer:
             self._parquet.close()
         self._stream.close()
         self._raw.close()
-        if kind is None:
-            self._partial.replace(self._path)
-        else:
+        try:
+            if kind is None:
+                self._partial.replace(self._path)
+        finally:
             self._partial.unlink(missing_ok=True)
 
     def write(self, rows: Rows) -> None:
