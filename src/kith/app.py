@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import os
 import shutil
@@ -41,7 +40,7 @@ SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
 SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
 """The supervisor's process id, for API processes that it may not outlive."""
 _KEY_NOTE = "server-key/"
-_PR_SET_PDEATHSIG = 1
+_SUPERVISOR_CHECK_S = 1.0
 _LAST_ANSWERS_S = 0.3
 
 
@@ -147,15 +146,18 @@ class Server:
         self._settings = settings
         self._running: contextlib.AbstractAsyncContextManager[Backend] | None = None
         self._door: FrontDoor | None = None
+        self._watch: asyncio.Task[None] | None = None
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         configure_logging(self._settings)
-        _end_with_parent()
+        self._watch = loop.create_task(_end_with_supervisor())
         self._running = running(self._settings, on_fatal=_replace_process)
         backend = loop.run_until_complete(self._running.__aenter__())
         self._door = FrontDoor(backend, Bridge(build(backend), backend))
 
     def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
         if self._running is not None:
             loop.run_until_complete(self._running.__aexit__(None, None, None))
             self._running = None
@@ -165,13 +167,13 @@ class Server:
         await self._door(scope, exchange)
 
 
-def _end_with_parent() -> None:
-    """Have the kernel stop this process when its supervisor dies, so that nobody serves a folder unsupervised."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        supervisor = os.environ.get(SUPERVISOR_VARIABLE)
-        if supervisor is not None and os.getppid() != int(supervisor):
-            sys.exit("kith: the supervisor died before this process was up")
+async def _end_with_supervisor() -> None:
+    """Stop this process when its supervisor has died, so that nobody serves a folder unsupervised."""
+    supervisor = os.environ.get(SUPERVISOR_VARIABLE)
+    while supervisor is not None:
+        await asyncio.sleep(_SUPERVISOR_CHECK_S)
+        if os.getppid() != int(supervisor):
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _replace_process() -> None:
