@@ -16,7 +16,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -256,8 +256,58 @@ insert into events (s, d) select s, d from added
 """A follow as Kith does it: blocks, limit, both directions, both counts and the event, in one transaction."""
 
 
+_EDGES = """
+with added as (
+    insert into f (s, d) select s, d from unnest($1::bigint[], $2::bigint[]) as e (s, d) order by s, d
+    on conflict do nothing returning s, d
+), one as (
+    insert into outs (s, n) select s, count(*) from added group by s order by s
+    on conflict (s) do update set n = outs.n + excluded.n
+), other as (
+    insert into ins (d, n) select d, count(*) from added group by d order by d
+    on conflict (d) do update set n = ins.n + excluded.n
+)
+insert into events (s, d) select s, d from added
+"""
+"""Many edges as Kith writes them: both directions, both counts and the events, in one transaction."""
+EDGES_A_REQUEST = 1000
+_BULK_CONNECTIONS = 4
+_TABLES = """
+create table b (s bigint, d bigint, primary key (s, d));
+create table outs (s bigint primary key, n bigint); create table ins (d bigint primary key, n bigint);
+insert into outs select s, count(*) from f group by s;
+insert into ins select d, count(*) from f group by d;
+create table events (id bigserial primary key, s bigint, d bigint, at timestamptz default now())
+"""
+
+
+def _source(chosen: random.Random) -> int:
+    return chosen.randrange(82_168, 10**6)
+
+
+def _destination(chosen: random.Random) -> int:
+    return chosen.randrange(82_168)
+
+
 def postgres_follows(data: Data) -> float | None:
     """Durable follows, one a transaction, with default settings."""
+    return _postgres_writes(data, _FOLLOW, _INSERT_CONNECTIONS, lambda chosen: (_source(chosen), _destination(chosen)))
+
+
+def postgres_edges(data: Data) -> float | None:
+    """Durable edges, EDGES_A_REQUEST a transaction, with default settings."""
+
+    def arguments(chosen: random.Random) -> tuple[list[int], list[int]]:
+        return [_source(chosen) for _ in range(EDGES_A_REQUEST)], [_destination(chosen) for _ in range(EDGES_A_REQUEST)]
+
+    rate = _postgres_writes(data, _EDGES, _BULK_CONNECTIONS, arguments)
+    return None if rate is None else rate * EDGES_A_REQUEST
+
+
+def _postgres_writes(
+    data: Data, statement: str, connections: int, arguments: Callable[[random.Random], tuple[Any, ...]]
+) -> float | None:
+    """Statements a second on so many connections; None without PostgreSQL."""
     with _postgres() as port:
         if port is None:
             return None
@@ -265,26 +315,20 @@ def postgres_follows(data: Data) -> float | None:
         async def run() -> float:
             await _fill_postgres(port, data)
             connection = await _connect(port)
-            await connection.execute(
-                """create table b (s bigint, d bigint, primary key (s, d));
-                create table outs (s bigint primary key, n bigint); create table ins (d bigint primary key, n bigint);
-                insert into outs select s, count(*) from f group by s;
-                insert into ins select d, count(*) from f group by d;
-                create table events (id bigserial primary key, s bigint, d bigint, at timestamptz default now())"""
-            )
+            await connection.execute(_TABLES)
             await connection.close()
             started, done = time.perf_counter(), 0
 
             async def worker(seed: int) -> None:
                 nonlocal done
                 chosen, connection = random.Random(seed), await _connect(port)
-                statement = await connection.prepare(_FOLLOW)
+                prepared = await connection.prepare(statement)
                 while time.perf_counter() < started + SECONDS:
-                    await statement.fetch(chosen.randrange(82_168, 10**6), chosen.randrange(82_168))
+                    await prepared.fetch(*arguments(chosen))
                     done += 1
                 await connection.close()
 
-            await asyncio.gather(*(worker(seed) for seed in range(_INSERT_CONNECTIONS)))
+            await asyncio.gather(*(worker(seed) for seed in range(connections)))
             return done / (time.perf_counter() - started)
 
         return asyncio.run(run())
