@@ -29,6 +29,7 @@ from kith.engines.embedded.keys import (
     edge_row,
     ids_of,
     list_prefix,
+    list_prefixes,
     list_row,
     node_key,
     node_row,
@@ -39,7 +40,7 @@ from kith.engines.embedded.keys import (
     read_prefix,
 )
 from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
-from kith.graph.store import Ends, Ids, Listing, Node, Pair, other_end
+from kith.graph.store import Ends, Ids, Listing, Node, Pair
 
 _SCAN_ROWS = 2_000
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
@@ -263,7 +264,7 @@ class EmbeddedEdges:
                     more = rows.set_range(after_lists(key))
                     continue
                 edge = read_edge(graph, int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big"), rows.value())
-                chunk.append(Ends(edge, *(_listed(lists, edge, direction) for direction in Direction)))
+                chunk.append(Ends(edge, *(runs.contains(lists, *entry) for entry in _entries(edge))))
                 more = rows.next()
             return chunk, rows.key() if more else None
 
@@ -289,7 +290,8 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     edge = resolve(stored, write, batch.ends(asked))
 
     def out_count() -> int:
-        return runs.length(txn, db, list_prefix(Listing(graph, edge.source, Direction.OUT)))
+        normal, _ = list_prefixes(edge.source, edge.destination, State.NORMAL)
+        return runs.length(txn, db, normal)
 
     def barred() -> bool:
         rows = (txn.get(pair_key(*pair), None, batch.environment.graph_db(g)) for g, *pair in write.unless)
@@ -307,10 +309,11 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     txn.put(key, edge_row(edge), db=db)
     if stored is None or (stored.state, stored.position) != (edge.state, edge.position):
         cursor = batch.cursor(graph)
-        for direction in Direction:
-            if stored is not None:
-                runs.remove(cursor, *_entry(stored, direction))
-            runs.insert(cursor, *_entry(edge, direction))
+        if stored is not None:
+            for entry in _entries(stored):
+                runs.remove(cursor, *entry)
+        for entry in _entries(edge):
+            runs.insert(cursor, *entry)
     sequence = batch.log.append(eventlog.pack_change(None if stored is None else stored.state, edge))
     return EdgeChange(outcome, stored, edge, sequence)
 
@@ -339,19 +342,14 @@ def _relist(batch: Batch, edge: Edge) -> None:
     if row is None:
         return
     current = read_edge(edge.graph, edge.source, edge.destination, row)
-    for direction in Direction:
-        runs.insert(batch.cursor(edge.graph), *_entry(current, direction))
+    for entry in _entries(current):
+        runs.insert(batch.cursor(edge.graph), *entry)
 
 
-def _entry(edge: Edge, direction: Direction) -> tuple[bytes, bytes]:
-    """Where an edge stands in the list of one of its ends: the run's prefix, and the row."""
-    node = edge.source if direction is Direction.OUT else edge.destination
-    prefix = list_prefix(Listing(edge.graph, node, direction, edge.state))
-    return prefix, list_row(edge.position, other_end(edge, direction))
-
-
-def _listed(cursor: lmdb.Cursor[bytes], edge: Edge, direction: Direction) -> bool:
-    return runs.contains(cursor, *_entry(edge, direction))
+def _entries(edge: Edge) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+    """Where an edge stands in the lists of its source and its destination: the run's prefix, and the row."""
+    out, in_ = list_prefixes(edge.source, edge.destination, edge.state)
+    return (out, list_row(edge.position, edge.destination)), (in_, list_row(edge.position, edge.source))
 
 
 def _any_to(cursor: runs.Cursor, prefix: bytes, row: bytes) -> bool:

@@ -34,6 +34,7 @@ _PAIR = struct.Struct(">QQ")
 _WORD = struct.Struct(">Q")
 _PREFIX = struct.Struct(">QB")
 _LIST = 128
+_OUT_LIST, _IN_LIST = _LIST | Direction.OUT << STATE_BITS, _LIST | Direction.IN << STATE_BITS
 EDGE_KEY = _PAIR.size
 STATES = tuple(State)
 
@@ -77,6 +78,11 @@ def read_edge(graph: int, source: int, destination: int, row: bytes) -> Edge:
 def list_prefix(listing: Listing) -> bytes:
     """Where the run of a list lies."""
     return _PREFIX.pack(listing.node, list_tag(listing.direction, listing.state))
+
+
+def list_prefixes(source: int, destination: int, state: State) -> tuple[bytes, bytes]:
+    """Where the two lists of an edge in this state lie: its source's, its destination's."""
+    return _PREFIX.pack(source, _OUT_LIST | state), _PREFIX.pack(destination, _IN_LIST | state)
 
 
 def list_tag(direction: Direction, state: State) -> int:

@@ -51,6 +51,8 @@ def insert(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
             if not _insert_sealed(cursor, prefix, key, cursor.value(), row):
                 return False
             return cursor.put(tail_key, (count + 1).to_bytes(_LENGTH, "big") + rows)
+    if row > rows[-ROW:] and len(rows) < BLOCK_ROWS * ROW:  # nearly every insert
+        return cursor.put(tail_key, (count + 1).to_bytes(_LENGTH, "big") + rows + row)
     changed = _with(rows, row)
     if changed is None:
         return False
