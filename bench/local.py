@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import resource
 import subprocess
 import sys
 import time
@@ -134,16 +133,24 @@ def import_file(folder: Path) -> list[Figure]:
     ]
 
 
+# Memory of its own (RssAnon), not the mapped pages of files, which the kernel takes back whenever it likes.
 _IMPORT = """
-import resource, sys, time
+import re, sys, threading, time
 from pathlib import Path
 from typing import NamedTuple
 from bench.figures import Silent
 from kith import chores
 from kith.config import Settings
+peak = 0
+def watch():
+    global peak
+    while True:
+        peak = max(peak, int(re.search(r"RssAnon:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]))
+        time.sleep(0.02)
+threading.Thread(target=watch, daemon=True).start()
 started = time.perf_counter()
 done = chores.import_edges(Settings(data=sys.argv[2]), "follows", Path(sys.argv[1]), Silent())
-print(done.applied / (time.perf_counter() - started), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(done.applied / (time.perf_counter() - started), peak / 1024)
 """
 
 
@@ -265,8 +272,3 @@ def _draw(points: list[Point]) -> None:
     results.mkdir(exist_ok=True)
     figure.tight_layout()
     figure.savefig(results / "growth.png")
-
-
-def peak_memory_mb() -> float:
-    """Peak memory of this process."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

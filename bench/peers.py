@@ -42,7 +42,7 @@ def _edges(data: Data) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 @contextlib.contextmanager
-def _redis(folder: Path) -> Iterator[int | None]:
+def redis_server(folder: Path) -> Iterator[int | None]:
     binary = shutil.which("redis-server")
     if binary is None:
         yield None
@@ -77,7 +77,7 @@ def _fill_redis(port: int, data: Data, *, backward: bool = False) -> None:
 
 def redis_checks(folder: Path, data: Data, pairs: list[tuple[int, int]]) -> RedisChecks:
     """The checks on Redis sets."""
-    with _redis(folder) as port:
+    with redis_server(folder) as port:
         if port is None:
             return RedisChecks(None, None)
         _fill_redis(port, data)
@@ -119,7 +119,7 @@ def redis_intersection(folder: Path, data: Data) -> float | None:
     """Milliseconds of counting the followers that users 1 and 2 share."""
     import redis
 
-    with _redis(folder) as port:
+    with redis_server(folder) as port:
         if port is None:
             return None
         client = redis.Redis(port=port)

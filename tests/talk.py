@@ -7,6 +7,9 @@ from typing import Any
 import httpx
 from running import API, eventually
 
+NO_PROFILE = {"name": "", "bio": "", "avatar": None, "attributes": {}}
+"""What a user who has said nothing of themselves has said."""
+
 
 def ok(response: httpx.Response, status: int = 200) -> Any:
     """The body of an answer with this status."""

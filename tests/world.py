@@ -17,6 +17,7 @@ from reference import ReferenceEdges, ScrambledEdges
 
 from kith.core.clock import Hlc, HybridClock, hlc_of
 from kith.core.errors import KithError
+from kith.core.events import Event
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Mark, Page, Window
 from kith.engines.embedded.commits import CommitQueue
@@ -136,3 +137,9 @@ def run_all(coroutine: Any) -> Any:
     """Run one coroutine to its end in a loop of its own."""
     with asyncio.Runner() as runner:
         return runner.run(coroutine)
+
+
+def edge_in(event: Event) -> Edge:
+    """The edge that an event tells of."""
+    ends = NodeId(event.source), NodeId(event.destination)
+    return Edge(event.graph, *ends, State(event.state), event.position, event.updated_at)

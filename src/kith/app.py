@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -23,17 +24,30 @@ from kith.api.guard import Guard, Rates, UserTokens, hash_key
 from kith.api.http import build
 from kith.api.metrics import Metrics
 from kith.config import Settings, load
-from kith.core.clock import HybridClock
+from kith.core.clock import HybridClock, ms_of, wall_ms
 from kith.core.errors import StoreMismatch
+from kith.core.ids import NODES_MAX, Snowflakes
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
 from kith.engines.embedded import environment as environments
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import LOADING, Environment
+from kith.engines.embedded.log import EmbeddedLog
+from kith.engines.embedded.objects import EmbeddedObjects
+from kith.engines.embedded.rings import RingReader, Rings
+from kith.feed.plan import Thresholds
+from kith.feed.service import FeedService
+from kith.feed.sources import Sources
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.nodes import NodeJobs
 from kith.graph.service import GraphService, Limits
+from kith.log.runner import Pace, Runner, lag_of
+from kith.objects.comments import Comments
+from kith.objects.engagement import Engagement
+from kith.objects.profiles import Profiles
+from kith.objects.service import ObjectService
+from kith.workers import fanout
 
 SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
 """How `kith serve` hands its settings to the API processes it starts."""
@@ -41,6 +55,7 @@ SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
 """The supervisor's process id, for API processes that it may not outlive."""
 _KEY_NOTE = "server-key/"
 _SUPERVISOR_CHECK_S = 1.0
+_EVICTED_EVERY_S = 600.0
 _LAST_ANSWERS_S = 0.3
 
 
@@ -75,11 +90,22 @@ def metrics_folder(settings: Settings) -> Path:
     return Path(settings.data) / "metrics"
 
 
+class Opened(NamedTuple):
+    """An open data folder and the services over it, the same in every process."""
+
+    environment: Environment
+    commits: CommitQueue
+    store: EmbeddedEdges
+    log: EmbeddedLog
+    graph: GraphService
+    metrics: Metrics
+
+
 @contextlib.asynccontextmanager
-async def running(
-    settings: Settings, *, create: bool = True, on_fatal: Callable[[], None] = lambda: None
-) -> AsyncIterator[Backend]:
-    """The whole service in this process, from opening the store to draining the commit queue."""
+async def opened(
+    settings: Settings, process: str, *, create: bool = True, on_fatal: Callable[[], None] = lambda: None
+) -> AsyncIterator[Opened]:
+    """From opening the store to draining the commit queue. `process`: its kind, for the metrics."""
     environment = open_environment(settings, create=create)
     try:
         refuse_unfinished_import(environment)
@@ -87,7 +113,7 @@ async def running(
         environment.close()
         raise
     clock = HybridClock()
-    metrics = Metrics(metrics_folder(settings), lambda: commits.depth, lambda: _gauges(environment, store))
+    metrics = Metrics(metrics_folder(settings), lambda: commits.depth, lambda: _gauges(environment, log), process)
     commits = CommitQueue(
         environment,
         writes_max=settings.commit_writes_max,
@@ -97,17 +123,46 @@ async def running(
         observer=metrics,
         on_fatal=on_fatal,
     )
-    store = EmbeddedEdges(environment, commits)
+    store, log = EmbeddedEdges(environment, commits), EmbeddedLog(environment, commits)
     store.restore_clock(clock)
     limits = Limits(settings.follows_max, settings.batch_max, settings.walk_max)
     service = GraphService(store, Graphs(environment.graph_numbers()), clock, limits)
+    try:
+        yield Opened(environment, commits, store, log, service, metrics)
+    finally:
+        await asyncio.to_thread(commits.close)
+        metrics.close()
+        environment.close()
+
+
+@contextlib.asynccontextmanager
+async def running(
+    settings: Settings, *, create: bool = True, on_fatal: Callable[[], None] = lambda: None
+) -> AsyncIterator[Backend]:
+    """What an API process runs."""
+    async with opened(settings, "api", create=create, on_fatal=on_fatal) as parts:
+        with environments.node_number(Path(settings.data), NODES_MAX) as number:
+            async with _backend(settings, parts, number) as backend:
+                yield backend
+
+
+@contextlib.asynccontextmanager
+async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncIterator[Backend]:
+    environment, commits, store, log, service, metrics = parts
     secret = environment.secret("signing")
     jobs = NodeJobs(service)
+    objects = _objects(parts, number)
+    timelines = RingReader(timelines_folder(settings))
     per_process = max(1, settings.workers)
     rates = Rates(*(-(-rate // per_process) for rate in _rates(settings)))
     backend = Backend(
         graph=service,
         jobs=jobs,
+        objects=objects,
+        comments=Comments(objects),
+        engagement=Engagement(objects),
+        profiles=Profiles(objects.store, service.clock),
+        feed=FeedService(service, objects, timelines, log, group=fanout.NAME),
         guard=Guard(server_keys(environment, settings), user_tokens(environment, settings), rates),
         cursors=Cursors(secret),
         tokens=WriteTokens(secret),
@@ -123,9 +178,50 @@ async def running(
         yield backend
     finally:
         await jobs.close()
-        await asyncio.to_thread(commits.close)
-        metrics.close()
-        environment.close()
+        timelines.close()
+
+
+async def work(settings: Settings) -> None:
+    """Run the fan-out worker until it is told to stop; it saves where it is."""
+    with Rings(timelines_folder(settings), slots=settings.timelines_max) as timelines:
+        async with opened(settings, fanout.NAME, create=False) as parts:
+            consumer = fanout.Fanout(
+                Sources(parts.graph),
+                timelines,
+                graphs=parts.graph.graphs,
+                thresholds=Thresholds(settings.fanout_push_max, settings.fanout_pull_min),
+            )
+            runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, runner.stop)
+            watch = asyncio.create_task(_end_with_supervisor())
+            forget = asyncio.create_task(_forget_unread(timelines, settings.timeline_days))
+            await runner.run()
+            for task in (watch, forget):
+                task.cancel()
+
+
+async def _forget_unread(timelines: Rings, days: int) -> None:
+    """Keep timelines for the active only."""
+    while True:
+        timelines.evict(wall_ms() - days * 86_400_000)
+        await asyncio.sleep(_EVICTED_EVERY_S)
+
+
+def timelines_folder(settings: Settings) -> Path:
+    """Where the fan-out worker keeps timelines."""
+    return Path(settings.timelines_folder or Path(settings.data) / "timelines")
+
+
+def _objects(parts: Opened, number: int) -> ObjectService:
+    """Posts of this process. Ids take their time from the clock that was restored past all that is stored, and
+    start after it: whoever made ids with our node number before can have used no later millisecond.
+    """
+    clock = parts.graph.clock
+    snowflakes = Snowflakes(number, lambda: ms_of(clock.next()))
+    snowflakes.restore(ms_of(clock.next()))
+    return ObjectService(EmbeddedObjects(parts.environment, parts.commits), parts.graph, snowflakes)
 
 
 def _rates(settings: Settings) -> tuple[int, int, int, int]:
@@ -134,9 +230,17 @@ def _rates(settings: Settings) -> tuple[int, int, int, int]:
     )  # fmt: skip
 
 
-def _gauges(environment: Environment, store: EmbeddedEdges) -> Mapping[str, float]:
-    first, last = store.log_bounds()
-    return {"log_events": last - first + 1, "log_sequence": last, "store_bytes": environment.bytes_used()}
+def _gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
+    first, last = log.bounds()
+    gauges: dict[str, float] = {
+        "log_events": last - first + 1,
+        "log_sequence": last,
+        "store_bytes": environment.bytes_used(),
+    }
+    for group, at in log.groups().items():
+        lag = lag_of(log, at, wall_ms())
+        gauges |= {f"{group}_lag_events": lag.events, f"{group}_lag_oldest_seconds": lag.oldest_s}
+    return gauges
 
 
 class Server:
@@ -183,9 +287,14 @@ def _replace_process() -> None:
 
 
 def serve_process() -> Server:
-    """The factory named to granian; settings come from `kith serve` by SETTINGS_VARIABLE."""
+    """The factory named to granian."""
+    return Server(settings_of_process())
+
+
+def settings_of_process(data: str | None = None) -> Settings:
+    """The settings that `kith serve` handed down, or else those of this folder."""
     raw = os.environ.get(SETTINGS_VARIABLE)
-    return Server(msgspec.json.decode(raw, type=Settings) if raw else load())
+    return msgspec.json.decode(raw, type=Settings) if raw else load({"data": data})
 
 
 def configure_logging(settings: Settings) -> None:

@@ -18,6 +18,8 @@ from kith.engines.embedded.environment import STORE_FILE, Environment, alone, be
 from kith.graph.audit import Audit, audit
 from kith.graph.edge import Direction, State
 from kith.graph.service import GraphService
+from kith.log import runner
+from kith.log.store import Failure
 from kith.transfer.loading import Imported, Progress, Report, fingerprint, load_bulk, load_merging
 from kith.transfer.unloading import export
 
@@ -113,6 +115,32 @@ def restore(settings: Settings, source: Path) -> None:
         partial.replace(folder / STORE_FILE)
 
 
+def dead_events(settings: Settings) -> dict[str, Failure]:
+    """Events that no worker could handle, by name."""
+
+    async def run() -> dict[str, Failure]:
+        async with app.opened(settings, "chore", create=False) as parts:
+            return await runner.dead(parts.log)
+
+    return asyncio.run(run())
+
+
+def settle_dead(settings: Settings, name: str, *, again: bool) -> int:
+    """Replay (`again`) or drop one dead event by its name, or "all"; how many."""
+
+    async def run() -> int:
+        async with app.opened(settings, "chore", create=False) as parts:
+            known = await runner.dead(parts.log)
+            chosen = list(known.values()) if name == "all" else [known[name]] if name in known else []
+            if name != "all" and not chosen:
+                raise BadRequest(f"no dead event is called {name!r}; `kith dead list` names them")
+            for failure in chosen:
+                await (runner.replay if again else runner.drop)(parts.log, failure)
+            return len(chosen)
+
+    return asyncio.run(run())
+
+
 class Finding(NamedTuple):
     """One line of `kith doctor`."""
 
@@ -153,8 +181,8 @@ def doctor(settings: Settings) -> list[Finding]:
 @contextlib.asynccontextmanager
 async def service(settings: Settings, *, create: bool = True) -> AsyncIterator[GraphService]:
     """The graph service without its API."""
-    async with app.running(settings, create=create) as backend:
-        yield backend.graph
+    async with app.opened(settings, "chore", create=create) as parts:
+        yield parts.graph
 
 
 def summary(settings: Settings, graph: str) -> dict[str, int]:

@@ -5,13 +5,16 @@ Exit status: 0 done, 1 refused or failed (with a line that says what to do), 2 w
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -21,13 +24,16 @@ from rich.table import Table
 from kith import __version__, app, capacity, chores, config, demo, generate, serving
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import parse_id
+from kith.log.runner import RELOADED_S
 from kith.transfer.formats import Writer
 
 _HELP = "Kith: the follow graph of your app, as a service."
 cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=_HELP)
 importing = typer.Typer(no_args_is_help=True, help="Bring edges in.")
 exporting = typer.Typer(no_args_is_help=True, help="Take edges out.")
+dying = typer.Typer(no_args_is_help=True, help="Events that no worker could handle.")
 cli.add_typer(importing, name="import")
+cli.add_typer(dying, name="dead")
 cli.add_typer(exporting, name="export")
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -71,6 +77,15 @@ def serve(data: Data = None, port: Port = None, workers: Workers = None, api_key
     serving.run(settings)
 
 
+@cli.command("worker")
+def run_worker(
+    name: Annotated[Literal["fanout"], typer.Argument(help="Which worker.")],
+    data: Data = None,
+) -> None:
+    """Run one background worker alone; `kith serve` runs them beside the API."""
+    asyncio.run(app.work(app.settings_of_process(data)))
+
+
 @importing.command("edges")
 def import_edges(
     file: Annotated[Path, typer.Argument(help="CSV, TSV, NDJSON or Parquet; .gz and .zst too.")],
@@ -89,6 +104,40 @@ def import_edges(
     if done.refused:
         where = report or Path(settings.data) / "imports" / f"{file.name}.refused.tsv"
         _say(f"{done.refused:,} lines refused; line numbers and reasons in {where}")
+
+
+@dying.command("list")
+def dead_list(data: Data = None) -> None:
+    """Name every dead event with what went wrong."""
+    table = Table("event", "tries", "failed at", "error")
+    for name, failure in chores.dead_events(config.load({"data": data})).items():
+        at = datetime.fromtimestamp(failure.failed_at_ms / 1000, UTC).isoformat(timespec="seconds")
+        table.add_row(name, str(failure.tries), at, escape(failure.error))
+    out.print(table)
+
+
+DeadEvent = Annotated[str, typer.Argument(help="GROUP/NUMBER, as `kith dead list` names it; or: all.")]
+
+
+@dying.command("show")
+def dead_show(event: DeadEvent, data: Data = None) -> None:
+    """Print dead events as JSON, a line each."""
+    for name, failure in chores.dead_events(config.load({"data": data})).items():
+        if event in (name, "all"):
+            print(msgspec.json.encode(failure).decode())
+
+
+@dying.command("replay")
+def dead_replay(event: DeadEvent, data: Data = None) -> None:
+    """Send dead events back through their worker."""
+    count = chores.settle_dead(config.load({"data": data}), event, again=True)
+    out.print(f"{count} sent back; a running worker takes them up within {RELOADED_S:.0f} s")
+
+
+@dying.command("drop")
+def dead_drop(event: DeadEvent, data: Data = None) -> None:
+    """Forget dead events for good."""
+    out.print(f"{chores.settle_dead(config.load({'data': data}), event, again=False)} dropped")
 
 
 @exporting.command("edges")

@@ -79,6 +79,21 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     commit_queue_max: Annotated[Positive, _doc("Writes that may wait for a commit; beyond: OVERLOADED.")] = 100_000
     log_events_max: Annotated[Positive, _doc("Events the log keeps; the oldest are forgotten.")] = 10_000_000
 
+    log_tries_max: Annotated[Positive, _doc("Tries of an event that fails before it waits for `kith dead`.")] = 8
+
+    timelines_folder: Annotated[
+        str,
+        _doc("Where home timelines lie; empty: in the data folder. In memory (tmpfs) pushes are many times faster."),
+    ] = ""
+    timelines_max: Annotated[
+        Positive, _doc("Users whose home timeline is kept ready; the longest-unread gives way. About 4.2 KB each.")
+    ] = 100_000
+    timeline_days: Annotated[Positive, _doc("Days without a read after which a timeline is given up.")] = 7
+    fanout_push_max: Annotated[Positive, _doc("Followers from which on posts go to the active ones only.")] = 10_000
+    fanout_pull_min: Annotated[Positive, _doc("Followers beyond which posts are not pushed: readers look them up.")] = (
+        1_000_000
+    )
+
     request_timeout_ms: Annotated[Positive, _doc("Longest a request may take; beyond: TIMEOUT.")] = 5_000
     drain_timeout_s: Annotated[Positive, _doc("Longest a stopping process may take to finish its writes.")] = 20
     body_bytes_max: Annotated[Positive, _doc("Largest request body; beyond: BODY_TOO_LARGE.")] = 1 << 20

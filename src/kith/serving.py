@@ -1,10 +1,16 @@
-"""`kith serve`: granian as the supervisor of the API processes of one data folder."""
+"""`kith serve`: supervises the API processes (granian) and the background worker of one data folder."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import signal
 import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
 
 import msgspec
 from granian import Granian
@@ -14,6 +20,7 @@ from granian.log import LogLevels
 from kith import app
 from kith.config import Settings
 from kith.core.errors import Unavailable
+from kith.workers import fanout
 
 _RESPAWN_S = 0.5
 
@@ -37,9 +44,7 @@ def new_key() -> str:
 def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops."""
     check_port(settings)
-    with app.serving(settings):
-        os.environ[app.SUPERVISOR_VARIABLE] = str(os.getpid())
-        os.environ[app.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
+    with app.serving(settings), worker(settings):
         Granian(
             "kith.app:serve_process",
             address=settings.host,
@@ -56,6 +61,40 @@ def run(settings: Settings) -> None:
             respawn_interval=_RESPAWN_S,
             workers_kill_timeout=settings.drain_timeout_s,
         ).serve()
+
+
+@contextlib.contextmanager
+def worker(settings: Settings) -> Iterator[None]:
+    """Run the background worker in a process of its own beside the API, and another when it dies."""
+    os.environ[app.SUPERVISOR_VARIABLE] = str(os.getpid())
+    os.environ[app.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
+    stopping, pid = threading.Event(), _spawn_worker()
+
+    def supervise() -> None:
+        nonlocal pid
+        while True:
+            os.waitpid(pid, 0)
+            if stopping.wait(_RESPAWN_S):
+                return
+            pid = _spawn_worker()
+
+    thread = threading.Thread(target=supervise, name="kith-supervisor", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        deadline = time.monotonic() + settings.drain_timeout_s
+        while thread.is_alive() and time.monotonic() < deadline:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            thread.join(0.2)
+
+
+def _spawn_worker() -> int:
+    """Start the worker; its process id. Not by `subprocess`, which waits on a pipe that forks of granian keep open."""
+    command = [sys.executable, "-m", "kith", "worker", fanout.NAME]
+    return os.posix_spawn(sys.executable, command, os.environ)
 
 
 def check_port(settings: Settings) -> None:

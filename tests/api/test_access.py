@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from running import API, JWT_SECRET, KEY, OTHER_KEY, People, Server, serving, sign
-from talk import add_edges, check, code, finish, ids, ok
+from talk import NO_PROFILE, add_edges, check, code, finish, ids, ok
 
 CALLERS = ("server", "server for Alice", "Alice", "Bob", "nobody", "bad key")
 
 
 class Row(NamedTuple):
-    """What each of CALLERS gets. `{a}`: Alice, whose data it is; `{b}`: Bob; `{c}`: Carol; `{job}`: of Alice."""
+    """What each of CALLERS gets. `{a}`: Alice, whose data it is; `{b}`: Bob; `{c}`: Carol; `{job}`, `{post}` and
+    `{comment}`: of Alice.
+    """
 
     method: str
     route: str
@@ -26,6 +28,8 @@ class Row(NamedTuple):
 
 
 ALL, OWN, SERVER, ACTS = (200, 200, 200, 200), (200, 200, 200, 403), (200, 200, 403, 403), (401, 200, 200, 200)
+SEES, DOES, MAKES, ENDS = (200, 200, 200, 404), (401, 200, 200, 404), (401, 201, 201, 404), (401, 204, 404, 404)
+CONTENT = {"content": {"text": "x"}}
 LEAF = {"graph": "follows", "node": "{a}", "direction": "out"}
 ROWS = [
     Row("GET", "/graph/{graph}/{source}/{destination}", "/graph/likes/{a}/{c}", OWN),
@@ -68,7 +72,32 @@ ROWS = [
     Row("GET", "/users/{user_id}", "/users/{a}", ALL),
     Row("PUT", "/users/{user_id}", "/users/{a}", OWN, {"private": True}),
     Row("PATCH", "/users/{user_id}", "/users/{a}", OWN, {"private": True}),
+    Row("GET", "/users/{user_id}/posts", "/users/{a}/posts", OWN),
+    Row("POST", "/posts", "/posts", (401, 201, 201, 201), CONTENT),
+    Row("GET", "/posts/{post_id}", "/posts/{post}", SEES),
+    Row("PATCH", "/posts/{post_id}", "/posts/{post}", DOES, CONTENT),
+    Row("DELETE", "/posts/{post_id}", "/posts/{post}", ENDS),
+    Row("POST", "/posts/{post_id}/like", "/posts/{post}/like", DOES),
+    Row("DELETE", "/posts/{post_id}/like", "/posts/{post}/like", DOES),
+    Row("POST", "/posts/{post_id}/save", "/posts/{post}/save", DOES),
+    Row("DELETE", "/posts/{post_id}/save", "/posts/{post}/save", DOES),
+    Row("POST", "/posts/{post_id}/share", "/posts/{post}/share", DOES),
+    Row("DELETE", "/posts/{post_id}/share", "/posts/{post}/share", DOES),
+    Row("POST", "/posts/{post_id}/hide", "/posts/{post}/hide", DOES),
+    Row("DELETE", "/posts/{post_id}/hide", "/posts/{post}/hide", DOES),
+    Row("POST", "/posts/{post_id}/view", "/posts/{post}/view", DOES),
+    Row("POST", "/posts/{post_id}/comments", "/posts/{post}/comments", MAKES, {"text": "x"}),
+    Row("GET", "/posts/{post_id}/comments", "/posts/{post}/comments", SEES),
+    Row("GET", "/comments/{comment_id}/replies", "/comments/{comment}/replies", SEES),
+    Row("POST", "/comments/{comment_id}/like", "/comments/{comment}/like", DOES),
+    Row("DELETE", "/comments/{comment_id}/like", "/comments/{comment}/like", DOES),
+    Row("DELETE", "/comments/{comment_id}", "/comments/{comment}", ENDS),
+    Row("GET", "/graph/{graph}/{node}/out", "/graph/authored/{a}/out", OWN),
+    Row("GET", "/graph/{graph}/{node}/out", "/graph/comments/{post}/out", SERVER),
+    Row("GET", "/graph/{graph}/{node}/in", "/graph/likes/{post}/in", SERVER),
+    Row("GET", "/graph/{graph}/{node}/in/count", "/graph/views/{post}/in/count", SERVER),
     Row("GET", "/jobs/{job_id}", "/jobs/{job}", OWN),
+    Row("GET", "/feed", "/feed", ACTS),
     Row("POST", "/users/{user_id}/deactivate", "/users/{a}/deactivate", (202, 202, 202, 403)),
     Row("POST", "/users/{user_id}/reactivate", "/users/{a}/reactivate", (202, 202, 202, 403)),
     Row("DELETE", "/users/{user_id}", "/users/{a}", (202, 202, 202, 403)),
@@ -108,7 +137,9 @@ def test_each_caller_gets_what_the_table_says(server: Server, people: People, ro
     ok(http.put(f"{API}/users/{people.alice}", json={"private": True}))
     with server.client(acting=people.dana) as dana:
         ok(dana.post(f"{API}/users/{people.alice}/follow"))
-    names = {"a": people.alice, "b": people.bob, "c": people.carol, "d": people.dana, "job": job}
+    post = ok(clients["Alice"].post(f"{API}/posts", json=CONTENT), 201)["id"]
+    comment = ok(clients["Alice"].post(f"{API}/posts/{post}/comments", json={"text": "x"}), 201)["id"]
+    names = dict(zip("abcd", people, strict=True)) | {"job": job, "post": post, "comment": comment}
     path, body = (filled(part, {name: str(value) for name, value in names.items()}) for part in (row.path, row.body))
     expected = dict(zip(CALLERS, (*row.statuses, 401, 401), strict=True))
     got = {}
@@ -154,7 +185,8 @@ def test_nothing_of_another_is_changed_by_a_user_token(server: Server, people: P
         ):
             assert code(thief.request(method, API + path, json=body), 403) == "FORBIDDEN"
         assert ok(http.get(f"{API}/users/{alice}")) == {
-            "id": str(alice), "state": "normal", "private": False, "followingCount": 1, "followersCount": 1
+            "id": str(alice), "state": "normal", "private": False, "followingCount": 1, "followersCount": 1,
+            **NO_PROFILE,
         }  # fmt: skip
         assert check(http, "follows", alice, carol)
 

@@ -25,6 +25,8 @@ PARSED_BODIES = [
     "/graph/select",
     "/graph/select/count",
     "/relationships",
+    "/posts",
+    "/posts/1/comments",
 ]
 BAD_IDS = ["-1", str(ID_MAX + 1), "1" * 20, "x", "1.5", "1e3", "+1", " 1", "1_0", "٣", "²", "0x1", "", "null", "%00"]
 
@@ -114,6 +116,10 @@ def test_a_bad_id_in_a_path_is_refused(acting: Acting, bad: str) -> None:
         f"/users/{bad}",
         f"/users/{bad}/followers",
         f"/users/1/mutuals/{bad}",
+        f"/users/{bad}/posts",
+        f"/posts/{bad}",
+        f"/posts/{bad}/comments",
+        f"/comments/{bad}/replies",
     ):
         assert code(http.get(API + path), 400) in ("INVALID_ID", "INVALID_REQUEST"), path
     for verb in ("follow", "block", "mute", "remove-follower"):
@@ -135,6 +141,9 @@ def test_a_bad_id_in_a_body_is_refused(acting: Acting, people: People, bad: Any)
         ("/graph/follows/check", {"pairs": [["1", bad]]}),
         ("/relationships", {"targets": [bad]}),
         ("/graph/select", {"program": {"graph": "follows", "node": bad, "direction": "out"}}),
+        ("/posts", {"content": {"text": "x"}, "mentions": [bad]}),
+        ("/posts", {"content": {"mediaIds": [bad]}}),
+        ("/posts", {"content": {"text": "x"}, "visibility": "custom", "audience": [bad]}),
     ):
         assert code(http.post(API + path, json=body), 400) in ("INVALID_ID", "INVALID_REQUEST"), path
 
@@ -299,8 +308,12 @@ def test_an_unknown_state_is_refused(http: httpx.Client, state: str) -> None:
         ("POST", "/graph/select", {"program": {"graph": "follows", "node": "1", "direction": "out", "extra": 1}}),
         ("POST", "/graph/select/count", {"program": {"union": [], "intersect": []}}),
         ("POST", "/relationships", {"targets": [], "extra": 1}),
-        ("PUT", "/users/1", {"private": False, "name": "Alice"}),
+        ("PUT", "/users/1", {"private": False, "nickname": "Alice"}),
         ("PATCH", "/users/1", {"extra": None}),
+        ("POST", "/posts", {"content": {"text": "x"}, "extra": 1}),
+        ("POST", "/posts", {"content": {"text": "x", "extra": 1}}),
+        ("PATCH", "/posts/1", {"content": {"extra": 1}}),
+        ("POST", "/posts/1/comments", {"text": "x", "extra": 1}),
     ],
 )
 def test_an_unknown_field_is_refused(acting: Acting, method: str, path: str, body: Any) -> None:

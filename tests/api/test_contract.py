@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from running import API, FOLLOWS_MAX, People, Server
-from talk import add_edges, check, code, finish, ids, ok
+from talk import NO_PROFILE, add_edges, check, code, finish, ids, ok
 
 from kith.core.ids import ID_MAX
 
@@ -347,7 +347,10 @@ def test_the_follow_limit_is_met_with_a_409_that_names_it(http: httpx.Client, ac
 
 def test_a_user_has_state_privacy_and_exact_counts(http: httpx.Client, acting: Acting, people: People) -> None:
     path = f"{API}/users/{people.alice}"
-    empty = {"id": str(people.alice), "state": "normal", "private": False, "followingCount": 0, "followersCount": 0}
+    empty = {
+        "id": str(people.alice), "state": "normal", "private": False, "followingCount": 0, "followersCount": 0,
+        **NO_PROFILE,
+    }  # fmt: skip
     assert ok(http.get(path)) == empty
     ok(acting(people.alice).post(f"{API}/users/{people.bob}/follow"))
     ok(acting(people.carol).post(f"{API}/users/{people.alice}/follow"))

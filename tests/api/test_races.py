@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from running import API, FOLLOWS_MAX, People, Server, serving
-from talk import add_edges, check, code, finish, ids, ok
+from talk import NO_PROFILE, add_edges, check, code, finish, ids, ok
 
 THREADS = 24
 ROUNDS = 40
@@ -105,7 +105,8 @@ def test_a_change_of_privacy_is_not_lost_to_a_deactivation_at_the_same_time(pair
             ok(changed)
             finish(http, started)
             assert ok(http.get(f"{API}/users/{user}")) == {
-                "id": str(user), "state": "archived", "private": True, "followingCount": 0, "followersCount": 0
+                "id": str(user), "state": "archived", "private": True, "followingCount": 0, "followersCount": 0,
+                **NO_PROFILE,
             }  # fmt: skip
 
 
@@ -151,3 +152,32 @@ def test_a_deletion_is_finished_whatever_is_set_meanwhile(server: Server, people
         alices.put(f"{API}/users/{alice}", json={})
         finish(http, started)
         assert ok(http.get(f"{API}/graph/follows/{alice}/in/count")) == {"count": 0}
+
+
+def test_the_same_post_sent_many_times_at_once_is_made_once(pair: Server, people: People) -> None:
+    body, key = {"content": {"text": "once"}}, {"Idempotency-Key": "key"}
+    answers = at_once([post(pair, "/posts", people.alice, json=body, headers=key) for _ in range(THREADS)])
+    assert len({ok(answer, 201)["id"] for answer in answers}) == 1
+    with pair.client() as http:
+        assert len(ok(http.get(f"{API}/users/{people.alice}/posts"))["items"]) == 1
+
+
+def test_likes_at_once_are_counted_exactly(pair: Server, people: People) -> None:
+    with pair.client(acting=people.alice) as alice:
+        id_ = ok(alice.post(f"{API}/posts", json={"content": {"text": "x"}}), 201)["id"]
+        likers = people.crowd(50) * 3
+        for answer in at_once([post(pair, f"/posts/{id_}/like", liker) for liker in likers]):
+            assert ok(answer)["liked"]
+        assert ok(alice.get(f"{API}/posts/{id_}"))["engagement"]["likeCount"] == 50
+
+
+def test_an_edit_and_a_delete_at_once_leave_the_post_deleted(pair: Server, people: People) -> None:
+    with pair.client(acting=people.alice) as alice:
+        for _ in range(ROUNDS):
+            id_ = ok(alice.post(f"{API}/posts", json={"content": {"text": "x"}}), 201)["id"]
+            change = {"content": {"text": "y"}}
+            edit = post(pair, f"/posts/{id_}", people.alice, method="PATCH", json=change)
+            edited, gone = at_once([edit, post(pair, f"/posts/{id_}", people.alice, method="DELETE")])
+            assert (edited.status_code in (200, 404), gone.status_code) == (True, 204)
+            assert alice.get(f"{API}/posts/{id_}").status_code == 404
+        assert ok(alice.get(f"{API}/users/{people.alice}/posts"))["items"] == []

@@ -29,8 +29,8 @@ def metric(text: str, start: str) -> float:
 
 
 def worker_pids(server: Server) -> set[str]:
-    """The processes that have left counts."""
-    return {file.stem for file in (server.data / "metrics").glob("*.json")}
+    """The API processes that have left counts."""
+    return {file.stem.removeprefix("api-") for file in (server.data / "metrics").glob("api-*.json")}
 
 
 @pytest.fixture

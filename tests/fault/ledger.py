@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from world import run_all
+from world import edge_in, run_all
 
 from kith.core.clock import Hlc
 from kith.core.ids import NodeId
@@ -99,13 +99,13 @@ class Ledger:
             assert first == 1, f"the log begins at {first}"
             for event in eventlog.read(txn, environment.log, self.replayed_to, last):
                 assert event.sequence == self.replayed_to + 1, f"{event.sequence} follows {self.replayed_to}"
-                assert event.edge is not None
-                before = self._replayed.get(key_of(event.edge))
+                edge = edge_in(event)
+                before = self._replayed.get(key_of(edge))
                 assert (None if before is None else before.state) == event.before, f"event {event.sequence}"
-                assert merge(before, event.edge) is event.edge, f"event {event.sequence} lost when it was applied"
-                self._replayed[key_of(event.edge)] = event.edge
-                told = self._numbered.pop(event.sequence, event.edge)
-                assert told == event.edge, f"event {event.sequence} is {event.edge}, acknowledged was {told}"
+                assert merge(before, edge) is edge, f"event {event.sequence} lost when it was applied"
+                self._replayed[key_of(edge)] = edge
+                told = self._numbered.pop(event.sequence, edge)
+                assert told == edge, f"event {event.sequence} is {edge}, acknowledged was {told}"
                 self.replayed_to = event.sequence
             assert self.replayed_to == last
         assert not self._numbered, f"acknowledged, but not in the log: {sorted(self._numbered)[:5]} (it ends at {last})"

@@ -291,7 +291,7 @@ def test_profiles_are_public_unless_put_or_patched_private(connect: Connect) -> 
     assert ask(client, "put_user", BOB) == BOB_PROFILE
     assert ask(client, "patch_user", BOB, private=True) == BOB_PROFILE
     assert [request.method for request in service.asked] == ["PUT", "PATCH"]
-    assert service.bodies() == [{"private": False}, {"private": True}]
+    assert service.bodies() == [{"private": False, "name": "", "bio": "", "attributes": {}}, {"private": True}]
 
 
 @pytest.mark.parametrize(("method", "path"), [("is_alive", "/healthz"), ("is_ready", "/readyz")])

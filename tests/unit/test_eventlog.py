@@ -7,18 +7,35 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import ReferenceEdges
-from world import ALICE, BOB, DANA, START_MS, FakeClock, G, Run, edge_of, marks_of, open_embedded, run_all, writes_of
+from world import (
+    ALICE,
+    BOB,
+    DANA,
+    START_MS,
+    FakeClock,
+    G,
+    Run,
+    edge_in,
+    edge_of,
+    marks_of,
+    open_embedded,
+    run_all,
+    writes_of,
+)
 
 from kith.core.clock import Hlc, HybridClock
+from kith.core.events import BULK_LOADED, Event
 from kith.engines.embedded import eventlog
 from kith.engines.embedded.commits import Batch
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.eventlog import EVENTS_PER_ROW, Event
+from kith.engines.embedded.eventlog import EVENTS_PER_ROW
+from kith.engines.embedded.log import EmbeddedLog
 from kith.graph.edge import Direction, Edge, Outcome, State
 from kith.graph.store import EdgeStore, Listing
 
@@ -50,7 +67,7 @@ def test_every_change_is_read_back_in_order_from_any_place(
     for after, limit in product((0, 1, 26, 27, 28, 29, 56, size - 1, size, size + 1, 10**6), (1, 2, 28, 29, 1000)):
         if after >= 0:
             events = read(environment, after, limit)
-            assert [event.edge for event in events] == edges[after : after + limit]
+            assert [edge_in(event) for event in events] == edges[after : after + limit]
             assert [event.sequence for event in events] == list(range(after + 1, after + 1 + len(events)))
 
 
@@ -65,9 +82,9 @@ def test_an_event_tells_the_whole_edge_and_the_state_before(
     ]
     run(store.apply(writes_of(*edges)))
     events = read(environment)
-    assert [event.edge for event in events] == edges
+    assert [edge_in(event) for event in events] == edges
     assert [event.before for event in events] == [None, State.ARCHIVED, None]
-    assert [(event.graph, event.updated_at, event.edges) for event in events] == [(G, e.updated_at, 1) for e in edges]
+    assert [(event.graph, event.updated_at) for event in events] == [(G, edge.updated_at) for edge in edges]
 
 
 def test_what_changes_nothing_is_not_logged(opened: tuple[Environment, EmbeddedEdges], run: Run) -> None:
@@ -75,15 +92,16 @@ def test_what_changes_nothing_is_not_logged(opened: tuple[Environment, EmbeddedE
     edge = edge_of(ALICE, BOB)
     run(store.apply(writes_of(edge, edge, edge_of(ALICE, BOB, version=-1))))
     run(store.apply(writes_of(edge)))
-    assert [event.edge for event in read(environment)] == [edge]
+    assert [edge_in(event) for event in read(environment)] == [edge]
 
 
 def test_a_bulk_load_is_one_event_with_its_size(opened: tuple[Environment, EmbeddedEdges], run: Run) -> None:
     environment, store = opened
-    load = eventlog.pack_bulk_load(G, 10**12, Hlc(77))
-    run(store._commits.run(lambda batch: batch.log.append(load)))
+    load = eventlog.bulk_loaded(G, 10**12, Hlc(77))
+    run(EmbeddedLog(environment, store._commits).announce(load))
     (event,) = read(environment)
-    assert (event.sequence, event.graph, event.edge, event.edges, event.updated_at) == (1, G, None, 10**12, 77)
+    assert event == msgspec.structs.replace(load, sequence=1)
+    assert (event.state, event.source) == (BULK_LOADED, 10**12)
 
 
 def test_a_refused_transaction_leaves_no_gap(opened: tuple[Environment, EmbeddedEdges], run: Run) -> None:
@@ -116,7 +134,7 @@ def test_the_oldest_are_forgotten_beyond_the_bound_and_numbers_go_on(
         assert last == 1_000
         events = read(environment)
         assert [event.sequence for event in events] == list(range(first, 1_001))
-        assert [event.edge.destination for event in events if event.edge] == list(range(first - 1, 1_000))
+        assert [event.destination for event in events] == list(range(first - 1, 1_000))
         assert [event.sequence for event in read(environment, first + 3, 2)] == [first + 4, first + 5]
 
 
@@ -188,7 +206,7 @@ def test_replaying_the_log_makes_the_same_rows_lists_and_counts(
     folder = tmp_path_factory.mktemp("log")
     with open_embedded(folder / "first") as (environment, store):
         expected = run_all(replay(store, edges))
-        logged = [event.edge for event in read(environment) if event.edge]
+        logged = [edge_in(event) for event in read(environment)]
     # A consumer that stopped after any event starts again a little earlier.
     delivered = logged[: again_from + 5] + logged[max(0, again_from - 5) :]
     assert run_all(replay(ReferenceEdges(), delivered)) == expected
@@ -210,8 +228,7 @@ def test_the_state_before_chains_each_edge_to_its_last_event(
     assert all(change.outcome is Outcome.APPLIED for change in changes)
     of_edges: dict[tuple[int, int], list[Event]] = {}
     for event in read(environment):
-        assert event.edge is not None
-        of_edges.setdefault((event.edge.source, event.edge.destination), []).append(event)
+        of_edges.setdefault((event.source, event.destination), []).append(event)
     for events in of_edges.values():
         assert events[0].before is None
-        assert all(late.before == early.edge.state for early, late in pairwise(events) if early.edge)
+        assert all(late.before == early.state for early, late in pairwise(events))

@@ -9,13 +9,19 @@ import msgspec
 from kith.api.guard import Caller, Guard
 from kith.api.metrics import Metrics
 from kith.core.errors import Forbidden, StoreUnavailable
+from kith.core.ids import NodeId
 from kith.core.paging import Cursors, Page, Window
 from kith.core.tokens import WriteMark, WriteTokens
+from kith.feed.service import FeedService
 from kith.graph.edge import Direction
 from kith.graph.graphs import FOLLOWS
 from kith.graph.nodes import NodeJobs
 from kith.graph.service import GraphService
 from kith.graph.store import Listing
+from kith.objects.comments import Comments
+from kith.objects.engagement import Engagement
+from kith.objects.profiles import Profiles
+from kith.objects.service import ObjectService
 
 TOKEN_HEADER = "kith-token"  # noqa: S105 - a header's name
 
@@ -34,6 +40,11 @@ class Backend(msgspec.Struct, frozen=True):
 
     graph: GraphService
     jobs: NodeJobs
+    objects: ObjectService
+    comments: Comments
+    engagement: Engagement
+    profiles: Profiles
+    feed: FeedService
     guard: Guard
     cursors: Cursors
     tokens: WriteTokens
@@ -94,13 +105,13 @@ class Pagination(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def check_may_read(caller: Caller, backend: Backend, listing: Listing) -> None:
-    """Forbidden unless the list is the caller's own: out of them in any graph, or into them in `follows`.
+    """Forbidden unless the list is the caller's own: out of them in a graph of users, or into them in `follows`.
 
     The routes under /users show other people's lists, with the rules of the product.
     """
     if caller.server:
         return
-    own = listing.node == caller.user
+    own = listing.node == caller.user and listing.graph not in backend.graph.graphs.between_objects
     follows = listing.graph == backend.graph.graphs.number(FOLLOWS)
     if not (own and (listing.direction is Direction.OUT or follows)):
         raise Forbidden("a user token reads its own lists here; use /users/{id}/..., or a server key")
@@ -108,7 +119,7 @@ def check_may_read(caller: Caller, backend: Backend, listing: Listing) -> None:
 
 def check_may_read_pair(caller: Caller, backend: Backend, graph: int, source: int, destination: int) -> None:
     """Forbidden unless the pair is the caller's own: from them, or in `follows` from or to them."""
-    if caller.server or source == caller.user:
+    if caller.server or (source == caller.user and graph not in backend.graph.graphs.between_objects):
         return
     if destination == caller.user and graph == backend.graph.graphs.number(FOLLOWS):
         return
@@ -119,3 +130,9 @@ def check_server(caller: Caller) -> None:
     """Forbidden for user tokens."""
     if not caller.server:
         raise Forbidden("this takes a server key, not a user token")
+
+
+def check_own(caller: Caller, user: NodeId) -> None:
+    """Forbidden for the tokens of other users."""
+    if caller.user != user:
+        check_server(caller)

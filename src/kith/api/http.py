@@ -10,9 +10,10 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig, ResponseSpec
 from litestar.openapi.spec import Components, SecurityScheme
+from litestar.params import HeaderParameter
 
 from kith import __version__
-from kith.api import docs, graphs, users
+from kith.api import comments, docs, feed, graphs, posts, profiles, users
 from kith.api.answers import Call, ErrorAnswer
 from kith.api.backend import Backend
 from kith.api.errors import respond
@@ -37,8 +38,12 @@ _ERROR_RESPONSES = {
         (503, "Not now; nothing was half done. See Retry-After."),
     )
 }
+_ROUTES = [*graphs.ROUTES, *users.ROUTES, *profiles.ROUTES, *posts.ROUTES, *comments.ROUTES, *feed.ROUTES]
 _READS = frozenset({"check", "check_many", "select", "select_count", "relationships"})
-_SHOWN = {"edge_state": "state", "user_id": "id", "other_id": "other"}
+_SHOWN = {"edge_state": "state", "user_id": "id", "post_id": "id", "comment_id": "id", "other_id": "other"}
+_ABOUT = (
+    "A social backend as a service: follow graph, posts, comments. Ids, positions and updatedAt are strings in answers."
+)
 _log = structlog.get_logger("kith.api")
 AnyRequest = Request[Any, Any, Any]
 
@@ -75,11 +80,11 @@ def build(backend: Backend) -> Litestar:
     async def openapi(request: AnyRequest) -> dict[str, Any]:
         return request.app.openapi_schema.to_schema()
 
-    for handler in (*graphs.ROUTES, *users.ROUTES):
+    for handler in _ROUTES:
         handler.responses = _ERROR_RESPONSES
     api = Router(
         "/api/v1",
-        route_handlers=[*graphs.ROUTES, *users.ROUTES],
+        route_handlers=_ROUTES,
         dependencies={"call": Provide(call, sync_to_thread=False)},
     )
     return Litestar(
@@ -94,7 +99,7 @@ def build(backend: Backend) -> Litestar:
         openapi_config=OpenAPIConfig(
             title="Kith",
             version=__version__,
-            description="The follow graph as a service. Ids, positions and updatedAt are strings in answers.",
+            description=_ABOUT,
             components=Components(security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}),
             security=[{"bearer": []}],
             path="/_openapi",
@@ -107,7 +112,11 @@ def build(backend: Backend) -> Litestar:
 
 def _check_query(request: AnyRequest) -> None:
     parameters = request.route_handler.parsed_fn_signature.parameters
-    known = {getattr(field.kwarg_definition, "query", None) or name for name, field in parameters.items()}
+    known = {
+        getattr(field.kwarg_definition, "query", None) or name
+        for name, field in parameters.items()
+        if not isinstance(field.kwarg_definition, HeaderParameter)
+    }
     unknown = sorted(set(request.query_params) - known)
     if unknown:
         raise errors.BadRequest(f"unknown query parameter: {', '.join(unknown)}; see /docs", unknown=unknown)

@@ -51,11 +51,14 @@ class Counts(msgspec.Struct):
 class Metrics:
     """Counts of this process, and the sum over all that share `folder`."""
 
-    def __init__(self, folder: Path, depth: Callable[[], int], gauges: Callable[[], Mapping[str, float]]) -> None:
+    def __init__(
+        self, folder: Path, depth: Callable[[], int], gauges: Callable[[], Mapping[str, float]], process: str = "api"
+    ) -> None:
+        """`process`: the kind of this process, the first part of its file's name."""
         self._counts = Counts()
         self._depth, self._gauges = depth, gauges
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._file = folder, folder / f"{os.getpid()}.json"
+        self._folder, self._file = folder, folder / f"{process}-{os.getpid()}.json"
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="kith-metrics", daemon=True)
         self._thread.start()

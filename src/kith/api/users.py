@@ -5,42 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from litestar import Request, Response, delete, get, patch, post, put
+from litestar import Request, Response, delete, get, post
 
 from kith.api import operations
 from kith.api.answers import Call, JobAnswer, ListAnswer
-from kith.api.backend import check_server
+from kith.api.backend import check_own
 from kith.api.graphs import Cursor, Json, Limit, PathId, token_header
-from kith.core.errors import Forbidden, UserNotFound
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Page
-from kith.graph.edge import Direction, State
-from kith.graph.graphs import FOLLOWS
 from kith.graph.nodes import Job, NodeOperation
 from kith.graph.service import Relationship
-from kith.graph.store import Listing
-
-
-class Profile(msgspec.Struct, frozen=True, rename="camel"):
-    """A user, as the graph knows them."""
-
-    id: str
-    state: str
-    private: bool
-    following_count: int
-    followers_count: int
-
-
-class ProfileRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """What can be set on a user. `private`: follows need their consent."""
-
-    private: bool = False
-
-
-class ProfileChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What to change on a user; what is left out stays."""
-
-    private: bool | None = None
+from kith.objects.profiles import Profile
 
 
 class RelationshipsRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -216,49 +191,6 @@ async def followers_you_know(call: Call, user_id: PathId, limit: Limit = None, c
     return await _shown(call, query, page)
 
 
-async def _profile(call: Call, user: NodeId) -> Profile:
-    graph = call.backend.graph
-    (node,) = await graph.store.nodes([user])
-    if node.state == State.REMOVED:
-        raise UserNotFound("this account was removed", id=str(user))
-    number = graph.graphs.number(FOLLOWS)
-    counts = await graph.store.count_many([Listing(number, user, direction) for direction in Direction])
-    return Profile(str(user), node.state.name.lower(), node.private, counts[0], counts[1])
-
-
-@get("/users/{user_id:str}", summary="A user", name="get_user")
-async def get_user(call: Call, user_id: PathId) -> Profile:
-    """State, privacy and exact counts. Ids come from the app, so a user nobody has met yet is simply empty."""
-    user = parse_id(user_id)
-    if call.caller.user is not None and call.caller.user != user and await _blocks(call, user):
-        raise Forbidden("this account is not available to you", id=user_id)
-    return await _profile(call, user)
-
-
-async def _blocks(call: Call, user: NodeId) -> bool:
-    (row,) = await call.backend.graph.relationships(call.acting, [user])
-    return row.blocked_by
-
-
-@put("/users/{user_id:str}", summary="Set a user", name="put_user")
-async def put_user(call: Call, user_id: PathId, data: ProfileRequest) -> Profile:
-    """A user token may set only its own user."""
-    return await _set(call, parse_id(user_id), data)
-
-
-@patch("/users/{user_id:str}", summary="Change a user", name="patch_user")
-async def patch_user(call: Call, user_id: PathId, data: ProfileChange) -> Profile:
-    """A user token may change only its own user."""
-    return await _set(call, parse_id(user_id), data)
-
-
-async def _set(call: Call, user: NodeId, data: ProfileRequest | ProfileChange) -> Profile:
-    _check_own(call, user)
-    await _profile(call, user)  # 404 for a removed account: it is gone for good
-    await call.backend.graph.store.change_node(user, private=data.private)
-    return await _profile(call, user)
-
-
 @post("/users/{user_id:str}/deactivate", summary="Archive all edges of a user", status_code=202, name="deactivate")
 async def deactivate(call: Call, user_id: PathId) -> JobStarted:
     """Their lists empty in the background; an edge comes back when both ends are active again."""
@@ -273,7 +205,10 @@ async def reactivate(call: Call, user_id: PathId) -> JobStarted:
 
 @delete("/users/{user_id:str}", summary="Remove all edges of a user", status_code=202, name="delete_user")
 async def delete_user(call: Call, user_id: PathId) -> JobStarted:
-    """For good; the user no longer exists."""
+    """For good; the user no longer exists, and what they said of themselves is forgotten."""
+    user = parse_id(user_id)
+    check_own(call.caller, user)
+    await call.backend.profiles.change(user, lambda _: Profile())
     return await _start(call, NodeOperation.REMOVE, user_id)
 
 
@@ -281,19 +216,14 @@ async def delete_user(call: Call, user_id: PathId) -> JobStarted:
 async def get_job(call: Call, job_id: str) -> JobAnswer:
     """Kept for a day after it is done. Server keys, or the user it is about."""
     job = await call.backend.jobs.get(job_id)
-    _check_own(call, NodeId(job.node))
+    check_own(call.caller, NodeId(job.node))
     return _job(job)
 
 
 async def _start(call: Call, operation: NodeOperation, user_id: str) -> JobStarted:
     user = parse_id(user_id)
-    _check_own(call, user)
+    check_own(call.caller, user)
     return JobStarted(_job(await call.backend.jobs.start(operation, user)))
-
-
-def _check_own(call: Call, user: NodeId) -> None:
-    if call.caller.user != user:
-        check_server(call.caller)
 
 
 def _job(job: Job) -> JobAnswer:
@@ -302,6 +232,6 @@ def _job(job: Job) -> JobAnswer:
 
 ROUTES = [
     follow, unfollow, block, unblock, mute, unmute, remove_follower, follow_requests, accept, decline, relationships,
-    following, followers, friends, mutuals, followers_you_know, get_user, put_user, patch_user, deactivate,
-    reactivate, delete_user, get_job,
+    following, followers, friends, mutuals, followers_you_know, deactivate, reactivate,
+    delete_user, get_job,
 ]  # fmt: skip

@@ -5,7 +5,7 @@ Fields that a newer server adds are ignored, so an older client keeps working.
 
 from __future__ import annotations
 
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -125,13 +125,17 @@ class Relationship(Record, frozen=True, kw_only=True):
 
 
 class Profile(Record, frozen=True, kw_only=True):
-    """A user. `private`: a follow needs their consent; the counts are exact."""
+    """A user. `private`: a follow needs their consent; the counts are exact; `attributes` are your own."""
 
     id: int
     state: State
     private: bool
     following_count: int
     followers_count: int
+    name: str = ""
+    bio: str = ""
+    avatar: int | None = None
+    attributes: dict[str, Any] = {}
 
 
 class Job(Record, frozen=True, kw_only=True):

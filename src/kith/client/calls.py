@@ -256,14 +256,25 @@ def user(user: Id) -> Call[Profile]:
     return Call("GET", _user(user), _profile)
 
 
-def put_user(user: Id, *, private: bool = False) -> Call[Profile]:
-    """Create `user`, or set the whole profile."""
-    return Call("PUT", _user(user), _profile, body={"private": private})
+def put_user(
+    user: Id, *, private: bool = False, name: str = "", bio: str = "", attributes: dict[str, Any] | None = None
+) -> Call[Profile]:
+    """Create `user`, or set the whole profile: what is left out is emptied. `attributes`: your own, JSON of 4 KB."""
+    body = {"private": private, "name": name, "bio": bio, "attributes": attributes or {}}
+    return Call("PUT", _user(user), _profile, body=body)
 
 
-def patch_user(user: Id, *, private: bool) -> Call[Profile]:
-    """Change this field of the profile and no other."""
-    return Call("PATCH", _user(user), _profile, body={"private": private})
+def patch_user(
+    user: Id,
+    *,
+    private: bool | None = None,
+    name: str | None = None,
+    bio: str | None = None,
+    attributes: dict[str, Any] | None = None,
+) -> Call[Profile]:
+    """Change what is given of the profile, and nothing else."""
+    given = {"private": private, "name": name, "bio": bio, "attributes": attributes}
+    return Call("PATCH", _user(user), _profile, body={key: value for key, value in given.items() if value is not None})
 
 
 def deactivate_user(user: Id) -> Call[Job]:

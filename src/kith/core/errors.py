@@ -3,14 +3,14 @@
     KithError
     ├── BadRequest          the request cannot be served as written
     │   ├── SelfEdge · BadId · BadCursor · BadToken · BatchTooLarge · BodyTooLarge · ProgramTooComplex
-    │   └── ClockTooFarAhead
+    │   └── ClockTooFarAhead · InvalidContent
     ├── Unauthorized        no credentials, or credentials that do not hold
     ├── Forbidden           known, but not allowed
     ├── NotFound            what does not exist, or must not be seen
-    │   └── UnknownGraph · UserNotFound
+    │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound
     ├── MethodNotAllowed    the path exists, for another method
     ├── Conflict            allowed in general, refused by the present state
-    │   └── FollowLimitReached
+    │   └── FollowLimitReached · IdempotencyKeyReused
     ├── RateLimited         too many requests; `retry_after_s` says when to try again
     ├── Unavailable         the service cannot do it now; nothing was half done
     │   └── StoreFull · StoreUnavailable · Overloaded · TimedOut
@@ -74,6 +74,12 @@ class ClockTooFarAhead(BadRequest):
     code = "UPDATED_AT_IN_FUTURE"
 
 
+class InvalidContent(BadRequest):
+    """A post, comment or profile that breaks a rule of what it may hold."""
+
+    code = "INVALID_CONTENT"
+
+
 class Unauthorized(KithError):
     code = "UNAUTHORIZED"
 
@@ -94,6 +100,18 @@ class UserNotFound(NotFound):
     code = "USER_NOT_FOUND"
 
 
+class PostNotFound(NotFound):
+    """No such post, a deleted one, or one that the viewer must not see: they cannot tell which."""
+
+    code = "POST_NOT_FOUND"
+
+
+class CommentNotFound(NotFound):
+    """As PostNotFound, of a comment."""
+
+    code = "COMMENT_NOT_FOUND"
+
+
 class MethodNotAllowed(KithError):
     code = "METHOD_NOT_ALLOWED"
 
@@ -104,6 +122,12 @@ class Conflict(KithError):
 
 class FollowLimitReached(Conflict):
     code = "FOLLOW_LIMIT_REACHED"
+
+
+class IdempotencyKeyReused(Conflict):
+    """The key stands for another request of this user."""
+
+    code = "IDEMPOTENCY_KEY_REUSED"
 
 
 class RateLimited(KithError):

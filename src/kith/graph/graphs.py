@@ -16,7 +16,17 @@ FOLLOWS = "follows"
 BLOCKS = "blocks"
 MUTES = "mutes"
 FOLLOW_REQUESTS = "follow_requests"
-BUILT_IN = (FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, "likes", "saves", "shares", "hides")
+LIKES, SAVES, SHARES, HIDES, VIEWS = "likes", "saves", "shares", "hides", "views"  # user -> post
+AUTHORED = "authored"  # author -> post, at its time: the author's outbox
+COMMENTS = "comments"  # post -> comment
+REPLIES = "replies"  # comment -> comment
+COMMENT_LIKES = "comment_likes"  # user -> comment
+BUILT_IN = (
+    FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, LIKES, SAVES, SHARES, HIDES,
+    VIEWS, AUTHORED, COMMENTS, REPLIES, COMMENT_LIKES,
+)  # fmt: skip
+"""Stores number them in this order; new ones come last."""
+_BETWEEN_OBJECTS = (COMMENTS, REPLIES)
 GRAPHS_MAX = 255
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
@@ -34,6 +44,8 @@ class Graphs:
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self._numbers = dict(numbers)
         self._names = {number: name for name, number in numbers.items()}
+        self.between_objects = frozenset(numbers[name] for name in _BETWEEN_OBJECTS if name in numbers)
+        """Graphs without users in them: an id at their ends is nobody's own, whoever has the same number."""
 
     def number(self, name: str) -> int:
         """The number of a graph; UnknownGraph lists what exists."""

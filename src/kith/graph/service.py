@@ -104,9 +104,9 @@ class GraphService:
     async def block(self, actor: NodeId, target: NodeId) -> Written:
         """Forbids follows both ways and drops those there are, requests too."""
         _check_two(actor, target)
-        writes = [self._adding(self._blocks, actor, target)]
+        writes = [self.adding(self._blocks, actor, target)]
         for graph in (self._follows, self._requests):
-            writes += [self._dropping(graph, actor, target), self._dropping(graph, target, actor)]
+            writes += [self.dropping(graph, actor, target), self.dropping(graph, target, actor)]
         changes, mark = await self.write(writes)
         return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
 
@@ -176,6 +176,11 @@ class GraphService:
         if node.private and not await self._exists(self._follows, viewer, user):
             raise Forbidden("this account is private; follow it to see its lists", id=str(user))
 
+    async def blocked(self, user: NodeId, others: Sequence[int]) -> list[bool]:
+        """For each of `others`: does a block stand between them and `user`, whoever set it?"""
+        bars = await self._bars([pair for other in others for pair in ((user, other), (other, user))])
+        return [bars[at] or bars[at + 1] for at in range(0, len(bars), 2)]
+
     async def without_blockers(self, viewer: NodeId, page: Page) -> Page:
         """The page less those who block `viewer`; it may be short, and still says if there is more."""
         blocked = await self._bars([(mark.id, viewer) for mark in page.items])
@@ -237,16 +242,18 @@ class GraphService:
         version = self.clock.next()
         return Edge(graph, source, destination, state, ms_of(version), version)
 
-    def _adding(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
+    def adding(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
+        """The write that makes an edge hold from now on; one that holds keeps its place."""
         return EdgeWrite(self.now(graph, source, destination, State.NORMAL), supersede=True, keep_live=True)
 
-    def _dropping(self, graph: int, source: NodeId, destination: NodeId, *, chained: bool = False) -> EdgeWrite:
+    def dropping(self, graph: int, source: NodeId, destination: NodeId, *, chained: bool = False) -> EdgeWrite:
+        """The write that takes an edge back, if there is one."""
         edge = self.now(graph, source, destination, State.REMOVED)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=_PRESENT, chained=chained)
 
     async def _follow(self, actor: NodeId, target: NodeId, *, if_public: bool) -> Written | None:
         """Follow, and answer a request that waited; None if the account is private and was not followed."""
-        answered = self._dropping(self._requests, actor, target, chained=True)
+        answered = self.dropping(self._requests, actor, target, chained=True)
         return await self._ask(self._asking(self._follows, actor, target, if_public=if_public), answered)
 
     async def _request(self, actor: NodeId, target: NodeId) -> Written:
@@ -291,11 +298,11 @@ class GraphService:
                 return Written(True, outcome is Outcome.APPLIED, mark)
 
     async def _add(self, graph: int, source: NodeId, destination: NodeId) -> Written:
-        changes, mark = await self.write([self._adding(graph, source, destination)])
+        changes, mark = await self.write([self.adding(graph, source, destination)])
         return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def _drop(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> Written:
-        changes, mark = await self.write([self._dropping(*edge) for edge in edges])
+        changes, mark = await self.write([self.dropping(*edge) for edge in edges])
         return Written(False, any(change.outcome is Outcome.APPLIED for change in changes), mark)
 
     async def _blocked(self, one: NodeId, other: NodeId) -> bool:

@@ -27,7 +27,7 @@ from kith.core.clock import Hlc, ms_of
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import runs
 from kith.engines.embedded.environment import LOADING, Environment, put_note, sync_folder, translated
-from kith.engines.embedded.eventlog import LogWriter, pack_bulk_load
+from kith.engines.embedded.eventlog import LogWriter, bulk_loaded, pack_announcement
 from kith.engines.embedded.keys import EDGE_KEY, SIGN, STATE_BITS, list_tag, read_prefix
 from kith.graph.edge import Direction, State
 from kith.graph.store import Listing
@@ -154,7 +154,7 @@ class BulkLoad:
         with self._environment.lmdb.begin(write=True) as txn:
             edges = _count_edges(txn.cursor(self._environment.graph_db(self._graph)))
             log = LogWriter(txn, self._environment.log)
-            log.append(pack_bulk_load(self._graph, edges, Hlc(self.reading.updated_at)))
+            log.append(pack_announcement(bulk_loaded(self._graph, edges, Hlc(self.reading.updated_at))))
             log.flush(events_max=1 << 62)
             put_note(txn, self._environment.meta, self._note, None)
         shutil.rmtree(self._folder)

@@ -68,7 +68,7 @@ class EmbeddedEdges:
         return self._environment.declare(list(names))
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        return await self._commits.run(partial(_apply_all, writes=writes), len(writes))
+        return await self._commits.run(partial(apply_all, writes=writes), len(writes))
 
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         db = self._graph_db(graph)
@@ -269,7 +269,7 @@ class EmbeddedEdges:
             return chunk, rows.key() if more else None
 
 
-def _apply_all(batch: Batch, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+def apply_all(batch: Batch, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
     """Merge the writes of one call, in order."""
     changes: list[EdgeChange] = []
     refused = False

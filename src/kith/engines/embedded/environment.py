@@ -3,6 +3,7 @@
     store.mdb        the store; database `meta` holds notes: format, graphs, signing secret, key hashes, jobs
     store.mdb-lock   LMDB's reader table and writer lock
     servers.lock     held (shared) by every process that serves the folder, with the settings they agreed on
+    numbers/<n>      held by the process that makes ids with node number n
 
 The file is sparse inside a map of `bytes_max`; it grows as pages are written and never shrinks.
 """
@@ -22,7 +23,7 @@ from typing import IO, Literal, TypeAlias
 
 import lmdb
 
-from kith.core.errors import KithError, StoreFull, StoreMismatch, StoreUnavailable
+from kith.core.errors import KithError, Overloaded, StoreFull, StoreMismatch, StoreUnavailable
 from kith.graph.graphs import GRAPHS_MAX, assign
 
 FORMAT = 1
@@ -31,7 +32,8 @@ LOCK_FILE = "servers.lock"
 LOADING = "loading/"
 """The note `loading/<graph>` of a bulk load in progress: how many ranges of nodes are written."""
 BYTES_MAX_DEFAULT = 1 << 40
-_META, _LOG, _NODES = b"meta", b"log", b"nodes"
+NODE_NUMBERS = "numbers"
+_META, _LOG, _NODES, _OBJECTS = b"meta", b"log", b"nodes", b"objects"
 _DATABASES_MAX = GRAPHS_MAX + 8
 _READERS_MAX = 1024
 _ROOM_BYTES_MIN = 1 << 20
@@ -76,6 +78,7 @@ class Environment:
             self.meta = self.lmdb.open_db(_META)
             self.log = self.lmdb.open_db(_LOG)
             self.nodes = self.lmdb.open_db(_NODES)
+            self.objects = self.lmdb.open_db(_OBJECTS)
             self.lmdb.reader_check()  # slots of readers that were killed would keep old pages alive
         self._graphs: dict[int, lmdb._Database] = {}
         self._check_format()
@@ -255,6 +258,22 @@ def translate(error: Exception, action: str, folder: Path | None = None) -> Kith
 def _is_full(folder: Path) -> bool:
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize < _ROOM_BYTES_MIN
+
+
+@contextlib.contextmanager
+def node_number(folder: Path, numbers_max: int) -> Iterator[int]:
+    """The least number below `numbers_max` that no other process of this folder holds; Overloaded if none is free.
+
+    A lock and not a setting or a counter: whoever starts the processes need not number them, the kernel gives
+    a number back however its process ends, and two that live never hold the same.
+    """
+    (folder / NODE_NUMBERS).mkdir(exist_ok=True)
+    for number in range(numbers_max):
+        with (folder / NODE_NUMBERS / str(number)).open("a") as file:
+            if _lock(file, fcntl.LOCK_EX):
+                yield number
+                return
+    raise Overloaded(f"{numbers_max} processes use {folder}; stop some")
 
 
 @contextlib.contextmanager

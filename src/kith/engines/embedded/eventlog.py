@@ -1,35 +1,35 @@
 """The event log: every change of an edge, in the order of its commit, in the same transaction.
 
     database log    key  first sequence number u64
-                    row  greatest version so far u64 | events of 35 bytes, at most EVENTS_PER_ROW;
-                         the last row is filled before a new one starts
+                    row  greatest version so far u64 | 0 | events of 35 bytes, fewer than EVENTS_PER_ROW (the last row)
+                         greatest version so far u64 | 1 | EVENTS_PER_ROW events, by column, deflated
     event           graph u8 | state before u8 (255: none) | state u8 | source u64 | destination u64
                     | position i64 | updated_at u64
 
-Sequence numbers grow by one an event and are never reused. A bulk load writes one event with state
-BULK_LOADED and the number of edges as its source: consumers read the graph itself instead.
+Sequence numbers grow by one an event and are never reused. What is no edge has a state that no edge has
+(see `core.events`).
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import TypeAlias
 
 import lmdb
 
 from kith.core.clock import Hlc
-from kith.core.ids import NodeId
-from kith.engines.embedded.keys import STATES
+from kith.core.events import BULK_LOADED, Event
 from kith.graph.edge import Edge, State
 
 _EVENT = struct.Struct(">BBBQQqQ")
 _SEQUENCE = struct.Struct(">Q")
-EVENTS_PER_ROW = 28  # four rows fill a page
+EVENTS_PER_ROW = 28  # the last row is written with every commit
 _ROW_BYTES = EVENTS_PER_ROW * _EVENT.size
-_HEAD = 8
+_VERSION, _HEAD = 8, 9
+_PLAIN, _DEFLATED = 0, 1
 NONE_BEFORE = 255
-BULK_LOADED = 254
 _TRIM_ROWS_A_COMMIT = 8
 
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
@@ -48,9 +48,16 @@ def pack_change(before: State | None, edge: Edge) -> bytes:
     )
 
 
-def pack_bulk_load(graph: int, edges: int, updated_at: Hlc) -> bytes:
+def pack_announcement(event: Event) -> bytes:
+    """An event that is no edge; its sequence number is given by the log."""
+    return _EVENT.pack(
+        event.graph, NONE_BEFORE, event.state, event.source, event.destination, event.position, event.updated_at
+    )
+
+
+def bulk_loaded(graph: int, edges: int, updated_at: Hlc) -> Event:
     """The event that stands for a whole bulk load."""
-    return _EVENT.pack(graph, NONE_BEFORE, BULK_LOADED, edges, 0, 0, updated_at)
+    return Event(0, graph, None, BULK_LOADED, edges, 0, 0, updated_at)
 
 
 class LogWriter:
@@ -62,8 +69,12 @@ class LogWriter:
         self._row_at, self._kept, self._version = 1, b"", 0
         if cursor.last():
             row = cursor.value()
-            self._row_at, self._kept = _SEQUENCE.unpack(cursor.key())[0], row[_HEAD:]
-            self._version = int.from_bytes(row[:_HEAD], "big")
+            self._row_at = _SEQUENCE.unpack(cursor.key())[0]
+            self._version = int.from_bytes(row[:_VERSION], "big")
+            if row[_VERSION] == _PLAIN:
+                self._kept = row[_HEAD:]
+            else:
+                self._row_at += EVENTS_PER_ROW
         self._last = self._row_at + len(self._kept) // _EVENT.size - 1
         self._events: list[bytes] = []
 
@@ -83,12 +94,13 @@ class LogWriter:
         if not self._events:
             return
         newest = max(int.from_bytes(event[-8:], "big") for event in self._events)
-        head = max(self._version, newest).to_bytes(_HEAD, "big")
+        version = max(self._version, newest).to_bytes(_VERSION, "big")
         pending = self._kept + b"".join(self._events)
-        at = self._row_at
+        at, new = self._row_at, not self._kept
         for start in range(0, len(pending), _ROW_BYTES):
-            self._txn.put(_SEQUENCE.pack(at), head + pending[start : start + _ROW_BYTES], db=self._log)
-            at += EVENTS_PER_ROW
+            row = version + _packed(pending[start : start + _ROW_BYTES])
+            self._txn.put(_SEQUENCE.pack(at), row, append=new, db=self._log)  # appended rows leave full pages behind
+            at, new = at + EVENTS_PER_ROW, True
         rows = len(self._events) // EVENTS_PER_ROW + _TRIM_ROWS_A_COMMIT
         self._events.clear()
         cursor = self._txn.cursor(self._log)
@@ -105,30 +117,13 @@ def bounds(txn: Txn, log: lmdb._Database) -> tuple[int, int]:
         return 1, 0
     first = _SEQUENCE.unpack(cursor.key())[0]
     cursor.last()
-    return first, _SEQUENCE.unpack(cursor.key())[0] + (len(cursor.value()) - _HEAD) // _EVENT.size - 1
+    return first, _SEQUENCE.unpack(cursor.key())[0] + _events_in(cursor.value()) - 1
 
 
 def newest_version(txn: Txn, log: lmdb._Database) -> int:
     """The greatest version ever written, forgotten events included; 0 when empty."""
     cursor = txn.cursor(log)
-    return int.from_bytes(cursor.value()[:_HEAD], "big") if cursor.last() else 0
-
-
-class Event:
-    """One event as read back. `edge` is None for a bulk load, whose size is then `edges`."""
-
-    __slots__ = ("before", "edge", "edges", "graph", "sequence", "updated_at")
-
-    def __init__(self, sequence: int, raw: bytes) -> None:
-        graph, before, state, source, destination, position, updated_at = _EVENT.unpack(raw)
-        self.sequence, self.graph, self.updated_at = sequence, graph, updated_at
-        self.before = None if before == NONE_BEFORE else STATES[before]
-        self.edge: Edge | None = None
-        self.edges = 1
-        if state == BULK_LOADED:
-            self.edges = source
-        else:
-            self.edge = Edge(graph, NodeId(source), NodeId(destination), STATES[state], position, Hlc(updated_at))
+    return int.from_bytes(cursor.value()[:_VERSION], "big") if cursor.last() else 0
 
 
 def read(txn: Txn, log: lmdb._Database, after: int, limit: int) -> Iterator[Event]:
@@ -141,11 +136,45 @@ def read(txn: Txn, log: lmdb._Database, after: int, limit: int) -> Iterator[Even
         cursor.prev() or cursor.first()
     left = limit
     while left > 0:
-        at, row = _SEQUENCE.unpack(cursor.key())[0], cursor.value()[_HEAD:]
+        at, row = _SEQUENCE.unpack(cursor.key())[0], _unpacked(cursor.value())
         for offset in range(0, len(row), _EVENT.size):
             sequence = at + offset // _EVENT.size
             if sequence > after and left > 0:
-                yield Event(sequence, row[offset : offset + _EVENT.size])
+                yield _unpack(sequence, row[offset : offset + _EVENT.size])
                 left -= 1
         if not cursor.next():
             return
+
+
+def _packed(events: bytes) -> bytes:
+    """The rest of a row. By column, most bytes of neighbouring events are the same: a third remains."""
+    if len(events) < _ROW_BYTES:
+        return bytes([_PLAIN]) + events
+    columns = b"".join(events[at :: _EVENT.size] for at in range(_EVENT.size))
+    return bytes([_DEFLATED]) + zlib.compress(columns, 1)
+
+
+def _unpacked(row: bytes) -> bytes:
+    """The events of a row."""
+    if row[_VERSION] == _PLAIN:
+        return row[_HEAD:]
+    columns = zlib.decompress(row[_HEAD:])
+    return b"".join(columns[at::EVENTS_PER_ROW] for at in range(EVENTS_PER_ROW))
+
+
+def _events_in(row: bytes) -> int:
+    return (len(row) - _HEAD) // _EVENT.size if row[_VERSION] == _PLAIN else EVENTS_PER_ROW
+
+
+def _unpack(sequence: int, raw: bytes) -> Event:
+    graph, before, state, source, destination, position, updated_at = _EVENT.unpack(raw)
+    return Event(
+        sequence,
+        graph,
+        None if before == NONE_BEFORE else before,
+        state,
+        source,
+        destination,
+        position,
+        Hlc(updated_at),
+    )

@@ -1,0 +1,180 @@
+"""Fan-out: from the store's follower lists to the timelines, in one process, on one core."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import shutil
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench import peers
+from bench.figures import Figure, generated, imported, real_graph, with_peer
+from kith import chores
+from kith.config import Settings
+from kith.engines.embedded.rings import Rings
+from kith.graph.edge import Direction
+from kith.graph.service import GraphService
+from kith.graph.store import Listing
+from kith.timeline.store import TIMELINE_IDS_MAX
+from kith.transfer.formats import read
+
+_POSTS = 20_000
+_BATCH = 500  # small posts a push
+_ROUNDS = 5
+_CELEBRITY_FOLLOWERS = 1_000_000
+_MEMORY = Path("/dev/shm")
+_PEER = "Redis sorted sets, ZADD and ZREMRANGEBYRANK pipelined"
+
+Ids = NDArray[np.int64]
+
+
+class Rounds(NamedTuple):
+    """Deliveries a second of each round, and deliveries in one."""
+
+    rates: list[float]
+    deliveries: int
+
+    @property
+    def median(self) -> float:
+        """The rate that counts."""
+        return float(np.median(self.rates))
+
+
+def fanout(folder: Path) -> list[Figure]:
+    """Posts of authors drawn by their followers, a push each; and one post of every author, pushed in batches."""
+    data = real_graph(folder)
+    settings = imported(folder, data)
+    edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    everyone, chosen = np.unique(edges), np.random.default_rng(7)
+    drawn = chosen.choice(edges[:, 1], _POSTS)
+    each = chosen.permutation(np.unique(edges[:, 1]))
+    with Rings(folder / "timelines", slots=len(everyone)) as rings:
+        for user in chosen.permutation(everyone).tolist():  # slots are taken as people come
+            rings.put(user, np.arange(TIMELINE_IDS_MAX))
+        by_followers = _rounds(settings, lambda service, graph: _push_each(service, graph, rings, drawn))
+        by_author = _rounds(settings, lambda service, graph: _push_batches(service, graph, rings, each))
+    means = [f"{data.says}; {len(posts):,} posts to {done.deliveries / len(posts):,.0f} on average"
+             for posts, done in ((drawn, by_followers), (each, by_author))]  # fmt: skip
+    figure = Figure("fanout", by_followers.median, "deliveries/s", ">= 1,400,000", data=means[0])
+    return [
+        with_peer(figure, _PEER, _redis_rate(folder, _lists(edges, drawn))),
+        Figure("fanout-every-author", by_author.median, "deliveries/s", "", data=means[1]),
+    ]
+
+
+def fanout_celebrity(folder: Path) -> list[Figure]:
+    """One author's posts to a million followers who all have a timeline: in memory, and in a folder on the disk."""
+    celebrities = {"dana": _CELEBRITY_FOLLOWERS, "carol": 10_000}
+    data = generated(folder, 1_200_000, 5_000_000, celebrities)
+    settings = imported(folder, data)
+    followers = _followers_of_dana(settings)
+    says = f"{data.says}, one with {len(followers):,} followers, posts by that one; timelines "
+    in_memory = None
+    with _memory_folder() as memory:
+        if memory is not None:
+            in_memory = _celebrity_rate(settings, memory, followers)
+    on_disk = _celebrity_rate(settings, folder / "timelines-celebrity", followers)
+    figures = [Figure("fanout-celebrity-disk", on_disk, "deliveries/s", "", data=says + "on the disk")]
+    if in_memory is not None:
+        figure = Figure("fanout-celebrity", in_memory, "deliveries/s", ">= 10,000,000", data=says + f"in {_MEMORY}")
+        figures.insert(0, with_peer(figure, _PEER, _redis_rate(folder, [followers])))
+    return figures
+
+
+def _celebrity_rate(settings: Settings, folder: Path, followers: Ids) -> float:
+    with Rings(folder, slots=len(followers)) as rings:
+        for user in np.random.default_rng(7).permutation(followers).tolist():
+            rings.put(user, np.arange(1))
+        return _rounds(settings, lambda service, graph: _push_each(service, graph, rings, np.full(4, 1))).median
+
+
+@contextlib.contextmanager
+def _memory_folder() -> Iterator[Path | None]:
+    """A folder in memory, if there is room for a million timelines and as much again."""
+    if not _MEMORY.exists() or shutil.disk_usage(_MEMORY).free < 2 * 4_608 * _CELEBRITY_FOLLOWERS:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="kith-bench-", dir=_MEMORY) as folder:
+        yield Path(folder)
+
+
+def _rounds(settings: Settings, work: Callable[[GraphService, int], Awaitable[int]]) -> Rounds:
+    """The same work again and again."""
+
+    async def run() -> Rounds:
+        async with chores.service(settings) as service:
+            rates, deliveries = [], 0
+            for _ in range(_ROUNDS):
+                started = time.perf_counter()
+                deliveries = await work(service, service.graphs.number("follows"))
+                rates.append(deliveries / (time.perf_counter() - started))
+            return Rounds(rates, deliveries)
+
+    return asyncio.run(run())
+
+
+_post_ids = itertools.count(1 << 40)
+
+
+async def _push_each(service: GraphService, graph: int, rings: Rings, authors: Ids) -> int:
+    pushed = 0
+    for author in authors.tolist():
+        pushed += rings.push(next(_post_ids), await service.store.ids(Listing(graph, author, Direction.IN)))
+    return pushed
+
+
+async def _push_batches(service: GraphService, graph: int, rings: Rings, authors: Ids) -> int:
+    pushed = 0
+    for at in range(0, len(authors), _BATCH):
+        batch = authors[at : at + _BATCH].tolist()
+        lists = [await service.store.ids(Listing(graph, author, Direction.IN)) for author in batch]
+        posts = np.repeat([next(_post_ids) for _ in batch], [len(followers) for followers in lists])
+        pushed += rings.push_many(posts, np.concatenate(lists))
+    return pushed
+
+
+def _followers_of_dana(settings: Settings) -> Ids:
+    async def run() -> Ids:
+        async with chores.service(settings) as service:
+            return await service.store.ids(Listing(service.graphs.number("follows"), 1, Direction.IN))
+
+    return asyncio.run(run())
+
+
+def _lists(edges: Ids, authors: Ids) -> list[Ids]:
+    """The followers of each author."""
+    by_author = edges[np.argsort(edges[:, 1], kind="stable")]
+    starts = np.searchsorted(by_author[:, 1], authors)
+    ends = np.searchsorted(by_author[:, 1], authors, side="right")
+    return [by_author[start:end, 0] for start, end in zip(starts, ends, strict=True)]
+
+
+def _redis_rate(folder: Path, lists: list[Ids]) -> float | None:
+    """Deliveries a second to sorted sets, empty at first, of lists that are in memory already."""
+    import redis
+
+    with peers.redis_server(folder) as port:
+        if port is None:
+            return None
+        client, delivered = redis.Redis(port=port), 0
+        started = time.perf_counter()
+        for post, followers in enumerate(itertools.cycle(lists), 1 << 40):
+            for at in range(0, len(followers), 5_000):
+                pipe = client.pipeline(transaction=False)
+                for user in followers[at : at + 5_000].tolist():
+                    pipe.zadd(f"t:{user}", {str(post): post})
+                    pipe.zremrangebyrank(f"t:{user}", 0, -TIMELINE_IDS_MAX - 1)
+                pipe.execute()
+                delivered += len(followers[at : at + 5_000])
+                if time.perf_counter() > started + peers.SECONDS:
+                    return delivered / (time.perf_counter() - started)
+        return None

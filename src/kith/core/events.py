@@ -1,0 +1,45 @@
+"""What happened to an edge, as every consumer of the log sees it.
+
+Posts, likes and comments are edges too (an author's outbox is a list), so this one shape carries them all.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kith.core.clock import Hlc, ms_of
+
+NORMAL = 0
+"""The state of an edge that holds (`graph.edge.State`, which this room does not know)."""
+BULK_LOADED = 254
+"""Not an edge: a whole graph was loaded at once. `source` is the number of its edges; read the graph itself."""
+TIMELINE_WANTED = 253
+"""Not an edge: the user `source` was here and has no timeline."""
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One change, in the order of the log. `before` is the state before it, None if there was no edge."""
+
+    sequence: int
+    graph: int
+    before: int | None
+    state: int
+    source: int
+    destination: int
+    position: int
+    updated_at: Hlc
+
+    @property
+    def began(self) -> bool:
+        """Whether the edge holds now and did not before."""
+        return self.state == NORMAL and self.before != NORMAL
+
+    @property
+    def ended(self) -> bool:
+        """Whether the edge held before and does not now."""
+        return self.before == NORMAL and self.state != NORMAL
+
+    @property
+    def at_ms(self) -> int:
+        """When it happened, in ms since the epoch."""
+        return ms_of(self.updated_at)

@@ -1,0 +1,135 @@
+"""Who has which slot: a hash table in memory that other processes read while its one writer changes it.
+
+    cell     ~user i64 | slot i64       ~user: below 0 for every user; 0 never used, 1 given up
+    tables   two, of `cells` each; the word TURN says which one is in use: the one at TURN & 1
+
+Linear probing from a multiplied hash, at most 2/3 full. A cell that is given up stays in the way of probes until
+the other table is built without it and TURN moves on, so a search never meets a table that is half built. A
+search that finds nothing looks again if TURN moved meanwhile. What it finds may be out of date by the time it is
+used: the owner written at the slot decides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.timeline.store import Ids
+
+_GIVEN_UP = 1
+_MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: neighbouring ids land far apart (Knuth, vol. 3, 6.4)
+_TRIES = 100
+_STRIDE = 8
+_NEXT = np.arange(1, _STRIDE + 1)
+
+Tables = NDArray[np.int64]  # (2, cells, 2)
+
+
+def cells_for(slots: int) -> int:
+    """How many cells a table needs: a power of two, at least twice the slots."""
+    return 1 << max(4, (2 * slots - 1).bit_length())
+
+
+class Directory:
+    """The two tables (shape (2, cells, 2)) and TURN (shape (1,)), both int64; readers give read-only arrays."""
+
+    def __init__(self, tables: Tables, turn: NDArray[np.int64]) -> None:
+        self._tables, self._turn = tables, turn
+        self._cells = tables.shape[1]
+        self._shift = 65 - self._cells.bit_length()
+        self._used = 0  # cells that are not 0, known to the writer once it has rebuilt
+
+    def find(self, user: int) -> int:
+        """The slot of a user, -1 if there is none."""
+        if user < 0:  # no user, though its complement may look like the mark of a cell
+            return -1
+        for _ in range(_TRIES):
+            turn = int(self._turn[0])
+            table = self._tables[turn & 1]
+            at = self._place(table, user)
+            if table[at, 0] == ~user:
+                return int(table[at, 1])
+            if self._turn[0] == turn:
+                break
+        return -1
+
+    def find_many(self, users: Ids) -> Ids:
+        """The slot of each user, -1 where there is none."""
+        for _ in range(_TRIES):
+            turn = int(self._turn[0])
+            slots = self._search(self._tables[turn & 1], users)
+            if self._turn[0] == turn:
+                break
+        return slots
+
+    def insert(self, user: int, slot: int) -> None:
+        """Add a user who is not in it."""
+        if 3 * self._used >= 2 * self._cells:
+            table = self._tables[int(self._turn[0]) & 1]
+            live = table[table[:, 0] < 0]
+            self.rebuild(~live[:, 0], live[:, 1])
+        table = self._tables[int(self._turn[0]) & 1]
+        at = self._place(table, user, give=True)
+        self._used += int(table[at, 0] == 0)
+        table[at, 1] = slot
+        table[at, 0] = ~user  # after the slot: readers go by this word
+
+    def remove(self, user: int) -> None:
+        """Take out a user who is in it."""
+        table = self._tables[int(self._turn[0]) & 1]
+        table[self._place(table, user), 0] = _GIVEN_UP
+
+    def rebuild(self, users: Ids, slots: Ids) -> None:
+        """Hold exactly these users (none twice), with nothing given up."""
+        turn = int(self._turn[0]) + 1
+        table = self._tables[turn & 1]
+        table[:] = 0
+        keys, homes, mask = ~users, self._homes(users), self._cells - 1
+        left = np.arange(len(users))
+        while left.size:  # each round fills a cell or moves on; the table is never full
+            at = homes[left]
+            free = table[at, 0] == 0
+            table[at[free], 0] = keys[left[free]]  # of several at one cell the last one stays
+            placed = table[at, 0] == keys[left]
+            table[at[placed], 1] = slots[left[placed]]
+            left = left[~placed]
+            homes[left] = (homes[left] + 1) & mask
+        self._used = len(users)
+        self._turn[0] = turn
+
+    def _place(self, table: NDArray[np.int64], user: int, *, give: bool = False) -> int:
+        """The cell of a user, or the unused one where the search ends; with `give`, the first that is free."""
+        key, mask = ~user, self._cells - 1
+        at: int = (user * _MULTIPLIER & 0xFFFF_FFFF_FFFF_FFFF) >> self._shift
+        for _ in range(self._cells):
+            found = int(table[at, 0])
+            if found in (key, 0) or (give and found == _GIVEN_UP):
+                break
+            at = (at + 1) & mask
+        return at
+
+    def _homes(self, users: Ids) -> Ids:
+        hashed = users.view(np.uint64) * np.uint64(_MULTIPLIER)
+        return (hashed >> np.uint64(self._shift)).view(np.int64)
+
+    def _search(self, table: NDArray[np.int64], users: Ids) -> Ids:
+        cells = table.view(np.complex128).reshape(-1)  # both words of a cell are fetched as one
+        at, mask = self._homes(users), self._cells - 1
+        fetched = cells.take(at, mode="wrap").view(np.int64).reshape(-1, 2)
+        slots = fetched[:, 1].copy()
+        left = np.flatnonzero(fetched[:, 0] != ~users)
+        slots[left] = -1
+        left = left[fetched[left, 0] != 0]
+        at, keys = at[left], ~users[left]
+        for _ in range(0, self._cells, _STRIDE):
+            if not len(left):
+                break
+            near = (at[:, np.newaxis] + _NEXT) & mask  # the next cells of each, looked at together
+            found = table[near, 0]
+            hit = found == keys[:, np.newaxis]
+            which, where = np.nonzero(hit)
+            slots[left[which]] = table[near[which, where], 1]
+            going = ~(hit | (found == 0)).any(axis=1)
+            left, keys, at = left[going], keys[going], near[going, -1]
+        slots[users < 0] = -1  # as in `find`
+        return slots

@@ -1,0 +1,68 @@
+"""The LogStore on LMDB: the event log of the graph, and what its consumers note in `meta`.
+
+group/<name>                 how far it is: a decimal sequence number
+failure/<group>/<sequence>   a Failure as MessagePack
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import lmdb
+import msgspec
+
+from kith.core.events import Event
+from kith.engines.embedded import eventlog
+from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.environment import Environment, put_note, translate
+from kith.log.store import Failure
+
+_GROUP, _FAILURE = "group/", "failure/"
+
+
+class EmbeddedLog:
+    """See `log.store.LogStore`: one partition, in the order of commits."""
+
+    def __init__(self, environment: Environment, commits: CommitQueue) -> None:
+        self._environment, self._commits = environment, commits
+
+    def bounds(self) -> tuple[int, int]:
+        with self._begin() as txn:
+            return eventlog.bounds(txn, self._environment.log)
+
+    def read(self, after: int, limit: int) -> Sequence[Event]:
+        with self._begin() as txn:
+            return list(eventlog.read(txn, self._environment.log, after, limit))
+
+    async def progress(self, group: str) -> int | None:
+        found = self._environment.get_note(_GROUP + group)
+        return None if found is None else int(found)
+
+    async def save(self, group: str, sequence: int | None, failures: Mapping[int, Failure | None]) -> None:
+        meta = self._environment.meta
+
+        def note(batch: Batch) -> None:
+            if sequence is not None:
+                put_note(batch.txn, meta, _GROUP + group, str(sequence).encode())
+            for number, failure in failures.items():
+                row = None if failure is None else msgspec.msgpack.encode(failure)
+                put_note(batch.txn, meta, f"{_FAILURE}{group}/{number:020}", row)
+
+        await self._commits.run(note)
+
+    async def failures(self, group: str | None = None) -> Sequence[Failure]:
+        prefix = _FAILURE if group is None else f"{_FAILURE}{group}/"
+        return [msgspec.msgpack.decode(row, type=Failure) for row in self._environment.notes(prefix).values()]
+
+    def groups(self) -> Mapping[str, int]:
+        return {group: int(sequence) for group, sequence in self._environment.notes(_GROUP).items()}
+
+    async def announce(self, event: Event) -> None:
+        packed = eventlog.pack_announcement(event)
+        await self._commits.run(lambda batch: batch.log.append(packed))
+
+    def _begin(self) -> lmdb.Transaction[bytes]:
+        try:
+            return self._environment.lmdb.begin()
+        except lmdb.Error as error:
+            raise translate(error, "read") from error

@@ -1,0 +1,167 @@
+"""The file of the timelines: where its parts lie, and whether it may be used.
+
+    rings
+      header      format, cells a slot, slots, boot id, checksum; then the words LIVE and TURN (see `directory`)
+      heads       i64       slot -> how many ids it was given since its timeline was put; the newest is the last
+      owners      i64       slot -> ~user; 0 nobody
+      versions    i64       slot -> odd while it changes hands or is put anew
+      directory   i64       two tables of (~user, slot)
+      reads       i64       slot -> when it was last read, ms; the one part that readers write
+      cells       512 i64   slot -> ring of ids: the n-th id that it was given lies at n % 512
+    writer.lock   held by the one process that may change them
+
+Everything is in the machine's byte order and zero at first, so the file is sparse. Nothing is ever synced: what a
+killed process wrote is still in the machine's memory, and what lay there when the machine stopped cannot be
+trusted. So a file of another boot is not used, nor one whose header does not hold: the writer begins anew.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import weakref
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.engines.embedded.directory import Directory, cells_for
+from kith.engines.embedded.environment import translated
+from kith.timeline.store import TIMELINE_IDS_MAX
+
+FORMAT = 1
+FILE = "rings"
+WIDTH = 512
+SLACK = WIDTH - TIMELINE_IDS_MAX
+"""Cells that are never shown, so that as many pushes may be under way in a ring while another process reads it."""
+_MAGIC = b"kithring"
+_HEADER = struct.Struct("<8sIIQ36s")
+_CHECKSUM = struct.Struct("<I")
+_WORDS_AT, _HEADER_BYTES = 2048, 4096
+_LIVE, _TURN = 0, 1
+_ALIGNED = 1 << 16  # pages of every machine divide it
+_RESERVE_SLOTS = 256
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+Words = NDArray[np.int64]
+
+
+class Unusable(Exception):
+    """Why a file cannot be used as it is; the message says it."""
+
+
+class Layout(NamedTuple):
+    """Where each part begins, in bytes, and how long the file is."""
+
+    heads: int
+    owners: int
+    versions: int
+    directory: int
+    reads: int
+    cells: int
+    end: int
+
+    @classmethod
+    def of(cls, slots: int) -> Layout:
+        """The layout for so many slots."""
+        column, tables = 8 * slots, 2 * 16 * cells_for(slots)
+        at, starts = _HEADER_BYTES, []
+        for size in (column, column, column, tables, column, column * WIDTH, 0):
+            at = -(-at // _ALIGNED) * _ALIGNED
+            starts.append(at)
+            at += size
+        return cls(*starts)
+
+
+class RingFile:
+    """An open file as arrays, one element a slot. A reader may write `reads` and nothing else."""
+
+    def __init__(self, path: Path, *, writable: bool = False) -> None:
+        """Map it. Unusable if it is of another boot, damaged or cut short; FileNotFoundError if there is none."""
+        self._descriptor = os.open(path, os.O_RDWR)
+        weakref.finalize(self, os.close, self._descriptor)
+        self.slots = slots = _checked_slots(self._descriptor)
+        layout = Layout.of(slots)
+        whole = mmap.mmap(self._descriptor, layout.end, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
+        reads = mmap.mmap(self._descriptor, 8 * slots, offset=layout.reads)
+        self._layout = layout
+        self._words = np.frombuffer(whole, np.int64, 2, _WORDS_AT)
+        self.heads = np.frombuffer(whole, np.int64, slots, layout.heads)
+        self.owners = np.frombuffer(whole, np.int64, slots, layout.owners)
+        self.versions = np.frombuffer(whole, np.int64, slots, layout.versions)
+        self.reads = np.frombuffer(reads, np.int64, slots)
+        self.cells = np.frombuffer(whole, np.int64, slots * WIDTH, layout.cells)
+        tables = np.frombuffer(whole, np.int64, 4 * cells_for(slots), layout.directory)
+        self.directory = Directory(tables.reshape(2, -1, 2), self._words[_TURN:])
+        self._reserved: set[int] = set()
+        if not self.live:
+            raise Unusable("another was to take its place")
+
+    @property
+    def live(self) -> bool:
+        """Whether this is still the store, and not one that its writer has replaced."""
+        return bool(self._words[_LIVE])
+
+    def reserve(self, slot: int) -> None:
+        """Make sure of the disk under a slot: StoreFull here is better than a signal when its page is written."""
+        part = slot // _RESERVE_SLOTS
+        if part not in self._reserved:
+            slots = min(_RESERVE_SLOTS, self.slots - part * _RESERVE_SLOTS)
+            start = self._layout.cells + part * _RESERVE_SLOTS * WIDTH * 8
+            _allocate(self._descriptor, start, slots * WIDTH * 8)
+            self._reserved.add(part)
+
+
+def boot_id() -> str:
+    """Which start of the machine this is; empty where it does not say."""
+    return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
+
+
+def create(path: Path, slots: int) -> None:
+    """An empty file in place of any other, whose readers are told."""
+    layout, fixed = Layout.of(slots), _HEADER.pack(_MAGIC, FORMAT, WIDTH, slots, boot_id().encode())
+    part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.ftruncate(descriptor, layout.end)
+        _allocate(descriptor, 0, layout.cells)
+        os.pwrite(descriptor, fixed + _CHECKSUM.pack(zlib.crc32(fixed)), 0)
+        os.pwrite(descriptor, np.array([1, 0], np.int64).tobytes(), _WORDS_AT)
+    finally:
+        os.close(descriptor)
+    _retire(path)
+    part.replace(path)
+
+
+def _retire(path: Path) -> None:
+    if path.exists() and path.stat().st_size >= _HEADER_BYTES:
+        descriptor = os.open(path, os.O_WRONLY)
+        os.pwrite(descriptor, bytes(8), _WORDS_AT + 8 * _LIVE)
+        os.close(descriptor)
+
+
+def _checked_slots(descriptor: int) -> int:
+    head = os.pread(descriptor, _HEADER.size + _CHECKSUM.size, 0)
+    if len(head) < _HEADER.size + _CHECKSUM.size:
+        raise Unusable("its header is cut short")
+    fixed = head[: _HEADER.size]
+    magic, version, width, slots, boot = _HEADER.unpack(fixed)
+    if magic != _MAGIC or _CHECKSUM.unpack(head[_HEADER.size :])[0] != zlib.crc32(fixed):
+        raise Unusable("its header is damaged")
+    if (version, width) != (FORMAT, WIDTH):
+        raise Unusable("it has another format")
+    if boot.rstrip(b"\0").decode() != boot_id():
+        raise Unusable("it was written before the machine started")
+    if os.fstat(descriptor).st_size != Layout.of(slots).end:
+        raise Unusable("its length is wrong")
+    return int(slots)
+
+
+def _allocate(descriptor: int, start: int, size: int) -> None:
+    with translated("keep timelines"):
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, start, size)

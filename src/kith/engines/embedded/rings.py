@@ -1,0 +1,269 @@
+"""Timelines as rings in shared memory: fan-out is one scatter, and every process reads without a lock.
+
+A slot is a ring of 512 ids and a counter, its head. A push writes the id behind the newest, then moves the head; so
+whoever stops between the two leaves a true timeline. A reader copies the ring between two looks at the head and
+leaves out what was written over meanwhile. A slot changes hands under a version that is odd while it does: a
+reader who sees it odd, or changed, looks again. This rests on stores becoming visible in the order in which
+they are made, as on x86-64; see README.md. The file is drawn in `ringfile`, the directory of users in `directory`.
+
+What the writer keeps for itself (free slots, fill of the directory) is made anew when it opens the file. Slots
+that a killed writer left with an odd version are emptied then.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from kith.core.clock import wall_ms
+from kith.core.errors import StoreMismatch
+from kith.engines.embedded import ringfile
+from kith.engines.embedded.environment import translated
+from kith.engines.embedded.ringfile import SLACK, WIDTH, RingFile, Unusable
+from kith.timeline.store import TIMELINE_IDS_MAX, Flags, Ids
+
+SLOTS_DEFAULT = 100_000
+LOCK_FILE = "writer.lock"
+_CHUNK = 1 << 15  # users a scatter: their slots stay in the processor's cache
+_CHUNK_BITS = 15
+_TRIES = 50
+_MASK = WIDTH - 1
+
+_log = structlog.get_logger("kith.timelines")
+
+
+class RingReader:
+    """See `timeline.store.TimelineReader`: the timelines of a folder that another process writes, once it does."""
+
+    def __init__(self, folder: Path, *, now_ms: Callable[[], int] = wall_ms) -> None:
+        self._path, self._now_ms = folder / ringfile.FILE, now_ms
+        self._file: RingFile | None = None
+
+    def newest(self, user: int, limit: int = TIMELINE_IDS_MAX) -> Ids | None:
+        file = self._current()
+        if file is None:
+            return None
+        for _ in range(_TRIES):
+            slot = file.directory.find(user)
+            if slot < 0:
+                return None
+            version = file.versions[slot]
+            if not version & 1 and file.owners[slot] == ~user:
+                head = int(file.heads[slot])
+                ring = file.cells[slot * WIDTH : (slot + 1) * WIDTH].copy()
+                later = int(file.heads[slot])
+                if file.versions[slot] == version and later - head <= SLACK:
+                    return _newest_first(ring, max(0, later - TIMELINE_IDS_MAX), head, limit)
+            time.sleep(0)  # let the writer finish
+        return None
+
+    def has(self, users: Ids) -> Flags:
+        file = self._current()
+        if file is None:
+            return np.zeros(len(users), np.bool_)
+        slots = file.directory.find_many(users)
+        owned: Flags = (slots >= 0) & (file.owners[slots] == ~users)
+        return owned
+
+    def touch(self, user: int) -> None:
+        file = self._current()
+        if file is not None:
+            slot = file.directory.find(user)
+            if slot >= 0 and file.owners[slot] == ~user:
+                file.reads[slot] = self._now_ms()
+
+    def count(self) -> int:
+        file = self._current()
+        return 0 if file is None else int(np.count_nonzero(file.owners))
+
+    def close(self) -> None:
+        """Give the memory back. A later call opens the file again."""
+        self._file = None
+
+    def _current(self) -> RingFile | None:
+        if self._file is None or not self._file.live:
+            try:
+                self._file = RingFile(self._path)
+            except (FileNotFoundError, Unusable):
+                self._file = None
+        return self._file
+
+
+class Rings(RingReader):
+    """See `timeline.store.TimelineStore`: the one writer of a folder, for `slots` users at a time."""
+
+    def __init__(self, folder: Path, *, slots: int = SLOTS_DEFAULT, now_ms: Callable[[], int] = wall_ms) -> None:
+        """Take the folder and go on with its timelines, or begin anew where they cannot be used or `slots` differs.
+
+        StoreMismatch if another process writes it; StoreFull if there is no room for the tables.
+        """
+        super().__init__(folder, now_ms=now_ms)
+        with translated(f"open {folder}"):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock_file = (folder / LOCK_FILE).open("a")
+            try:
+                fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                self._lock_file.close()
+                raise StoreMismatch(f"another process writes {folder}; stop it, or open it to read") from error
+            try:
+                self._rings = self._file = _opened(self._path, slots)
+            except BaseException:
+                self._lock_file.close()
+                raise
+        self._free: list[int] = np.flatnonzero(self._rings.owners == 0)[::-1].tolist()
+        self._changing = threading.Lock()
+
+    def __enter__(self) -> Rings:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another process write. Nothing may be called afterwards."""
+        super().close()
+        del self._rings
+        self._lock_file.close()
+
+    def push(self, post: int, users: Ids) -> int:
+        rings, pushed = self._rings, 0
+        for at in range(0, len(users), _CHUNK):
+            with self._changing:
+                slots = rings.directory.find_many(users[at : at + _CHUNK])
+                if len(slots) and slots.min() < 0:
+                    slots = slots[slots >= 0]
+                heads = rings.heads.take(slots)
+                rings.cells[slots * WIDTH + (heads & _MASK)] = post
+                rings.heads[slots] = heads + 1
+                pushed += len(slots)
+        return pushed
+
+    def push_many(self, posts: Ids, users: Ids) -> int:
+        if len(posts) != len(users):
+            raise ValueError(f"{len(posts)} posts for {len(users)} users; give one for each")
+        pushed = 0
+        for at in range(0, len(users), _CHUNK):
+            with self._changing:
+                slots = self._rings.directory.find_many(users[at : at + _CHUNK])
+                known = np.flatnonzero(slots >= 0)
+                pushed += len(known)
+                if len(known):
+                    _append(self._rings, slots[known], posts[at : at + _CHUNK][known])
+        return pushed
+
+    def put(self, user: int, ids: Ids) -> None:
+        rings, kept = self._rings, ids[:TIMELINE_IDS_MAX][::-1]
+        with self._changing:
+            slot = rings.directory.find(user)
+            known = slot >= 0
+            if not known:
+                slot = self._take_slot()
+            rings.versions[slot] |= 1
+            rings.owners[slot] = ~user
+            rings.cells[slot * WIDTH : slot * WIDTH + len(kept)] = kept
+            rings.heads[slot] = len(kept)
+            rings.reads[slot] = self._now_ms()
+            rings.versions[slot] += 1
+            if not known:
+                rings.directory.insert(user, slot)
+
+    def drop(self, user: int) -> bool:
+        with self._changing:
+            slot = self._rings.directory.find(user)
+            if slot >= 0:
+                self._release(slot)
+            return slot >= 0
+
+    def evict(self, before_ms: int) -> int:
+        rings = self._rings
+        with self._changing:
+            unread = np.flatnonzero((rings.owners != 0) & (rings.reads < before_ms))
+            if len(unread):
+                _empty(rings, unread)
+                self._free += unread.tolist()
+                _rebuild_directory(rings)
+            return len(unread)
+
+    def _take_slot(self) -> int:
+        if not self._free:
+            self._release(int(np.argmin(self._rings.reads)))
+        self._rings.reserve(self._free[-1])
+        return self._free.pop()
+
+    def _release(self, slot: int) -> None:
+        user = ~int(self._rings.owners[slot])
+        _empty(self._rings, np.array([slot]))
+        self._rings.directory.remove(user)
+        self._free.append(slot)
+
+
+def _newest_first(ring: Ids, oldest: int, head: int, limit: int) -> Ids:
+    """Of a ring, the ids number `oldest` to `head` - 1 from the last to the first, each once."""
+    ids: Ids = ring[np.arange(head - 1, oldest - 1, -1) & _MASK]
+    first = ids[:limit].tolist()
+    if len(set(first)) == len(first):
+        return ids[:limit]
+    return np.array(list(dict.fromkeys(ids.tolist()))[:limit], np.int64)
+
+
+def _append(rings: RingFile, slots: Ids, posts: Ids) -> None:
+    """Give each post to the slot at its place; at most SLACK a ring before its head moves."""
+    ordered = np.sort((slots << _CHUNK_BITS) | np.arange(len(slots)))
+    slots, posts = ordered >> _CHUNK_BITS, posts[ordered & (_CHUNK - 1)]
+    starts = np.flatnonzero(np.diff(slots, prepend=-1))
+    counts = np.diff(starts, append=len(slots))
+    rank = np.arange(len(slots)) - np.repeat(starts, counts)
+    for first in range(0, int(counts.max()), SLACK):
+        now = (rank >= first) & (rank < first + SLACK)
+        at, which = slots[now], rank[now] - first
+        rings.cells[at * WIDTH + ((rings.heads[at] + which) & _MASK)] = posts[now]
+        owners = counts > first
+        rings.heads[slots[starts[owners]]] += np.minimum(counts[owners] - first, SLACK)
+
+
+def _opened(path: Path, slots: int) -> RingFile:
+    """The file of the folder, made whole after a writer that was killed, or an empty one."""
+    try:
+        rings = RingFile(path, writable=True)
+        if not ringfile.boot_id():
+            raise Unusable("this machine does not say when it started")
+        if rings.slots != slots:
+            raise Unusable(f"it has {rings.slots} slots, and {slots} are asked for")
+        _recover(rings)
+    except FileNotFoundError:
+        pass
+    except Unusable as error:
+        _log.warning("timelines are begun anew, and made again from outboxes as users return", reason=str(error))
+    else:
+        return rings
+    ringfile.create(path, slots)
+    return RingFile(path, writable=True)
+
+
+def _recover(rings: RingFile) -> None:
+    """Empty the slots that were changing hands, and find the rest again."""
+    _empty(rings, np.flatnonzero(rings.versions & 1))
+    owners = rings.owners[rings.owners != 0]
+    if (owners > 0).any() or len(np.unique(owners)) < len(owners) or (rings.heads < 0).any():
+        raise Unusable("its slots contradict each other")
+    _rebuild_directory(rings)
+
+
+def _empty(rings: RingFile, slots: NDArray[np.int64]) -> None:
+    rings.versions[slots] |= 1
+    rings.owners[slots] = 0
+    rings.heads[slots] = 0
+    rings.versions[slots] += 1
+
+
+def _rebuild_directory(rings: RingFile) -> None:
+    slots = np.flatnonzero(rings.owners)
+    rings.directory.rebuild(~rings.owners[slots], slots)

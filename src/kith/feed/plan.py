@@ -1,0 +1,34 @@
+"""Who gets a post pushed, and who pulls it: decided once a post, by the author's followers.
+
+Below `push_max` every follower's timeline gets the post. Up to `pull_min` those active in the last days get it, and
+the others read the author's outbox when they come. Beyond, nobody is pushed to: readers merge the outbox (the
+thresholds are article 001's).
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class Plan(enum.Enum):
+    """How a post reaches the followers."""
+
+    PUSH = "push"
+    HYBRID = "hybrid"
+    PULL = "pull"
+
+
+class Thresholds(msgspec.Struct, frozen=True):
+    """Followers from which on the next plan applies; settings `fanout_<name>`."""
+
+    push_max: int = 10_000
+    pull_min: int = 1_000_000
+
+
+def plan_fanout(followers: int, thresholds: Thresholds) -> Plan:
+    """The plan for an author with so many followers."""
+    if followers < thresholds.push_max:
+        return Plan.PUSH
+    return Plan.HYBRID if followers <= thresholds.pull_min else Plan.PULL

@@ -1,0 +1,67 @@
+"""Whose posts make a home feed, and where they come from: outboxes, which are lists of the graph `authored`.
+
+A timeline is a cache of this: what `outboxes` would find for all whom a user follows, kept up by fan-out.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from kith.core.ids import NodeId
+from kith.core.paging import Mark, Window
+from kith.graph.edge import Direction
+from kith.graph.graphs import AUTHORED, FOLLOWS
+from kith.graph.service import GraphService
+from kith.graph.store import Ids, Listing
+
+_PULLED_NOTE = "feed/pulled"
+
+
+class Sources:
+    """Reads whose posts a user sees at home."""
+
+    def __init__(self, graph: GraphService) -> None:
+        self._store = graph.store
+        self._follows, self._authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
+
+    async def authors(self, user: NodeId) -> Ids:
+        """Whom the user follows, and the user."""
+        followed = await self._store.ids(Listing(self._follows, user, Direction.OUT))
+        return np.append(followed, np.int64(user))
+
+    async def outboxes(self, authors: Iterable[int], limit: int, after: Mark | None = None) -> list[Mark]:
+        """The newest posts of these authors beyond `after`, newest first, at most `limit`."""
+        window = Window(limit, after=after)
+        listings = [Listing(self._authored, int(author), Direction.OUT) for author in authors]
+        pages = [(await self._store.page(listing, window)).items for listing in listings]
+        return list(itertools.islice(heapq.merge(*pages, reverse=True), limit))
+
+    async def followers(self, author: int) -> Ids:
+        """Who follows the author."""
+        return await self._store.ids(Listing(self._follows, author, Direction.IN))
+
+    async def follower_count(self, author: int) -> int:
+        """How many follow the author."""
+        (count,) = await self._store.count_many([Listing(self._follows, author, Direction.IN)])
+        return count
+
+    async def pulled(self) -> list[int]:
+        """Authors some of whose posts were not pushed. Whoever is here stays: their outbox may fill a gap."""
+        raw = await self._store.get_note(_PULLED_NOTE)
+        return [] if raw is None else msgspec.json.decode(raw, type=list[int])
+
+    async def note_pulled(self, authors: Iterable[int]) -> None:
+        """Add authors whose posts are not pushed."""
+        known = set(await self.pulled())
+        if not known.issuperset(authors):
+            await self._store.put_note(_PULLED_NOTE, msgspec.json.encode(sorted(known.union(authors))))
+
+    async def followed_of(self, user: NodeId, authors: list[int]) -> list[int]:
+        """Those of the authors whom the user follows, or is."""
+        follows = await self._store.exists_many(self._follows, [(user, author) for author in authors])
+        return [author for author, followed in zip(authors, follows, strict=True) if followed or author == user]

@@ -1,0 +1,220 @@
+"""Runs one consumer over the log: batches, checkpoints, retries, an error queue, dead letters, lag.
+
+An event that fails goes to the error queue and back through the same `handle`, later and later; after
+`tries_max` it is dead and waits for a person (`kith dead`). An outage (`Unavailable`) is no fault of an event: the
+runner waits and repeats the batch. Effects must be idempotent by event: after a crash, up to a batch is repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+import structlog
+
+from kith.core.errors import Unavailable
+from kith.core.events import Event
+from kith.log.store import Failure, LogStore
+
+_log = structlog.get_logger("kith.log")
+
+
+RELOADED_S = 2.0
+"""How often a runner looks for failures that a person replayed."""
+
+
+class Consumer(Protocol):
+    """What is done about events. `name` is the group: its progress and failures are kept under it."""
+
+    name: str
+
+    async def handle(self, events: Sequence[Event]) -> None:
+        """Take the events, in order. May see any of them again, and a failed one after later ones."""
+        ...
+
+    async def lost(self) -> None:
+        """Events were forgotten before they were read: rebuild from the stores what they would have changed."""
+        ...
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """The bounds of a runner; each is a setting `log_<name>`."""
+
+    batch_max: int = 1_000
+    tries_max: int = 8
+    backoff_s: float = 0.5  # doubles with each try
+    backoff_max_s: float = 300.0
+    failures_max: int = 10_000  # beyond it the runner waits: the fault is not in single events
+    idle_s: float = 0.01  # how soon a new event is seen
+    save_s: float = 0.2  # how much work a crash repeats
+
+
+class Lag(NamedTuple):
+    """How far a group is behind."""
+
+    events: int
+    oldest_s: float  # age of the oldest event not handled; 0 if there is none
+
+
+class Runner:
+    """One consumer's loop. One runner a group: the lease of a group is the caller's to hold."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        log: LogStore,
+        pace: Pace | None = None,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._consumer, self._log, self._pace, self._now_ms = consumer, log, pace or Pace(), now_ms
+        self._at: int | None = None
+        self._saved_at = 0
+        self._save_due_ms = self._reload_due_ms = 0
+        self._waiting: dict[int, Failure] = {}
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """End after the batch at hand."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Follow the log until stopped; what was done is saved before it returns."""
+        outages = 0
+        while not self._stopping.is_set():
+            try:
+                busy = await self.step()
+                outages = 0
+            except Unavailable as error:
+                outages += 1
+                _log.warning("waiting for the store", group=self._consumer.name, error=error.message)
+                busy = False
+            if not busy:
+                await self._sleep(self._delay_s(outages) if outages else self._pace.idle_s)
+        await self._save()
+
+    async def step(self) -> bool:
+        """Retry what is due, then take one batch of new events; whether there was anything to do."""
+        at = self._at if self._at is not None else await self._start()
+        retried = await self._retry()
+        first, last = self._log.bounds()
+        if at + 1 < first:
+            _log.warning("events were forgotten before they were read", group=self._consumer.name, after=at)
+            await self._consumer.lost()
+            at = self._at = first - 1
+        events = self._log.read(at, self._pace.batch_max) if at < last else []
+        if events:
+            failures = await self._handle(events)
+            self._at = events[-1].sequence
+            if failures:
+                await self._save(failures)
+        if self._at != self._saved_at and self._now_ms() >= self._save_due_ms:
+            await self._save()
+        return bool(events) or retried
+
+    def lag(self) -> Lag:
+        """How far this group is behind now."""
+        return lag_of(self._log, self._at or 0, self._now_ms())
+
+    async def _start(self) -> int:
+        """Where the group left off; a new group begins with what the stores hold, and follows from now on."""
+        saved = await self._log.progress(self._consumer.name)
+        if saved is None:
+            _, saved = self._log.bounds()
+            await self._consumer.lost()
+            await self._log.save(self._consumer.name, saved, {})
+        self._at = self._saved_at = saved
+        self._save_due_ms = self._now_ms() + int(self._pace.save_s * 1000)
+        return saved
+
+    async def _handle(self, events: Sequence[Event]) -> dict[int, Failure | None]:
+        """Handle a batch; if it fails, one by one. The failures of single events."""
+        try:
+            await self._consumer.handle(events)
+            return {}
+        except Unavailable:
+            raise
+        except Exception:
+            failures: dict[int, Failure | None] = {}
+            for event in events:
+                failure = await self._try(event, tries=1)
+                if failure is not None:
+                    failures[event.sequence] = failure
+            if len(self._waiting) + len(failures) > self._pace.failures_max:
+                raise Unavailable(f"{self._consumer.name} fails on nearly everything; see the log") from None
+            return failures
+
+    async def _try(self, event: Event, tries: int) -> Failure | None:
+        """Handle one event; its failure if it fails."""
+        try:
+            await self._consumer.handle([event])
+            return None
+        except Unavailable:
+            raise
+        except Exception as error:
+            now = self._now_ms()
+            dead = tries >= self._pace.tries_max
+            _log.exception(
+                "an event failed", group=self._consumer.name, sequence=event.sequence, tries=tries, dead=dead
+            )
+            next_try = now + int(self._delay_s(tries) * 1000)
+            return Failure(self._consumer.name, event, tries, f"{type(error).__name__}: {error}", now, next_try, dead)
+
+    async def _retry(self) -> bool:
+        now = self._now_ms()
+        if now >= self._reload_due_ms:  # what a person replayed, or dropped
+            self._reload_due_ms = now + int(RELOADED_S * 1000)
+            waiting = await self._log.failures(self._consumer.name)
+            self._waiting = {failure.event.sequence: failure for failure in waiting if not failure.dead}
+        due = [failure for failure in self._waiting.values() if failure.next_try_ms <= now]
+        if due:
+            again = {failure.event.sequence: await self._try(failure.event, failure.tries + 1) for failure in due}
+            await self._save(again)
+        return bool(due)
+
+    async def _save(self, failures: dict[int, Failure | None] | None = None) -> None:
+        if self._at is None or (not failures and self._at == self._saved_at):
+            return
+        await self._log.save(self._consumer.name, self._at, failures or {})
+        self._saved_at, self._save_due_ms = self._at, self._now_ms() + int(self._pace.save_s * 1000)
+        for sequence, failure in (failures or {}).items():
+            if failure is None or failure.dead:
+                self._waiting.pop(sequence, None)
+            else:
+                self._waiting[sequence] = failure
+
+    def _delay_s(self, tries: int) -> float:
+        return float(min(self._pace.backoff_max_s, self._pace.backoff_s * 2 ** min(tries - 1, 30)))
+
+    async def _sleep(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+
+
+def lag_of(log: LogStore, at: int, now_ms: int) -> Lag:
+    """How far a group that is done up to `at` is behind the end of the log."""
+    first, last = log.bounds()
+    if at >= last:
+        return Lag(0, 0.0)
+    (oldest, *_) = log.read(max(at, first - 1), 1)
+    return Lag(last - at, max(0, now_ms - oldest.at_ms) / 1000)
+
+
+async def dead(log: LogStore) -> dict[str, Failure]:
+    """Every dead event, by the name a person gives it: `<group>/<sequence>`."""
+    failures = [failure for failure in await log.failures() if failure.dead]
+    return {f"{failure.group}/{failure.event.sequence}": failure for failure in failures}
+
+
+async def drop(log: LogStore, failure: Failure) -> None:
+    """Forget a dead event: nobody will handle it."""
+    await log.save(failure.group, None, {failure.event.sequence: None})
+
+
+async def replay(log: LogStore, failure: Failure) -> None:
+    """Send a dead event back through the error queue; a running worker takes it up within RELOADED_S."""
+    revived = msgspec.structs.replace(failure, dead=False, tries=0, next_try_ms=0)
+    await log.save(failure.group, None, {failure.event.sequence: revived})

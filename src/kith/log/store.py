@@ -1,0 +1,62 @@
+"""The port behind consumers: what every engine that keeps the log must do.
+
+Implemented by `engines/embedded` (LMDB) and held to what is said here by tests/unit/test_runner.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from kith.core.events import Event
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """An event that a group could not handle. It waits for `next_try_ms`; if `dead`, for a person."""
+
+    group: str
+    event: Event
+    tries: int
+    error: str
+    failed_at_ms: int
+    next_try_ms: int
+    dead: bool = False
+
+
+class LogStore(Protocol):
+    """Events in the order of their commits, and how far each group of consumers has come.
+
+    Order: sequence numbers grow by one an event and are never reused; an event is readable once the write that
+    caused it is durable. Retention: the oldest events beyond a bound are forgotten, read or not; `bounds` tells.
+    Atomicity: `save` is all or nothing. Errors: `StoreFull`, `StoreUnavailable`, `Overloaded`.
+    """
+
+    def bounds(self) -> tuple[int, int]:
+        """The first and the last sequence number kept; (1, 0) when there was no event yet."""
+        ...
+
+    def read(self, after: int, limit: int) -> Sequence[Event]:
+        """Up to `limit` events beyond `after`, oldest first."""
+        ...
+
+    async def progress(self, group: str) -> int | None:
+        """The sequence number up to which the group is done; None if it never saved one."""
+        ...
+
+    async def save(self, group: str, sequence: int | None, failures: Mapping[int, Failure | None]) -> None:
+        """Note that the group is done up to `sequence` (None: leave it); set or (None) remove failures by number."""
+        ...
+
+    async def failures(self, group: str | None = None) -> Sequence[Failure]:
+        """Every failure of a group, or of all, by sequence number."""
+        ...
+
+    def groups(self) -> Mapping[str, int]:
+        """Every group that ever saved progress, and how far it is."""
+        ...
+
+    async def announce(self, event: Event) -> None:
+        """Append an event that is no edge (its sequence is given by the log)."""
+        ...

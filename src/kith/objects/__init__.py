@@ -1,0 +1,6 @@
+"""What people make: profiles, posts, comments; who may see them, and what others do with them.
+
+Rooms: `store` (the port engines implement) · `posts` (what a post is and may hold) · `visibility` (who may see
+it: the hard rules, decided purely) · `service` (making, editing, deleting, and the one door to read posts
+through) · `comments` · `engagement` (likes, saves, shares, views, hides as edges) · `profiles`.
+"""

@@ -1,0 +1,213 @@
+"""Comments on posts, and replies to comments.
+
+A comment stands in the list of its post (graph `comments`), a reply in the list of the comment it answers
+(graph `replies`): one write with its record. Who may not see the post sees none of them, nor any that somebody
+wrote with whom a block stands. Limit: the order `top` ranks the newest RANKED_MAX, and the page says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from kith.core.errors import CommentNotFound, Conflict, Forbidden
+from kith.core.ids import NodeId, made_at_ms
+from kith.core.paging import Mark, Page, Window
+from kith.core.tokens import WriteMark
+from kith.graph.edge import POSITION_MIN, Direction, Edge, EdgeWrite, State
+from kith.graph.graphs import COMMENT_LIKES, COMMENTS, REPLIES
+from kith.graph.service import cut
+from kith.graph.store import Listing
+from kith.objects.engagement import Engaged, disengage, engage
+from kith.objects.posts import check_text
+from kith.objects.service import REWRITES_MAX, ObjectService
+from kith.objects.store import AtVersion, Kind, Record
+from kith.objects.visibility import may_see_comment, standings
+
+Order = Literal["top", "newest", "oldest"]
+TEXT_CHARS_MAX = 2_000
+RANKED_MAX = 2_000
+
+
+class Comment(msgspec.Struct, frozen=True, array_like=True):
+    """A comment, as stored: an array in this order. New fields come last and have a default."""
+
+    id: int
+    post: int
+    reply_to: int | None  # the comment it answers
+    author: int
+    created_at: int  # ms since the epoch
+    text: str
+    deleted: bool = False
+
+
+class CommentCounts(NamedTuple):
+    """What a comment has got, exactly, and whether the viewer likes it."""
+
+    likes: int
+    replies: int
+    liked: bool
+
+
+class CommentPage(NamedTuple):
+    """The comments of a page that the viewer may see, the page itself, and the length of the whole list.
+
+    `partial`: more comments exist than were ranked.
+    """
+
+    comments: list[Comment]
+    page: Page
+    total: int
+    partial: bool = False
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Comment).decode
+
+
+class Comments:
+    """The rules of comments over the posts they hang on."""
+
+    def __init__(self, objects: ObjectService) -> None:
+        self._objects, self._store, self._graph = objects, objects.store, objects.graph
+        self._comments, self._replies = self._graph.graphs.number(COMMENTS), self._graph.graphs.number(REPLIES)
+        self._likes = self._graph.graphs.number(COMMENT_LIKES)
+
+    async def create(
+        self, actor: NodeId, post: NodeId, text: str, reply_to: NodeId | None = None
+    ) -> tuple[Comment, WriteMark]:
+        """`actor` comments on a post, or answers a comment on it.
+
+        Errors: InvalidContent; PostNotFound, CommentNotFound for what they may not see or what is deleted;
+        Forbidden where they are deactivated.
+        """
+        check_text(text, needed=True, chars_max=TEXT_CHARS_MAX)
+        await self._objects.check_active(actor)
+        await self._objects.get(actor, post)
+        if reply_to is not None:
+            (answered,) = await self._filtered(actor, await self._read([reply_to]))
+            if answered is None or answered.post != post:
+                raise _no_comment(reply_to)
+        id_, version = self._objects.snowflakes.next(), self._graph.clock.next()
+        comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text)
+        graph, source = self._place(comment)
+        edge = Edge(graph, source, id_, State.NORMAL, comment.created_at, version)
+        put = await self._store.put([Record(Kind.COMMENT, id_, version, _encode(comment))], [EdgeWrite(edge)])
+        return comment, put.mark
+
+    async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
+        """Empty a comment for good and take it out of its list; its author and the author of the post may.
+
+        Errors: CommentNotFound; Forbidden to others.
+        """
+        await self._objects.check_active(actor)
+        for _ in range(REWRITES_MAX):
+            comment = await self.get(actor, id_)
+            post = await self._objects.get(actor, comment.post)
+            if actor not in (comment.author, post.author):
+                raise Forbidden("only its author and the author of the post may delete a comment", id=str(id_))
+            (record,) = await self._store.get_many(Kind.COMMENT, [id_])
+            if record is None or _decode(record.data).deleted:
+                raise _no_comment(id_)
+            empty = msgspec.structs.replace(comment, text="", deleted=True)
+            put = await self._store.put(
+                [Record(Kind.COMMENT, id_, self._objects.after(record), _encode(empty))],
+                [self._graph.dropping(*self._place(comment), id_)],
+                only_if=[AtVersion(Kind.COMMENT, id_, record.updated_at)],
+            )
+            if put.stored:
+                return put.mark
+        raise Conflict("this comment is being changed by many at once; try again", id=str(id_))
+
+    async def like(self, actor: NodeId, id_: NodeId) -> Engaged:
+        """`actor` likes a comment. Errors as in `get`; Forbidden where they are deactivated."""
+        author = (await self.get(actor, id_)).author
+        return await engage(self._graph, self._likes, actor, id_, NodeId(author))
+
+    async def unlike(self, actor: NodeId, id_: NodeId) -> Engaged:
+        """The opposite."""
+        await self.get(actor, id_)
+        return await disengage(self._graph, self._likes, actor, id_)
+
+    async def get(self, viewer: NodeId | None, id_: int) -> Comment:
+        """A comment, where `viewer` may see it and its post; CommentNotFound."""
+        (comment,) = await self._filtered(viewer, await self._read([id_]))
+        if comment is None or await self._objects.visible(viewer, [comment.post]) == [None]:
+            raise _no_comment(id_)
+        return comment
+
+    async def of_post(self, viewer: NodeId | None, post: NodeId, order: Order, window: Window) -> CommentPage:
+        """The comments on a post; PostNotFound where `viewer` may not see it."""
+        await self._objects.get(viewer, post)
+        return await self._page(viewer, Listing(self._comments, post, Direction.OUT), order, window)
+
+    async def of_comment(self, viewer: NodeId | None, comment: NodeId, order: Order, window: Window) -> CommentPage:
+        """The replies to a comment; CommentNotFound."""
+        await self.get(viewer, comment)
+        return await self._page(viewer, Listing(self._replies, comment, Direction.OUT), order, window)
+
+    async def counts(self, viewer: NodeId | None, ids: Sequence[int]) -> list[CommentCounts]:
+        """The numbers under each of these comments, in one batch."""
+        likes = [Listing(self._likes, id_, Direction.IN) for id_ in ids]
+        replies = [Listing(self._replies, id_, Direction.OUT) for id_ in ids]
+        numbers = await self._graph.store.count_many([*likes, *replies])
+        own = [(int(viewer), id_) for id_ in ids] if viewer is not None else []
+        liked = await self._graph.store.exists_many(self._likes, own) if own else [False] * len(ids)
+        return [CommentCounts(*row) for row in zip(numbers[: len(ids)], numbers[len(ids) :], liked, strict=True)]
+
+    async def _page(self, viewer: NodeId | None, listing: Listing, order: Order, window: Window) -> CommentPage:
+        (total,) = await self._graph.store.count_many([listing])
+        match order:
+            case "top":
+                page = cut(await self._ranked(listing), window)
+            case "newest":
+                page = await self._graph.store.page(listing, window)
+            case "oldest":
+                page = turned(await self._graph.store.page(listing, turned_window(window)))
+        found = await self._filtered(viewer, await self._read([mark.id for mark in page.items]))
+        shown = [comment for comment in found if comment is not None]
+        return CommentPage(shown, page, total, order == "top" and total > RANKED_MAX)
+
+    async def _ranked(self, listing: Listing) -> list[Mark]:
+        """(likes, id) of the newest RANKED_MAX, most liked first, of equally liked ones the newest."""
+        ids = (await self._graph.store.ids(listing, RANKED_MAX)).tolist()
+        likes = await self._graph.store.count_many([Listing(self._likes, id_, Direction.IN) for id_ in ids])
+        return sorted(map(Mark, likes, ids), reverse=True)
+
+    async def _read(self, ids: Sequence[int]) -> list[Comment | None]:
+        records = await self._store.get_many(Kind.COMMENT, ids)
+        return [None if record is None else _decode(record.data) for record in records]
+
+    async def _filtered(self, viewer: NodeId | None, comments: Sequence[Comment | None]) -> list[Comment | None]:
+        """None in place of what the viewer, who may see the post, must not see."""
+        authors = await standings(self._graph, viewer, (comment.author for comment in comments if comment is not None))
+        return [
+            comment
+            if comment is not None and may_see_comment(comment.deleted, comment.author, viewer, authors[comment.author])
+            else None
+            for comment in comments
+        ]
+
+    def _place(self, comment: Comment) -> tuple[int, NodeId]:
+        """The graph and the node whose list shows a comment."""
+        if comment.reply_to is None:
+            return self._comments, NodeId(comment.post)
+        return self._replies, NodeId(comment.reply_to)
+
+
+def turned_window(window: Window) -> Window:
+    """The part of a list, newest first, that `window` asks for of the same list, oldest first."""
+    if window.before is not None:
+        return Window(window.limit, after=window.before)
+    return Window(window.limit, before=window.after or Mark(POSITION_MIN, 0))
+
+
+def turned(page: Page) -> Page:
+    """The same page, read from the other side."""
+    return Page(page.items[::-1], page.more_before, page.more_after)
+
+
+def _no_comment(id_: int) -> CommentNotFound:
+    return CommentNotFound("there is no such comment, or it is not there for you", id=str(id_))

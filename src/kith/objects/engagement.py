@@ -1,0 +1,109 @@
+"""What people do with posts and comments: like, save, share, view, hide. Each is an edge.
+
+So each is idempotent, each count is the exact length of a list, right after any crash, and the log tells of it.
+Only who may see a post can do any of it; the commit itself looks for a block, so none is overtaken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from kith.core.clock import ms_of
+from kith.core.errors import Forbidden, PostNotFound
+from kith.core.ids import NodeId
+from kith.core.tokens import WriteMark
+from kith.graph.edge import Direction, Outcome
+from kith.graph.graphs import BLOCKS, COMMENTS, LIKES, SAVES, SHARES, VIEWS
+from kith.graph.service import GraphService, mark_of
+from kith.graph.store import Listing
+from kith.objects.service import ObjectService
+
+
+class Engaged(NamedTuple):
+    """The answer to a write: how it stands, since when, for how many it does, and its place for read-your-writes."""
+
+    holds: bool
+    at_ms: int
+    total: int
+    mark: WriteMark
+
+
+class Counts(NamedTuple):
+    """What a post has got, exactly, and what of it is the viewer's."""
+
+    likes: int
+    comments: int
+    shares: int
+    views: int
+    liked: bool
+    saved: bool
+
+
+class Engagement:
+    """Sets and counts the edges from people to posts and comments."""
+
+    def __init__(self, objects: ObjectService) -> None:
+        self._objects, self._graph = objects, objects.graph
+        self._likes, self._saves = self._number(LIKES), self._number(SAVES)
+
+    async def add(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
+        """`actor` likes, saves, ... the post. Errors: PostNotFound where they may not see it; Forbidden as below."""
+        author = (await self._objects.get(actor, post)).author
+        return await engage(self._graph, self._number(graph), actor, post, NodeId(author))
+
+    async def drop(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
+        """The opposite, with the same errors."""
+        await self._objects.get(actor, post)
+        return await disengage(self._graph, self._number(graph), actor, post)
+
+    async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[Counts]:
+        """The numbers under each of `posts`, in one batch; of posts that the viewer may see."""
+        columns = [
+            [Listing(self._number(graph), post, direction) for post in posts]
+            for graph, direction in (
+                (LIKES, Direction.IN), (COMMENTS, Direction.OUT), (SHARES, Direction.IN), (VIEWS, Direction.IN),
+            )
+        ]  # fmt: skip
+        numbers = await self._graph.store.count_many([listing for column in columns for listing in column])
+        size = len(posts)
+        own = [(int(viewer), post) for post in posts] if viewer is not None else []
+        liked = await self._graph.store.exists_many(self._likes, own) if own else [False] * size
+        saved = await self._graph.store.exists_many(self._saves, own) if own else [False] * size
+        rows = zip(*(numbers[at * size : (at + 1) * size] for at in range(len(columns))), liked, saved, strict=True)
+        return [Counts(*row) for row in rows]
+
+    def _number(self, graph: str) -> int:
+        return self._graph.graphs.number(graph)
+
+
+async def engage(graph: GraphService, number: int, actor: NodeId, target: NodeId, author: NodeId) -> Engaged:
+    """Add the edge from `actor` to what `author` made.
+
+    Errors: Forbidden where the actor is deactivated; PostNotFound where a block came in between.
+    """
+    blocks = graph.graphs.number(BLOCKS)
+    write = msgspec.structs.replace(
+        graph.adding(number, actor, target), if_active=True, unless=((blocks, author, actor), (blocks, actor, author))
+    )
+    ((change,), mark) = await graph.write([write])
+    if change.outcome is Outcome.INACTIVE:
+        raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
+    if change.outcome is Outcome.FORBIDDEN:
+        raise PostNotFound("it is not there for you", id=str(target))
+    at_ms = ms_of((change.after or write.edge).updated_at)
+    return Engaged(True, at_ms, await _count(graph, number, target), mark)
+
+
+async def disengage(graph: GraphService, number: int, actor: NodeId, target: NodeId) -> Engaged:
+    """Take the edge back; changes nothing where there is none."""
+    write = graph.dropping(number, actor, target)
+    changes = await graph.store.apply([write])
+    at_ms = ms_of((changes[0].after or write.edge).updated_at)
+    return Engaged(False, at_ms, await _count(graph, number, target), mark_of(changes))
+
+
+async def _count(graph: GraphService, number: int, target: NodeId) -> int:
+    return (await graph.store.count_many([Listing(number, target, Direction.IN)]))[0]

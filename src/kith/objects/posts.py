@@ -1,0 +1,167 @@
+"""What a post is, what it may hold, and how it becomes a record.
+
+Pure: nothing here reads or writes. Every bound has a name, and InvalidContent says which was met.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from kith.core.clock import Hlc
+from kith.core.errors import InvalidContent
+from kith.objects.store import Kind, Record
+
+PostType = Literal["text", "link", "image", "video"]
+Visibility = Literal["public", "friends", "private", "custom"]
+
+TEXT_CHARS_MAX = 10_000
+LINK_CHARS_MAX = 2_048
+MEDIA_MAX = 20
+MENTIONS_MAX = 50
+AUDIENCE_MAX = 1_000
+ATTRIBUTES_BYTES_MAX = 4_096
+NO_ATTRIBUTES = b"{}"
+_LINK = re.compile(r"https?://[^\s/?#]+[^\s]*")
+
+
+class Draft(msgspec.Struct, frozen=True, array_like=True):
+    """What an author says of a post. `type` may be left open: `check_draft` finds it.
+
+    `audience`: who may see it where the visibility is custom. `attributes`: a JSON object of the app's own.
+    """
+
+    type: PostType | None = None
+    text: str = ""
+    link: str | None = None
+    media: tuple[int, ...] = ()
+    visibility: Visibility = "public"
+    audience: tuple[int, ...] = ()
+    mentions: tuple[int, ...] = ()
+    attributes: bytes = NO_ATTRIBUTES
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What to change of a post; None leaves it. The type stays, and who made it and when."""
+
+    text: str | None = None
+    link: str | None = None
+    media: tuple[int, ...] | None = None
+    visibility: Visibility | None = None
+    audience: tuple[int, ...] | None = None
+    mentions: tuple[int, ...] | None = None
+    attributes: bytes | None = None
+
+
+class Post(msgspec.Struct, frozen=True, array_like=True):
+    """A post, as stored: an array in this order. New fields come last and have a default."""
+
+    id: int
+    author: int
+    created_at: int  # ms since the epoch; its place in the author's outbox
+    type: PostType
+    text: str
+    link: str | None
+    media: tuple[int, ...]
+    visibility: Visibility
+    audience: tuple[int, ...]
+    mentions: tuple[int, ...]
+    attributes: bytes
+    edited_at: int = 0  # ms since the epoch; 0: never
+    deleted: bool = False
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Post).decode
+
+
+def post_record(post: Post, version: Hlc) -> Record:
+    """The record of a post."""
+    return Record(Kind.POST, post.id, version, _encode(post))
+
+
+def read_post(record: Record) -> Post:
+    """The post of a record."""
+    return _decode(record.data)
+
+
+def fingerprint_of(draft: Draft) -> bytes:
+    """Bytes that are the same for the same draft only."""
+    return _encode(draft)
+
+
+def check_draft(draft: Draft) -> Draft:
+    """The draft with its type; InvalidContent if it breaks a rule."""
+    kind: PostType = draft.type or ("image" if draft.media else "link" if draft.link else "text")
+    check_text(draft.text, needed=not (draft.link or draft.media), chars_max=TEXT_CHARS_MAX)
+    if draft.link is not None and (len(draft.link) > LINK_CHARS_MAX or not _LINK.fullmatch(draft.link)):
+        raise InvalidContent(f"link must be a http or https address of at most {LINK_CHARS_MAX} characters")
+    if kind == "link" and draft.link is None:
+        raise InvalidContent("a post of type link needs a link")
+    if (kind in ("image", "video")) != bool(draft.media):
+        raise InvalidContent("posts of type image and video need mediaIds, and others take none", type=kind)
+    for name, values, values_max in (
+        ("mediaIds", draft.media, MEDIA_MAX),
+        ("mentions", draft.mentions, MENTIONS_MAX),
+        ("audience", draft.audience, AUDIENCE_MAX),
+    ):
+        if len(values) > values_max:
+            raise InvalidContent(f"{name} takes at most {values_max} ids", field=name, max=values_max)
+    if (draft.visibility == "custom") != bool(draft.audience):
+        raise InvalidContent("visibility custom needs an audience of user ids, and others take none")
+    return msgspec.structs.replace(draft, type=kind)
+
+
+def check_text(text: str, *, needed: bool, chars_max: int, field: str = "text") -> None:
+    """InvalidContent unless `text` has 1 (if `needed`) to `chars_max` characters that UTF-8 can say."""
+    if len(text) > chars_max:
+        raise InvalidContent(
+            f"{field} has {len(text)} characters; at most {chars_max} are stored", field=field, max=chars_max
+        )
+    if needed and not text.strip():
+        raise InvalidContent(f"{field} is empty; write something", field=field)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidContent(f"{field} is not valid UTF-8", field=field) from None
+
+
+def pack_attributes(attributes: dict[str, Any]) -> bytes:
+    """An app's own JSON object as stored; InvalidContent beyond its bound."""
+    try:
+        packed = msgspec.json.encode(attributes)
+    except (OverflowError, RecursionError, UnicodeEncodeError):
+        raise InvalidContent("attributes hold a number or a text that JSON cannot carry") from None
+    if len(packed) > ATTRIBUTES_BYTES_MAX:
+        raise InvalidContent(
+            f"attributes have {len(packed)} bytes as JSON; at most {ATTRIBUTES_BYTES_MAX} are stored",
+            max=ATTRIBUTES_BYTES_MAX,
+        )
+    return packed
+
+
+def made(id_: int, author: int, created_at: int, draft: Draft) -> Post:
+    """The post of a checked draft."""
+    if draft.type is None:
+        raise ValueError("this draft was not checked")
+    return Post(
+        id_, author, created_at, draft.type, draft.text, draft.link, draft.media, draft.visibility, draft.audience,
+        draft.mentions, draft.attributes,
+    )  # fmt: skip
+
+
+def edited(post: Post, change: Change, at_ms: int) -> Post:
+    """The post with `change`; InvalidContent if it would break a rule."""
+    changes = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
+    if changes.get("visibility", post.visibility) != "custom":
+        changes.setdefault("audience", ())
+    said = {name: getattr(post, name) for name in Draft.__struct_fields__}
+    draft = check_draft(Draft(**{**said, **changes}))
+    return msgspec.structs.replace(post, **{**msgspec.structs.asdict(draft), "edited_at": at_ms})
+
+
+def emptied(post: Post) -> Post:
+    """What remains of a deleted post: that there was one, whose and when."""
+    return Post(post.id, post.author, post.created_at, post.type, "", None, (), "private", (), (), b"{}", deleted=True)

@@ -1,0 +1,185 @@
+"""Making, editing and deleting posts, and the one door through which everybody reads them.
+
+A post and its place in the author's outbox (an edge of the graph `authored`) are one write; where the engine
+has no transactions the record comes first, and the edge makes it visible. An edit writes that edge again, at
+its old place, so that the log tells of it. A changed post replaces the version it was made from and no other,
+so an edit never brings back what was deleted meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kith.core.clock import Hlc, ms_of
+from kith.core.errors import BadRequest, Conflict, Forbidden, IdempotencyKeyReused, PostNotFound
+from kith.core.ids import NodeId, Snowflakes, made_at_ms
+from kith.core.paging import Page, Window
+from kith.core.tokens import WriteMark
+from kith.graph.edge import Direction, Edge, EdgeWrite, State
+from kith.graph.graphs import AUTHORED
+from kith.graph.service import GraphService
+from kith.graph.store import Listing
+from kith.objects.posts import (
+    Change,
+    Draft,
+    Post,
+    check_draft,
+    edited,
+    emptied,
+    fingerprint_of,
+    made,
+    post_record,
+    read_post,
+)
+from kith.objects.store import AtVersion, Claim, Kind, ObjectStore, Record
+from kith.objects.visibility import may_see, standings
+
+KEY_CHARS_MAX = 200
+KEY_KEPT_MS = 24 * 3_600_000
+REWRITES_MAX = 16
+"""How often a change is tried again because somebody else changed the same record in between."""
+
+
+class PostWritten(NamedTuple):
+    """A post as a write left it, and the place of the write for read-your-writes."""
+
+    post: Post
+    mark: WriteMark
+
+
+class ObjectService:
+    """The rules of posts over an ObjectStore and the graph."""
+
+    def __init__(self, store: ObjectStore, graph: GraphService, snowflakes: Snowflakes) -> None:
+        self.store, self.graph, self.snowflakes = store, graph, snowflakes
+        self._authored = graph.graphs.number(AUTHORED)
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    async def create(self, actor: NodeId, draft: Draft, key: str | None = None) -> PostWritten:
+        """A new post of `actor`. With a `key` a repetition within 24 h answers as the first did, and makes nothing.
+
+        Errors: InvalidContent; Forbidden where the actor is deactivated; IdempotencyKeyReused where the key
+        came with another draft.
+        """
+        draft = check_draft(draft)
+        await self.check_active(actor)
+        id_, version = self.snowflakes.next(), self.graph.clock.next()
+        claim = None if key is None else _claim(actor, key, draft, id_, version)
+        post, edge = self._new(id_, version, actor, draft)
+        put = await self.store.put([post_record(post, version)], [edge], claim=claim)
+        if claim is not None and put.claimed is not None:
+            id_, version = _read_claim(put.claimed, claim)
+            post, edge = self._new(id_, version, actor, draft)
+            if not self.store.transactional:  # the first try may have ended half way; merging it again finishes it
+                put = await self.store.put([post_record(post, version)], [edge])
+        return PostWritten(post, put.mark)
+
+    async def edit(self, actor: NodeId, id_: NodeId, change: Change) -> PostWritten:
+        """Change a post. Errors: PostNotFound; Forbidden to all but its author; InvalidContent."""
+        now_ms = ms_of(self.graph.clock.next())
+        kept = EdgeWrite(
+            self.graph.now(self._authored, actor, id_, State.NORMAL),
+            supersede=True,
+            keep_place=True,
+            only_from=frozenset({State.NORMAL}),
+        )
+        return await self._rewrite(actor, id_, lambda post: edited(post, change, now_ms), kept)
+
+    async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
+        """Empty a post for good and take it out of the outbox. Errors: PostNotFound; Forbidden as in `edit`."""
+        return (await self._rewrite(actor, id_, emptied, self.graph.dropping(self._authored, actor, id_))).mark
+
+    async def check_active(self, actor: NodeId) -> None:
+        """Forbidden where the actor's account is deactivated."""
+        (node,) = await self.graph.store.nodes([actor])
+        if node.state != State.NORMAL:
+            raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
+
+    def after(self, stored: Record) -> Hlc:
+        """A version that replaces a stored one, whichever host's clock made it."""
+        return max(self.graph.clock.next(), Hlc(stored.updated_at + 1))
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    async def visible(self, viewer: NodeId | None, ids: Sequence[int]) -> list[Post | None]:
+        """For each id the post, or None where `viewer` must not see it; None is the app itself.
+
+        One batch of records and a few of the graph, however many ids.
+        """
+        records = await self.store.get_many(Kind.POST, ids)
+        posts = [None if record is None else read_post(record) for record in records]
+        return await self._filtered(viewer, posts)
+
+    async def get(self, viewer: NodeId | None, id_: int) -> Post:
+        """One post; PostNotFound where `visible` has none."""
+        (post,) = await self.visible(viewer, [id_])
+        if post is None:
+            raise _no_post(id_)
+        return post
+
+    async def outbox(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
+        """The posts of `author` that `viewer` may see, newest first, and the page they were taken from.
+
+        The page may show fewer than asked and still have more.
+        """
+        page = await self.graph.store.page(Listing(self._authored, author, Direction.OUT), window)
+        posts = await self.visible(viewer, [mark.id for mark in page.items])
+        return [post for post in posts if post is not None], page
+
+    async def _filtered(self, viewer: NodeId | None, posts: Sequence[Post | None]) -> list[Post | None]:
+        alive = [post for post in posts if post is not None and not post.deleted]
+        if not alive:
+            return [None] * len(posts)
+        friends_of = {post.author for post in alive if post.visibility == "friends"}
+        authors = await standings(self.graph, viewer, (post.author for post in alive), friends_of)
+        return [
+            post if post is not None and not post.deleted and may_see(post, viewer, authors[post.author]) else None
+            for post in posts
+        ]
+
+    def _new(self, id_: NodeId, version: Hlc, actor: NodeId, draft: Draft) -> tuple[Post, EdgeWrite]:
+        """The post of a draft and its edge: the same for the same arguments, so that a repetition changes nothing."""
+        post = made(id_, actor, made_at_ms(id_), draft)
+        return post, EdgeWrite(Edge(self._authored, actor, id_, State.NORMAL, post.created_at, version))
+
+    async def _rewrite(
+        self, actor: NodeId, id_: NodeId, change: Callable[[Post], Post], edge: EdgeWrite
+    ) -> PostWritten:
+        """Replace a post by `change` of it, unless somebody else did in between; then look again."""
+        await self.check_active(actor)
+        for _ in range(REWRITES_MAX):
+            (record,) = await self.store.get_many(Kind.POST, [id_])
+            stored = None if record is None else read_post(record)
+            (post,) = await self._filtered(actor, [stored])
+            if post is None or record is None:
+                raise _no_post(id_)
+            if post.author != actor:
+                raise Forbidden("only its author may change a post", id=str(id_))
+            new, seen = change(post), AtVersion(Kind.POST, id_, record.updated_at)
+            put = await self.store.put([post_record(new, self.after(record))], [edge], only_if=[seen])
+            if put.stored:
+                return PostWritten(new, put.mark)
+        raise Conflict("this post is being changed by many at once; try again", id=str(id_))
+
+
+def _no_post(id_: int) -> PostNotFound:
+    return PostNotFound("there is no such post, or it is not there for you", id=str(id_))
+
+
+def _claim(actor: NodeId, key: str, draft: Draft, id_: int, version: Hlc) -> Claim:
+    """What an idempotency key stands for: a fingerprint of the draft (16 bytes), and the post made of it."""
+    if not (0 < len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable()):
+        raise BadRequest(f"Idempotency-Key must have 1 to {KEY_CHARS_MAX} printable ASCII characters")
+    name = hashlib.blake2b(b"post" + actor.to_bytes(8, "big") + key.encode(), digest_size=16).digest()
+    fingerprint = hashlib.blake2b(fingerprint_of(draft), digest_size=16).digest()
+    return Claim(name, fingerprint + id_.to_bytes(8, "big") + version.to_bytes(8, "big"), ms_of(version), KEY_KEPT_MS)
+
+
+def _read_claim(value: bytes, claim: Claim) -> tuple[NodeId, Hlc]:
+    """The id and version that an earlier claim of the same key stands for."""
+    if value[:16] != claim.value[:16]:
+        raise IdempotencyKeyReused("this Idempotency-Key came with another post before; use a new key for a new post")
+    return NodeId(int.from_bytes(value[16:24], "big")), Hlc(int.from_bytes(value[24:], "big"))

@@ -1,0 +1,72 @@
+"""Who may see what: the hard rules, which no ranking and no door may step over (design, section 2, law 8).
+
+`may_see` and `may_see_comment` decide, `standings` asks for what they need: for any number of authors one batch
+of node states, one of blocks, and one of follows where a post or an account makes them matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from kith.core.ids import NodeId
+from kith.graph.edge import State
+from kith.graph.graphs import FOLLOWS
+from kith.graph.service import GraphService
+from kith.objects.posts import Post
+
+
+class Standing(NamedTuple):
+    """How an author stands to the viewer."""
+
+    state: State = State.NORMAL
+    private: bool = False
+    blocked: bool = False  # either way
+    followed: bool = False  # by the viewer
+    follows_back: bool = False
+
+
+def may_see(post: Post, viewer: NodeId | None, author: Standing) -> bool:
+    """Whether `viewer` may see the post. None is the app itself: it sees all that is not deleted."""
+    if post.deleted or author.state == State.REMOVED:
+        return False
+    if viewer is None or viewer == post.author:
+        return True
+    if author.state != State.NORMAL or author.blocked or (author.private and not author.followed):
+        return False
+    match post.visibility:
+        case "public":
+            return True
+        case "friends":
+            return author.followed and author.follows_back
+        case "custom":
+            return viewer in post.audience
+        case "private":
+            return False
+
+
+def may_see_comment(deleted: bool, by: int, viewer: NodeId | None, author: Standing) -> bool:
+    """Whether `viewer`, who may see the post, may see a comment on it."""
+    if deleted or author.state == State.REMOVED:
+        return False
+    return viewer is None or viewer == by or (author.state == State.NORMAL and not author.blocked)
+
+
+async def standings(
+    graph: GraphService, viewer: NodeId | None, authors: Iterable[int], friends_of: Collection[int] = ()
+) -> Mapping[int, Standing]:
+    """The standing of each author. `friends_of`: those for whom it matters who follows whom."""
+    known = list(dict.fromkeys(authors))
+    nodes = dict(zip(known, await graph.store.nodes(known), strict=True))
+    if viewer is None:
+        return {author: Standing(node.state, node.private) for author, node in nodes.items()}
+    others = [author for author in known if author != viewer]
+    blocked = dict(zip(others, await graph.blocked(viewer, others), strict=True))
+    asked = [author for author in others if nodes[author].private or author in friends_of]
+    pairs = [pair for author in asked for pair in ((viewer, author), (author, viewer))]
+    follows = await graph.store.exists_many(graph.graphs.number(FOLLOWS), pairs) if pairs else []
+    ties = {author: (follows[2 * at], follows[2 * at + 1]) for at, author in enumerate(asked)}
+    return {
+        author: Standing(node.state, node.private, blocked.get(author, False), *ties.get(author, (False, False)))
+        for author, node in nodes.items()
+    }

@@ -1,0 +1,84 @@
+"""The port behind home timelines: for each active user, the newest post ids that were pushed to them.
+
+A timeline is a cache. What it lacks (or a lost one altogether) is made again from the outboxes of those whom
+the user follows, so engines keep it in memory and sync nothing. Implemented by `engines/embedded/rings`, held
+to `tests/naive_timelines.py` by the conformance suite. Posts, blocks and visibility are not known here.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+"""One dimension of ids, each 0 to 2**63 - 1."""
+Flags = NDArray[np.bool_]
+
+TIMELINE_IDS_MAX = 500
+"""How many of the newest pushes a timeline remembers; further back the outboxes take over."""
+
+
+class TimelineReader(Protocol):
+    """What every process may do, also while another one writes.
+
+    Order: newest pushed first. Atomicity: a list is one that the user really had, never torn and never
+    another user's; of a list that is being pushed to, the oldest few may be missing. An answer "no timeline"
+    may be given while a timeline is being replaced. Errors: none; where there is no store, nobody has a
+    timeline. Nothing here waits for the writer or for a disk, so it may be called in an event loop.
+    """
+
+    def newest(self, user: int, limit: int = TIMELINE_IDS_MAX) -> Ids | None:
+        """At most `limit` ids, newest pushed first, each once; None if the user has no timeline: make it anew."""
+        ...
+
+    def has(self, users: Ids) -> Flags:
+        """For each user: is there a timeline?"""
+        ...
+
+    def touch(self, user: int) -> None:
+        """Note that the timeline was read now, if there is one; those that are not read are evicted first."""
+        ...
+
+    def count(self) -> int:
+        """How many users have a timeline."""
+        ...
+
+
+class TimelineStore(TimelineReader, Protocol):
+    """What the one writer may do besides; its methods may be called from several threads.
+
+    Order: `push` puts a post before all that the timeline holds. Repetition: a post that is pushed again
+    counts towards the cap and is shown once, at its newest place. Atomicity: a push is whole per user; of a
+    push cut short (a killed process) some users have the post and the others do not, and to repeat it is
+    safe. Durability: none beyond the process; a restart of the machine may lose every timeline.
+    Errors: `StoreFull` from `put`, with nothing changed.
+    """
+
+    def push(self, post: int, users: Ids) -> int:
+        """Give one post to those of `users` who have a timeline; how many got it. No user should occur twice."""
+        ...
+
+    def push_many(self, posts: Ids, users: Ids) -> int:
+        """Give each post to the user at the same place, where that one has a timeline; how many deliveries.
+
+        Both have the same length (ValueError otherwise). A user may occur several times and gets the posts in
+        their order here.
+        """
+        ...
+
+    def put(self, user: int, ids: Ids) -> None:
+        """Give the user a timeline of exactly these ids, newest first, in place of any before; it counts as read.
+
+        Ids beyond the cap are left out. Where all places are taken, the longest-unread timeline is evicted.
+        """
+        ...
+
+    def drop(self, user: int) -> bool:
+        """Take the timeline away; whether there was one."""
+        ...
+
+    def evict(self, before_ms: int) -> int:
+        """Take away the timelines last read before then (ms since the epoch); how many."""
+        ...

@@ -1,0 +1,492 @@
+"""Posts, comments, engagement and profiles over real HTTP: the contract, bad input, and who gets what (article 001)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from running import AGREED, API, People, Server, serving
+from talk import NO_PROFILE, add_edges, code, finish, ids, ok
+
+Acting = Callable[[int], httpx.Client]
+PAGINATION = {"nextCursor", "prevCursor", "hasMore"}
+POST = {
+    "id", "author", "content", "engagement", "visibility", "audience", "mentions", "attributes", "createdAt",
+    "editedAt",
+}  # fmt: skip
+VERBS = {"like": ("liked", "likeCount"), "save": ("saved", "saveCount"), "share": ("shared", "shareCount")}
+
+
+def make(http: httpx.Client, text: str = "hello", **fields: Any) -> str:
+    """The id of a new post."""
+    return str(ok(http.post(f"{API}/posts", json={"content": {"text": text}, **fields}), 201)["id"])
+
+
+def say(http: httpx.Client, post: str, text: str, **fields: Any) -> str:
+    """The id of a new comment."""
+    return str(ok(http.post(f"{API}/posts/{post}/comments", json={"text": text, **fields}), 201)["id"])
+
+
+def texts(http: httpx.Client, path: str, **params: Any) -> list[str]:
+    """The texts of all pages of a list."""
+    found, cursor = [], None
+    for _ in range(100):
+        body = ok(http.get(API + path, params={**params, **({"cursor": cursor} if cursor else {})}))
+        assert set(body["pagination"]) == PAGINATION
+        found += [item["text"] if "text" in item else item["content"]["text"] for item in body["items"]]
+        cursor = body["pagination"]["nextCursor"]
+        if cursor is None:
+            return found
+    raise AssertionError("this list does not end")
+
+
+# --- posts -------------------------------------------------------------------------------------------------
+
+
+def test_a_new_post_answers_as_the_article_says(acting: Acting, people: People) -> None:
+    answer = acting(people.alice).post(f"{API}/posts", json={"content": {"text": "Hello world!"}})
+    body = ok(answer, 201)
+    assert set(body) == {"id", "author", "content", "createdAt", "visibility", "fanoutStatus"}
+    assert body["author"] == {"id": str(people.alice)}
+    assert body["content"] == {"type": "text", "text": "Hello world!", "link": None, "media": []}
+    assert (body["visibility"], body["fanoutStatus"]) == ("public", "pending")
+    assert isinstance(body["id"], str)
+    made = datetime.fromisoformat(body["createdAt"])
+    assert abs(datetime.now(UTC) - made) < timedelta(minutes=1)
+    token = answer.headers["Kith-Token"]
+    ok(acting(people.bob).get(f"{API}/posts/{body['id']}", headers={"Kith-Token": token}))
+
+
+def test_a_post_reads_as_it_was_made(acting: Acting, people: People) -> None:
+    alice = acting(people.alice)
+    asked = {
+        "content": {"text": "look 🦊", "link": "https://example.com/?a=b", "mediaIds": ["7", 9, "7"], "type": "video"},
+        "visibility": "custom",
+        "audience": [people.bob, str(people.dana)],
+        "mentions": [str(people.carol)],
+        "attributes": {"mood": ["warm", 1, None, {"deep": 2**60}]},
+    }
+    ok(alice.patch(f"{API}/users/{people.alice}", json={"name": "Alice", "avatar": "44"}))
+    id_ = ok(alice.post(f"{API}/posts", json=asked), 201)["id"]
+    body = ok(alice.get(f"{API}/posts/{id_}"))
+    assert set(body) == POST
+    assert body["author"] == {"id": str(people.alice), "name": "Alice", "avatar": "44"}
+    assert body["content"] == {
+        "type": "video", "text": "look 🦊", "link": "https://example.com/?a=b", "media": [{"id": "7"}, {"id": "9"}]
+    }  # fmt: skip
+    assert body["audience"] == [str(people.bob), str(people.dana)]
+    assert (body["mentions"], body["attributes"]) == ([str(people.carol)], asked["attributes"])
+    assert body["engagement"] == {
+        "likeCount": 0, "commentCount": 0, "shareCount": 0, "viewCount": 0, "isLiked": False, "isSaved": False
+    }  # fmt: skip
+    assert body["editedAt"] is None
+    assert ok(acting(people.dana).get(f"{API}/posts/{id_}"))["audience"] is None, "who else may see it is not told"
+    assert code(acting(people.carol).get(f"{API}/posts/{id_}"), 404) == "POST_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("content", "status_code"),
+    [
+        ({"text": ""}, "INVALID_CONTENT"),
+        ({"text": " \n "}, "INVALID_CONTENT"),
+        ({}, "INVALID_CONTENT"),
+        ({"text": "x" * 10_001}, "INVALID_CONTENT"),
+        ({"text": "x" * 100 * 1024}, "INVALID_CONTENT"),
+        ({"link": "javascript:alert(1)"}, "INVALID_CONTENT"),
+        ({"text": "x", "type": "image"}, "INVALID_CONTENT"),
+        ({"mediaIds": [1] * 2 + list(range(30))}, "INVALID_CONTENT"),
+        ({"mediaIds": ["x"]}, "INVALID_ID"),
+        ({"mediaIds": [-1]}, "INVALID_ID"),
+        ({"text": "x", "type": "poll"}, "INVALID_REQUEST"),
+        ({"text": 5}, "INVALID_REQUEST"),
+        ({"text": None}, "INVALID_REQUEST"),
+        ({"text": "x", "html": "<b>"}, "INVALID_REQUEST"),
+        ("x", "INVALID_REQUEST"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_content_that_breaks_a_rule_is_refused(acting: Acting, people: People, content: Any, status_code: str) -> None:
+    alice = acting(people.alice)
+    assert code(alice.post(f"{API}/posts", json={"content": content}), 400) == status_code
+    assert texts(alice, f"/users/{people.alice}/posts") == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"visibility": "everyone"},
+        {"visibility": "custom"},
+        {"audience": [1]},
+        {"attributes": {"x": "y" * 5_000}},
+        {"attributes": []},
+        {"mentions": list(range(51))},
+        {"mentions": [True]},
+        {"author": "5"},
+    ],
+    ids=str,
+)
+def test_a_post_with_other_fields_that_mean_nothing_is_refused(acting: Acting, people: People, fields: Any) -> None:
+    body = {"content": {"text": "x"}, **fields}
+    assert code(acting(people.alice).post(f"{API}/posts", json=body), 400)[:7] == "INVALID"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"content":{"text":"\xff\xfe"}}',
+        b'{"content":{"text":"\xed\xa0\x80"}}',
+        b'{"content":{"text":"\\ud800"}}',
+        b'{"content":{"text":"x"}',
+        b"",
+        b'{"content":{"text":"x"},"attributes":{"x":1e999}}',
+        b'{"content":{"text":"x"},"attributes":' + b'{"x":' * 5_000 + b"1" + b"}" * 5_001,
+    ],
+    ids=lambda body: str(body)[:40],
+)
+def test_a_body_that_is_no_text_or_no_json_is_a_400(acting: Acting, people: People, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    post = acting(people.alice).post(f"{API}/posts", content=body, headers=headers)
+    assert code(post, 400) == "INVALID_REQUEST"
+    assert texts(acting(people.alice), f"/users/{people.alice}/posts") == []
+
+
+def test_numbers_beyond_64_bits_come_back_as_they_were(acting: Acting, people: People) -> None:
+    big = {"big": 2**70, "small": -(2**70), "float": 1.5}
+    id_ = make(acting(people.alice), attributes=big)
+    assert ok(acting(people.alice).get(f"{API}/posts/{id_}"))["attributes"] == big
+
+
+def test_nobody_posts_as_another(owner: Acting, server: Server, people: People) -> None:
+    answer = owner(people.bob).post(
+        f"{API}/posts", json={"content": {"text": "x"}}, headers={"X-Kith-User": str(people.alice)}
+    )
+    assert code(answer, 403) == "FORBIDDEN"
+    with server.client() as http:
+        assert code(http.post(f"{API}/posts", json={"content": {"text": "x"}}), 401) == "UNAUTHORIZED"
+        assert texts(http, f"/users/{people.alice}/posts") == []
+    for graph in ("authored", "comments"):
+        edges = {"edges": [{"op": "add", "source": people.bob, "destination": "5"}]}
+        assert code(owner(people.bob).post(f"{API}/graph/{graph}/edges", json=edges), 403) == "FORBIDDEN"
+
+
+def test_an_edit_changes_what_it_names_for_all_readers(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    id_ = make(alice, "old", attributes={"a": 1})
+    answer = alice.patch(f"{API}/posts/{id_}", json={"content": {"text": "new"}})
+    assert answer.headers["Kith-Token"]
+    seen = ok(bob.get(f"{API}/posts/{id_}"))
+    assert (seen["content"]["text"], seen["attributes"]) == ("new", {"a": 1})
+    assert seen["editedAt"] is not None
+    ok(alice.patch(f"{API}/posts/{id_}", json={"visibility": "private"}))
+    assert code(bob.get(f"{API}/posts/{id_}"), 404) == "POST_NOT_FOUND"
+    for body in ({"content": {"text": ""}}, {"visibility": "custom"}, {"attributes": {"x": "y" * 5_000}}):
+        assert code(alice.patch(f"{API}/posts/{id_}", json=body), 400) == "INVALID_CONTENT"
+    assert code(alice.patch(f"{API}/posts/{id_}", json={"author": "5"}), 400) == "INVALID_REQUEST"
+
+
+def test_only_its_author_changes_or_deletes_a_post(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    public, private = make(alice), make(alice, visibility="private")
+    for method, body in (("DELETE", None), ("PATCH", {"content": {"text": "mine"}})):
+        assert code(bob.request(method, f"{API}/posts/{public}", json=body), 403) == "FORBIDDEN"
+        assert code(bob.request(method, f"{API}/posts/{private}", json=body), 404) == "POST_NOT_FOUND"
+    assert ok(alice.get(f"{API}/posts/{public}"))["content"]["text"] == "hello"
+
+
+def test_a_deleted_post_is_gone_for_everybody(acting: Acting, http: httpx.Client, people: People) -> None:
+    alice = acting(people.alice)
+    id_ = make(alice)
+    assert alice.delete(f"{API}/posts/{id_}").status_code == 204
+    for reader in (alice, acting(people.bob), http):
+        assert code(reader.get(f"{API}/posts/{id_}"), 404) == "POST_NOT_FOUND"
+        assert texts(reader, f"/users/{people.alice}/posts") == []
+    assert code(alice.delete(f"{API}/posts/{id_}"), 404) == "POST_NOT_FOUND"
+    assert code(acting(people.bob).post(f"{API}/posts/{id_}/comments", json={"text": "x"}), 404) == "POST_NOT_FOUND"
+
+
+def test_an_outbox_pages_through_what_the_reader_may_see(acting: Acting, http: httpx.Client, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    for at in range(7):
+        make(alice, str(at), visibility="private" if at % 2 else "public")
+    path = f"/users/{people.alice}/posts"
+    assert texts(alice, path, limit=2) == texts(http, path, limit=3) == list("6543210")
+    assert texts(bob, path, limit=2) == list("6420")
+    first = ok(bob.get(API + path, params={"limit": 2}))
+    assert len(first["items"]) == 1, "one of the two is private"
+    assert first["pagination"]["hasMore"]
+    cursor = first["pagination"]["nextCursor"]
+    assert code(acting(people.carol).get(API + path, params={"cursor": cursor}), 400) == "CURSOR_INVALID"
+
+
+def test_friends_private_accounts_blocks_and_deactivation_hide_posts(
+    acting: Acting, http: httpx.Client, people: People
+) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    public, friends = make(alice), make(alice, visibility="friends")
+
+    def seen() -> list[bool]:
+        return [bob.get(f"{API}/posts/{id_}").status_code == 200 for id_ in (public, friends)]
+
+    assert seen() == [True, False]
+    add_edges(http, "follows", (people.bob, people.alice))
+    assert seen() == [True, False]
+    add_edges(http, "follows", (people.alice, people.bob))
+    assert seen() == [True, True]
+    ok(http.patch(f"{API}/users/{people.alice}", json={"private": True}))
+    assert seen() == [True, True]
+    assert code(acting(people.carol).get(f"{API}/posts/{public}"), 404) == "POST_NOT_FOUND"
+    assert code(acting(people.carol).get(f"{API}/users/{people.alice}/posts"), 403) == "FORBIDDEN"
+    ok(http.patch(f"{API}/users/{people.alice}", json={"private": False}))
+    for blocker, blocked in ((alice, people.bob), (bob, people.alice)):
+        ok(blocker.post(f"{API}/users/{blocked}/block"))
+        assert seen() == [False, False]
+        assert code(bob.post(f"{API}/posts/{public}/like"), 404) == "POST_NOT_FOUND"
+        assert code(bob.post(f"{API}/posts/{public}/comments", json={"text": "x"}), 404) == "POST_NOT_FOUND"
+        ok(blocker.delete(f"{API}/users/{blocked}/block"))
+    assert seen() == [True, False]
+    finish(http, http.post(f"{API}/users/{people.alice}/deactivate"))
+    assert seen() == [False, False]
+    assert ok(http.get(f"{API}/posts/{public}"))["id"] == public, "the app sees it"
+    assert code(alice.post(f"{API}/posts", json={"content": {"text": "x"}}), 403) == "FORBIDDEN"
+    finish(http, http.post(f"{API}/users/{people.alice}/reactivate"))
+    assert seen() == [True, False]
+    assert len(texts(alice, f"/users/{people.alice}/posts")) == 2
+
+
+# --- idempotency -------------------------------------------------------------------------------------------
+
+
+def test_the_same_key_answers_the_same_and_posts_once(acting: Acting, people: People) -> None:
+    alice, key = acting(people.alice), {"Idempotency-Key": "a-key_1"}
+    body = {"content": {"text": "once"}}
+    first, again = (alice.post(f"{API}/posts", json=body, headers=key) for _ in range(2))
+    assert ok(first, 201) == ok(again, 201)
+    assert again.headers["Kith-Token"]
+    assert texts(alice, f"/users/{people.alice}/posts") == ["once"]
+    other = alice.post(f"{API}/posts", json={"content": {"text": "other"}}, headers=key)
+    assert code(other, 409) == "IDEMPOTENCY_KEY_REUSED"
+    ok(acting(people.bob).post(f"{API}/posts", json=body, headers=key), 201)
+    assert texts(acting(people.bob), f"/users/{people.bob}/posts") == ["once"]
+
+
+@pytest.mark.parametrize("key", [b"", b"x" * 201, "é".encode()])
+def test_a_key_that_cannot_be_kept_is_refused(acting: Acting, people: People, key: bytes) -> None:
+    headers = {b"Idempotency-Key": key}
+    answer = acting(people.alice).post(f"{API}/posts", json={"content": {"text": "x"}}, headers=headers)
+    assert code(answer, 400) == "INVALID_REQUEST"
+
+
+def test_a_key_in_the_query_is_refused_and_not_overlooked(acting: Acting, people: People) -> None:
+    for name in ("idempotency_key", "Idempotency-Key"):
+        answer = acting(people.alice).post(f"{API}/posts", params={name: "k"}, json={"content": {"text": "x"}})
+        assert code(answer, 400) == "INVALID_REQUEST"
+
+
+def test_posts_and_keys_survive_a_kill(tmp_path: Path, people: People) -> None:
+    body, key = {"content": {"text": "once"}}, {"Idempotency-Key": "k"}
+    answers = []
+    for _ in range(2):
+        with serving(tmp_path, settings=AGREED) as server, server.client(acting=people.alice) as alice:
+            answers.append(ok(alice.post(f"{API}/posts", json=body, headers=key), 201))
+            ok(alice.post(f"{API}/posts/{answers[0]['id']}/like"))
+            seen = ok(alice.get(f"{API}/posts/{answers[0]['id']}"))
+            assert seen["engagement"]["likeCount"] == 1
+            assert texts(alice, f"/users/{people.alice}/posts") == ["once"]
+            server.process.kill()
+            server.process.wait()
+    assert answers[0] == answers[1]
+
+
+def test_two_processes_make_different_ids(tmp_path: Path, people: People) -> None:
+    with serving(tmp_path, "--workers", "2") as server:
+        made = set()
+        for _ in range(30):
+            with server.client(acting=people.alice) as http:
+                made.add(make(http))
+        assert len(made) == 30
+        assert (server.data / "numbers" / "1").exists()
+
+
+# --- engagement --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_engagement_answers_state_and_exact_count_however_often(acting: Acting, people: People, verb: str) -> None:
+    id_ = make(acting(people.alice))
+    state, count = VERBS[verb]
+    path = f"{API}/posts/{id_}/{verb}"
+    first = acting(people.bob).post(path)
+    body = ok(first)
+    assert (set(body), body[state], body[count]) == ({state, count, "timestamp"}, True, 1)
+    assert first.headers["Kith-Token"]
+    assert ok(acting(people.bob).post(path)) == body
+    assert ok(acting(people.carol).post(path))[count] == 2
+    assert ok(acting(people.bob).delete(path))[count] == 1
+    gone = ok(acting(people.bob).delete(path))
+    assert (gone[state], gone[count]) == (False, 1)
+
+
+def test_views_count_people_and_hides_are_told_to_nobody(
+    acting: Acting, owner: Acting, http: httpx.Client, people: People
+) -> None:
+    id_ = make(acting(people.alice))
+    for viewer in (people.bob, people.bob, people.carol):
+        seen = ok(acting(viewer).post(f"{API}/posts/{id_}/view"))
+        assert seen["viewed"]
+    assert seen["viewCount"] == 2
+    for method, hidden in (("POST", True), ("POST", True), ("DELETE", False), ("POST", True)):
+        body = ok(acting(people.bob).request(method, f"{API}/posts/{id_}/hide"))
+        assert (set(body), body["hidden"]) == ({"hidden", "timestamp"}, hidden)
+    for graph in ("hides", "views", "likes", "saves"):
+        assert code(owner(people.alice).get(f"{API}/graph/{graph}/{id_}/in"), 403) == "FORBIDDEN"
+        assert code(owner(people.alice).get(f"{API}/graph/{graph}/{people.bob}/{id_}"), 403) == "FORBIDDEN"
+        assert code(owner(people.alice).get(f"{API}/graph/{graph}/{people.bob}/out"), 403) == "FORBIDDEN"
+    assert ids(ok(owner(people.bob).get(f"{API}/graph/hides/{people.bob}/out"))) == [int(id_)]
+
+
+def test_nobody_reads_comments_raw_because_a_post_has_their_number(owner: Acting, people: People) -> None:
+    for graph in ("comments", "replies"):
+        for path in (f"{people.alice}/out", f"{people.alice}/out/count", f"{people.alice}/5", f"{people.alice}/5/edge"):
+            assert code(owner(people.alice).get(f"{API}/graph/{graph}/{path}"), 403) == "FORBIDDEN"
+
+
+def test_engagement_shows_on_the_post_for_each_reader(acting: Acting, people: People) -> None:
+    id_ = make(acting(people.alice))
+    bob = acting(people.bob)
+    for verb in ("like", "save", "share", "view"):
+        ok(bob.post(f"{API}/posts/{id_}/{verb}"))
+    say(bob, id_, "nice")
+    counts = {"likeCount": 1, "commentCount": 1, "shareCount": 1, "viewCount": 1}
+    assert ok(bob.get(f"{API}/posts/{id_}"))["engagement"] == {**counts, "isLiked": True, "isSaved": True}
+    other = ok(acting(people.carol).get(f"{API}/users/{people.alice}/posts"))["items"][0]
+    assert other["engagement"] == {**counts, "isLiked": False, "isSaved": False}
+
+
+@pytest.mark.parametrize("verb", ["like", "save", "share", "view", "hide"])
+def test_what_is_not_there_for_one_gets_no_engagement(acting: Acting, people: People, verb: str) -> None:
+    private = make(acting(people.alice), visibility="private")
+    for post in (private, "5"):
+        for method in ("POST",) if verb == "view" else ("POST", "DELETE"):
+            answer = acting(people.bob).request(method, f"{API}/posts/{post}/{verb}")
+            assert code(answer, 404) == "POST_NOT_FOUND"
+
+
+# --- comments ----------------------------------------------------------------------------------------------
+
+
+def test_comments_answer_as_the_article_says(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    id_ = make(alice)
+    made = ok(bob.post(f"{API}/posts/{id_}/comments", json={"text": "Great post!"}), 201)
+    ok(alice.post(f"{API}/comments/{made['id']}/like"))
+    say(alice, id_, "thanks", replyTo=made["id"])
+    body = ok(alice.get(f"{API}/posts/{id_}/comments"))
+    assert set(body) == {"items", "pagination", "totalCount", "partial"}
+    (item,) = body["items"]
+    assert item == {
+        **made, "author": {"id": str(people.bob), "name": "", "avatar": None},
+        "likeCount": 1, "replyCount": 1, "isLiked": True,
+    }  # fmt: skip
+    assert (body["totalCount"], item["post"], item["replyTo"]) == (1, id_, None)
+    (reply,) = ok(bob.get(f"{API}/comments/{made['id']}/replies"))["items"]
+    assert (reply["text"], reply["replyTo"]) == ("thanks", made["id"])
+
+
+def test_comments_sort_by_likes_newest_or_oldest_and_page(acting: Acting, people: People) -> None:
+    id_ = make(acting(people.alice))
+    made = [say(acting(people.bob), id_, text) for text in "abcde"]
+    for liker, at in ((people.alice, 1), (people.carol, 1), (people.alice, 3)):
+        ok(acting(liker).post(f"{API}/comments/{made[at]}/like"))
+    path, reader = f"/posts/{id_}/comments", acting(people.carol)
+    assert texts(reader, path, limit=2) == texts(reader, path, limit=2, sort="newest") == list("edcba")
+    assert texts(reader, path, limit=2, sort="oldest") == list("abcde")
+    assert texts(reader, path, limit=2, sort="top") == list("bdeca")
+    cursor = ok(reader.get(API + path, params={"limit": 2}))["pagination"]["nextCursor"]
+    crossed = reader.get(API + path, params={"cursor": cursor, "sort": "top"})
+    assert code(crossed, 400) == "CURSOR_INVALID"
+    assert code(reader.get(API + path, params={"sort": "best"}), 400) == "INVALID_REQUEST"
+
+
+def test_a_comment_is_refused_where_it_has_nothing_to_hang_on(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    post, other = make(alice), make(alice)
+    comment = say(bob, post, "first")
+    path = f"{API}/posts/{post}/comments"
+    elsewhere = bob.post(f"{API}/posts/{other}/comments", json={"text": "x", "replyTo": comment})
+    assert code(elsewhere, 404) == "COMMENT_NOT_FOUND"
+    assert code(acting(people.carol).delete(f"{API}/comments/{comment}"), 403) == "FORBIDDEN"
+    assert alice.delete(f"{API}/comments/{comment}").status_code == 204
+    assert code(bob.post(path, json={"text": "x", "replyTo": comment}), 404) == "COMMENT_NOT_FOUND"
+    assert code(bob.delete(f"{API}/comments/{comment}"), 404) == "COMMENT_NOT_FOUND"
+    assert code(bob.post(f"{API}/comments/{comment}/like"), 404) == "COMMENT_NOT_FOUND"
+    assert ok(alice.get(path))["totalCount"] == 0
+    for body in ({"text": ""}, {"text": "x" * 2_001}):
+        assert code(bob.post(path, json=body), 400) == "INVALID_CONTENT"
+    for body in ({}, {"text": "x", "by": "me"}, {"text": 5}):
+        assert code(bob.post(path, json=body), 400) == "INVALID_REQUEST"
+    assert code(bob.post(path, json={"text": "x", "replyTo": "x"}), 400) == "INVALID_ID"
+
+
+# --- profiles ----------------------------------------------------------------------------------------------
+
+
+def test_a_profile_is_set_whole_and_changed_in_part(acting: Acting, people: People) -> None:
+    alice, path = acting(people.alice), f"{API}/users/{people.alice}"
+    said = {"name": "Alice 🦊", "bio": "Fox.", "avatar": "9223372036854775807", "attributes": {"pronouns": "she"}}
+    put = alice.put(path, json={**said, "private": True})
+    seen = ok(acting(people.bob).get(path))
+    assert ok(put) == seen
+    assert {key: seen[key] for key in NO_PROFILE} == said
+    assert seen["private"]
+    assert ok(alice.patch(path, json={"bio": "Hare."})) == {**seen, "bio": "Hare."}
+    assert ok(alice.put(path, json={}))["name"] == ""
+    assert {key: ok(alice.get(path))[key] for key in NO_PROFILE} == NO_PROFILE
+    assert not ok(alice.get(path))["private"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "x" * 101},
+        {"bio": "x" * 1_001},
+        {"attributes": {"x": "y" * 4_096}},
+        {"avatar": "x"},
+        {"avatar": -1},
+        {"name": 5},
+        {"username": "alice"},
+    ],
+    ids=lambda body: str(body)[:40],
+)
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_profile_that_breaks_a_rule_changes_nothing(
+    acting: Acting, people: People, method: str, body: dict[str, Any]
+) -> None:
+    path = f"{API}/users/{people.alice}"
+    answer = acting(people.alice).request(method, path, json={**body, "private": True})
+    assert code(answer, 400)[:7] == "INVALID"
+    seen = ok(acting(people.alice).get(path))
+    assert ({key: seen[key] for key in NO_PROFILE}, seen["private"]) == (NO_PROFILE, False)
+
+
+def test_a_removed_account_leaves_no_profile_and_no_posts(acting: Acting, http: httpx.Client, people: People) -> None:
+    alice = acting(people.alice)
+    ok(alice.put(f"{API}/users/{people.alice}", json={"name": "Alice"}))
+    id_ = make(alice)
+    comment = say(alice, make(acting(people.bob)), "hi")
+    finish(http, alice.delete(f"{API}/users/{people.alice}"))
+    assert code(http.get(f"{API}/posts/{id_}"), 404) == "POST_NOT_FOUND"
+    assert code(http.get(f"{API}/users/{people.alice}"), 404) == "USER_NOT_FOUND"
+    assert code(acting(people.bob).post(f"{API}/comments/{comment}/like"), 404) == "COMMENT_NOT_FOUND"
+
+
+def test_the_order_of_fields_does_not_make_another_post(acting: Acting, people: People) -> None:
+    alice, headers = acting(people.alice), {"Idempotency-Key": "k", "Content-Type": "application/json"}
+    one = {"content": {"text": "x"}, "visibility": "public"}
+    other = dict(reversed(one.items()))
+    answers = [ok(alice.post(f"{API}/posts", content=json.dumps(body), headers=headers), 201) for body in (one, other)]
+    assert answers[0] == answers[1]

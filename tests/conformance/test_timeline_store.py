@@ -1,0 +1,309 @@
+"""What every TimelineStore must do. Each test is one claim of `timeline.store`.
+
+What happens to timelines when a process dies, and what other processes see, is in `fault/test_timeline_kill.py`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from naive_timelines import NaiveTimelines
+from world import ALICE, BOB, CAROL, DANA, FakeClock
+
+from kith.core.ids import ID_MAX
+from kith.engines.embedded.ringfile import SLACK, WIDTH
+from kith.engines.embedded.rings import RingReader, Rings
+from kith.timeline.store import TIMELINE_IDS_MAX, Ids, TimelineReader, TimelineStore
+
+SLOTS = 3
+EVERYONE = (0, ALICE, BOB, CAROL, DANA, 2**53 + 1, ID_MAX)
+
+
+def ids(*values: int) -> Ids:
+    return np.array(values, np.int64)
+
+
+def shown(store: TimelineReader, user: int, limit: int = TIMELINE_IDS_MAX) -> list[int] | None:
+    """A timeline as a list."""
+    found = store.newest(user, limit)
+    assert found is None or found.dtype == np.int64
+    return None if found is None else found.tolist()
+
+
+@pytest.fixture(params=["naive", "embedded"])
+def timelines(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[TimelineStore]:
+    """An empty store of each engine, for three users at a time."""
+    if request.param == "naive":
+        yield NaiveTimelines(SLOTS, clock)
+    else:
+        with Rings(tmp_path / "timelines", slots=SLOTS, now_ms=clock) as rings:
+            yield rings
+
+
+# --- one timeline --------------------------------------------------------------------------------------
+
+
+def test_a_user_without_a_timeline_has_none_and_is_given_nothing(timelines: TimelineStore) -> None:
+    assert timelines.push(1, ids(ALICE, BOB)) == 0
+    assert timelines.push_many(ids(1, 2), ids(ALICE, ALICE)) == 0
+    timelines.touch(ALICE)
+    assert shown(timelines, ALICE) is None
+    assert timelines.has(ids(ALICE, BOB)).tolist() == [False, False]
+    assert timelines.count() == 0
+    assert not timelines.drop(ALICE)
+
+
+def test_an_empty_timeline_is_not_none(timelines: TimelineStore) -> None:
+    timelines.put(ALICE, ids())
+    assert shown(timelines, ALICE) == []
+    assert timelines.has(ids(BOB, ALICE, ALICE)).tolist() == [False, True, True]
+    assert timelines.count() == 1
+
+
+def test_pushes_are_newest_first_before_what_was_put(timelines: TimelineStore) -> None:
+    timelines.put(ALICE, ids(30, 20, 10))
+    assert timelines.push(5, ids(ALICE)) == 1
+    assert timelines.push(40, ids(BOB, ALICE)) == 1
+    assert shown(timelines, ALICE) == [40, 5, 30, 20, 10]
+    assert [shown(timelines, ALICE, limit) for limit in (0, 1, 2)] == [[], [40], [40, 5]]
+
+
+def test_ids_of_all_63_bits_come_back(timelines: TimelineStore) -> None:
+    timelines.put(ID_MAX, ids(ID_MAX, 0))
+    timelines.put(0, ids(2**53 + 1))
+    timelines.push(ID_MAX - 1, ids(0, ID_MAX))
+    assert shown(timelines, ID_MAX) == [ID_MAX - 1, ID_MAX, 0]
+    assert shown(timelines, 0) == [ID_MAX - 1, 2**53 + 1]
+
+
+def test_what_is_no_id_has_no_timeline(timelines: TimelineStore) -> None:
+    timelines.put(0, ids(1))
+    timelines.drop(0)
+    negative = ids(-1, -2, -(2**63))
+    assert not timelines.has(negative).any()
+    assert timelines.push(1, negative) == 0
+    assert [shown(timelines, int(user)) for user in negative] == [None] * 3
+
+
+@pytest.mark.parametrize("before", [0, 1, 499, 500])
+@pytest.mark.parametrize("pushed", [1, SLACK, SLACK + 1, 500, WIDTH, WIDTH + 1, 3 * WIDTH])
+def test_only_the_newest_500_are_kept(timelines: TimelineStore, before: int, pushed: int) -> None:
+    timelines.put(ALICE, np.arange(before, 0, -1))
+    for post in range(before + 1, before + pushed + 1):
+        timelines.push(post, ids(ALICE))
+    assert shown(timelines, ALICE) == [*range(before + pushed, max(0, before + pushed - 500), -1)]
+
+
+def test_more_than_500_put_are_cut(timelines: TimelineStore) -> None:
+    timelines.put(ALICE, np.arange(700, 0, -1))
+    assert shown(timelines, ALICE) == [*range(700, 200, -1)]
+
+
+def test_put_replaces_and_does_not_touch_the_array_given(timelines: TimelineStore) -> None:
+    given = ids(3, 2, 1)
+    timelines.put(ALICE, ids(9, 8, 7, 6, 5))
+    timelines.put(ALICE, given)
+    timelines.push(4, ids(ALICE))
+    assert shown(timelines, ALICE) == [4, 3, 2, 1]
+    assert given.tolist() == [3, 2, 1]
+    assert timelines.count() == 1
+
+
+def test_a_list_that_was_read_stays_as_it_was(timelines: TimelineStore) -> None:
+    timelines.put(ALICE, ids(2, 1))
+    before = timelines.newest(ALICE)
+    timelines.push_many(np.arange(1000), np.full(1000, ALICE))
+    assert before is not None
+    assert before.tolist() == [2, 1]
+
+
+# --- repetition ----------------------------------------------------------------------------------------
+
+
+def test_a_post_that_is_pushed_again_is_shown_once_at_its_newest_place(timelines: TimelineStore) -> None:
+    timelines.put(ALICE, ids(2, 1))
+    for post in (3, 4, 3, 1):
+        timelines.push(post, ids(ALICE))
+    assert shown(timelines, ALICE) == [1, 3, 4, 2]
+    assert shown(timelines, ALICE, 3) == [1, 3, 4]
+
+
+def test_repeated_posts_count_towards_the_cap(timelines: TimelineStore) -> None:
+    timelines.put(ALICE, np.arange(500, 0, -1))
+    for _ in range(499):
+        timelines.push(7, ids(ALICE))
+    assert shown(timelines, ALICE) == [7, 500]
+
+
+# --- many users, many posts ----------------------------------------------------------------------------
+
+
+def test_posts_pair_by_pair_keep_their_order_within_a_user(timelines: TimelineStore) -> None:
+    for user in (ALICE, BOB):
+        timelines.put(user, ids())
+    pairs = [(1, ALICE), (2, BOB), (9, CAROL), (3, ALICE), (1, BOB), (2, ALICE)]
+    assert timelines.push_many(ids(*(post for post, _ in pairs)), ids(*(user for _, user in pairs))) == 5
+    assert shown(timelines, ALICE) == [2, 3, 1]
+    assert shown(timelines, BOB) == [1, 2]
+
+
+@pytest.mark.parametrize("count", [SLACK, SLACK + 1, 3 * SLACK, WIDTH, 40_000])
+def test_one_user_may_get_any_number_at_once(timelines: TimelineStore, count: int) -> None:
+    for user in (ALICE, BOB):
+        timelines.put(user, ids())
+    users = np.full(count, ALICE)
+    users[1] = BOB
+    assert timelines.push_many(np.arange(count), users) == count
+    assert shown(timelines, ALICE) == [post for post in range(count - 1, -1, -1) if post != 1][:500]
+    assert shown(timelines, BOB) == [1]
+
+
+def test_posts_and_users_of_different_lengths_are_refused(timelines: TimelineStore) -> None:
+    timelines.put(ALICE, ids())
+    with pytest.raises(ValueError, match=r"."):
+        timelines.push_many(ids(1, 2), ids(ALICE))
+    assert shown(timelines, ALICE) == []
+
+
+def test_empty_pushes_do_nothing(timelines: TimelineStore) -> None:
+    assert timelines.push(1, ids()) == 0
+    assert timelines.push_many(ids(), ids()) == 0
+    assert timelines.has(ids()).tolist() == []
+
+
+def test_a_push_reaches_every_user_of_a_large_store(tmp_path: Path) -> None:
+    chosen = np.random.default_rng(3)
+    users = np.unique(chosen.integers(0, 2**63 - 1, 40_000))
+    with Rings(tmp_path, slots=50_000) as rings:
+        for user in users.tolist():
+            rings.put(user, ids())
+        strangers = chosen.integers(0, 2**63 - 1, 10_000)
+        assert rings.push(7, chosen.permutation(np.concatenate([users, strangers]))) == len(users)
+        assert {tuple(shown(rings, user) or ()) for user in users.tolist()} == {(7,)}
+        assert rings.has(users).all()
+        assert not rings.has(strangers).any()
+
+
+# --- places --------------------------------------------------------------------------------------------
+
+
+def test_the_longest_unread_timeline_makes_room(timelines: TimelineStore, clock: FakeClock) -> None:
+    for user in (ALICE, BOB, CAROL):
+        timelines.put(user, ids(user))
+        clock.ms += 1
+    timelines.touch(ALICE)
+    clock.ms += 1
+    timelines.put(BOB, ids(BOB))  # counts as read
+    timelines.push(9, ids(CAROL))  # does not
+    clock.ms += 1
+    timelines.put(DANA, ids(4))
+    assert [shown(timelines, user) for user in (ALICE, BOB, CAROL, DANA)] == [[ALICE], [BOB], None, [4]]
+    assert timelines.count() == SLOTS
+
+
+def test_a_place_given_up_shows_nothing_of_who_had_it(timelines: TimelineStore) -> None:
+    for user in (ALICE, BOB, CAROL):
+        timelines.put(user, np.arange(500))
+    assert timelines.drop(BOB)
+    assert shown(timelines, BOB) is None
+    timelines.put(DANA, ids(1))
+    timelines.push(2, ids(BOB, DANA))
+    assert shown(timelines, DANA) == [2, 1]
+    assert shown(timelines, BOB) is None
+
+
+def test_those_not_read_since_are_evicted(timelines: TimelineStore, clock: FakeClock) -> None:
+    for user in (ALICE, BOB, CAROL):
+        timelines.put(user, ids(user))
+        clock.ms += 10
+    timelines.touch(ALICE)
+    assert timelines.evict(clock.ms - 10) == 1
+    assert timelines.evict(clock.ms - 10) == 0
+    assert timelines.has(ids(ALICE, BOB, CAROL)).tolist() == [True, False, True]
+    timelines.put(DANA, ids())
+    assert timelines.count() == SLOTS
+
+
+# --- all of it, in any order ---------------------------------------------------------------------------
+
+users = st.sampled_from(EVERYONE)
+posts = st.integers(0, 40)
+
+
+class Machine(RuleBasedStateMachine):
+    """Rings, a reader of them and the naive store do the same and show the same."""
+
+    @initialize(slots=st.integers(1, 5))
+    def begin(self, slots: int) -> None:
+        self.clock, self.slots = FakeClock(), slots
+        self.folder = tempfile.TemporaryDirectory()
+        self.naive = NaiveTimelines(slots, self.clock)
+        self.rings = self.opened()
+        self.reader = RingReader(Path(self.folder.name), now_ms=self.clock)
+
+    def opened(self) -> Rings:
+        return Rings(Path(self.folder.name), slots=self.slots, now_ms=self.clock)
+
+    @rule(post=posts, given=st.sets(users))
+    def push(self, post: int, given: set[int]) -> None:
+        assert self.rings.push(post, ids(*given)) == self.naive.push(post, ids(*given))
+
+    @rule(pairs=st.lists(st.tuples(posts, users), max_size=40))
+    def push_many(self, pairs: list[tuple[int, int]]) -> None:
+        each = ids(*(post for post, _ in pairs)), ids(*(user for _, user in pairs))
+        assert self.rings.push_many(*each) == self.naive.push_many(*each)
+
+    @rule(user=users, first=posts, count=st.integers(480, 1100))
+    def push_past_the_cap(self, user: int, first: int, count: int) -> None:
+        each = np.arange(first, first + count), np.full(count, user)
+        assert self.rings.push_many(*each) == self.naive.push_many(*each)
+
+    @rule(user=users, given=st.lists(posts) | st.integers(490, 510).map(range))
+    def put(self, user: int, given: list[int]) -> None:
+        self.clock.ms += 1
+        for store in (self.rings, self.naive):
+            store.put(user, ids(*given))
+
+    @rule(user=users)
+    def drop(self, user: int) -> None:
+        assert self.rings.drop(user) == self.naive.drop(user)
+
+    @rule(user=users, by_reader=st.booleans())
+    def touch(self, user: int, by_reader: bool) -> None:
+        self.clock.ms += 1
+        for store in (self.reader if by_reader else self.rings, self.naive):
+            store.touch(user)
+
+    @rule(age_ms=st.integers(0, 8))
+    def evict(self, age_ms: int) -> None:
+        assert self.rings.evict(self.clock.ms - age_ms) == self.naive.evict(self.clock.ms - age_ms)
+
+    @rule()
+    def open_again(self) -> None:
+        self.rings.close()
+        self.rings = self.opened()
+
+    @invariant()
+    def all_show_the_same(self) -> None:
+        for store in (self.rings, self.reader):
+            assert store.count() == self.naive.count()
+            assert store.has(ids(*EVERYONE)).tolist() == self.naive.has(ids(*EVERYONE)).tolist()
+            for user in EVERYONE:
+                assert [shown(store, user, limit) for limit in (3, 500)] == [
+                    shown(self.naive, user, limit) for limit in (3, 500)
+                ]
+
+    def teardown(self) -> None:
+        self.rings.close()
+        self.folder.cleanup()
+
+
+TestTimelines = Machine.TestCase
+TestTimelines.settings = settings(max_examples=50, stateful_step_count=40)

@@ -1,0 +1,118 @@
+"""What people post reaches their followers' homes through real processes, whoever of them is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from running import API, People, Server, eventually, serving
+from talk import ok
+
+from kith.engines.embedded.rings import RingReader
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """One API process and its worker."""
+    with serving(tmp_path) as running:
+        yield running
+
+
+def publish(server: Server, author: int, text: str) -> str:
+    """A post; its id."""
+    with server.client(acting=author) as http:
+        answer = http.post(f"{API}/posts", json={"content": {"text": text}})
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["fanoutStatus"] == "pending"
+    return str(answer.json()["id"])
+
+
+def home(server: Server, viewer: int, **query: str) -> tuple[list[str], list[str]]:
+    """The ids of a home's first page, and what was degraded."""
+    with server.client(acting=viewer) as http:
+        answer = ok(http.get(f"{API}/feed", params=query))
+    return [post["id"] for post in answer["posts"]], answer["meta"]["degraded"]
+
+
+def fanout_pids(server: Server) -> set[int]:
+    """Workers that have left counts."""
+    return {int(file.stem.removeprefix("fanout-")) for file in (server.data / "metrics").glob("fanout-*.json")}
+
+
+def follow(server: Server, follower: int, author: int) -> None:
+    with server.client(acting=follower) as http:
+        ok(http.post(f"{API}/users/{author}/follow"))
+
+
+def test_a_post_comes_home_through_the_timeline(server: Server, people: People) -> None:
+    alice, bob = people.alice, people.bob
+    follow(server, alice, bob)
+    first = publish(server, bob, "the first")
+    eventually(lambda: home(server, alice) == ([first], []))
+    timelines = RingReader(server.data / "timelines")
+    eventually(lambda: timelines.newest(alice) is not None)
+    second = publish(server, bob, "the second")
+    eventually(lambda: (timelines.newest(alice) is not None) and int(second) in timelines.newest(alice).tolist())  # type: ignore[union-attr]
+    assert home(server, alice) == ([second, first], [])
+    assert home(server, alice, limit="1")[0] == [second]
+    with server.client(acting=alice) as http:
+        ok(http.post(f"{API}/users/{bob}/block"))
+    assert home(server, alice)[0] == []
+    assert home(server, bob)[0] == [second, first]
+
+
+def test_the_author_sees_the_post_at_once(server: Server, people: People) -> None:
+    for _ in range(20):
+        made = publish(server, people.alice, "mine")
+        assert home(server, people.alice)[0][0] == made
+
+
+def test_a_killed_worker_is_replaced_and_nothing_is_missed(server: Server, people: People) -> None:
+    alice, bob = people.alice, people.bob
+    follow(server, alice, bob)
+    eventually(lambda: len(fanout_pids(server)) == 1)
+    made: list[str] = []
+    known: set[int] = set()
+    for number in range(4):
+        eventually(lambda: len(fanout_pids(server)) == len(known) + 1)
+        (pid,) = fanout_pids(server) - known
+        made.append(publish(server, bob, f"post {number}"))
+        os.kill(pid, signal.SIGKILL)
+        known.add(pid)
+        eventually(lambda: home(server, alice) == (made[::-1], []))
+
+
+def test_while_the_worker_is_away_home_is_right_and_says_so(server: Server, people: People) -> None:
+    follow(server, people.alice, people.bob)
+    eventually(lambda: len(fanout_pids(server)) == 1)
+    (pid,) = fanout_pids(server)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        made = publish(server, people.bob, "nobody carries it")
+        eventually(lambda: home(server, people.alice) == ([made], ["fanout"]))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    eventually(lambda: home(server, people.alice) == ([made], []))
+
+
+def test_stopping_the_server_stops_the_worker(tmp_path: Path, people: People) -> None:
+    with serving(tmp_path) as server:
+        publish(server, people.alice, "hello")
+        eventually(lambda: len(fanout_pids(server)) == 1)
+        (pid,) = fanout_pids(server)
+        assert server.terminate() == 0
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_metrics_tell_how_far_fan_out_is_behind(server: Server, people: People) -> None:
+    publish(server, people.alice, "hello")
+
+    def lag() -> list[str]:
+        with server.client() as http:
+            return [line for line in http.get("/metrics").text.splitlines() if line.startswith("kith_fanout_lag")]
+
+    eventually(lambda: lag() == ["kith_fanout_lag_events 0.0", "kith_fanout_lag_oldest_seconds 0.0"])

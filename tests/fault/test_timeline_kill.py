@@ -1,0 +1,47 @@
+"""Killed at any moment, the writer of timelines leaves true ones; and readers never see anything else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def said(script: str, *arguments: str | int | Path) -> str:
+    """What a script of this folder prints, in a process whose forks copy no thread's lock."""
+    command = [sys.executable, str(HERE / script), *map(str, arguments)]
+    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, env=variables, timeout=300)
+    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr[-4000:]}"
+    print(ended.stdout)
+    return ended.stdout
+
+
+def test_thirty_kills_leave_only_true_ids(tmp_path: Path, seed: int) -> None:
+    assert "30 kills" in said("timeline_writer.py", tmp_path, seed, "kill", 30)
+
+
+@pytest.mark.slow
+def test_five_hundred_kills_leave_only_true_ids(tmp_path: Path, seed: int) -> None:
+    assert "500 kills" in said("timeline_writer.py", tmp_path, seed, "kill", 500)
+
+
+def test_readers_in_other_processes_see_only_true_and_whole_timelines(tmp_path: Path, seed: int) -> None:
+    assert said("timeline_writer.py", tmp_path, seed, "read", 2).count(" reads, ") == 2
+
+
+@pytest.mark.slow
+def test_readers_see_only_true_and_whole_timelines_for_longer(tmp_path: Path, seed: int) -> None:
+    assert said("timeline_writer.py", tmp_path, seed, "read", 20).count(" reads, ") == 2
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_line_of_a_change_leaves_what_was_before_or_after(tmp_path: Path) -> None:
+    kills = [int(line.split()[-2]) for line in said("timeline_lines.py", tmp_path).splitlines()]
+    assert len(kills) == 7
+    assert min(kills) > 100

@@ -1,0 +1,167 @@
+"""Kills a writer at every single line of each change, and looks at what it leaves.
+
+    python timeline_lines.py FOLDER      prints how many kills each change took
+
+The writer is forked, traced, and killed (-9, so nothing is tidied up) at line 1, 2, 3, ... of the engine's code until
+the change completes. Readers, and the next writer, may then see each timeline as it was before, as it was after,
+or between two pushes; the timeline that is put, dropped or evicted may also be gone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from timeline_writer import forked
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from naive_timelines import NaiveTimelines
+from world import FakeClock
+
+from kith.engines.embedded import directory, ringfile, rings
+from kith.engines.embedded.rings import RingReader, Rings
+from kith.timeline.store import TimelineReader, TimelineStore
+
+SLOTS, USERS = 4, range(8)
+_TRACED = {directory.__file__, ringfile.__file__, rings.__file__}
+
+
+class Change(NamedTuple):
+    """What is done, its steps for the naive store, and whose timeline may be gone if it is cut short."""
+
+    steps: list[Callable[[TimelineStore], Any]]
+    may_go: tuple[int, ...] = ()
+    at_once: Callable[[TimelineStore], Any] | None = None
+
+
+class Store(Protocol):
+    """A store that can be filled."""
+
+    def put(self, user: int, ids: Any) -> None: ...
+
+
+def _many(store: TimelineStore, count: int) -> None:
+    store.push_many(np.arange(100, 100 + count), np.resize([1, 0, 2, 7], count))
+
+
+CHANGES: dict[str, Change] = {
+    "push": Change([lambda s: s.push(50, np.arange(8))]),
+    "push_many": Change(
+        [
+            lambda s, n=n: s.push_many(np.arange(n, n + 1), np.resize([1, 0, 2, 7], n - 99)[-1:])
+            for n in range(100, 160)
+        ],  # type: ignore[misc]
+        at_once=lambda s: _many(s, 60),
+    ),
+    "put": Change([lambda s: s.put(6, np.arange(9))], may_go=(0, 6)),  # in place of 0, the longest unread
+    "put anew": Change([lambda s: s.put(1, np.arange(20))], may_go=(1,)),
+    "drop": Change([lambda s: s.drop(2)], may_go=(2,)),
+    "evict": Change([lambda s: s.evict(FakeClock().ms + 2)], may_go=(0, 1)),
+    "users come and go": Change(  # until the directory is built anew
+        [
+            step
+            for user in range(100, 108)
+            for step in (lambda s, user=user: s.put(user, np.arange(2)), lambda s, user=user: s.drop(user))  # type: ignore[misc]
+        ],
+        may_go=(0,),
+    ),
+}
+
+
+def fill(store: Store, clock: FakeClock) -> None:
+    """Users 0 to 3, the first one read longest ago."""
+    for user in range(SLOTS):
+        clock.ms = FakeClock().ms + user
+        store.put(user, np.arange(user * 10, user * 10 + 5 + user))
+    clock.ms += 1
+
+
+def shown(store: TimelineReader, user: int) -> tuple[int, ...] | None:
+    """A timeline as a tuple."""
+    ids = store.newest(user)
+    return None if ids is None else tuple(ids.tolist())
+
+
+def allowed(change: Change) -> list[set[tuple[int, ...] | None]]:
+    """What each user may show while the change is under way."""
+    clock = FakeClock()
+    naive = NaiveTimelines(SLOTS, clock)
+    fill(naive, clock)
+    states = [{shown(naive, user)} for user in USERS]
+    for step in change.steps:
+        step(naive)
+        for user in USERS:
+            states[user].add(shown(naive, user))
+    for user in change.may_go:
+        states[user].add(None)
+    return states
+
+
+def killed_at(folder: Path, line: int, change: Change) -> bool:
+    """Open the folder and make the change, killed at this line of the engine's; False if it was completed."""
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename in _TRACED:
+            left -= event == "line"
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    def work() -> None:
+        clock = FakeClock()
+        clock.ms += SLOTS
+        sys.settrace(trace)
+        with Rings(folder, slots=SLOTS, now_ms=clock) as store:
+            for step in [change.at_once] if change.at_once else change.steps:
+                step(store)
+        sys.settrace(None)
+
+    left = line
+    code = os.waitstatus_to_exitcode(os.waitpid(forked(work), 0)[1])
+    assert code in (0, -signal.SIGKILL), f"the writer ended with {code}"
+    return code != 0
+
+
+def check(folder: Path, states: list[set[tuple[int, ...] | None]], where: str) -> None:
+    """Readers, and then the next writer, see what is allowed; and the store goes on."""
+    clock, reader = FakeClock(), RingReader(folder)
+    clock.ms += 100
+    before = [shown(reader, user) for user in USERS]
+    with Rings(folder, slots=SLOTS, now_ms=clock) as store:
+        for view in (before, [shown(store, user) for user in USERS], [shown(reader, user) for user in USERS]):
+            for user in USERS:
+                assert view[user] in states[user], f"{where}: user {user} shows {view[user]}"
+        for user in (5, 1, 6):
+            store.put(user, np.array([user]))
+            store.push(99, np.arange(7))
+            assert shown(reader, user) == (99, user), where
+        assert store.count() <= SLOTS
+
+
+def main(folder: Path) -> None:
+    """Every change, every line."""
+    clock = FakeClock()
+    with Rings(folder / "before", slots=SLOTS, now_ms=clock) as store:
+        fill(store, clock)
+    for name, change in CHANGES.items():
+        states, line, going = allowed(change), 0, True
+        while going:
+            line += 1
+            shutil.copytree(folder / "before", folder / "now")
+            going = killed_at(folder / "now", line, change)
+            check(folder / "now", states, f"{name}, killed at line {line}")
+            shutil.rmtree(folder / "now")
+        print(f"{name}: {line - 1} kills")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,183 @@
+"""Writers and readers of timelines in processes of their own, where truth can be told from the ids alone.
+
+Post p, of 1, 2, 3, ..., goes to user u if `belongs(p, u)`: about half of all. So a true timeline is every post that
+belongs to its user between its oldest and its newest, and a list of another user, or one with a hole, shows.
+
+    python timeline_writer.py FOLDER SEED kill ROUNDS       writers are killed at random moments
+    python timeline_writer.py FOLDER SEED read SECONDS      readers look on while one writes
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.clock import wall_ms
+from kith.engines.embedded.rings import RingReader, Rings
+from kith.timeline.store import TIMELINE_IDS_MAX, Ids, TimelineReader
+
+USERS, SLOTS = 3000, 2000
+EVERYONE = np.arange(USERS)
+_BACK = 1200  # posts that surely hold 500 of a user's
+
+
+class Progress:
+    """The last post that was pushed whole; shared with forked processes."""
+
+    def __init__(self) -> None:
+        self._word = np.frombuffer(mmap.mmap(-1, 8), np.int64)
+
+    def __int__(self) -> int:
+        return int(self._word[0])
+
+    def set(self, post: int) -> None:
+        self._word[0] = post
+
+
+def belongs(posts: Ids, users: Ids) -> NDArray[np.bool_]:
+    """Whether each post goes to the user at its place."""
+    mixed = posts.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) ^ users.astype(np.uint64) * np.uint64(
+        0xC2B2AE3D27D4EB4F
+    )
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return (mixed >> np.uint64(63)).astype(np.bool_)
+
+
+def theirs(user: int, oldest: int, newest: int) -> Ids:
+    """The posts of a user from `newest` down to `oldest`."""
+    posts = np.arange(newest, max(oldest, 1) - 1, -1)
+    return posts[belongs(posts, np.full(len(posts), user))]
+
+
+def check(store: TimelineReader, user: int, pushed: int, *, in_order: bool = True) -> int:
+    """A timeline is true, and has everything that was pushed before it was read; its length.
+
+    After a writer was killed posts are pushed again, so those it had pushed stand in between.
+    """
+    ids = store.newest(user)
+    if ids is None:
+        return 0
+    found = ids if in_order else np.sort(ids)[::-1]
+    latest = theirs(user, pushed - 60, pushed)[:1]
+    if len(latest):
+        assert len(found), f"user {user} shows nothing after {pushed} posts"
+        assert found[0] >= latest[0], f"user {user} lost {latest[0]}, shows {found[:3]}"
+    if len(found):
+        expected = theirs(user, int(found[-1]), int(found[0]))
+        assert np.array_equal(found, expected), f"user {user}: {found[:20]}... is not {expected[:20]}..."
+    return len(found)
+
+
+def write_on(folder: Path, seed: int, progress: Progress) -> None:
+    """Push, put, drop and evict for ever, going on after the last post that was pushed whole."""
+    chosen = random.Random(seed)
+    with Rings(folder, slots=SLOTS) as rings:
+        while True:
+            post = int(progress) + 1
+            for _ in range(chosen.randrange(30)):
+                user = chosen.randrange(USERS)
+                if chosen.random() < 0.2:
+                    rings.drop(user)
+                else:
+                    rings.put(user, theirs(user, post - _BACK, post - 1))
+            if chosen.random() < 0.6:
+                rings.push(post, EVERYONE[belongs(np.full(USERS, post), EVERYONE)])
+            else:
+                many = np.repeat(np.arange(post, post + chosen.choice((3, 40))), USERS)
+                to = np.tile(EVERYONE, len(many) // USERS)
+                going = belongs(many, to)
+                rings.push_many(many[going], to[going])
+                post = int(many[-1])
+            progress.set(post)
+            if chosen.random() < 0.02:
+                rings.evict(wall_ms() - 2_000)
+
+
+def forked(work: Callable[[], object]) -> int:
+    """Do this in a process of its own; its pid."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return pid
+
+
+def kill(pid: int) -> None:
+    """Kill -9; it must have been alive."""
+    os.kill(pid, signal.SIGKILL)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL, "the writer died by itself"
+
+
+def check_all(store: TimelineReader, users: Iterable[int], progress: Progress) -> int:
+    """How many ids the timelines of these users hold; all true."""
+    return sum(check(store, user, int(progress), in_order=False) for user in users)
+
+
+def kill_rounds(folder: Path, seed: int, rounds: int) -> None:
+    """Kill writers; after each, readers see true timelines, and so does the next writer."""
+    chosen, progress, held = random.Random(seed), Progress(), 0
+    with Rings(folder, slots=SLOTS) as rings:
+        for user in range(SLOTS):
+            rings.put(user, np.empty(0, np.int64))
+    reader = RingReader(folder)
+    for number in range(rounds):
+        pid = forked(lambda number=number: write_on(folder, seed + number, progress))  # type: ignore[misc]
+        time.sleep(chosen.uniform(0.0, 0.06))
+        kill(pid)
+        some = chosen.sample(range(USERS), 150)
+        held = check_all(reader, some, progress)
+        if number % 5 == 4:
+            with Rings(folder, slots=SLOTS) as rings:
+                assert check_all(rings, some, progress) <= held  # what changed hands is given up
+    with Rings(folder, slots=SLOTS) as rings:
+        held = check_all(rings, range(USERS), progress)
+        print(f"{rounds} kills, {int(progress)} posts, {rings.count()} timelines, {held} ids in them")
+        assert rings.count() > SLOTS // 2
+        assert held > 20 * min(TIMELINE_IDS_MAX, int(progress))
+
+
+def read_while_written(folder: Path, seed: int, seconds: float) -> None:
+    """Two readers look at random timelines while slots change hands and posts are pushed."""
+    progress = Progress()
+    writer = forked(lambda: write_on(folder, seed, progress))
+    readers = [forked(lambda at=at: read_on(folder, seed + at, seconds, progress)) for at in (1, 2)]  # type: ignore[misc]
+    ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in readers]
+    kill(writer)
+    assert ends == [0, 0]
+
+
+def read_on(folder: Path, seed: int, seconds: float, progress: Progress) -> None:
+    """Check random timelines for so long; most must be there."""
+    chosen, reader = random.Random(seed), RingReader(folder)
+    end, looked, there = time.monotonic() + seconds, 0, 0
+    while time.monotonic() < end:
+        user, pushed = chosen.randrange(USERS), int(progress)
+        there += check(reader, user, pushed) > 0
+        reader.touch(chosen.randrange(USERS))
+        looked += 1
+    assert there > 100, f"only {there} of {looked} timelines were there"
+    print(f"{looked} reads, {there} timelines, {int(progress)} posts", flush=True)
+
+
+if __name__ == "__main__":
+    _, where, seed_, what, amount = sys.argv
+    with contextlib.suppress(KeyboardInterrupt):
+        if what == "kill":
+            kill_rounds(Path(where), int(seed_), int(amount))
+        else:
+            read_while_written(Path(where), int(seed_), float(amount))

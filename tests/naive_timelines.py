@@ -1,0 +1,58 @@
+"""A TimelineStore in its most obvious form, a deque a user: what engines are compared with. Slow on purpose."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from kith.timeline.store import TIMELINE_IDS_MAX, Flags, Ids
+
+
+class NaiveTimelines:
+    """See `timeline.store.TimelineStore`."""
+
+    def __init__(self, slots: int, now_ms: Callable[[], int]) -> None:
+        self._slots, self._now_ms = slots, now_ms
+        self._pushes: dict[int, deque[int]] = {}  # newest first
+        self._reads: dict[int, int] = {}
+
+    def newest(self, user: int, limit: int = TIMELINE_IDS_MAX) -> Ids | None:
+        if user not in self._pushes:
+            return None
+        return np.array(list(dict.fromkeys(self._pushes[user]))[:limit], np.int64)
+
+    def has(self, users: Ids) -> Flags:
+        return np.array([user in self._pushes for user in users.tolist()], np.bool_)
+
+    def touch(self, user: int) -> None:
+        if user in self._reads:
+            self._reads[user] = self._now_ms()
+
+    def count(self) -> int:
+        return len(self._pushes)
+
+    def push(self, post: int, users: Ids) -> int:
+        return self.push_many(np.full(len(users), post), users)
+
+    def push_many(self, posts: Ids, users: Ids) -> int:
+        pairs = zip(posts.tolist(), users.tolist(), strict=True)
+        known = [(post, user) for post, user in pairs if user in self._pushes]
+        for post, user in known:
+            self._pushes[user].appendleft(post)
+        return len(known)
+
+    def put(self, user: int, ids: Ids) -> None:
+        if user not in self._pushes and len(self._pushes) == self._slots:
+            self.drop(min(self._reads, key=self._reads.__getitem__))
+        self._pushes[user] = deque(ids[:TIMELINE_IDS_MAX].tolist(), TIMELINE_IDS_MAX)
+        self._reads[user] = self._now_ms()
+
+    def drop(self, user: int) -> bool:
+        self._reads.pop(user, None)
+        return self._pushes.pop(user, None) is not None
+
+    def evict(self, before_ms: int) -> int:
+        unread = [user for user, read_ms in self._reads.items() if read_ms < before_ms]
+        return sum(map(self.drop, unread))

@@ -1,0 +1,240 @@
+"""For any history of follows, blocks, posts and deletions the home feed is what a naive model says.
+
+Whatever state the timelines are in: fan-out is behind, was restarted, lost events, or an author crossed a threshold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from world import FakeClock, open_embedded, service_over
+
+from kith.core.ids import NodeId, Snowflakes
+from kith.core.paging import Window
+from kith.engines.embedded.log import EmbeddedLog
+from kith.engines.embedded.objects import EmbeddedObjects
+from kith.engines.embedded.rings import Rings
+from kith.feed.plan import Thresholds
+from kith.feed.service import FeedService
+from kith.feed.sources import Sources
+from kith.graph.graphs import BUILT_IN, HIDES
+from kith.log.runner import Pace, Runner
+from kith.objects.engagement import Engagement
+from kith.objects.posts import Draft
+from kith.objects.service import ObjectService
+from kith.workers.fanout import NAME, Fanout
+
+PEOPLE = [NodeId(user) for user in range(1, 7)]
+PACE = Pace(batch_max=7, save_s=0.0)
+
+
+class Naive:
+    """Who follows whom and who posted what, as sets and lists."""
+
+    def __init__(self) -> None:
+        self.follows: set[tuple[int, int]] = set()
+        self.blocks: set[tuple[int, int]] = set()
+        self.mutes: set[tuple[int, int]] = set()
+        self.hides: set[tuple[int, int]] = set()
+        self.posts: dict[int, int] = {}  # id -> author
+
+    def home(self, viewer: int) -> list[int]:
+        """Post ids, newest first."""
+        return sorted(
+            (
+                post
+                for post, author in self.posts.items()
+                if (author == viewer or (viewer, author) in self.follows)
+                and (viewer, author) not in self.mutes
+                and (viewer, post) not in self.hides
+            ),
+            reverse=True,
+        )
+
+
+class Town:
+    """Kith over one folder, with a worker that comes and goes."""
+
+    def __init__(self, folder: Path, chosen: random.Random, thresholds: Thresholds) -> None:
+        self.folder, self.chosen, self.thresholds = folder, chosen, thresholds
+        self.naive, self.clock = Naive(), FakeClock()
+        self.served = 0
+
+    async def open(self, store: object, environment: object) -> None:
+        await store.declare(BUILT_IN)  # type: ignore[attr-defined]
+        self.graph = await service_over(store, self.clock)  # type: ignore[arg-type]
+        self.log = EmbeddedLog(environment, store._commits)  # type: ignore[arg-type, attr-defined]
+        objects = EmbeddedObjects(environment, store._commits)  # type: ignore[arg-type, attr-defined]
+        self.objects = ObjectService(objects, self.graph, Snowflakes(1, lambda: self.clock.ms))
+        self.engagement = Engagement(self.objects)
+        self.rings = Rings(self.folder / "timelines", slots=4, now_ms=lambda: self.clock.ms)  # fewer than people
+        self.feed = FeedService(
+            self.graph, self.objects, self.rings, self.log, group=NAME, now_s=lambda: self.clock.ms / 1000
+        )
+        self.restart()
+
+    def restart(self) -> None:
+        """A new worker process."""
+        consumer = Fanout(Sources(self.graph), self.rings, graphs=self.graph.graphs, thresholds=self.thresholds)
+        self.runner = Runner(consumer, self.log, PACE, lambda: self.clock.ms)
+
+    async def drain(self) -> None:
+        while await self.runner.step():
+            pass
+
+    async def act(self) -> None:
+        """One random thing that happens."""
+        chosen, naive = self.chosen, self.naive
+        one, other = chosen.sample(PEOPLE, 2)
+        pair = (int(one), int(other))
+        match chosen.randrange(14):
+            case 0 | 1 | 2:
+                if pair not in naive.blocks and pair[::-1] not in naive.blocks:
+                    await self.graph.follow(one, other)
+                    naive.follows.add(pair)
+            case 3:
+                await self.graph.unfollow(one, other)
+                naive.follows.discard(pair)
+            case 4:
+                await self.graph.block(one, other)
+                naive.blocks.add(pair)
+                naive.follows -= {pair, pair[::-1]}
+            case 5:
+                await self.graph.unblock(one, other)
+                naive.blocks.discard(pair)
+            case 6:
+                await (self.graph.mute if pair not in naive.mutes else self.graph.unmute)(one, other)
+                naive.mutes ^= {pair}
+            case 7 | 8 | 9 | 10:
+                written = await self.objects.create(one, Draft(text=f"post {len(naive.posts)}"))
+                naive.posts[int(written.post.id)] = int(one)
+            case 11 if naive.posts:
+                post = chosen.choice(list(naive.posts))
+                await self.objects.delete(NodeId(naive.posts.pop(post)), NodeId(post))
+            case 12 if naive.home(one):
+                post = chosen.choice(naive.home(one))
+                await self.engagement.add(HIDES, one, NodeId(post))
+                naive.hides.add((int(one), post))
+            case _:
+                await self.runner.step()
+
+    async def home(self, viewer: NodeId, *, seen: int, refresh: bool = False) -> list[int]:
+        """All pages of a home, read with random limits."""
+        found: list[int] = []
+        window = Window(self.chosen.randrange(1, 6))
+        self.served += not refresh and bool(self.rings.has(np.array([viewer]))[0])
+        while True:
+            page = await self.feed.latest(viewer, window, seen=seen, refresh=refresh)
+            found += [post.id for post in page.posts]
+            if page.end is None:
+                return found
+            window = Window(self.chosen.randrange(1, 6), after=page.end)
+
+
+@pytest.fixture(params=[Thresholds(), Thresholds(push_max=1, pull_min=2)], ids=["pushed", "crossing"])
+def thresholds(request: pytest.FixtureRequest) -> Thresholds:
+    """As set, and so low that authors cross them both ways all the time."""
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(params=range(12))
+def town(request: pytest.FixtureRequest, tmp_path: Path, thresholds: Thresholds) -> Town:
+    return Town(tmp_path, random.Random(request.param), thresholds)
+
+
+def test_home_is_what_a_naive_model_says(town: Town) -> None:
+    async def live() -> None:
+        for moment in range(150):
+            town.clock.ms += town.chosen.choice((0, 5, 1_500, 40_000))
+            await town.act()
+            viewer = town.chosen.choice(PEOPLE)
+            last = town.log.bounds()[1]
+            if moment % 40 == 39:  # a worker is killed, and with luck its timelines are lost too
+                town.restart()
+            if town.chosen.random() < 0.3:
+                await town.drain()
+                assert await town.home(viewer, seen=0) == town.naive.home(viewer)
+            assert await town.home(viewer, seen=last) == town.naive.home(viewer)
+            assert await town.home(viewer, seen=0, refresh=True) == town.naive.home(viewer)
+
+    with open_embedded(town.folder / "data") as (environment, store):
+
+        async def run() -> None:
+            await town.open(store, environment)
+            try:
+                await live()
+                assert town.served > 10, "too few homes came from a timeline to prove anything"
+            finally:
+                town.rings.close()
+
+        asyncio.run(run())
+
+
+def test_paging_while_others_post_shows_each_post_once(tmp_path: Path) -> None:
+    """What is new comes before the first page; what was there is neither repeated nor left out."""
+    town = Town(tmp_path, random.Random(1), Thresholds())
+
+    async def check() -> None:
+        alice, bob = PEOPLE[:2]
+        await town.graph.follow(alice, bob)
+        before = [(await town.objects.create(bob, Draft(text="old"))).post.id for _ in range(30)]
+        await town.feed.latest(alice, Window(5))
+        await town.drain()
+        found: list[int] = []
+        window = Window(7)
+        while True:
+            page = await town.feed.latest(alice, window)
+            found += [post.id for post in page.posts]
+            town.clock.ms += 10
+            await town.objects.create(bob, Draft(text="new"))
+            await town.drain()
+            if page.end is None:
+                break
+            window = Window(7, after=page.end)
+        assert found == before[::-1]
+
+    with open_embedded(tmp_path / "data") as (environment, store):
+
+        async def run() -> None:
+            await town.open(store, environment)
+            try:
+                await check()
+            finally:
+                town.rings.close()
+
+        asyncio.run(run())
+
+
+def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
+    town = Town(tmp_path, random.Random(1), Thresholds())
+
+    async def check() -> None:
+        alice, bob = PEOPLE[:2]
+        await town.graph.follow(alice, bob)
+        await town.drain()
+        await town.feed.latest(alice, Window(5))
+        await town.drain()
+        made = []
+        for _ in range(620):
+            town.clock.ms += 1
+            made.append((await town.objects.create(bob, Draft(text="one of many"))).post.id)
+        await town.drain()
+        pushed = town.rings.newest(alice)
+        assert pushed is not None
+        assert len(pushed) == 500
+        assert await town.home(alice, seen=0) == made[::-1]
+
+    with open_embedded(tmp_path / "data") as (environment, store):
+
+        async def run() -> None:
+            await town.open(store, environment)
+            try:
+                await check()
+            finally:
+                town.rings.close()
+
+        asyncio.run(run())

@@ -1,0 +1,51 @@
+"""A small in-memory ObjectStore over the in-memory EdgeStores: what engines are compared with.
+
+Over `ScrambledEdges` it is an engine without transactions: records at once, what the edges list later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reference import ReferenceEdges
+
+from kith.core.tokens import WriteMark
+from kith.graph.edge import EdgeWrite
+from kith.objects.store import AtVersion, Claim, Kind, Put, Record, newer
+
+
+class ReferenceObjects:
+    """See `objects.store.ObjectStore`."""
+
+    def __init__(self, edges: ReferenceEdges) -> None:
+        self.transactional, self._edges = edges.transactional, edges
+        self.records: dict[tuple[Kind, int], Record] = {}
+        self._claims: dict[bytes, tuple[int, bytes]] = {}
+
+    async def put(
+        self,
+        records: Sequence[Record],
+        edges: Sequence[EdgeWrite] = (),
+        *,
+        only_if: Sequence[AtVersion] = (),
+        claim: Claim | None = None,
+    ) -> Put:
+        mark = WriteMark(len(self._edges.log), max((record.updated_at for record in records), default=0))
+        if claim is not None:
+            until_ms, value = self._claims.get(claim.key, (0, b""))
+            if until_ms > claim.now_ms:
+                return Put(False, [], mark, value)
+        for kind, id_, version in only_if:
+            stored = self.records.get((kind, id_))
+            if (stored.updated_at if stored else 0) != version:
+                return Put(False, [], mark)
+        if claim is not None:
+            self._claims[claim.key] = (claim.now_ms + claim.keep_ms, claim.value)
+        for record in records:
+            at = record.kind, record.id
+            self.records[at] = newer(self.records.get(at), record)
+        changes = await self._edges.apply(edges)
+        return Put(True, changes, mark._replace(sequence=len(self._edges.log)))
+
+    async def get_many(self, kind: Kind, ids: Sequence[int]) -> list[Record | None]:
+        return [self.records.get((kind, id_)) for id_ in ids]

@@ -1,0 +1,237 @@
+"""Which files of timelines are used and which are begun anew; who may write; what they weigh."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import structlog
+from world import ALICE, BOB, CAROL
+
+from kith.core.errors import StoreFull, StoreMismatch
+from kith.engines.embedded import ringfile
+from kith.engines.embedded.ringfile import Layout, RingFile
+from kith.engines.embedded.rings import RingReader, Rings
+
+SLOTS = 300
+FILE_BYTES = Layout.of(SLOTS).end
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder where Alice has a timeline."""
+    with Rings(tmp_path, slots=SLOTS) as rings:
+        rings.put(ALICE, np.array([2, 1]))
+    return tmp_path
+
+
+def shown(store: RingReader, user: int) -> list[int] | None:
+    ids = store.newest(user)
+    return None if ids is None else ids.tolist()
+
+
+def assert_begun_anew(folder: Path, reason: str, slots: int = SLOTS) -> None:
+    """A writer discards what is there, says why, and the store works."""
+    with structlog.testing.capture_logs() as logs, Rings(folder, slots=slots) as rings:
+        assert [(line["log_level"], line["reason"]) for line in logs] == [("warning", reason)]
+        assert rings.count() == 0
+        assert shown(rings, ALICE) is None
+        rings.put(ALICE, np.array([7]))
+        assert shown(RingReader(folder), ALICE) == [7]
+
+
+# --- what is used --------------------------------------------------------------------------------------
+
+
+def test_timelines_outlive_their_writer(folder: Path) -> None:
+    with structlog.testing.capture_logs() as logs, Rings(folder, slots=SLOTS) as rings:
+        assert shown(rings, ALICE) == [2, 1]
+    assert not logs
+
+
+def test_an_empty_folder_has_no_timelines_and_is_not_worth_a_warning(tmp_path: Path) -> None:
+    reader = RingReader(tmp_path / "none")
+    reader.touch(ALICE)
+    assert (shown(reader, ALICE), reader.count(), reader.has(np.array([ALICE])).tolist()) == (None, 0, [False])
+    with structlog.testing.capture_logs() as logs, Rings(tmp_path / "none", slots=SLOTS) as rings:
+        rings.put(ALICE, np.array([1]))
+        assert shown(reader, ALICE) == [1]
+    assert not logs
+
+
+def test_a_file_of_another_boot_is_begun_anew(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    boot = tmp_path / "boot_id"
+    boot.write_text("0b3c8d0e-0000-4000-8000-000000000000\n")
+    monkeypatch.setattr(ringfile, "_BOOT_ID", boot)
+    assert shown(RingReader(folder), ALICE) is None
+    assert_begun_anew(folder, "it was written before the machine started")
+
+
+def test_a_machine_that_does_not_say_when_it_started_begins_anew_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ringfile, "_BOOT_ID", tmp_path / "none")
+    with Rings(tmp_path, slots=SLOTS) as rings:
+        rings.put(ALICE, np.array([1]))
+    assert_begun_anew(tmp_path, "this machine does not say when it started")
+
+
+def test_other_slots_begin_anew(folder: Path) -> None:
+    assert_begun_anew(folder, "it has 300 slots, and 301 are asked for", SLOTS + 1)
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 2048, 4096, FILE_BYTES // 2, FILE_BYTES - 1, FILE_BYTES + 1])
+def test_a_file_cut_short_or_too_long_begins_anew(folder: Path, length: int) -> None:
+    os.truncate(folder / ringfile.FILE, length)
+    assert shown(RingReader(folder), ALICE) is None
+    assert_begun_anew(folder, "its header is cut short" if length < 64 else "its length is wrong")
+
+
+@pytest.mark.parametrize("at", range(64))
+def test_any_damage_to_the_header_begins_anew(folder: Path, at: int) -> None:
+    damage(folder, at, b"\xa5")
+    assert shown(RingReader(folder), ALICE) is None
+    assert_begun_anew(folder, "its header is damaged")
+
+
+def test_a_folder_of_noise_begins_anew(folder: Path) -> None:
+    (folder / ringfile.FILE).write_bytes(np.random.default_rng(1).bytes(FILE_BYTES))
+    assert shown(RingReader(folder), ALICE) is None
+    assert_begun_anew(folder, "its header is damaged")
+
+
+@pytest.mark.parametrize("value", [~ALICE, 5])
+def test_slots_that_contradict_each_other_begin_anew(folder: Path, value: int) -> None:
+    damage(folder, Layout.of(SLOTS).owners + 8, np.array([value], np.int64).tobytes())
+    assert_begun_anew(folder, "its slots contradict each other")
+
+
+def test_a_damaged_directory_is_made_again(folder: Path) -> None:
+    layout = Layout.of(SLOTS)
+    size = layout.reads - layout.directory
+    damage(folder, layout.directory, np.random.default_rng(2).integers(-(2**63), 2**63, size // 8).tobytes())
+    reader = RingReader(folder)
+    assert not reader.has(np.arange(1000)).any()
+    with Rings(folder, slots=SLOTS) as rings:
+        assert shown(rings, ALICE) == shown(reader, ALICE) == [2, 1]
+
+
+def damage(folder: Path, at: int, new: bytes) -> None:
+    """Overwrite a part of the file."""
+    with (folder / ringfile.FILE).open("r+b") as file:
+        file.seek(at)
+        old = file.read(len(new))
+        file.seek(at)
+        file.write(new if new != old else bytes([new[0] ^ 1]) + new[1:])
+
+
+# --- who writes, who reads -----------------------------------------------------------------------------
+
+
+_OPEN = """
+import pathlib, sys
+from kith.engines.embedded.rings import Rings
+Rings(pathlib.Path(sys.argv[1]))
+"""
+
+
+def test_a_second_writer_is_told_and_the_first_goes_on(tmp_path: Path) -> None:
+    with Rings(tmp_path, slots=SLOTS) as rings:
+        with pytest.raises(StoreMismatch, match="another process writes"):
+            Rings(tmp_path, slots=SLOTS)
+        other = subprocess.run([sys.executable, "-c", _OPEN, tmp_path], check=False, capture_output=True, text=True)
+        assert "StoreMismatch: another process writes" in other.stderr
+        rings.put(ALICE, np.array([1]))
+        assert shown(rings, ALICE) == [1]
+    Rings(tmp_path, slots=SLOTS).close()
+
+
+def test_readers_follow_a_writer_that_begins_anew(folder: Path) -> None:
+    reader = RingReader(folder)
+    assert shown(reader, ALICE) == [2, 1]
+    with Rings(folder, slots=2 * SLOTS) as rings:
+        assert shown(reader, ALICE) is None
+        rings.put(ALICE, np.array([5]))
+        assert shown(reader, ALICE) == [5]
+
+
+def test_a_reader_cannot_write_timelines(folder: Path) -> None:
+    file = RingFile(folder / ringfile.FILE)
+    for column in (file.heads, file.owners, file.versions, file.cells):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = 1
+
+
+def test_a_slot_that_changes_hands_while_it_is_read_is_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between finding Alice's slot and copying it, it becomes Bob's."""
+    reader = RingReader(folder)
+    with Rings(folder, slots=SLOTS) as rings:
+        rings.put(BOB, np.array([9, 8, 7]))
+        slot = rings._rings.directory.find(BOB)
+        assert shown(reader, ALICE) == [2, 1]
+        assert reader._file is not None
+        monkeypatch.setattr(reader._file.directory, "find", lambda user: slot)
+        assert shown(reader, ALICE) is None
+        monkeypatch.setattr(reader._file.directory, "find_many", lambda users: np.full(len(users), slot))
+        assert reader.has(np.array([ALICE, BOB])).tolist() == [False, True]
+        before = reader._file.reads[slot]
+        reader.touch(ALICE)
+        assert reader._file.reads[slot] == before
+
+
+def test_a_slot_left_half_changed_is_not_shown_and_is_emptied_by_the_next_writer(folder: Path) -> None:
+    damage(folder, Layout.of(SLOTS).versions, np.array([3], np.int64).tobytes())
+    reader = RingReader(folder)
+    assert shown(reader, ALICE) is None
+    with Rings(folder, slots=SLOTS) as rings:
+        assert rings.count() == 0
+        rings.put(CAROL, np.array([1]))
+        assert shown(reader, CAROL) == [1]
+
+
+# --- what they weigh -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slots", [1_000, 100_000, (1 << 17) + 1, 1_000_000])
+def test_a_user_costs_at_most_four_and_a_half_kilobytes(slots: int) -> None:
+    assert Layout.of(slots).end / slots <= 4_608
+
+
+def test_unused_slots_take_no_room_on_the_disk(tmp_path: Path) -> None:
+    with Rings(tmp_path, slots=100_000) as rings:
+        for user in range(100):
+            rings.put(user, np.arange(500))
+        used = (tmp_path / ringfile.FILE).stat().st_blocks * 512
+    assert used < 15_000_000  # of 421 MB: the tables, and the first part of the cells
+
+
+def test_a_full_disk_refuses_a_timeline_and_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Rings(folder, slots=SLOTS) as rings:
+        monkeypatch.setattr(os, "posix_fallocate", full)
+        with pytest.raises(StoreFull):
+            rings.put(BOB, np.array([1]))
+        assert (shown(rings, ALICE), shown(rings, BOB), rings.count()) == ([2, 1], None, 1)
+        assert rings.push(3, np.array([ALICE, BOB])) == 1
+        monkeypatch.undo()
+        rings.put(BOB, np.array([1]))
+        assert (shown(rings, ALICE), shown(rings, BOB)) == ([3, 2, 1], [1])
+
+
+def test_a_full_disk_refuses_a_new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StoreFull):
+        Rings(tmp_path, slots=SLOTS)
+    monkeypatch.undo()
+    assert not (tmp_path / ringfile.FILE).exists()
+    Rings(tmp_path, slots=SLOTS).close()

@@ -1,0 +1,223 @@
+"""A runner brings every event to its consumer, whatever fails, and what it noted survives it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from world import ALICE, FakeClock, Run, edge_of, open_embedded, writes_of
+
+from kith.core.clock import Hlc
+from kith.core.errors import StoreUnavailable
+from kith.core.events import TIMELINE_WANTED, Event
+from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.log import EmbeddedLog
+from kith.log.runner import Lag, Pace, Runner, lag_of, replay
+from kith.log.store import Failure
+
+PACE = Pace(batch_max=10, tries_max=3, backoff_s=1.0, save_s=0.0)
+
+
+class Remembering:
+    """A consumer that notes what it sees; `broken` events fail, and `outage` refuses everything."""
+
+    name = "remembering"
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.broken: set[int] = set()
+        self.outage = False
+        self.lost_count = 0
+
+    async def handle(self, events: Sequence[Event]) -> None:
+        if self.outage:
+            raise StoreUnavailable("not now")
+        for event in events:
+            if event.sequence in self.broken:
+                raise ValueError(f"event {event.sequence} is broken")
+            self.seen.append(event.sequence)
+
+    async def lost(self) -> None:
+        self.lost_count += 1
+
+
+class World:
+    """A store, its log, a consumer and a clock; runners come and go."""
+
+    def __init__(self, run: Run, edges: EmbeddedEdges) -> None:
+        self._run, self._edges, self._next = run, edges, 0
+        self.log = EmbeddedLog(edges._environment, edges._commits)
+        self.clock, self.consumer = FakeClock(), Remembering()
+
+    def write(self, count: int) -> None:
+        """So many events."""
+        edges = [edge_of(ALICE, 100 + self._next + at) for at in range(count)]
+        self._next += count
+        self._run(self._edges.apply(writes_of(*edges)))
+
+    def runner(self, pace: Pace = PACE) -> Runner:
+        """A new process, so to speak."""
+        return Runner(self.consumer, self.log, pace, lambda: self.clock.ms)
+
+    def drain(self, runner: Runner) -> None:
+        """Step until there is nothing to do."""
+        while self._run(runner.step()):
+            pass
+
+    def failures(self) -> Sequence[Failure]:
+        return self._run(self.log.failures("remembering"))  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def world(tmp_path: Path, run: Run) -> Iterator[World]:
+    with open_embedded(tmp_path, events_max=200) as (_, edges):
+        run(edges.declare(["follows"]))
+        yield World(run, edges)
+
+
+def test_a_new_group_builds_from_the_stores_and_follows_from_then_on(world: World) -> None:
+    world.write(5)
+    runner = world.runner()
+    world.drain(runner)
+    assert (world.consumer.lost_count, world.consumer.seen) == (1, [])
+    world.write(3)
+    world.drain(runner)
+    assert (world.consumer.lost_count, world.consumer.seen) == (1, [6, 7, 8])
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_the_next_process_goes_on_where_the_last_one_saved(world: World, saved: bool) -> None:
+    world.drain(world.runner())
+    world.write(25)
+    world.drain(world.runner(msgspec.structs.replace(PACE, save_s=0.0 if saved else 3600.0)))
+    world.drain(world.runner())
+    assert world.consumer.seen == list(range(1, 26)) * (1 if saved else 2)
+
+
+def test_an_event_that_fails_holds_nobody_up_and_comes_back(world: World) -> None:
+    runner = world.runner()
+    world.drain(runner)
+    world.consumer.broken = {4}
+    world.write(12)
+    world.drain(runner)
+    assert sorted(set(world.consumer.seen)) == [1, 2, 3, *range(5, 13)]
+    (failure,) = world.failures()
+    assert (failure.event.sequence, failure.tries, failure.dead) == (4, 1, False)
+    assert "event 4 is broken" in failure.error
+    world.drain(runner)
+    assert 4 not in world.consumer.seen  # not before its time
+    world.consumer.broken = set()
+    world.clock.ms += 3_000
+    world.drain(world.runner())  # a new process finds it, too
+    assert world.consumer.seen[-1] == 4
+    assert not world.failures()
+
+
+def test_an_event_that_never_works_dies_and_is_brought_back_by_a_person(world: World, run: Run) -> None:
+    runner = world.runner()
+    world.drain(runner)
+    world.consumer.broken = {1}
+    world.write(1)
+    for _ in range(10):
+        world.drain(runner)
+        world.clock.ms += 10_000
+    (failure,) = world.failures()
+    assert (failure.dead, failure.tries) == (True, 3)
+    world.consumer.broken = set()
+    world.drain(runner)
+    assert world.consumer.seen == []
+    run(replay(world.log, failure))
+    world.clock.ms += 3_000
+    world.drain(runner)
+    assert world.consumer.seen == [1]
+    assert not world.failures()
+
+
+def test_an_outage_is_nobodys_fault(world: World, run: Run) -> None:
+    runner = world.runner()
+    world.drain(runner)
+    world.write(3)
+    world.consumer.outage = True
+    for _ in range(5):
+        with pytest.raises(StoreUnavailable):
+            run(runner.step())
+    assert not world.failures()
+    world.consumer.outage = False
+    world.drain(runner)
+    assert world.consumer.seen == [1, 2, 3]
+
+
+def test_when_nearly_everything_fails_the_runner_waits(world: World, run: Run) -> None:
+    runner = world.runner(msgspec.structs.replace(PACE, failures_max=4))
+    world.drain(runner)
+    world.consumer.broken = set(range(1, 8))
+    world.write(9)
+    with pytest.raises(Exception, match="fails on nearly everything"):
+        run(runner.step())
+    assert not world.failures()
+    world.consumer.broken = set()
+    world.drain(runner)
+    assert world.consumer.seen[-9:] == list(range(1, 10))
+
+
+def test_events_forgotten_before_they_were_read_are_noticed(world: World) -> None:
+    runner = world.runner()
+    world.drain(runner)
+    for _ in range(10):
+        world.write(100)
+    world.drain(runner)
+    first, last = world.log.bounds()
+    assert first > 1
+    assert world.consumer.lost_count == 2
+    assert world.consumer.seen == list(range(first, last + 1))
+
+
+def test_lag_counts_events_and_the_age_of_the_oldest(world: World) -> None:
+    world.drain(world.runner())
+    assert lag_of(world.log, 0, world.clock.ms) == Lag(0, 0.0)
+    world.write(7)
+    events, oldest_s = lag_of(world.log, 2, world.clock.ms + 5_000)
+    assert (events, oldest_s) == (5, pytest.approx(5.0, abs=0.1))
+
+
+def test_what_is_no_edge_is_announced_in_the_log(world: World, run: Run) -> None:
+    run(world.log.announce(Event(0, 0, None, TIMELINE_WANTED, int(ALICE), 0, 0, Hlc(77))))
+    (event,) = world.log.read(0, 10)
+    assert (event.sequence, event.state, event.source) == (1, TIMELINE_WANTED, 1)
+    assert not event.began
+    assert not event.ended
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_event_arrives_whatever_fails_in_whatever_order(world: World, run: Run, seed: int) -> None:
+    """Random failures, outages, restarts and gaps of time: in the end each event was handled."""
+    chosen = random.Random(seed)
+    runner = world.runner(msgspec.structs.replace(PACE, tries_max=1000))
+    world.drain(runner)
+    written = 0
+    for _ in range(60):
+        match chosen.randrange(6):
+            case 0 | 1:
+                count = chosen.randrange(1, 4)
+                world.write(count)
+                written += count
+            case 2:
+                world.consumer.broken = {chosen.randrange(1, written + 2) for _ in range(3)}
+            case 3:
+                world.consumer.outage = not world.consumer.outage
+            case 4:
+                runner = world.runner(msgspec.structs.replace(PACE, tries_max=1000))
+            case 5:
+                world.clock.ms += chosen.randrange(5_000)
+        try:
+            run(runner.step())
+        except StoreUnavailable:
+            assert world.consumer.outage
+    world.consumer.broken, world.consumer.outage = set(), False
+    world.clock.ms += 10**9
+    world.drain(runner)
+    assert set(world.consumer.seen) == set(range(1, written + 1))
+    assert not world.failures()
