@@ -23,14 +23,24 @@ from kith.core.paging import Mark, Page, Window
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
+from kith.feed.affinity import Affinity
+from kith.feed.facts import PostFacts
+from kith.feed.ranker import Ranker
+from kith.feed.rules import HomeRules
+from kith.feed.service import FeedService
+from kith.feed.skeleton import Skeletons
 from kith.graph.edge import Edge, EdgeWrite, State
-from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
+from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
 from kith.graph.service import GraphService, Limits
 from kith.graph.store import EdgeStore, Listing
+from kith.log.store import LogStore
+from kith.objects.comments import Comments
+from kith.objects.service import ObjectService
+from kith.timeline.store import TimelineReader
 
 ALICE, BOB, CAROL = NodeId(1), NodeId(2), NodeId(3)
 DANA = NodeId(ID_MAX)  # the one with a million followers, and the greatest id there is
-GRAPHS = (FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS)
+GRAPHS = (FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, FEWER)
 G = 1
 """The number of the first graph declared; what tests of a bare store use."""
 START_MS = 1_700_000_000_000
@@ -75,6 +85,22 @@ def open_store(engine: str) -> Iterator[EdgeStore]:
 async def service_over(store: EdgeStore, now_ms: Callable[[], int], **limits: int) -> GraphService:
     """A GraphService over a store, its graphs declared."""
     return GraphService(store, Graphs(await store.declare(GRAPHS)), HybridClock(now_ms), Limits(**limits))
+
+
+def feed_over(
+    graph: GraphService,
+    objects: ObjectService,
+    timelines: TimelineReader,
+    log: LogStore,
+    *,
+    group: str,
+    now_ms: Callable[[], int],
+) -> FeedService:
+    """A FeedService with a ranker, all by one clock."""
+    facts = PostFacts(objects.store, graph, now_ms, bits=8)
+    ranker = Ranker(graph, facts, Affinity(graph, Comments(objects), facts, now_ms), now_ms)
+    skeletons = Skeletons(graph, timelines, log, group=group, now_s=lambda: now_ms() / 1000)
+    return FeedService(skeletons, ranker, HomeRules(graph, objects), now_ms=now_ms)
 
 
 def edge_of(

@@ -36,8 +36,14 @@ from kith.engines.embedded.environment import LOADING, Environment
 from kith.engines.embedded.log import EmbeddedLog
 from kith.engines.embedded.objects import EmbeddedObjects
 from kith.engines.embedded.rings import RingReader, Rings
+from kith.engines.embedded.served import ServedFiles
+from kith.feed.affinity import Affinity
+from kith.feed.facts import PostFacts
 from kith.feed.plan import Thresholds
+from kith.feed.ranker import Ranker
+from kith.feed.rules import HomeRules
 from kith.feed.service import FeedService
+from kith.feed.skeleton import Skeletons
 from kith.feed.sources import Sources
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.nodes import NodeJobs
@@ -152,17 +158,26 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     secret = environment.secret("signing")
     jobs = NodeJobs(service)
     objects = _objects(parts, number)
+    comments = Comments(objects)
     timelines = RingReader(timelines_folder(settings))
+    served = ServedFiles(
+        Path(settings.data) / "served", share=settings.served_log_share, bytes_max=settings.served_log_bytes_max
+    )
     per_process = max(1, settings.workers)
     rates = Rates(*(-(-rate // per_process) for rate in _rates(settings)))
     backend = Backend(
         graph=service,
         jobs=jobs,
         objects=objects,
-        comments=Comments(objects),
+        comments=comments,
         engagement=Engagement(objects),
         profiles=Profiles(objects.store, service.clock),
-        feed=FeedService(service, objects, timelines, log, group=fanout.NAME),
+        feed=FeedService(
+            Skeletons(service, timelines, log, group=fanout.NAME),
+            _ranker(service, objects, comments),
+            HomeRules(service, objects),
+            served=served,
+        ),
         guard=Guard(server_keys(environment, settings), user_tokens(environment, settings), rates),
         cursors=Cursors(secret),
         tokens=WriteTokens(secret),
@@ -179,6 +194,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     finally:
         await jobs.close()
         timelines.close()
+        served.flush()
 
 
 async def work(settings: Settings) -> None:
@@ -222,6 +238,11 @@ def _objects(parts: Opened, number: int) -> ObjectService:
     snowflakes = Snowflakes(number, lambda: ms_of(clock.next()))
     snowflakes.restore(ms_of(clock.next()))
     return ObjectService(EmbeddedObjects(parts.environment, parts.commits), parts.graph, snowflakes)
+
+
+def _ranker(graph: GraphService, objects: ObjectService, comments: Comments) -> Ranker:
+    facts = PostFacts(objects.store, graph, wall_ms)
+    return Ranker(graph, facts, Affinity(graph, comments, facts, wall_ms), wall_ms)
 
 
 def _rates(settings: Settings) -> tuple[int, int, int, int]:

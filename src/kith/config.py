@@ -94,6 +94,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         1_000_000
     )
 
+    served_log_share: Annotated[
+        float, Meta(ge=0, le=1), _doc("Share of ranked pages whose features are kept in `served/`, to train from.")
+    ] = 1.0
+    served_log_bytes_max: Annotated[Positive, _doc("Size of `served/`; beyond, the oldest files go.")] = 1 << 30
+
     request_timeout_ms: Annotated[Positive, _doc("Longest a request may take; beyond: TIMEOUT.")] = 5_000
     drain_timeout_s: Annotated[Positive, _doc("Longest a stopping process may take to finish its writes.")] = 20
     body_bytes_max: Annotated[Positive, _doc("Largest request body; beyond: BODY_TOO_LARGE.")] = 1 << 20

@@ -33,7 +33,7 @@ def publish(server: Server, author: int, text: str) -> str:
 def home(server: Server, viewer: int, **query: str) -> tuple[list[str], list[str]]:
     """The ids of a home's first page, and what was degraded."""
     with server.client(acting=viewer) as http:
-        answer = ok(http.get(f"{API}/feed", params=query))
+        answer = ok(http.get(f"{API}/feed", params={"type": "latest"} | query))
     return [post["id"] for post in answer["posts"]], answer["meta"]["degraded"]
 
 
@@ -83,6 +83,29 @@ def test_a_killed_worker_is_replaced_and_nothing_is_missed(server: Server, peopl
         os.kill(pid, signal.SIGKILL)
         known.add(pid)
         eventually(lambda: home(server, alice) == (made[::-1], []))
+
+
+def test_the_ranked_home_says_why_and_goes_on_where_it_was(server: Server, people: People) -> None:
+    alice, bob, carol = people.alice, people.bob, people.carol
+    made = {author: [publish(server, author, f"{author}'s {number}") for number in range(3)] for author in (bob, carol)}
+    for author in (bob, carol):
+        follow(server, alice, author)
+    with server.client(acting=alice) as http:
+        ok(http.post(f"{API}/posts/{made[carol][0]}/like"))
+        first = ok(http.get(f"{API}/feed"))
+        assert first["meta"]["feedType"] == "ranked"
+        assert len(first["posts"]) == 4  # two an author
+        assert first["posts"][0]["author"]["id"] == str(carol)
+        assert first["posts"][0]["ranking"]["reason"] in ("friend_interaction", "recent")
+        publish(server, bob, "in between")
+        cursor = first["pagination"]["nextCursor"]
+        second = ok(http.get(f"{API}/feed", params={"cursor": cursor}))
+        shown = [post["id"] for page in (first, second) for post in page["posts"]]
+        assert sorted(shown) == sorted(made[bob] + made[carol])
+        assert second["pagination"] == {"nextCursor": None, "prevCursor": None, "hasMore": False}
+        why = ok(http.get(f"{API}/posts/{made[carol][2]}/why"))
+        assert why["score"] == pytest.approx(sum(part["adds"] for part in why["parts"]) * why["damping"], abs=1e-3)
+        assert http.get(f"{API}/feed", params={"cursor": cursor, "type": "latest"}).status_code == 400
 
 
 def test_while_the_worker_is_away_home_is_right_and_says_so(server: Server, people: People) -> None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from world import FakeClock, open_embedded, service_over
+from world import FakeClock, feed_over, open_embedded, service_over
 
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.paging import Window
@@ -19,9 +20,9 @@ from kith.engines.embedded.log import EmbeddedLog
 from kith.engines.embedded.objects import EmbeddedObjects
 from kith.engines.embedded.rings import Rings
 from kith.feed.plan import Thresholds
-from kith.feed.service import FeedService
+from kith.feed.slate import unpack
 from kith.feed.sources import Sources
-from kith.graph.graphs import BUILT_IN, HIDES
+from kith.graph.graphs import BUILT_IN, HIDES, VIEWS
 from kith.log.runner import Pace, Runner
 from kith.objects.engagement import Engagement
 from kith.objects.posts import Draft
@@ -40,7 +41,12 @@ class Naive:
         self.blocks: set[tuple[int, int]] = set()
         self.mutes: set[tuple[int, int]] = set()
         self.hides: set[tuple[int, int]] = set()
+        self.views: set[tuple[int, int]] = set()
         self.posts: dict[int, int] = {}  # id -> author
+
+    def unseen(self, viewer: int) -> set[int]:
+        """What a ranked home shows."""
+        return {post for post in self.home(viewer) if (viewer, post) not in self.views}
 
     def home(self, viewer: int) -> list[int]:
         """Post ids, newest first."""
@@ -62,7 +68,7 @@ class Town:
     def __init__(self, folder: Path, chosen: random.Random, thresholds: Thresholds) -> None:
         self.folder, self.chosen, self.thresholds = folder, chosen, thresholds
         self.naive, self.clock = Naive(), FakeClock()
-        self.served = 0
+        self.served = self.made = 0
 
     async def open(self, store: object, environment: object) -> None:
         await store.declare(BUILT_IN)  # type: ignore[attr-defined]
@@ -72,9 +78,7 @@ class Town:
         self.objects = ObjectService(objects, self.graph, Snowflakes(1, lambda: self.clock.ms))
         self.engagement = Engagement(self.objects)
         self.rings = Rings(self.folder / "timelines", slots=4, now_ms=lambda: self.clock.ms)  # fewer than people
-        self.feed = FeedService(
-            self.graph, self.objects, self.rings, self.log, group=NAME, now_s=lambda: self.clock.ms / 1000
-        )
+        self.feed = feed_over(self.graph, self.objects, self.rings, self.log, group=NAME, now_ms=lambda: self.clock.ms)
         self.restart()
 
     def restart(self) -> None:
@@ -91,7 +95,7 @@ class Town:
         chosen, naive = self.chosen, self.naive
         one, other = chosen.sample(PEOPLE, 2)
         pair = (int(one), int(other))
-        match chosen.randrange(14):
+        match chosen.randrange(16):
             case 0 | 1 | 2:
                 if pair not in naive.blocks and pair[::-1] not in naive.blocks:
                     await self.graph.follow(one, other)
@@ -110,7 +114,8 @@ class Town:
                 await (self.graph.mute if pair not in naive.mutes else self.graph.unmute)(one, other)
                 naive.mutes ^= {pair}
             case 7 | 8 | 9 | 10:
-                written = await self.objects.create(one, Draft(text=f"post {len(naive.posts)}"))
+                written = await self.objects.create(one, Draft(text=f"post {self.made}"))
+                self.made += 1
                 naive.posts[int(written.post.id)] = int(one)
             case 11 if naive.posts:
                 post = chosen.choice(list(naive.posts))
@@ -119,6 +124,10 @@ class Town:
                 post = chosen.choice(naive.home(one))
                 await self.engagement.add(HIDES, one, NodeId(post))
                 naive.hides.add((int(one), post))
+            case 13 if naive.home(one):
+                post = chosen.choice(naive.home(one))
+                await self.engagement.add(VIEWS, one, NodeId(post))
+                naive.views.add((int(one), post))
             case _:
                 await self.runner.step()
 
@@ -133,6 +142,24 @@ class Town:
             if page.end is None:
                 return found
             window = Window(self.chosen.randrange(1, 6), after=page.end)
+
+    async def ranked(self, viewer: NodeId, *, seen: int) -> list[int]:
+        """All pages of a ranked home, while things happen in between."""
+        found: list[int] = []
+        slate = None
+        while True:
+            limit = self.chosen.randrange(1, 6)
+            page = await self.feed.ranked(viewer, limit, slate, seen=seen)
+            authors = Counter(post.author for post in page.posts)
+            assert max(authors.values(), default=0) <= 2 or len(authors) == 1
+            assert set(page.placed) == {post.id for post in page.posts}
+            found += [post.id for post in page.posts]
+            if page.rest is None:
+                return found
+            slate = unpack(page.rest.pack())
+            if self.chosen.random() < 0.3:
+                self.clock.ms += 5
+                await self.act()
 
 
 @pytest.fixture(params=[Thresholds(), Thresholds(push_max=1, pull_min=2)], ids=["pushed", "crossing"])
@@ -168,6 +195,34 @@ def test_home_is_what_a_naive_model_says(town: Town) -> None:
             try:
                 await live()
                 assert town.served > 10, "too few homes came from a timeline to prove anything"
+            finally:
+                town.rings.close()
+
+        asyncio.run(run())
+
+
+def test_a_ranked_home_shows_each_unseen_post_once_whatever_happens_meanwhile(town: Town) -> None:
+    async def live() -> None:
+        for _ in range(60):
+            town.clock.ms += town.chosen.choice((0, 5, 1_500, 40_000))
+            for _ in range(3):
+                await town.act()
+            if town.chosen.random() < 0.5:
+                await town.drain()
+            viewer, last = town.chosen.choice(PEOPLE), town.log.bounds()[1]
+            before = town.naive.unseen(viewer)
+            found = await town.ranked(viewer, seen=last)
+            after = town.naive.unseen(viewer)
+            assert len(found) == len(set(found)), "a post came twice"
+            assert set(found) >= before & after, "a post that was there all the time was left out"
+            assert set(found) <= before | after
+
+    with open_embedded(town.folder / "data") as (environment, store):
+
+        async def run() -> None:
+            await town.open(store, environment)
+            try:
+                await live()
             finally:
                 town.rings.close()
 

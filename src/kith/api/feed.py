@@ -1,70 +1,157 @@
-"""/feed: the home feed (article 001)."""
+"""/feed: the home feed (article 001), and why a post stands where it does in it."""
 
 from __future__ import annotations
 
+import secrets
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Request, get
+from litestar import Request, Response, delete, get, post
 from litestar.params import Parameter
 
 from kith.api.answers import Call
 from kith.api.backend import TOKEN_HEADER, Pagination
-from kith.api.graphs import Cursor
-from kith.api.presenting import PostAnswer, present_posts
+from kith.api.graphs import Cursor, PathId, token_header
+from kith.api.presenting import PostAnswer, RankingAnswer, present_posts
 from kith.core.errors import BadRequest
+from kith.core.ids import parse_id
 from kith.core.paging import LIMIT_DEFAULT
+from kith.feed.slate import unpack
+from kith.graph.service import Written
 
 FEED_LIMIT_MAX = 50
+FeedType = Literal["ranked", "latest"]
 FeedLimit = Annotated[
     int | None, Parameter(description=f"Posts a page, 1 to {FEED_LIMIT_MAX}; {LIMIT_DEFAULT} unless given.")
 ]
 
 
 class FeedMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """How the page was made. `degraded`: parts that were not available; the page is right, and was slower."""
+    """How the page was made. `degraded`: parts that were not available; what is there is right."""
 
-    feed_type: Literal["latest"]
+    feed_type: FeedType
     generated_at: datetime
+    request_id: str
     degraded: list[str]
 
 
 class FeedAnswer(msgspec.Struct, frozen=True):
-    """A page of home, newest first. `hasMore` may lead to an empty last page."""
+    """A page of home. It may be short, even empty, and still have more."""
 
     posts: list[PostAnswer]
     pagination: Pagination
     meta: FeedMeta
 
 
+class Part(msgspec.Struct, frozen=True):
+    """One feature of a post: its value (0 to 1), its weight, and what it adds to the score."""
+
+    name: str
+    value: float
+    weight: float
+    adds: float
+
+
+class WhyAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """What decides the place of a post in the acting user's ranked home, as of now.
+
+    `score` is the sum of what the `parts` add, times `damping` (below 1 after "see fewer"). `excludedBy`: what keeps
+    it out whatever its score (not_followed, muted, hidden, seen).
+    """
+
+    id: str
+    score: float
+    reason: str
+    parts: list[Part]
+    damping: float
+    excluded_by: list[str]
+
+
+class FewerAnswer(msgspec.Struct, frozen=True):
+    """Whether the acting user sees fewer posts of an author for a time. Nobody else learns of it."""
+
+    fewer: bool
+
+
 @get("/feed", summary="The acting user's home", name="feed")
 async def feed(
     request: Request[Any, Any, Any],
     call: Call,
+    type: Annotated[FeedType, Parameter(description="`ranked`: best first; `latest`: newest first.")] = "ranked",
     limit: FeedLimit = None,
     cursor: Cursor = None,
     refresh: Annotated[bool, Parameter(description="Read past the timeline, from the outboxes.")] = False,
 ) -> FeedAnswer:
-    """Posts of those whom the acting user follows, and their own: newest first, each once, however far one scrolls."""
-    viewer, backend = call.acting, call.backend
-    if limit is not None and not 1 <= limit <= FEED_LIMIT_MAX:
+    """Posts of those whom the acting user follows, and their own, each once, however far one scrolls.
+
+    Ranked: unseen posts, at most 2 an author on a page, near-duplicates once; new posts do not move what was paged.
+    """
+    backend, token = call.backend, request.headers.get(TOKEN_HEADER)
+    limit = LIMIT_DEFAULT if limit is None else limit
+    if not 1 <= limit <= FEED_LIMIT_MAX:
         raise BadRequest(f"limit must be from 1 to {FEED_LIMIT_MAX}", limit=limit)
-    query = f"feed latest {viewer}"
-    token = request.headers.get(TOKEN_HEADER)
-    page = await backend.feed.latest(
-        viewer,
-        call.window(query, limit, cursor),
-        seen=0 if token is None else backend.tokens.read(token).sequence,
-        refresh=refresh,
-    )
-    posts = await present_posts(call, page.posts)
-    following = None if page.end is None else backend.cursors.next(query, page.end)
+    seen = 0 if token is None else backend.tokens.read(token).sequence
+    request_id = request.headers.get("x-request-id", "")[:64] or secrets.token_hex(8)
+    show = _ranked if type == "ranked" else _latest
+    posts, following, degraded = await show(call, limit, cursor, seen, refresh, request_id)
     return FeedAnswer(
         posts,
         Pagination(next_cursor=following, prev_cursor=None, has_more=following is not None),
-        FeedMeta("latest", datetime.now(UTC), page.degraded),
+        FeedMeta(type, datetime.now(UTC), request_id, degraded),
     )
 
 
-ROUTES = [feed]
+async def _latest(
+    call: Call, limit: int, cursor: str | None, seen: int, refresh: bool, request_id: str
+) -> tuple[list[PostAnswer], str | None, list[str]]:
+    reader, query = call.acting, f"feed latest {call.acting}"
+    page = await call.backend.feed.latest(reader, call.window(query, limit, cursor), seen=seen, refresh=refresh)
+    following = None if page.end is None else call.backend.cursors.next(f"{call.caller.reader()} {query}", page.end)
+    return await present_posts(call, page.posts), following, page.degraded
+
+
+async def _ranked(
+    call: Call, limit: int, cursor: str | None, seen: int, refresh: bool, request_id: str
+) -> tuple[list[PostAnswer], str | None, list[str]]:
+    reader, cursors = call.acting, call.backend.cursors
+    query = f"{call.caller.reader()} feed ranked {reader}"
+    slate = None if not cursor else unpack(cursors.open(cursor, query))
+    page = await call.backend.feed.ranked(reader, limit, slate, request=request_id, seen=seen, refresh=refresh)
+    rankings = {id_: RankingAnswer(round(placed.score, 4), placed.reason) for id_, placed in page.placed.items()}
+    following = None if page.rest is None else cursors.seal(query, page.rest.pack())
+    return await present_posts(call, page.posts, rankings), following, page.degraded
+
+
+@get("/posts/{post_id:str}/why", summary="Why a post stands where it does in my home", name="why_post")
+async def why_post(call: Call, post_id: PathId) -> WhyAnswer:
+    """404 for what is not there for the acting user."""
+    found = await call.backend.objects.get(call.acting, parse_id(post_id))
+    why = await call.backend.feed.why(call.acting, found)
+    return WhyAnswer(
+        str(found.id),
+        round(why.placed.score, 4),
+        why.placed.reason,
+        [Part(name, *(round(number, 4) for number in numbers)) for name, *numbers in why.parts],
+        round(why.damping, 4),
+        why.excluded_by,
+    )
+
+
+@post("/users/{user_id:str}/see-fewer", summary="See fewer posts of a user", status_code=200, name="see_fewer")
+async def see_fewer(call: Call, user_id: PathId) -> Response[FewerAnswer]:
+    """Their posts rank lower from now on, which fades over the months. Saying it again begins anew."""
+    return _fewer(call, await call.backend.graph.see_fewer(call.acting, parse_id(user_id)))
+
+
+@delete("/users/{user_id:str}/see-fewer", summary="See a user's posts as before", status_code=200, name="see_as_before")
+async def see_as_before(call: Call, user_id: PathId) -> Response[FewerAnswer]:
+    """Repeating it changes nothing."""
+    return _fewer(call, await call.backend.graph.see_as_before(call.acting, parse_id(user_id)))
+
+
+def _fewer(call: Call, written: Written) -> Response[FewerAnswer]:
+    return Response(FewerAnswer(written.holds), headers=token_header(call.backend.token(written.mark)))
+
+
+ROUTES = [feed, why_post, see_fewer, see_as_before]

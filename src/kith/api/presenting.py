@@ -5,8 +5,9 @@ Times are RFC 3339 in UTC. Ids are strings; counts are numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -47,8 +48,15 @@ class EngagementAnswer(msgspec.Struct, frozen=True, rename="camel"):
     is_saved: bool
 
 
+class RankingAnswer(msgspec.Struct, frozen=True):
+    """A post's score, 0 to 1, and what gave most of it: friend_interaction, recent, popular, content_type, own_post."""
+
+    score: float
+    reason: str
+
+
 class PostAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A post. `audience` is there for its author only, where the visibility is custom."""
+    """A post. `audience` is there for its author only, where the visibility is custom; `ranking` in a ranked feed."""
 
     id: str
     author: AuthorAnswer
@@ -60,6 +68,7 @@ class PostAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     attributes: dict[str, Any]
     created_at: datetime
     edited_at: datetime | None
+    ranking: RankingAnswer | msgspec.UnsetType = msgspec.UNSET
 
 
 class PostsAnswer(msgspec.Struct, frozen=True):
@@ -92,8 +101,10 @@ class CommentsAnswer(msgspec.Struct, frozen=True, rename="camel"):
     partial: bool
 
 
-async def present_posts(call: Call, posts: Sequence[Post]) -> list[PostAnswer]:
-    """Posts that the caller may see, as answers."""
+async def present_posts(
+    call: Call, posts: Sequence[Post], rankings: Mapping[int, RankingAnswer] = MappingProxyType({})
+) -> list[PostAnswer]:
+    """Posts that the caller may see, as answers. `rankings`: of those that have one."""
     if not posts:
         return []
     viewer, backend = call.caller.user, call.backend
@@ -111,6 +122,7 @@ async def present_posts(call: Call, posts: Sequence[Post]) -> list[PostAnswer]:
             attributes=read_attributes(post.attributes),
             created_at=time_of(post.created_at),
             edited_at=time_of(post.edited_at) if post.edited_at else None,
+            ranking=rankings.get(post.id, msgspec.UNSET),
         )
         for post, numbers in zip(posts, counts, strict=True)
     ]

@@ -82,20 +82,35 @@ class Cursors:
         check_limit(limit)
         if not text:
             return Window(limit)
-        payload = self._signer.open(text, _fingerprint(query))
-        if payload is None or len(payload) != _CURSOR.size:
-            raise BadCursor("this cursor was altered or belongs to another list or reader; start again without it")
+        payload = self.open(text, query)
+        if len(payload) != _CURSOR.size:
+            raise _foreign()
         direction, position, id_ = _CURSOR.unpack(payload)
         mark = Mark(position, id_)
         return Window(limit, after=mark) if direction == _FORWARD else Window(limit, before=mark)
 
+    def seal(self, query: str, payload: bytes) -> str:
+        """A cursor that carries more than a mark; only `open` with the same query reads it."""
+        return self._signer.seal(payload, _fingerprint(query))
+
+    def open(self, text: str, query: str) -> bytes:
+        """What a cursor carries; BadCursor unless it was issued for `query`."""
+        payload = self._signer.open(text, _fingerprint(query))
+        if payload is None:
+            raise _foreign()
+        return payload
+
     def next(self, query: str, mark: Mark) -> str:
         """The cursor for what comes after `mark` (older)."""
-        return self._signer.seal(_CURSOR.pack(_FORWARD, *mark), _fingerprint(query))
+        return self.seal(query, _CURSOR.pack(_FORWARD, *mark))
 
     def previous(self, query: str, mark: Mark) -> str:
         """The cursor for what comes before `mark` (newer)."""
-        return self._signer.seal(_CURSOR.pack(_BACKWARD, *mark), _fingerprint(query))
+        return self.seal(query, _CURSOR.pack(_BACKWARD, *mark))
+
+
+def _foreign() -> BadCursor:
+    return BadCursor("this cursor was altered or belongs to another list or reader; start again without it")
 
 
 def _fingerprint(query: str) -> bytes:

@@ -1,10 +1,4 @@
-"""A page of home: skeleton, posts in one batch, hard rules, page.
-
-The skeleton is the reader's timeline, merged with the outboxes of followed authors who are not pushed and with the
-reader's own. Where there is no timeline, where fan-out lags, and past a timeline's end, it is the outboxes of all
-who are followed: slower, and never less. So the feed is right whatever state the timelines are in; they only make it
-fast.
-"""
+"""A page of home: skeleton, ranking, hard rules, page. Ranked or newest first, as the reader likes."""
 
 from __future__ import annotations
 
@@ -14,21 +8,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kith.core.events import TIMELINE_WANTED, Event
 from kith.core.ids import NodeId, made_at_ms
 from kith.core.paging import Mark, Window
-from kith.feed.sources import Sources
-from kith.graph.graphs import HIDES, MUTES
-from kith.graph.service import GraphService
-from kith.log.runner import lag_of
-from kith.log.store import LogStore
+from kith.feed.rank import light
+from kith.feed.rank.features import FEATURES, VERSION
+from kith.feed.rank.page import Candidate, Mix, choose
+from kith.feed.ranker import Ranker, Ranking
+from kith.feed.rules import HomeRules
+from kith.feed.served import Nowhere, Served, ServedLog
+from kith.feed.skeleton import Freshness, Skeletons, degrade, mark_of
+from kith.feed.slate import SLATE_MAX, Slate
 from kith.objects.posts import Post
-from kith.objects.service import ObjectService
-from kith.timeline.store import Ids, TimelineReader
 
 _ROUNDS_MAX = 10
-_WANTED_AGAIN_S = 30.0
-_WANTED_MAX = 100_000
+_CHOICE = 50
+"""The best of a slate that a page is chosen of (article 001); all of it where these do not fill the page."""
 
 
 class HomePage(NamedTuple):
@@ -39,107 +33,195 @@ class HomePage(NamedTuple):
     degraded: list[str]
 
 
-class Skeleton(NamedTuple):
-    """Ids newest first, all there are down to `floor` (None: to the end of everything)."""
+class Placed(NamedTuple):
+    """A post's score, from 0 to 1, and the reason for it in a word."""
 
-    ids: list[int]
-    floor: Mark | None
+    score: float
+    reason: str
+
+
+class RankedPage(NamedTuple):
+    """Posts best first, why each is there (empty where ranking is down), and what is left for the next page."""
+
+    posts: list[Post]
+    placed: dict[int, Placed]
+    rest: Slate | None
+    degraded: list[str]
+
+
+class Why(NamedTuple):
+    """What decides a post's place: per feature its value, its weight, and what it adds; and what keeps the post out."""
+
+    placed: Placed
+    parts: list[tuple[str, float, float, float]]
+    damping: float
+    excluded_by: list[str]
 
 
 class FeedService:
-    """Reads home feeds in an API process. `group`: the consumer that keeps the timelines."""
+    """Reads home feeds in an API process."""
 
     def __init__(
         self,
-        graph: GraphService,
-        objects: ObjectService,
-        timelines: TimelineReader,
-        log: LogStore,
+        skeletons: Skeletons,
+        ranker: Ranker,
+        rules: HomeRules,
         *,
-        group: str,
-        lag_max_s: float = 2.0,
-        now_s: Callable[[], float] = time.time,
+        served: ServedLog | None = None,
+        mix: Mix | None = None,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self._graph, self._objects, self._timelines, self._log = graph, objects, timelines, log
-        self._sources = Sources(graph)
-        self._mutes, self._hides = graph.graphs.number(MUTES), graph.graphs.number(HIDES)
-        self._group, self._lag_max_s, self._now_s = group, lag_max_s, now_s
-        self._wanted: dict[int, float] = {}
+        self._skeletons, self._ranker, self._rules = skeletons, ranker, rules
+        self._served, self._mix, self._now_ms = served or Nowhere(), mix or Mix(), now_ms
 
-    async def latest(self, viewer: NodeId, window: Window, *, seen: int = 0, refresh: bool = False) -> HomePage:
-        """Posts of those whom `viewer` follows and their own, newest first.
+    async def latest(self, reader: NodeId, window: Window, *, seen: int = 0, refresh: bool = False) -> HomePage:
+        """Posts of those whom `reader` follows and their own, newest first.
 
         `seen`: a log sequence number that must be reflected (read-your-writes); `refresh`: past the timeline.
         """
-        late = await self._is_late(seen)
-        direct = refresh or late is not None
+        fresh = await self._skeletons.freshness(seen, refresh=refresh)
         found: list[Post] = []
         place: Mark | None = window.after
         end: Mark | None = None
         for _ in range(_ROUNDS_MAX):
-            skeleton = await self._skeleton(viewer, place, 2 * window.limit, direct)
+            skeleton = await self._skeletons.below(reader, place, 2 * window.limit, fresh)
             for start in range(0, len(skeleton.ids), 2 * window.limit):
-                found += await self._ruled(viewer, skeleton.ids[start : start + 2 * window.limit])
+                found += await self._rules.allowed(reader, skeleton.ids[start : start + 2 * window.limit].tolist())
                 if len(found) > window.limit:
                     posts = found[: window.limit]
-                    return HomePage(posts, _mark(posts[-1].id), late or [])
+                    return HomePage(posts, mark_of(posts[-1].id), fresh.degraded)
             place = end = skeleton.floor
             if place is None:
                 break
-        return HomePage(found, end, late or [])
+        return HomePage(found, end, fresh.degraded)
 
-    async def _skeleton(self, viewer: NodeId, after: Mark | None, want: int, direct: bool) -> Skeleton:
-        if not direct:
-            pushed = self._timelines.newest(viewer)
-            if pushed is None:
-                await self._want(viewer)
-            elif len(below := _below(np.sort(pushed)[::-1], after)):
-                self._timelines.touch(viewer)
-                floor = _mark(int(below[-1]))
-                followed = await self._sources.followed_of(viewer, [*await self._sources.pulled(), int(viewer)])
-                pulled = await self._sources.outboxes(followed, len(below), after)
-                ids = {int(id_) for id_ in below} | {mark.id for mark in pulled if mark >= floor}
-                return Skeleton(sorted(ids, reverse=True), floor)
-        marks = await self._sources.outboxes((await self._sources.authors(viewer)).tolist(), want, after)
-        return Skeleton([mark.id for mark in marks], marks[-1] if len(marks) == want else None)
+    async def ranked(
+        self,
+        reader: NodeId,
+        limit: int,
+        slate: Slate | None = None,
+        *,
+        request: str = "",
+        seen: int = 0,
+        refresh: bool = False,
+    ) -> RankedPage:
+        """The posts of `latest` that the reader has not seen, best first; beyond SLATE_MAX of them older ones.
 
-    async def _ruled(self, viewer: NodeId, ids: Sequence[int]) -> list[Post]:
-        """Those of the posts that belong into this home: visible, of followed authors, not muted, not hidden."""
-        posts = [post for post in await self._objects.visible(viewer, ids) if post is not None]
-        authors = list({post.author for post in posts})
-        store = self._graph.store
-        followed = set(await self._sources.followed_of(viewer, authors))
-        muted = await store.exists_many(self._mutes, [(viewer, author) for author in authors])
-        hidden = await store.exists_many(self._hides, [(viewer, post.id) for post in posts])
-        silent = {author for author, mute in zip(authors, muted, strict=True) if mute}
-        return [
-            post
-            for post, hide in zip(posts, hidden, strict=True)
-            if post.author in followed and post.author not in silent and not hide
-        ]
+        `slate`: what an earlier page left. `request`: the name of this request in the log of what was served.
+        """
+        fresh = await self._skeletons.freshness(seen, refresh=refresh)
+        deal = _Deal(slate.ids, slate.floor, None) if slate else await self._deal(reader, None, fresh)
+        page = _Page([], [], {}, [])
+        for _ in range(_ROUNDS_MAX):
+            if not deal.ids and deal.floor is not None:
+                deal = await self._deal(reader, deal.floor, fresh)
+            picked, deal = await self._pick(reader, deal, page.taken, limit - len(page.posts), fresh)
+            if not picked:
+                break
+            posts = await self._rules.allowed(reader, [pick.candidate.id for pick in picked])
+            page.add(posts, picked)
+            if len(page.posts) >= limit:
+                break
+        if page.rows:
+            self._serve(reader, page, request)
+        rest = Slate(deal.ids, deal.floor) if deal.ids or deal.floor is not None else None
+        return RankedPage(page.posts, page.placed, rest, fresh.degraded)
 
-    async def _is_late(self, seen: int) -> list[str] | None:
-        """What to say if timelines cannot be relied on now; empty if they only lack the reader's last write."""
-        at = await self._log.progress(self._group)
-        if at is None or lag_of(self._log, at, int(self._now_s() * 1000)).oldest_s > self._lag_max_s:
-            return ["fanout"]
-        return [] if at < seen else None
+    async def why(self, reader: NodeId, post: Post) -> Why:
+        """What decides the place of a post that `reader` may see in their ranked home, as of now."""
+        ids = np.array([post.id], np.int64)
+        ranking = await self._ranker.score(reader, ids)
+        damping = await self._ranker.damping(reader, ranking.facts.authors)
+        values, added = ranking.rows[0].tolist(), light.contributions(ranking.rows)[0].tolist()
+        parts = [(name, values[at], light.WEIGHTS[name], added[at]) for at, name in enumerate(FEATURES)]
+        excluded = await self._rules.excluded_by(reader, post)
+        if await self._ranker.has_seen(reader, post.id):
+            excluded.append("seen")
+        return Why(Placed(float(ranking.scores[0]), ranking.reasons(reader)[0]), parts, float(damping[0]), excluded)
 
-    async def _want(self, viewer: NodeId) -> None:
-        """Ask fan-out for a timeline, once in a while."""
-        now = self._now_s()
-        if now - self._wanted.get(viewer, 0.0) > _WANTED_AGAIN_S:
-            if len(self._wanted) >= _WANTED_MAX:
-                self._wanted.clear()
-            self._wanted[viewer] = now
-            await self._log.announce(Event(0, 0, None, TIMELINE_WANTED, int(viewer), 0, 0, self._graph.clock.next()))
+    async def _deal(self, reader: NodeId, after: Mark | None, fresh: Freshness) -> _Deal:
+        """The next candidates, ranked; as they came where ranking is down."""
+        ids, floor = await self._skeletons.below(reader, after, SLATE_MAX, fresh)
+        if len(ids) > SLATE_MAX:
+            ids, floor = ids[:SLATE_MAX], mark_of(int(ids[SLATE_MAX - 1]))
+        try:
+            ranking = await self._ranker.order(reader, ids)
+            return _Deal(ranking.facts.ids.tolist(), floor, ranking)
+        except Exception:
+            degrade(fresh, "ranking")
+            return _Deal(ids.tolist(), floor, None)
+
+    async def _pick(
+        self, reader: NodeId, deal: _Deal, taken: list[Candidate], want: int, fresh: Freshness
+    ) -> tuple[list[_Pick], _Deal]:
+        """What comes onto the page next, and what is left."""
+        size = min(_CHOICE, len(deal.ids))
+        picks = await self._picks(reader, deal, size, fresh)
+        places = choose([pick.candidate for pick in picks], taken, want, self._mix, self._now_ms())
+        if len(places) < want and size < len(deal.ids):
+            size = len(deal.ids)
+            picks = await self._picks(reader, deal, size, fresh)
+            places = choose([pick.candidate for pick in picks], taken, want, self._mix, self._now_ms())
+        picked = [picks[at] for at in places]
+        stay = {pick.candidate.id for pick in picks}.difference(pick.candidate.id for pick in picked)
+        left = [id_ for id_ in deal.ids[:size] if id_ in stay] + deal.ids[size:]
+        return picked, _Deal(left, deal.floor, None)
+
+    async def _picks(self, reader: NodeId, deal: _Deal, size: int, fresh: Freshness) -> list[_Pick]:
+        """The best `size` of a deal; where ranking is down each counts as of an author of its own."""
+        try:
+            ranking = deal.ranking or await self._ranker.score(reader, np.array(deal.ids[:size], np.int64))
+            return _picks(ranking.take(slice(size)), reader)
+        except Exception:
+            degrade(fresh, "ranking")
+            return [_Pick(Candidate(id_, id_, 0, made_at_ms(id_)), None, b"") for id_ in deal.ids[:size]]
+
+    def _serve(self, reader: NodeId, page: _Page, request: str) -> None:
+        """Note what is shown, for training."""
+        ids, scores = list(page.placed), [placed.score for placed in page.placed.values()]
+        rows = b"".join(page.rows)
+        self._served.add(Served(request, reader, self._now_ms(), light.MODEL, VERSION, ids, scores, rows))
 
 
-def _mark(post: int) -> Mark:
-    """Where a post stands in its author's outbox."""
-    return Mark(made_at_ms(post), post)
+class _Deal(NamedTuple):
+    """Candidates best first, where older ones begin, and what is known of them if that was just found out."""
+
+    ids: list[int]
+    floor: Mark | None
+    ranking: Ranking | None
 
 
-def _below(ids: Ids, after: Mark | None) -> Ids:
-    """Ids (descending) beyond the place; ids sort by time."""
-    return ids if after is None else ids[np.searchsorted(-ids, -after.id, side="right") :]
+class _Pick(NamedTuple):
+    """A candidate with its place, and the features it was ranked by."""
+
+    candidate: Candidate
+    placed: Placed | None
+    row: bytes
+
+
+class _Page(NamedTuple):
+    """A page in the making."""
+
+    posts: list[Post]
+    taken: list[Candidate]
+    placed: dict[int, Placed]
+    rows: list[bytes]
+
+    def add(self, posts: Sequence[Post], picked: Sequence[_Pick]) -> None:
+        """Show the posts, which are some of those picked."""
+        self.posts.extend(posts)
+        allowed = {post.id for post in posts}
+        for candidate, placed, row in picked:
+            if candidate.id in allowed:
+                self.taken.append(candidate)
+                if placed is not None:
+                    self.placed[candidate.id] = placed
+                    self.rows.append(row)
+
+
+def _picks(ranking: Ranking, reader: NodeId) -> list[_Pick]:
+    facts = ranking.facts
+    columns = (facts.ids, facts.authors, facts.types, facts.made_ms)
+    candidates = map(Candidate, *(column.tolist() for column in columns))
+    placed = map(Placed, ranking.scores.tolist(), ranking.reasons(reader))
+    return list(map(_Pick, candidates, placed, map(bytes, ranking.rows)))

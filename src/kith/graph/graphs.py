@@ -21,9 +21,11 @@ AUTHORED = "authored"  # author -> post, at its time: the author's outbox
 COMMENTS = "comments"  # post -> comment
 REPLIES = "replies"  # comment -> comment
 COMMENT_LIKES = "comment_likes"  # user -> comment
+COMMENTED = "commented"  # user -> comment: what a user wrote on whatever
+FEWER = "fewer"  # user -> author of whom they want to see less, at the time they said so
 BUILT_IN = (
     FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, LIKES, SAVES, SHARES, HIDES,
-    VIEWS, AUTHORED, COMMENTS, REPLIES, COMMENT_LIKES,
+    VIEWS, AUTHORED, COMMENTS, REPLIES, COMMENT_LIKES, COMMENTED, FEWER,
 )  # fmt: skip
 """Stores number them in this order; new ones come last."""
 _BETWEEN_OBJECTS = (COMMENTS, REPLIES)

@@ -8,6 +8,7 @@ outlives a block (design, section 2, law 8).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -19,7 +20,7 @@ from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import BARRING, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State
-from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
+from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
 from kith.graph.store import EdgeStore, Listing
 
 _PRESENT = frozenset({State.NORMAL, State.NEGATIVE, State.ARCHIVED})
@@ -64,6 +65,7 @@ class GraphService:
         self.store, self.graphs, self.clock, self.limits = store, graphs, clock, limits
         self._follows, self._blocks = graphs.number(FOLLOWS), graphs.number(BLOCKS)
         self._mutes, self._requests = graphs.number(MUTES), graphs.number(FOLLOW_REQUESTS)
+        self._fewer = graphs.number(FEWER)
 
     # --- following -------------------------------------------------------------------------------------
 
@@ -125,6 +127,18 @@ class GraphService:
         _check_two(actor, target)
         return await self._drop([(self._mutes, actor, target)])
 
+    async def see_fewer(self, actor: NodeId, target: NodeId) -> Written:
+        """`actor` wants to see less of `target`, from now on and fading; saying it again begins anew."""
+        _check_two(actor, target)
+        wish = EdgeWrite(self.now(self._fewer, actor, target, State.NORMAL), supersede=True)
+        changes, mark = await self.write([wish])
+        return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
+
+    async def see_as_before(self, actor: NodeId, target: NodeId) -> Written:
+        """The opposite."""
+        _check_two(actor, target)
+        return await self._drop([(self._fewer, actor, target)])
+
     async def relationships(self, actor: NodeId, targets: Sequence[NodeId]) -> list[Relationship]:
         """How `actor` stands to each of `targets`, and they to `actor`."""
         if len(targets) > self.limits.batch_max:
@@ -178,8 +192,10 @@ class GraphService:
 
     async def blocked(self, user: NodeId, others: Sequence[int]) -> list[bool]:
         """For each of `others`: does a block stand between them and `user`, whoever set it?"""
-        bars = await self._bars([pair for other in others for pair in ((user, other), (other, user))])
-        return [bars[at] or bars[at + 1] for at in range(0, len(bars), 2)]
+        ids, barred = np.array(others, np.int64), np.zeros(len(others), np.bool_)
+        for direction, state in itertools.product(Direction, BARRING):
+            barred |= await self.store.contains(Listing(self._blocks, user, direction, state), ids)
+        return barred.tolist()
 
     async def without_blockers(self, viewer: NodeId, page: Page) -> Page:
         """The page less those who block `viewer`; it may be short, and still says if there is more."""

@@ -90,7 +90,10 @@ class EdgeStore(Protocol):
         ...
 
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
-        """For each of `ids`: is it in the list? Costs by the number of `ids`, not by the length of the list."""
+        """For each of `ids`: does its edge say that it is in the list? As current as `get_many`.
+
+        Costs by the number of `ids`, not by the length of the list, and next to nothing where that is short.
+        """
         ...
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:

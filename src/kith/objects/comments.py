@@ -17,7 +17,7 @@ from kith.core.ids import NodeId, made_at_ms
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import POSITION_MIN, Direction, Edge, EdgeWrite, State
-from kith.graph.graphs import COMMENT_LIKES, COMMENTS, REPLIES
+from kith.graph.graphs import COMMENT_LIKES, COMMENTED, COMMENTS, REPLIES
 from kith.graph.service import cut
 from kith.graph.store import Listing
 from kith.objects.engagement import Engaged, disengage, engage
@@ -73,7 +73,9 @@ class Comments:
     def __init__(self, objects: ObjectService) -> None:
         self._objects, self._store, self._graph = objects, objects.store, objects.graph
         self._comments, self._replies = self._graph.graphs.number(COMMENTS), self._graph.graphs.number(REPLIES)
-        self._likes = self._graph.graphs.number(COMMENT_LIKES)
+        self._likes, self._commented = (
+            self._graph.graphs.number(COMMENT_LIKES), self._graph.graphs.number(COMMENTED)
+        )  # fmt: skip
 
     async def create(
         self, actor: NodeId, post: NodeId, text: str, reply_to: NodeId | None = None
@@ -92,9 +94,11 @@ class Comments:
                 raise _no_comment(reply_to)
         id_, version = self._objects.snowflakes.next(), self._graph.clock.next()
         comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text)
-        graph, source = self._place(comment)
-        edge = Edge(graph, source, id_, State.NORMAL, comment.created_at, version)
-        put = await self._store.put([Record(Kind.COMMENT, id_, version, _encode(comment))], [EdgeWrite(edge)])
+        edges = [
+            EdgeWrite(Edge(graph, end, id_, State.NORMAL, comment.created_at, version))
+            for graph, end in (self._place(comment), (self._commented, actor))
+        ]
+        put = await self._store.put([Record(Kind.COMMENT, id_, version, _encode(comment))], edges)
         return comment, put.mark
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
@@ -114,7 +118,10 @@ class Comments:
             empty = msgspec.structs.replace(comment, text="", deleted=True)
             put = await self._store.put(
                 [Record(Kind.COMMENT, id_, self._objects.after(record), _encode(empty))],
-                [self._graph.dropping(*self._place(comment), id_)],
+                [
+                    self._graph.dropping(*self._place(comment), id_),
+                    self._graph.dropping(self._commented, NodeId(comment.author), id_),
+                ],
                 only_if=[AtVersion(Kind.COMMENT, id_, record.updated_at)],
             )
             if put.stored:
@@ -147,6 +154,10 @@ class Comments:
         """The replies to a comment; CommentNotFound."""
         await self.get(viewer, comment)
         return await self._page(viewer, Listing(self._replies, comment, Direction.OUT), order, window)
+
+    async def posts_of(self, ids: Sequence[int]) -> list[int | None]:
+        """The post under which each comment was made, whoever may see it; None where there is no such comment."""
+        return [None if comment is None else comment.post for comment in await self._read(ids)]
 
     async def counts(self, viewer: NodeId | None, ids: Sequence[int]) -> list[CommentCounts]:
         """The numbers under each of these comments, in one batch."""

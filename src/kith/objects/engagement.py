@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from kith.core.clock import ms_of
 from kith.core.errors import Forbidden, PostNotFound
@@ -48,6 +49,10 @@ class Engagement:
     def __init__(self, objects: ObjectService) -> None:
         self._objects, self._graph = objects, objects.graph
         self._likes, self._saves = self._number(LIKES), self._number(SAVES)
+        self._lists = (
+            (self._likes, Direction.IN), (self._number(COMMENTS), Direction.OUT),
+            (self._number(SHARES), Direction.IN), (self._number(VIEWS), Direction.IN),
+        )  # fmt: skip
 
     async def add(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
         """`actor` likes, saves, ... the post. Errors: PostNotFound where they may not see it; Forbidden as below."""
@@ -61,18 +66,16 @@ class Engagement:
 
     async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[Counts]:
         """The numbers under each of `posts`, in one batch; of posts that the viewer may see."""
-        columns = [
-            [Listing(self._number(graph), post, direction) for post in posts]
-            for graph, direction in (
-                (LIKES, Direction.IN), (COMMENTS, Direction.OUT), (SHARES, Direction.IN), (VIEWS, Direction.IN),
-            )
-        ]  # fmt: skip
-        numbers = await self._graph.store.count_many([listing for column in columns for listing in column])
-        size = len(posts)
-        own = [(int(viewer), post) for post in posts] if viewer is not None else []
-        liked = await self._graph.store.exists_many(self._likes, own) if own else [False] * size
-        saved = await self._graph.store.exists_many(self._saves, own) if own else [False] * size
-        rows = zip(*(numbers[at * size : (at + 1) * size] for at in range(len(columns))), liked, saved, strict=True)
+        store, size = self._graph.store, len(posts)
+        listings = [Listing(graph, post, direction) for graph, direction in self._lists for post in posts]
+        numbers = await store.count_many(listings)
+        columns = [numbers[at * size : (at + 1) * size] for at in range(len(self._lists))]
+        own = [[False] * size, [False] * size]
+        if viewer is not None:
+            ids = np.array(posts, np.int64)
+            mine = [Listing(graph, viewer, Direction.OUT) for graph in (self._likes, self._saves)]
+            own = [(await store.contains(listing, ids)).tolist() for listing in mine]
+        rows = zip(*columns, *own, strict=True)
         return [Counts(*row) for row in rows]
 
     def _number(self, graph: str) -> int:

@@ -112,7 +112,8 @@ class EmbeddedEdges:
 
     async def count_many(self, listings: Sequence[Listing]) -> list[int]:
         with self._begin() as txn:
-            return [runs.length(txn, self._graph_db(listing.graph), list_prefix(listing)) for listing in listings]
+            length, graph_db = runs.length, self._graph_db
+            return [length(txn, graph_db(listing.graph), list_prefix(listing)) for listing in listings]
 
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
         def read() -> Ids:
@@ -125,6 +126,11 @@ class EmbeddedEdges:
         return read() if count <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
+        with self._begin() as txn:
+            rows = runs.short(txn, self._graph_db(listing.graph), list_prefix(listing))
+        if rows is not None:  # most lists of blocks, mutes, hides are short or empty
+            there = set(ids_of(rows).tolist())
+            return np.fromiter((id_ in there for id_ in ids.tolist()), np.bool_, len(ids))
         keys = np.empty((len(ids), 2), ">i8")
         keys[:, 0 if listing.direction is Direction.OUT else 1] = listing.node
         keys[:, 1 if listing.direction is Direction.OUT else 0] = ids

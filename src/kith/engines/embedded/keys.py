@@ -77,7 +77,8 @@ def read_edge(graph: int, source: int, destination: int, row: bytes) -> Edge:
 
 def list_prefix(listing: Listing) -> bytes:
     """Where the run of a list lies."""
-    return _PREFIX.pack(listing.node, list_tag(listing.direction, listing.state))
+    _, node, direction, state = listing
+    return _PREFIX.pack(node, _LIST | direction << STATE_BITS | state)
 
 
 def list_prefixes(source: int, destination: int, state: State) -> tuple[bytes, bytes]:

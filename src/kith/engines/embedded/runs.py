@@ -37,6 +37,15 @@ def length(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> i
     return 0 if tail is None else int.from_bytes(tail[:_LENGTH], "big")
 
 
+def short(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> bytes | None:
+    """The rows of a run of one block, ascending; None if it has more than one."""
+    tail = txn.get(prefix + _TAIL, None, db)
+    if tail is None:
+        return b""
+    rows = tail[_LENGTH:]
+    return rows if len(rows) == ROW * int.from_bytes(tail[:_LENGTH], "big") else None
+
+
 def insert(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
     """Add `row`; False if it was there already."""
     tail_key = prefix + _TAIL

@@ -1,0 +1,109 @@
+"""What ranking knows of posts whoever reads: author, type, age, likeness, engagement; kept in columns.
+
+A cache in each process, filled in batches and read as arrays, because a page of home looks at 500 posts and shows
+20. It is at most KEPT_MS old. Only order comes from here: what a reader may see is asked of the records themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.feed.rank.features import TYPES, Facts, Integers
+from kith.graph.edge import Direction
+from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
+from kith.graph.service import GraphService
+from kith.graph.store import Listing
+from kith.objects.posts import Post, read_post
+from kith.objects.store import Kind, ObjectStore
+
+KEPT_MS = 30_000
+"""How old the engagement of a post may be when it is ranked."""
+SETS_BITS, WAYS = 16, 4
+"""So 262,144 posts are known at a time, 45 bytes each."""
+WORTH = {LIKES: 1.0, COMMENTS: 3.0, SHARES: 3.0, SAVES: 2.0}
+"""What a like, a comment, ... adds to a post's engagement."""
+_TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplying spreads what is alike (Knuth, 6.4)
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
+
+
+class PostFacts:
+    """Facts of posts by id, each at most KEPT_MS old.
+
+    Set-associative, like the cache of a processor: an id has WAYS places, found by its hash for all ids of a call at
+    once; the longest there gives way. Against a dictionary of slots this looks 370 ids up in 15 us instead of 160.
+    """
+
+    def __init__(
+        self, objects: ObjectStore, graph: GraphService, now_ms: Callable[[], int], *, bits: int = SETS_BITS
+    ) -> None:
+        self._objects, self._store, self._now_ms, self._bits = objects, graph.store, now_ms, bits
+        self._lists = [
+            (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN) for name in WORTH
+        ]
+        self._worth = np.array(list(WORTH.values()), np.float32)
+        size = WAYS << bits
+        self._columns = Facts(
+            np.full(size, -1, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int8), np.zeros(size, np.int64),
+            np.zeros(size, np.int64), np.zeros(size, np.float32),
+        )  # fmt: skip
+        self._read_ms = np.zeros(size, np.int64)
+
+    async def of(self, ids: Integers) -> Facts:
+        """Facts of those of `ids` that are posts, in their order. Deleted ones are left out once it is noticed."""
+        now = self._now_ms()
+        slots, known = self._find(ids)
+        old = ~known | (now - self._read_ms[slots] > KEPT_MS)
+        if old.any():
+            await self._read(ids[old], now)
+            slots, known = self._find(ids)
+        return self._columns.take(slots if known.all() else slots[known])
+
+    async def authors(self, ids: Sequence[int]) -> dict[int, int]:
+        """The author of each post there is."""
+        facts = await self.of(np.array(ids, np.int64))
+        return dict(zip(facts.ids.tolist(), facts.authors.tolist(), strict=True))
+
+    def _find(self, ids: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+        """Where each id is, if it is known."""
+        first = (ids.astype(np.uint64) * _SPREAD >> np.uint64(64 - self._bits)).astype(np.int64) * WAYS
+        there = self._columns.ids.reshape(-1, WAYS)[first // WAYS] == ids[:, None]
+        return first + there.argmax(axis=1), there.any(axis=1)
+
+    async def _read(self, ids: Integers, now: int) -> None:
+        records = await self._objects.get_many(Kind.POST, ids.tolist())
+        posts = [read_post(record) for record in records if record is not None]
+        alive = [post for post in posts if not post.deleted]
+        listings = [Listing(graph, post.id, direction) for graph, direction in self._lists for post in alive]
+        counts = np.array(await self._store.count_many(listings), np.float32).reshape(len(self._lists), -1)
+        slots, known = self._find(ids)
+        self._columns.ids[slots[known]] = -1  # what is not there any more is forgotten
+        for post, engagement in zip(alive, (self._worth @ counts).tolist(), strict=True):
+            self._keep(post, engagement, now)
+
+    def _keep(self, post: Post, engagement: float, now: int) -> None:
+        """Put a post in the emptiest or oldest of its places."""
+        (slots, _), columns = self._find(np.array([post.id], np.int64)), self._columns
+        places = slice(int(slots[0]) // WAYS * WAYS, int(slots[0]) // WAYS * WAYS + WAYS)
+        ages = np.where(columns.ids[places] < 0, 0, self._read_ms[places])
+        slot = places.start + int(ages.argmin())
+        columns.ids[slot], columns.authors[slot], columns.types[slot] = post.id, post.author, _TYPE_NUMBERS[post.type]
+        columns.made_ms[slot], columns.fingerprints[slot] = post.created_at, fingerprint(post)
+        columns.engagement[slot] = engagement
+        self._read_ms[slot] = now
+
+
+def fingerprint(post: Post) -> int:
+    """The same for posts that show the same: the same link, or media, or words, whatever their case and spacing."""
+    if post.media:
+        shown = b"media" + b"".join(id_.to_bytes(8, "big") for id_ in post.media)
+    elif post.link:
+        shown = b"link" + post.link.rstrip("/").encode()
+    else:
+        shown = b"text" + (_BETWEEN_WORDS.sub(" ", post.text.casefold()).strip() or post.text).encode()
+    return int.from_bytes(hashlib.blake2b(shown, digest_size=8).digest(), "big", signed=True)

@@ -1,0 +1,58 @@
+"""The features of a candidate post for a reader: one function, for serving and for training alike.
+
+What is served is logged with VERSION (`feed/served.py`), so a model trained from it sees what the reader's was.
+A feature is added at the end; a changed one takes a new name; either raises VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FEATURES = ("recency", "affinity", "velocity", "type")
+"""The columns of `features`, each from 0 to 1."""
+VERSION = 1
+TYPES = ("text", "link", "image", "video")
+"""Types of posts by their number in `Facts`."""
+RECENCY_HALF_LIFE_H = 24.0
+VELOCITY_HALF = 5.0
+"""Engagement an hour at which `velocity` is one half."""
+VELOCITY_AGE_MIN_H = 2.0
+"""A younger post is taken for as old, or its first like would make it the fastest of all."""
+_TYPE_BOOST = np.array([0.5, 0.6, 1.0, 1.0], np.float32)
+_HOUR_MS = 3_600_000.0
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int64]
+
+
+class Facts(NamedTuple):
+    """Columns of n posts, none of which depends on the reader."""
+
+    ids: Integers
+    authors: Integers
+    types: NDArray[np.int8]  # see TYPES
+    made_ms: Integers
+    fingerprints: Integers  # equal for near-duplicates
+    engagement: Floats  # what it has got, weighted by kind
+
+    def take(self, which: Integers | slice) -> Facts:
+        """The rows at these places."""
+        return Facts(
+            self.ids[which], self.authors[which], self.types[which],
+            self.made_ms[which], self.fingerprints[which], self.engagement[which],
+        )  # fmt: skip
+
+
+def features(facts: Facts, affinity: Floats, now_ms: int) -> Floats:
+    """One row a post, the columns FEATURES. `affinity`: the reader's to each post's author, 0 to 1."""
+    age_h = np.maximum((now_ms - facts.made_ms) / _HOUR_MS, 0.0).astype(np.float32)
+    rate = facts.engagement / np.maximum(age_h, np.float32(VELOCITY_AGE_MIN_H))
+    rows = np.empty((len(facts.ids), len(FEATURES)), np.float32)
+    rows[:, 0] = np.exp2(age_h * np.float32(-1 / RECENCY_HALF_LIFE_H))
+    rows[:, 1] = affinity
+    rows[:, 2] = rate / (rate + np.float32(VELOCITY_HALF))
+    rows[:, 3] = _TYPE_BOOST[facts.types]
+    return rows

@@ -1,0 +1,85 @@
+"""Ranks candidates for a reader: facts, affinities and wishes gathered in batches, decided by `rank/`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from kith.core.ids import NodeId
+from kith.core.paging import Window
+from kith.feed.affinity import Affinity, at_keys
+from kith.feed.facts import PostFacts
+from kith.feed.rank import light
+from kith.feed.rank.features import Facts, Floats, Integers, features
+from kith.graph.edge import Direction
+from kith.graph.graphs import FEWER, VIEWS
+from kith.graph.service import GraphService
+from kith.graph.store import Listing
+
+SEEN_MAX = 1_000
+"""The newest posts a reader saw, which are not ranked again."""
+FEWER_MAX = 200
+"""The newest wishes to see fewer of an author that are honoured."""
+FEWER_HALF_LIFE_MS = 30 * 86_400_000
+FEWER_FACTOR = 0.1
+"""What is left of an author's scores right after "see fewer"."""
+
+
+class Ranking(NamedTuple):
+    """Posts with their features and scores, row by row."""
+
+    facts: Facts
+    rows: Floats
+    scores: Floats
+
+    def take(self, which: Integers | slice) -> Ranking:
+        """The rows at these places."""
+        return Ranking(self.facts.take(which), self.rows[which], self.scores[which])
+
+    def reasons(self, reader: NodeId) -> list[str]:
+        """Why each post stands where it does, in a word."""
+        own = (self.facts.authors == reader).tolist()
+        return [light.OWN if mine else reason for mine, reason in zip(own, light.reasons(self.rows), strict=True)]
+
+
+class Ranker:
+    """The light pass over the candidates of a reader."""
+
+    def __init__(self, graph: GraphService, facts: PostFacts, affinity: Affinity, now_ms: Callable[[], int]) -> None:
+        self.facts = facts
+        self._store, self._affinity, self._now_ms = graph.store, affinity, now_ms
+        self._views, self._fewer = graph.graphs.number(VIEWS), graph.graphs.number(FEWER)
+
+    async def score(self, reader: NodeId, ids: Integers) -> Ranking:
+        """Those of `ids` that are posts, in their order, with their scores."""
+        facts = await self.facts.of(ids)
+        ties = await self._affinity.of(reader)
+        rows = features(facts, ties.to(facts.authors), self._now_ms())
+        return Ranking(facts, rows, light.score(rows, await self.damping(reader, facts.authors)))
+
+    async def order(self, reader: NodeId, ids: Integers) -> Ranking:
+        """Those of `ids` that the reader has not seen, best first, of near-duplicates the best."""
+        seen = await self._store.ids(Listing(self._views, reader, Direction.OUT), newest=SEEN_MAX)
+        if len(seen):
+            ids = ids[~np.isin(ids, seen)]
+        ranking = await self.score(reader, ids)
+        order = np.lexsort((-ranking.facts.ids, -ranking.scores))
+        _, firsts = np.unique(ranking.facts.fingerprints[order], return_index=True)
+        return ranking.take(order[np.sort(firsts)])
+
+    async def has_seen(self, reader: NodeId, post: int) -> bool:
+        """Whether the reader has seen a post."""
+        return (await self._store.exists_many(self._views, [(reader, post)]))[0]
+
+    async def damping(self, reader: NodeId, authors: Integers) -> Floats:
+        """The factor on the scores of each author: less than 1 for a time after "see fewer"."""
+        page = await self._store.page(Listing(self._fewer, reader, Direction.OUT), Window(FEWER_MAX))
+        if not page.items:
+            return np.ones(len(authors), np.float32)
+        wishes = sorted((mark.id, mark.position) for mark in page.items)
+        said = np.array([author for author, _ in wishes], np.int64)
+        age = self._now_ms() - np.array([at for _, at in wishes], np.float64)
+        less = (1 - FEWER_FACTOR) * np.exp2(-np.maximum(age, 0) / FEWER_HALF_LIFE_MS)
+        return 1 - at_keys(said, less.astype(np.float32), authors)
