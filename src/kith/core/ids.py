@@ -19,6 +19,8 @@ EPOCH_MS = 1_672_531_200_000  # 2023-01-01 UTC
 NODES_MAX = 1 << 10
 _DIGITS_MAX = 19
 _NODE_BITS, _SEQUENCE_BITS = 10, 12
+TIME_SHIFT = _NODE_BITS + _SEQUENCE_BITS
+"""A snowflake shifted right by this is milliseconds since EPOCH_MS."""
 _SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
 
 
@@ -62,4 +64,4 @@ class Snowflakes:
 
 def made_at_ms(snowflake: int) -> int:
     """When a snowflake was made, in milliseconds since the Unix epoch."""
-    return (snowflake >> _NODE_BITS + _SEQUENCE_BITS) + EPOCH_MS
+    return (snowflake >> TIME_SHIFT) + EPOCH_MS

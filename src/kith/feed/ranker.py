@@ -60,12 +60,12 @@ class Ranker:
         return Ranking(facts, rows, light.score(rows, await self.damping(reader, facts.authors)))
 
     async def order(self, reader: NodeId, ids: Integers) -> Ranking:
-        """Those of `ids` that the reader has not seen, best first, of near-duplicates the best."""
+        """Those of `ids` (newest first) that the reader has not seen, best first, of near-duplicates the best."""
         seen = await self._store.ids(Listing(self._views, reader, Direction.OUT), newest=SEEN_MAX)
         if len(seen):
             ids = ids[~np.isin(ids, seen)]
         ranking = await self.score(reader, ids)
-        order = np.lexsort((-ranking.facts.ids, -ranking.scores))
+        order = np.argsort(-ranking.scores, kind="stable")
         _, firsts = np.unique(ranking.facts.fingerprints[order], return_index=True)
         return ranking.take(order[np.sort(firsts)])
 

@@ -129,6 +129,8 @@ class EmbeddedEdges:
         with self._begin() as txn:
             rows = runs.short(txn, self._graph_db(listing.graph), list_prefix(listing))
         if rows is not None:  # most lists of blocks, mutes, hides are short or empty
+            if not rows:
+                return np.zeros(len(ids), np.bool_)
             there = set(ids_of(rows).tolist())
             return np.fromiter((id_ in there for id_ in ids.tolist()), np.bool_, len(ids))
         keys = np.empty((len(ids), 2), ">i8")

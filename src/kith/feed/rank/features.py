@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kith.core.ids import EPOCH_MS, TIME_SHIFT
+
 FEATURES = ("recency", "affinity", "velocity", "type")
 """The columns of `features`, each from 0 to 1."""
 VERSION = 1
@@ -22,7 +24,7 @@ VELOCITY_HALF = 5.0
 VELOCITY_AGE_MIN_H = 2.0
 """A younger post is taken for as old, or its first like would make it the fastest of all."""
 _TYPE_BOOST = np.array([0.5, 0.6, 1.0, 1.0], np.float32)
-_HOUR_MS = 3_600_000.0
+_HOUR_MS = np.float32(3_600_000)
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
@@ -33,22 +35,24 @@ class Facts(NamedTuple):
 
     ids: Integers
     authors: Integers
-    types: NDArray[np.int8]  # see TYPES
-    made_ms: Integers
     fingerprints: Integers  # equal for near-duplicates
     engagement: Floats  # what it has got, weighted by kind
+    types: NDArray[np.int8]  # see TYPES
 
     def take(self, which: Integers | slice) -> Facts:
         """The rows at these places."""
-        return Facts(
-            self.ids[which], self.authors[which], self.types[which],
-            self.made_ms[which], self.fingerprints[which], self.engagement[which],
-        )  # fmt: skip
+        ids, authors, fingerprints, engagement, types = self
+        return Facts(ids[which], authors[which], fingerprints[which], engagement[which], types[which])
+
+    @property
+    def made_ms(self) -> Integers:
+        """When each was made; its id says so."""
+        return (self.ids >> TIME_SHIFT) + EPOCH_MS
 
 
 def features(facts: Facts, affinity: Floats, now_ms: int) -> Floats:
     """One row a post, the columns FEATURES. `affinity`: the reader's to each post's author, 0 to 1."""
-    age_h = np.maximum((now_ms - facts.made_ms) / _HOUR_MS, 0.0).astype(np.float32)
+    age_h = np.maximum((now_ms - facts.made_ms).astype(np.float32) / _HOUR_MS, np.float32(0))
     rate = facts.engagement / np.maximum(age_h, np.float32(VELOCITY_AGE_MIN_H))
     rows = np.empty((len(facts.ids), len(FEATURES)), np.float32)
     rows[:, 0] = np.exp2(age_h * np.float32(-1 / RECENCY_HALF_LIFE_H))

@@ -52,27 +52,29 @@ class _Page:
 
     def __init__(self, ranked: Sequence[Candidate], taken: Sequence[Candidate], mix: Mix) -> None:
         self._ranked, self._mix = ranked, mix
-        self._authors = Counter(candidate.author for candidate in taken)
-        self._types = Counter(candidate.type for candidate in taken)
+        self._authors = dict(Counter(candidate.author for candidate in taken))
+        self._types = [0] * len(mix.type_shares)
+        for candidate in taken:
+            self._types[candidate.type] += 1
         self._size = len(taken)
         first = ranked[0].author if ranked else 0
-        self._alone = all(candidate.author == first for candidate in [*taken, *ranked])
+        alone = all(candidate.author == first for candidate in [*taken, *ranked])
+        self._author_max = len(ranked) + len(taken) if alone else mix.author_max
         self.chosen: set[int] = set()
 
     def fill(self, places: Sequence[int], want: int, *, by_type: bool = False) -> None:
         """Choose of `places` until `want` are chosen."""
+        chosen, authors, types, author_max = self.chosen, self._authors, self._types, self._author_max
+        shares, types_after = self._mix.type_shares, self._mix.types_after
         for at in places:
-            if len(self.chosen) >= want:
+            if len(chosen) >= want:
                 return
-            candidate = self._ranked[at]
-            if at not in self.chosen and self._fits(candidate, by_type):
-                self.chosen.add(at)
-                self._authors[candidate.author] += 1
-                self._types[candidate.type] += 1
-
-    def _fits(self, candidate: Candidate, by_type: bool) -> bool:
-        if self._authors[candidate.author] >= self._mix.author_max and not self._alone:
-            return False
-        size = self._size + len(self.chosen)
-        crowded = self._types[candidate.type] + 1 > self._mix.type_shares[candidate.type] * (size + 1)
-        return not (by_type and size >= self._mix.types_after and crowded)
+            _, author, type_, _ = self._ranked[at]
+            if at in chosen or authors.get(author, 0) >= author_max:
+                continue
+            size = self._size + len(chosen)
+            if by_type and size >= types_after and types[type_] + 1 > shares[type_] * (size + 1):
+                continue
+            chosen.add(at)
+            authors[author] = authors.get(author, 0) + 1
+            types[type_] += 1
