@@ -53,6 +53,7 @@ def listing_of(edge: Edge, direction: Direction) -> Listing:
 
 def cut_page(marks: Sequence[Mark], window: Window) -> Page:
     """The part of a whole list (newest first) that `window` asks for, told as plainly as can be."""
+    marks = [mark for mark in marks if window.spans(mark)]
     if window.before is not None:
         newer = [mark for mark in marks if mark > window.before]
         items = newer[-window.limit :]

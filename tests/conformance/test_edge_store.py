@@ -34,9 +34,9 @@ from world import (
 from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark, Page, Window
-from kith.engines.embedded import runs
+from kith.engines.embedded import edges, runs
 from kith.engines.embedded.commits import Batch
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edges import EmbeddedEdges, _page
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.keys import list_prefix, list_row, pair_key
 from kith.graph.audit import audit
@@ -481,6 +481,94 @@ def test_contains_takes_arrays_that_are_views(store: EdgeStore, run: Run) -> Non
     asked = run(store.ids(OUT))[::-3]
     assert run(store.contains(OUT, asked)).all()
     assert len(asked) == 34
+
+
+# --- time ranges ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 61, 62, 125, 400])
+def test_a_range_is_a_list_of_its_own_paged_both_ways(store: EdgeStore, run: Run, size: int) -> None:
+    marks = run(fill(store, size))
+    edges = sorted({-1, 0, 1, 19, 20, 21, 41, size // 3 - 1, size // 3, size // 3 + 1})
+    for since, until in product([None, *(START_MS + at for at in edges)], repeat=2):
+        expected = [mark for mark in marks if Window(1, since=since, until=until).spans(mark)]
+
+        async def ranged(window: Window, since: int | None = since, until: int | None = until) -> Page:
+            return await store.page(OUT, window._replace(since=since, until=until))
+
+        for limit in (1, 61) if size < 100 else (50,):
+            for backward in (False, True):
+                assert run(all_pages(ranged, limit, backward=backward)) == expected, (since, until)
+
+
+def test_since_is_inclusive_and_until_exclusive(store: EdgeStore, run: Run) -> None:
+    run(store.apply(writes_of(*(edge_of(ALICE, at, position) for position in (5, 6, 7) for at in (10 * position,)))))
+    run(store.apply(writes_of(edge_of(ALICE, 0, 6), edge_of(ALICE, ID_MAX, 6))))
+    page = run(store.page(OUT, Window(9, since=6, until=7)))
+    assert page == Page([Mark(6, ID_MAX), Mark(6, 60), Mark(6, 0)], False, False)
+    assert run(store.page(OUT, Window(9, since=6, until=6))) == Page([], False, False)
+    assert run(store.page(OUT, Window(9, since=7, until=6))) == Page([], False, False)
+
+
+bounds = st.none() | st.sampled_from([POSITION_MIN, POSITION_MAX]) | st.integers(-4, 4)
+places = st.none() | st.builds(Mark, st.integers(-4, 4), st.sampled_from([0, 1, 2, ID_MAX]))
+
+
+@given(
+    st.dictionaries(st.integers(0, 150), st.sampled_from([POSITION_MIN, -3, -1, 0, 2, POSITION_MAX]), max_size=150),
+    st.lists(st.tuples(st.integers(1, 4) | st.just(200), places, st.booleans(), bounds, bounds), max_size=20),
+)
+def test_a_page_of_any_range_is_what_the_reference_says(
+    tmp_path_factory: pytest.TempPathFactory,
+    positions: dict[int, int],
+    asked: list[tuple[int, Mark | None, bool, int | None, int | None]],
+) -> None:
+    windows = [
+        Window(limit, None if back else place, place if back else None, since, until)
+        for limit, place, back, since, until in asked
+    ]
+
+    async def pages(store: EdgeStore) -> list[Page]:
+        await store.declare(["follows"])
+        await store.apply(writes_of(*(edge_of(ALICE, id_, position) for id_, position in positions.items())))
+        return [await store.page(OUT, window) for window in windows]
+
+    expected = run_all(pages(ReferenceEdges()))
+    with open_embedded(tmp_path_factory.mktemp("ranges")) as (_, store):
+        for window, page, right in zip(windows, run_all(pages(store)), expected, strict=True):
+            assert page == right, window
+
+
+class Counted:
+    """A cursor that counts its moves from block to block."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor, self.moves = cursor, 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.moves += name in ("set_range", "set_key", "next", "prev")
+        return getattr(self._cursor, name)
+
+
+def test_a_page_of_a_range_costs_the_same_however_deep_it_lies(
+    embedded: tuple[Environment, EmbeddedEdges], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is sought, not scanned for: how many blocks are looked at depends on the page alone."""
+    _, store = embedded
+    run(store.declare(["follows"]))
+    run(store.apply(writes_of(*(edge_of(ALICE, at, at) for at in range(20_000)))))
+    cursors: list[Counted] = []
+
+    def counted(cursor: Any, prefix: bytes, window: Window) -> Page:
+        cursors.append(Counted(cursor))
+        return _page(cursors[-1], prefix, window)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(edges, "_page", counted)
+    for since, until in ((19_000, 19_500), (10_000, 10_500), (30, 530), (0, 19_990), (10_000, 10_001)):
+        for place in ({}, {"after": Mark(until - 5, 0)}, {"before": Mark(since, 0)}):
+            page = run(store.page(OUT, Window(20, since=since, until=until, **place)))  # type: ignore[arg-type]
+            assert len(page.items) == 20 or until - since < 20
+    assert max(cursor.moves for cursor in cursors) <= 6, [cursor.moves for cursor in cursors]
 
 
 # --- the scan ------------------------------------------------------------------------------------------

@@ -44,6 +44,11 @@ STAY, OTHERS = range(100, 160), range(200, 320)
 SPREAD = 50  # positions are few, so that many edges share one
 
 
+def ranged(window: Window) -> Window:
+    """The same window over the middle of the positions."""
+    return window._replace(since=START_MS + SPREAD // 4, until=START_MS + 3 * SPREAD // 4)
+
+
 class Town:
     """A list of Alice's in which STAY stay where they are and OTHERS come, go and move."""
 
@@ -98,7 +103,7 @@ def opened(engine: str, walk: tuple[int, int] = (7, 10)) -> Iterator[GraphServic
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("name", ["following", "friends", "mutuals"])
+@pytest.mark.parametrize("name", ["following", "friends", "mutuals", "a range", "friends in a range"])
 @settings(max_examples=12)
 @given(seed=st.integers(0, 2**16))
 def test_what_stays_is_seen_once_and_in_order(engine: str, name: str, backward: bool, seed: int) -> None:
@@ -109,8 +114,11 @@ def test_what_stays_is_seen_once_and_in_order(engine: str, name: str, backward: 
             "following": lambda window: service.following(ALICE, window),
             "friends": lambda window: service.friends(ALICE, window),
             "mutuals": lambda window: service.mutuals(ALICE, ALICE, window),
+            "a range": lambda window: service.following(ALICE, ranged(window)),
+            "friends in a range": lambda window: service.friends(ALICE, ranged(window)),
         }
-        return town.stay, await town.walk(fetches[name], backward=backward)
+        stay = [mark for mark in town.stay if "range" not in name or ranged(Window(1)).spans(mark)]
+        return stay, await town.walk(fetches[name], backward=backward)
 
     with opened(engine) as service:
         stay, shown = run_all(seen(service))
@@ -255,4 +263,6 @@ marks = st.builds(Mark, st.integers(-3, 3), st.integers(0, 5))
 def test_cutting_a_whole_list_is_what_a_page_of_it_is(items: list[Mark], mark: Mark, limit: int) -> None:
     items.sort(reverse=True)
     for window in (Window(limit), Window(limit, after=mark), Window(limit, before=mark)):
-        assert cut(items, window) == cut_page(items, window)
+        for since, until in ((None, None), (0, None), (None, 1), (-1, 2)):
+            bounded = window._replace(since=since, until=until)
+            assert cut(items, bounded) == cut_page(items, bounded)

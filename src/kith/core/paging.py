@@ -33,12 +33,21 @@ class Window(NamedTuple):
     """Which part of a list is asked for.
 
     Lists run newest first. `after` asks for items older than the mark; `before` for items newer than it,
-    nearest first in distance but still answered newest first. Neither: from the newest.
+    nearest first in distance but still answered newest first. Neither: from the newest. `since` (inclusive) and
+    `until` (exclusive) make it the list of the items with positions between them, as if there were no others.
     """
 
     limit: int
     after: Mark | None = None
     before: Mark | None = None
+    since: int | None = None
+    until: int | None = None
+
+    def spans(self, mark: Mark) -> bool:
+        """Whether the position of `mark` lies between the bounds."""
+        return (self.since is None or mark.position >= self.since) and (
+            self.until is None or mark.position < self.until
+        )
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):

@@ -217,7 +217,8 @@ class GraphService:
         place = window.before if backward else window.after
         seen, more = 0, True
         while more and len(found) <= window.limit and seen < self.limits.walk_max:
-            step = Window(_WALK_CHUNK, before=place) if backward else Window(_WALK_CHUNK, after=place)
+            step = window._replace(limit=_WALK_CHUNK)
+            step = step._replace(before=place) if backward else step._replace(after=place)
             chunk = await self.store.page(listing, step)
             marks = chunk.items[::-1] if backward else chunk.items
             kept = await self.store.contains(other, np.array([mark.id for mark in marks], np.int64))
@@ -349,6 +350,7 @@ def mark_of(changes: Sequence[EdgeChange]) -> WriteMark:
 
 def cut(marks: Sequence[Mark], window: Window) -> Page:
     """The part of a whole list (newest first) that `window` asks for."""
+    marks = [mark for mark in marks if window.spans(mark)]
     if window.before is not None:
         newer = [mark for mark in marks if mark > window.before]
         items = newer[-window.limit :]

@@ -78,7 +78,10 @@ class EdgeStore(Protocol):
         ...
 
     async def page(self, listing: Listing, window: Window) -> Page:
-        """A part of a list, as (position, other end), newest first, at the same cost at any depth."""
+        """A part of a list, as (position, other end), newest first.
+
+        It costs the same at any depth, and wherever in the list the range of `since` and `until` lies.
+        """
         ...
 
     async def count_many(self, listings: Sequence[Listing]) -> list[int]:

@@ -211,8 +211,8 @@ class Comments:
 def turned_window(window: Window) -> Window:
     """The part of a list, newest first, that `window` asks for of the same list, oldest first."""
     if window.before is not None:
-        return Window(window.limit, after=window.before)
-    return Window(window.limit, before=window.after or Mark(POSITION_MIN, 0))
+        return window._replace(after=window.before, before=None)
+    return window._replace(after=None, before=window.after or Mark(POSITION_MIN, 0))
 
 
 def turned(page: Page) -> Page:

@@ -23,11 +23,14 @@ from kith.engines.embedded import eventlog, runs
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment, Txn, put_note, translate
 from kith.engines.embedded.keys import (
+    AFTER_ALL,
     EDGE_KEY,
     STATES,
     after_lists,
     edge_row,
     ids_of,
+    just_after,
+    just_before,
     list_prefix,
     list_prefixes,
     list_row,
@@ -92,23 +95,8 @@ class EmbeddedEdges:
         ]
 
     async def page(self, listing: Listing, window: Window) -> Page:
-        prefix = list_prefix(listing)
         with self._begin(self._graph_db(listing.graph)) as txn:
-            cursor = txn.cursor()
-            if window.before is not None:
-                start = list_row(*window.before)
-                rows = runs.above(cursor, prefix, start, window.limit + 1)
-                more_before, rows = len(rows) > window.limit, rows[: window.limit][::-1]
-                more_after = bool(runs.below(cursor, prefix, rows[-1], 1)) if rows else _any_to(cursor, prefix, start)
-            elif window.after is not None:
-                start = list_row(*window.after)
-                rows = runs.below(cursor, prefix, start, window.limit + 1)
-                more_after, rows = len(rows) > window.limit, rows[: window.limit]
-                more_before = bool(runs.above(cursor, prefix, rows[0], 1)) if rows else _any_from(cursor, prefix, start)
-            else:
-                rows = runs.below(cursor, prefix, None, window.limit + 1)
-                more_after, rows, more_before = len(rows) > window.limit, rows[: window.limit], False
-        return Page([read_mark(row) for row in rows], more_after, more_before)
+            return _page(txn.cursor(), list_prefix(listing), window)
 
     async def count_many(self, listings: Sequence[Listing]) -> list[int]:
         with self._begin() as txn:
@@ -360,14 +348,31 @@ def _entries(edge: Edge) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
     return (out, list_row(edge.position, edge.destination)), (in_, list_row(edge.position, edge.source))
 
 
-def _any_to(cursor: runs.Cursor, prefix: bytes, row: bytes) -> bool:
-    """Whether the run has a row at or below `row`."""
-    return runs.contains(cursor, prefix, row) or bool(runs.below(cursor, prefix, row, 1))
+def _page(cursor: runs.Cursor, prefix: bytes, window: Window) -> Page:
+    """A part of the run: every read is a seek to a place between the bounds, and a step from there.
 
+    `floor` < rows < `ceiling` are the bounds as bytes; `start` and what follows it directly are places in them.
+    """
+    floor = b"" if window.since is None else just_before(list_row(window.since, 0))
+    ceiling = AFTER_ALL if window.until is None else list_row(window.until, 0)
 
-def _any_from(cursor: runs.Cursor, prefix: bytes, row: bytes) -> bool:
-    """Whether the run has a row at or above `row`."""
-    return runs.contains(cursor, prefix, row) or bool(runs.above(cursor, prefix, row, 1))
+    def newer(than: bytes, limit: int) -> list[bytes]:
+        return [row for row in runs.above(cursor, prefix, max(than, floor), limit) if row < ceiling]
+
+    def older(than: bytes, limit: int) -> list[bytes]:
+        return [row for row in runs.below(cursor, prefix, min(than, ceiling), limit) if row > floor]
+
+    if window.before is not None:
+        start = list_row(*window.before)
+        rows = newer(start, window.limit + 1)
+        more_before, rows = len(rows) > window.limit, rows[: window.limit][::-1]
+        more_after = bool(older(rows[-1] if rows else just_after(start), 1))
+    else:
+        start = ceiling if window.after is None else list_row(*window.after)
+        rows = older(start, window.limit + 1)
+        more_after, rows = len(rows) > window.limit, rows[: window.limit]
+        more_before = window.after is not None and bool(newer(rows[0] if rows else just_before(start), 1))
+    return Page([read_mark(row) for row in rows], more_after, more_before)
 
 
 def _after(source: int, destination: int) -> bytes:

@@ -35,7 +35,7 @@ _WORD = struct.Struct(">Q")
 _PREFIX = struct.Struct(">QB")
 _LIST = 128
 _OUT_LIST, _IN_LIST = _LIST | Direction.OUT << STATE_BITS, _LIST | Direction.IN << STATE_BITS
-EDGE_KEY = _PAIR.size
+EDGE_KEY = ROW = _PAIR.size
 STATES = tuple(State)
 
 pair_key = _PAIR.pack
@@ -105,6 +105,21 @@ def after_lists(key: bytes) -> bytes:
 def list_row(position: int, other: int) -> bytes:
     """An entry of a list; bytes sort like (position, other end)."""
     return _PAIR.pack(position + SIGN, other)
+
+
+AFTER_ALL = b"\xff" * ROW
+"""A place after every entry of a list: other ends are below 2**63."""
+
+
+def just_before(row: bytes) -> bytes:
+    """The place directly before an entry: what lies after it includes the entry."""
+    number = int.from_bytes(row, "big")
+    return (number - 1).to_bytes(ROW, "big") if number else b""
+
+
+def just_after(row: bytes) -> bytes:
+    """The place directly after an entry: what lies before it includes the entry."""
+    return row + b"\0"
 
 
 def read_mark(row: bytes) -> Mark:
