@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench import http, local, timelines
+from bench import http, local, ranges, timelines
 from bench.figures import Figure, machine, scratch
 
 MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
@@ -28,6 +28,8 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "page": local.page,
     "intersect": local.intersect,
     "growth": local.growth,
+    "time-range": ranges.time_range,
+    "strip": ranges.strip,
     "fanout": timelines.fanout,
     "fanout-celebrity": timelines.fanout_celebrity,
 }

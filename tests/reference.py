@@ -136,6 +136,13 @@ class ReferenceEdges:
     def _barred(self, write: EdgeWrite) -> bool:
         return any(key in self.rows and self.rows[key].state in BARRING for key in write.unless)
 
+    async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
+        for pair, part in product(pairs, self._parts()):
+            part.pop((graph, *pair), None)
+
+    def _parts(self) -> list[Rows]:
+        return [self.rows]
+
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         return [edge is not None and edge.state == State.NORMAL for edge in await self.get_many(graph, pairs)]
 
@@ -251,6 +258,13 @@ class ScrambledEdges(ReferenceEdges):
 
     def _counted(self, listing: Listing) -> Rows:
         return self._counts[listing.direction, listing.state]
+
+    async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
+        await super().forget(graph, pairs)
+        self._late = [late for late in self._late if key_of(late[2]) not in {(graph, *pair) for pair in pairs}]
+
+    def _parts(self) -> list[Rows]:
+        return [self.rows, *self._lists.values(), *self._counts.values()]
 
     def _written(self, edge: Edge) -> None:
         for part in (*self._lists.values(), *self._counts.values()):

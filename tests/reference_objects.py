@@ -47,5 +47,9 @@ class ReferenceObjects:
         changes = await self._edges.apply(edges)
         return Put(True, changes, mark._replace(sequence=len(self._edges.log)))
 
+    async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
+        for id_ in ids:
+            self.records.pop((kind, id_), None)
+
     async def get_many(self, kind: Kind, ids: Sequence[int]) -> list[Record | None]:
         return [self.records.get((kind, id_)) for id_ in ids]

@@ -25,7 +25,7 @@ from kith.api.http import build
 from kith.api.metrics import Metrics
 from kith.config import Settings, load
 from kith.core.clock import HybridClock, ms_of, wall_ms
-from kith.core.errors import StoreMismatch
+from kith.core.errors import StoreMismatch, Unavailable
 from kith.core.ids import NODES_MAX, Snowflakes
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
@@ -45,6 +45,7 @@ from kith.feed.rules import HomeRules
 from kith.feed.service import FeedService
 from kith.feed.skeleton import Skeletons
 from kith.feed.sources import Sources
+from kith.feed.strip import Strip
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.nodes import NodeJobs
 from kith.graph.service import GraphService, Limits
@@ -52,7 +53,9 @@ from kith.log.runner import Pace, Runner, lag_of
 from kith.objects.comments import Comments
 from kith.objects.engagement import Engagement
 from kith.objects.profiles import Profiles
+from kith.objects.reclaiming import reclaim
 from kith.objects.service import ObjectService
+from kith.objects.stories import Stories
 from kith.workers import fanout
 
 SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
@@ -62,6 +65,7 @@ SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
 _KEY_NOTE = "server-key/"
 _SUPERVISOR_CHECK_S = 1.0
 _EVICTED_EVERY_S = 600.0
+_RECLAIMED_EVERY_S = 3_600.0
 _LAST_ANSWERS_S = 0.3
 
 
@@ -159,6 +163,9 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     jobs = NodeJobs(service)
     objects = _objects(parts, number)
     comments = Comments(objects)
+    facts = PostFacts(objects.store, service, wall_ms)
+    affinity = Affinity(service, comments, facts, wall_ms)
+    stories = Stories(objects.store, service, objects.snowflakes, hours=settings.story_hours)
     timelines = RingReader(timelines_folder(settings))
     served = ServedFiles(
         Path(settings.data) / "served", share=settings.served_log_share, bytes_max=settings.served_log_bytes_max
@@ -174,10 +181,12 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         profiles=Profiles(objects.store, service.clock),
         feed=FeedService(
             Skeletons(service, timelines, log, group=fanout.NAME),
-            _ranker(service, objects, comments),
+            Ranker(service, facts, affinity, wall_ms),
             HomeRules(service, objects),
             served=served,
         ),
+        stories=stories,
+        strip=Strip(service, stories, affinity.between),
         guard=Guard(server_keys(environment, settings), user_tokens(environment, settings), rates),
         cursors=Cursors(secret),
         tokens=WriteTokens(secret),
@@ -213,8 +222,9 @@ async def work(settings: Settings) -> None:
                 loop.add_signal_handler(number, runner.stop)
             watch = asyncio.create_task(_end_with_supervisor())
             forget = asyncio.create_task(_forget_unread(timelines, settings.timeline_days))
+            stories = asyncio.create_task(_forget_stories(parts, settings.story_hours))
             await runner.run()
-            for task in (watch, forget):
+            for task in (watch, forget, stories):
                 task.cancel()
 
 
@@ -223,6 +233,19 @@ async def _forget_unread(timelines: Rings, days: int) -> None:
     while True:
         timelines.evict(wall_ms() - days * 86_400_000)
         await asyncio.sleep(_EVICTED_EVERY_S)
+
+
+async def _forget_stories(parts: Opened, hours: int) -> None:
+    """Give back the room of stories that are over, at the start and then from time to time."""
+    log = structlog.get_logger("kith.stories")
+    store = EmbeddedObjects(parts.environment, parts.commits)
+    while True:
+        try:
+            done = await reclaim(store, parts.graph, hours)
+            log.info("stories reclaimed", stories=done.stories, views=done.views)
+        except Unavailable as error:
+            log.warning("stories are reclaimed later", error=error.message)
+        await asyncio.sleep(_RECLAIMED_EVERY_S)
 
 
 def timelines_folder(settings: Settings) -> Path:
@@ -238,11 +261,6 @@ def _objects(parts: Opened, number: int) -> ObjectService:
     snowflakes = Snowflakes(number, lambda: ms_of(clock.next()))
     snowflakes.restore(ms_of(clock.next()))
     return ObjectService(EmbeddedObjects(parts.environment, parts.commits), parts.graph, snowflakes)
-
-
-def _ranker(graph: GraphService, objects: ObjectService, comments: Comments) -> Ranker:
-    facts = PostFacts(objects.store, graph, wall_ms)
-    return Ranker(graph, facts, Affinity(graph, comments, facts, wall_ms), wall_ms)
 
 
 def _rates(settings: Settings) -> tuple[int, int, int, int]:

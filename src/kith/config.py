@@ -99,6 +99,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 1.0
     served_log_bytes_max: Annotated[Positive, _doc("Size of `served/`; beyond, the oldest files go.")] = 1 << 30
 
+    story_hours: Annotated[
+        int, Meta(ge=1, le=8_760), _doc("Hours a story is there; then nobody finds it, and its room is given back.")
+    ] = 24
+
     request_timeout_ms: Annotated[Positive, _doc("Longest a request may take; beyond: TIMEOUT.")] = 5_000
     drain_timeout_s: Annotated[Positive, _doc("Longest a stopping process may take to finish its writes.")] = 20
     body_bytes_max: Annotated[Positive, _doc("Largest request body; beyond: BODY_TOO_LARGE.")] = 1 << 20

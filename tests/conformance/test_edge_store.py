@@ -36,9 +36,10 @@ from kith.core.ids import ID_MAX
 from kith.core.paging import Mark, Page, Window
 from kith.engines.embedded import edges, runs
 from kith.engines.embedded.commits import Batch
-from kith.engines.embedded.edges import EmbeddedEdges, _page
+from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.keys import list_prefix, list_row, pair_key
+from kith.engines.embedded.pages import page_of
 from kith.graph.audit import audit
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.store import EdgeStore, Listing, Node
@@ -561,9 +562,9 @@ def test_a_page_of_a_range_costs_the_same_however_deep_it_lies(
 
     def counted(cursor: Any, prefix: bytes, window: Window) -> Page:
         cursors.append(Counted(cursor))
-        return _page(cursors[-1], prefix, window)  # type: ignore[arg-type]
+        return page_of(cursors[-1], prefix, window)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(edges, "_page", counted)
+    monkeypatch.setattr(edges, "page_of", counted)
     for since, until in ((19_000, 19_500), (10_000, 10_500), (30, 530), (0, 19_990), (10_000, 10_001)):
         for place in ({}, {"after": Mark(until - 5, 0)}, {"before": Mark(since, 0)}):
             page = run(store.page(OUT, Window(20, since=since, until=until, **place)))  # type: ignore[arg-type]

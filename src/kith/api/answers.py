@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from kith.api.backend import Backend, Pagination
 from kith.api.guard import Caller
-from kith.core.ids import NodeId
+from kith.core.errors import BadRequest, BatchTooLarge
+from kith.core.ids import NodeId, parse_id
 from kith.core.paging import LIMIT_DEFAULT, Page, Window
+
+LOOKUP_MAX = 100
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -37,6 +41,12 @@ class SetAnswer(msgspec.Struct, frozen=True):
 
     items: list[IdItem]
     pagination: Pagination
+
+
+class LookupRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Ids of objects of one kind, 100 at most."""
+
+    ids: list[int | str]
 
 
 class CountAnswer(msgspec.Struct, frozen=True):
@@ -69,6 +79,20 @@ class JobAnswer(msgspec.Struct, frozen=True, rename="camel"):
     done: bool
 
 
+def ranged(query: str, since: int | None, until: int | None) -> str:
+    """The query of a list between bounds, so that a cursor is good for these bounds only."""
+    if since is not None and until is not None and since > until:
+        raise BadRequest("`since` must not be greater than `until`", since=str(since), until=str(until))
+    return query if since is None and until is None else f"{query} since {since} until {until}"
+
+
+def check_lookup(ids: Sequence[int | str]) -> list[NodeId]:
+    """The ids of a lookup; BatchTooLarge beyond LOOKUP_MAX."""
+    if len(ids) > LOOKUP_MAX:
+        raise BatchTooLarge(f"at most {LOOKUP_MAX} ids a lookup; send several", max=LOOKUP_MAX)
+    return [parse_id(id_, "ids") for id_ in ids]
+
+
 class Call(msgspec.Struct, frozen=True):
     """One request: who asks, and what there is to answer with."""
 
@@ -80,9 +104,12 @@ class Call(msgspec.Struct, frozen=True):
         """The user acted for."""
         return self.caller.acting()
 
-    def window(self, query: str, limit: int | None, cursor: str | None) -> Window:
-        """The part of the list `query` asked for."""
-        return self.backend.window(self.caller, query, LIMIT_DEFAULT if limit is None else limit, cursor)
+    def window(
+        self, query: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
+    ) -> Window:
+        """The part of the list `query` asked for; `query` has been through `ranged` where bounds may be given."""
+        window = self.backend.window(self.caller, query, LIMIT_DEFAULT if limit is None else limit, cursor)
+        return window._replace(since=since, until=until)
 
     def answer(self, query: str, page: Page) -> ListAnswer:
         """A page as the client gets it."""

@@ -13,6 +13,7 @@ from kith.core.ids import NodeId
 from kith.core.paging import Cursors, Page, Window
 from kith.core.tokens import WriteMark, WriteTokens
 from kith.feed.service import FeedService
+from kith.feed.strip import Strip
 from kith.graph.edge import Direction
 from kith.graph.graphs import FOLLOWS
 from kith.graph.nodes import NodeJobs
@@ -22,6 +23,7 @@ from kith.objects.comments import Comments
 from kith.objects.engagement import Engagement
 from kith.objects.profiles import Profiles
 from kith.objects.service import ObjectService
+from kith.objects.stories import Stories
 
 TOKEN_HEADER = "kith-token"  # noqa: S105 - a header's name
 
@@ -45,6 +47,8 @@ class Backend(msgspec.Struct, frozen=True):
     engagement: Engagement
     profiles: Profiles
     feed: FeedService
+    stories: Stories
+    strip: Strip
     guard: Guard
     cursors: Cursors
     tokens: WriteTokens

@@ -10,12 +10,12 @@ from litestar.openapi.spec import Example
 from litestar.params import Parameter
 
 from kith.api import operations
-from kith.api.answers import Call, CountAnswer, IdItem, ListAnswer, SetAnswer
+from kith.api.answers import Call, CountAnswer, IdItem, ListAnswer, SetAnswer, ranged
 from kith.api.backend import Pagination, check_may_read, check_may_read_pair
 from kith.core.errors import NotFound
 from kith.core.ids import parse_id
 from kith.core.paging import LIMIT_DEFAULT, LIMIT_MAX, Mark
-from kith.graph.edge import Direction
+from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction
 from kith.graph.select import Evaluator, Program, leaves, parse, parse_state
 from kith.graph.store import Listing
 
@@ -28,6 +28,19 @@ Limit = Annotated[
     int | None, Parameter(description=f"Items a page, 1 to {LIMIT_MAX}; default {LIMIT_DEFAULT}.", required=False)
 ]
 Cursor = Annotated[str | None, Parameter(description="Where to go on; from a page's `pagination`.", required=False)]
+Since = Annotated[
+    int | None,
+    Parameter(
+        description="Only positions (ms since the epoch unless the app chose otherwise) from here on, inclusive.",
+        ge=POSITION_MIN, le=POSITION_MAX, required=False,
+    ),
+]  # fmt: skip
+Until = Annotated[
+    int | None,
+    Parameter(
+        description="Only positions before this one: exclusive.", ge=POSITION_MIN, le=POSITION_MAX, required=False
+    ),
+]
 StateName = Annotated[
     Literal["normal", "negative", "archived", "removed"],
     Parameter(query="state", description="State of the edges.", required=False),
@@ -127,9 +140,11 @@ async def list_out(
     edge_state: StateName = "normal",
     limit: Limit = None,
     cursor: Cursor = None,
+    since: Since = None,
+    until: Until = None,
 ) -> ListAnswer:
-    """Whom the node's edges go to."""
-    return await _list(call, graph, node, Direction.OUT, edge_state, limit, cursor)
+    """Whom the node's edges go to. A range of time costs the same wherever in the list it lies."""
+    return await _list(call, graph, node, Direction.OUT, edge_state, limit, cursor, since, until)
 
 
 @get("/graph/{graph:str}/{node:str}/in", summary="Sources, newest first", name="in")
@@ -140,9 +155,11 @@ async def list_in(
     edge_state: StateName = "normal",
     limit: Limit = None,
     cursor: Cursor = None,
+    since: Since = None,
+    until: Until = None,
 ) -> ListAnswer:
-    """Whose edges come to the node."""
-    return await _list(call, graph, node, Direction.IN, edge_state, limit, cursor)
+    """Whose edges come to the node. A range of time costs the same wherever in the list it lies."""
+    return await _list(call, graph, node, Direction.IN, edge_state, limit, cursor, since, until)
 
 
 @get("/graph/{graph:str}/{node:str}/out/count", summary="How many destinations", name="count_out")
@@ -188,12 +205,21 @@ def _program(call: Call, raw: dict[str, Any]) -> Program:
 
 
 async def _list(
-    call: Call, graph: str, node: str, direction: Direction, state: str, limit: int | None, cursor: str | None
+    call: Call,
+    graph: str,
+    node: str,
+    direction: Direction,
+    state: str,
+    limit: int | None,
+    cursor: str | None,
+    since: int | None,
+    until: int | None,
 ) -> ListAnswer:
     listing = Listing(call.backend.graph.graphs.number(graph), parse_id(node, "node"), direction, parse_state(state))
     check_may_read(call.caller, call.backend, listing)
-    query = f"list {listing!r}"
-    return call.answer(query, await call.backend.graph.store.page(listing, call.window(query, limit, cursor)))
+    query = ranged(f"list {listing!r}", since, until)
+    window = call.window(query, limit, cursor, since, until)
+    return call.answer(query, await call.backend.graph.store.page(listing, window))
 
 
 async def _count(call: Call, graph: str, node: str, direction: Direction, state: str) -> CountAnswer:

@@ -13,7 +13,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import HeaderParameter
 
 from kith import __version__
-from kith.api import comments, docs, feed, graphs, posts, profiles, users
+from kith.api import comments, docs, feed, graphs, posts, profiles, stories, users
 from kith.api.answers import Call, ErrorAnswer
 from kith.api.backend import Backend
 from kith.api.errors import respond
@@ -38,9 +38,24 @@ _ERROR_RESPONSES = {
         (503, "Not now; nothing was half done. See Retry-After."),
     )
 }
-_ROUTES = [*graphs.ROUTES, *users.ROUTES, *profiles.ROUTES, *posts.ROUTES, *comments.ROUTES, *feed.ROUTES]
-_READS = frozenset({"check", "check_many", "select", "select_count", "relationships"})
-_SHOWN = {"edge_state": "state", "user_id": "id", "post_id": "id", "comment_id": "id", "other_id": "other"}
+_ROUTES = [
+    *graphs.ROUTES,
+    *users.ROUTES,
+    *profiles.ROUTES,
+    *posts.ROUTES,
+    *comments.ROUTES,
+    *feed.ROUTES,
+    *stories.ROUTES,
+]
+_READS = frozenset({"check", "check_many", "select", "select_count", "relationships", "lookup_posts", "lookup_users"})
+_SHOWN = {
+    "edge_state": "state",
+    "user_id": "id",
+    "post_id": "id",
+    "comment_id": "id",
+    "story_id": "id",
+    "other_id": "other",
+}
 _ABOUT = (
     "A social backend as a service: follow graph, posts, comments. Ids, positions and updatedAt are strings in answers."
 )

@@ -9,8 +9,8 @@ import msgspec
 from litestar import Response, delete, get, patch, post
 from litestar.params import HeaderParameter
 
-from kith.api.answers import Call, IdItem
-from kith.api.graphs import Cursor, Limit, PathId, token_header
+from kith.api.answers import Call, IdItem, LookupRequest, check_lookup, ranged
+from kith.api.graphs import Cursor, Limit, PathId, Since, Until, token_header
 from kith.api.presenting import (
     ContentAnswer,
     PostAnswer,
@@ -82,6 +82,12 @@ class PostCreated(msgspec.Struct, frozen=True, rename="camel"):
     fanout_status: str = "pending"
 
 
+class PostsLookedUp(msgspec.Struct, frozen=True):
+    """One answer an id."""
+
+    posts: list[PostAnswer | None]
+
+
 class Liked(msgspec.Struct, frozen=True, rename="camel"):
     """Whether the acting user likes it, how many do, and when that changed."""
 
@@ -128,10 +134,10 @@ async def create_post(call: Call, data: PostRequest, idempotency_key: Idempotenc
         data.content.type,
         data.content.text,
         data.content.link,
-        _ids(data.content.media_ids, "mediaIds"),
+        ids_of(data.content.media_ids, "mediaIds"),
         data.visibility,
-        _ids(data.audience, "audience"),
-        _ids(data.mentions, "mentions"),
+        ids_of(data.audience, "audience"),
+        ids_of(data.mentions, "mentions"),
         pack_attributes(data.attributes),
     )
     made, mark = await call.backend.objects.create(call.acting, draft, idempotency_key)
@@ -147,6 +153,14 @@ async def get_post(call: Call, post_id: PathId) -> PostAnswer:
     return await _shown(call, post_id)
 
 
+@post("/posts/lookup", summary="Many posts by id", status_code=200, name="lookup_posts")
+async def lookup_posts(call: Call, data: LookupRequest) -> PostsLookedUp:
+    """One answer an id, in their order: null where GET would answer 404. 100 ids at most."""
+    found = await call.backend.objects.visible(call.caller.user, check_lookup(data.ids))
+    shown = iter(await present_posts(call, [post for post in found if post is not None]))
+    return PostsLookedUp([None if post is None else next(shown) for post in found])
+
+
 @patch("/posts/{post_id:str}", summary="Change a post", name="edit_post")
 async def edit_post(call: Call, post_id: PathId, data: PostChange) -> Response[PostAnswer]:
     """Its author only."""
@@ -154,10 +168,10 @@ async def edit_post(call: Call, post_id: PathId, data: PostChange) -> Response[P
     change = Change(
         content.text,
         content.link,
-        None if content.media_ids is None else _ids(content.media_ids, "mediaIds"),
+        None if content.media_ids is None else ids_of(content.media_ids, "mediaIds"),
         data.visibility,
-        None if data.audience is None else _ids(data.audience, "audience"),
-        None if data.mentions is None else _ids(data.mentions, "mentions"),
+        None if data.audience is None else ids_of(data.audience, "audience"),
+        None if data.mentions is None else ids_of(data.mentions, "mentions"),
         None if data.attributes is None else pack_attributes(data.attributes),
     )
     edited, mark = await call.backend.objects.edit(call.acting, parse_id(post_id), change)
@@ -173,12 +187,15 @@ async def delete_post(call: Call, post_id: PathId) -> Response[None]:
 
 
 @get("/users/{user_id:str}/posts", summary="What a user posted", name="user_posts")
-async def user_posts(call: Call, user_id: PathId, limit: Limit = None, cursor: Cursor = None) -> PostsAnswer:
+async def user_posts(
+    call: Call, user_id: PathId, limit: Limit = None, cursor: Cursor = None, since: Since = None, until: Until = None
+) -> PostsAnswer:
     """Newest first: what of it the acting user may see. A page may be short and still have more."""
-    author, viewer, query = parse_id(user_id), call.caller.user, f"posts {user_id}"
+    author, viewer, query = parse_id(user_id), call.caller.user, ranged(f"posts {user_id}", since, until)
     if viewer is not None:
         await call.backend.graph.check_may_see(viewer, author)
-    posts, page = await call.backend.objects.outbox(viewer, author, call.window(query, limit, cursor))
+    window = call.window(query, limit, cursor, since, until)
+    posts, page = await call.backend.objects.outbox(viewer, author, window)
     return PostsAnswer(await present_posts(call, posts), call.backend.paging(call.caller, query, page))
 
 
@@ -252,7 +269,7 @@ def _hidden(call: Call, engaged: Engaged) -> Response[Hidden]:
     )
 
 
-def _ids(raw: list[int | str], field: str) -> tuple[int, ...]:
+def ids_of(raw: list[int | str], field: str) -> tuple[int, ...]:
     """Ids of a request, each once, in their order."""
     return tuple(dict.fromkeys(parse_id(one, field) for one in raw))
 
@@ -263,6 +280,6 @@ async def _shown(call: Call, post_id: str) -> PostAnswer:
 
 
 ROUTES = [
-    create_post, get_post, edit_post, delete_post, user_posts, like_post, unlike_post, save_post, unsave_post,
-    share_post, unshare_post, view_post, hide_post, unhide_post,
+    create_post, get_post, lookup_posts, edit_post, delete_post, user_posts, like_post, unlike_post, save_post,
+    unsave_post, share_post, unshare_post, view_post, hide_post, unhide_post,
 ]  # fmt: skip

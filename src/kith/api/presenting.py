@@ -108,7 +108,7 @@ async def present_posts(
     if not posts:
         return []
     viewer, backend = call.caller.user, call.backend
-    authors = await _authors(call, [post.author for post in posts])
+    authors = await authors_of(call, [post.author for post in posts])
     counts = await backend.engagement.counts(viewer, [post.id for post in posts])
     return [
         PostAnswer(
@@ -132,7 +132,7 @@ async def present_comments(call: Call, comments: Sequence[Comment]) -> list[Comm
     """Comments that the caller may see, as answers."""
     if not comments:
         return []
-    authors = await _authors(call, [comment.author for comment in comments])
+    authors = await authors_of(call, [comment.author for comment in comments])
     counts = await call.backend.comments.counts(call.caller.user, [comment.id for comment in comments])
     return [
         CommentAnswer(
@@ -165,7 +165,8 @@ def read_attributes(packed: bytes) -> dict[str, Any]:
     return {} if packed == NO_ATTRIBUTES else msgspec.json.decode(packed, type=dict[str, Any])
 
 
-async def _authors(call: Call, ids: Sequence[int]) -> dict[int, AuthorAnswer]:
+async def authors_of(call: Call, ids: Sequence[int]) -> dict[int, AuthorAnswer]:
+    """The users with these ids, as they stand beside what they made; one batch."""
     known = list(dict.fromkeys(ids))
     profiles = await call.backend.profiles.get_many(known)
     return {

@@ -7,7 +7,7 @@
     ├── Unauthorized        no credentials, or credentials that do not hold
     ├── Forbidden           known, but not allowed
     ├── NotFound            what does not exist, or must not be seen
-    │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound
+    │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound · StoryNotFound
     ├── MethodNotAllowed    the path exists, for another method
     ├── Conflict            allowed in general, refused by the present state
     │   └── FollowLimitReached · IdempotencyKeyReused
@@ -110,6 +110,12 @@ class CommentNotFound(NotFound):
     """As PostNotFound, of a comment."""
 
     code = "COMMENT_NOT_FOUND"
+
+
+class StoryNotFound(NotFound):
+    """As PostNotFound, of a story; or its time is over."""
+
+    code = "STORY_NOT_FOUND"
 
 
 class MethodNotAllowed(KithError):

@@ -69,6 +69,14 @@ class EdgeStore(Protocol):
         """Merge `writes` in order (see `edge.decide`); one answer each, in the same order."""
         ...
 
+    async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
+        """Take the edges (source, destination) out for good, whatever their state: row, both lists, counts.
+
+        Only for edges that mean nothing any more, because an older write that came late would bring them back; so
+        it is no change, and the log does not tell of it. Atomic a call where `transactional`. Durable like `apply`.
+        """
+        ...
+
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         """For each (source, destination): is there an edge in state NORMAL?"""
         ...

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from kith.core.clock import ms_of
-from kith.core.errors import Forbidden, PostNotFound
+from kith.core.errors import Forbidden, NotFound, PostNotFound
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Outcome
@@ -82,10 +82,17 @@ class Engagement:
         return self._graph.graphs.number(graph)
 
 
-async def engage(graph: GraphService, number: int, actor: NodeId, target: NodeId, author: NodeId) -> Engaged:
+async def engage(
+    graph: GraphService,
+    number: int,
+    actor: NodeId,
+    target: NodeId,
+    author: NodeId,
+    missing: type[NotFound] = PostNotFound,
+) -> Engaged:
     """Add the edge from `actor` to what `author` made.
 
-    Errors: Forbidden where the actor is deactivated; PostNotFound where a block came in between.
+    Errors: Forbidden where the actor is deactivated; `missing` where a block came in between.
     """
     blocks = graph.graphs.number(BLOCKS)
     write = msgspec.structs.replace(
@@ -95,7 +102,7 @@ async def engage(graph: GraphService, number: int, actor: NodeId, target: NodeId
     if change.outcome is Outcome.INACTIVE:
         raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
     if change.outcome is Outcome.FORBIDDEN:
-        raise PostNotFound("it is not there for you", id=str(target))
+        raise missing("it is not there for you", id=str(target))
     at_ms = ms_of((change.after or write.edge).updated_at)
     return Engaged(True, at_ms, await _count(graph, number, target), mark)
 

@@ -77,9 +77,9 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Post).decode
 
 
-def post_record(post: Post, version: Hlc) -> Record:
-    """The record of a post."""
-    return Record(Kind.POST, post.id, version, _encode(post))
+def post_record(post: Post, version: Hlc, kind: Kind = Kind.POST) -> Record:
+    """The record of a post, or of a `kind` that is one in all but its shelf."""
+    return Record(kind, post.id, version, _encode(post))
 
 
 def read_post(record: Record) -> Post:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kith.core.clock import Hlc, ms_of
-from kith.core.errors import BadRequest, Conflict, Forbidden, IdempotencyKeyReused, PostNotFound
+from kith.core.errors import BadRequest, Conflict, Forbidden, IdempotencyKeyReused, NotFound, PostNotFound
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
@@ -42,6 +42,15 @@ REWRITES_MAX = 16
 """How often a change is tried again because somebody else changed the same record in between."""
 
 
+class Shelf(NamedTuple):
+    """What an ObjectService keeps: a kind of posts, each in the list of its author in one graph."""
+
+    kind: Kind = Kind.POST
+    graph: str = AUTHORED
+    noun: str = "post"
+    missing: type[NotFound] = PostNotFound
+
+
 class PostWritten(NamedTuple):
     """A post as a write left it, and the place of the write for read-your-writes."""
 
@@ -50,11 +59,14 @@ class PostWritten(NamedTuple):
 
 
 class ObjectService:
-    """The rules of posts over an ObjectStore and the graph."""
+    """The rules of posts over an ObjectStore and the graph. `shelf`: which posts; none sees those of another."""
 
-    def __init__(self, store: ObjectStore, graph: GraphService, snowflakes: Snowflakes) -> None:
+    def __init__(
+        self, store: ObjectStore, graph: GraphService, snowflakes: Snowflakes, shelf: Shelf | None = None
+    ) -> None:
         self.store, self.graph, self.snowflakes = store, graph, snowflakes
-        self._authored = graph.graphs.number(AUTHORED)
+        self._shelf = shelf or Shelf()
+        self._authored = graph.graphs.number(self._shelf.graph)
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -67,14 +79,14 @@ class ObjectService:
         draft = check_draft(draft)
         await self.check_active(actor)
         id_, version = self.snowflakes.next(), self.graph.clock.next()
-        claim = None if key is None else _claim(actor, key, draft, id_, version)
+        claim = None if key is None else _claim(self._shelf.noun, actor, key, draft, id_, version)
         post, edge = self._new(id_, version, actor, draft)
-        put = await self.store.put([post_record(post, version)], [edge], claim=claim)
+        put = await self.store.put([self._record(post, version)], [edge], claim=claim)
         if claim is not None and put.claimed is not None:
             id_, version = _read_claim(put.claimed, claim)
             post, edge = self._new(id_, version, actor, draft)
             if not self.store.transactional:  # the first try may have ended half way; merging it again finishes it
-                put = await self.store.put([post_record(post, version)], [edge])
+                put = await self.store.put([self._record(post, version)], [edge])
         return PostWritten(post, put.mark)
 
     async def edit(self, actor: NodeId, id_: NodeId, change: Change) -> PostWritten:
@@ -109,7 +121,7 @@ class ObjectService:
 
         One batch of records and a few of the graph, however many ids.
         """
-        records = await self.store.get_many(Kind.POST, ids)
+        records = await self.store.get_many(self._shelf.kind, ids)
         posts = [None if record is None else read_post(record) for record in records]
         return await self._filtered(viewer, posts)
 
@@ -117,7 +129,7 @@ class ObjectService:
         """One post; PostNotFound where `visible` has none."""
         (post,) = await self.visible(viewer, [id_])
         if post is None:
-            raise _no_post(id_)
+            raise self._missing(id_)
         return post
 
     async def outbox(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
@@ -145,35 +157,37 @@ class ObjectService:
         post = made(id_, actor, made_at_ms(id_), draft)
         return post, EdgeWrite(Edge(self._authored, actor, id_, State.NORMAL, post.created_at, version))
 
+    def _record(self, post: Post, version: Hlc) -> Record:
+        return post_record(post, version, self._shelf.kind)
+
+    def _missing(self, id_: int) -> NotFound:
+        return self._shelf.missing(f"there is no such {self._shelf.noun}, or it is not there for you", id=str(id_))
+
     async def _rewrite(
         self, actor: NodeId, id_: NodeId, change: Callable[[Post], Post], edge: EdgeWrite
     ) -> PostWritten:
         """Replace a post by `change` of it, unless somebody else did in between; then look again."""
         await self.check_active(actor)
         for _ in range(REWRITES_MAX):
-            (record,) = await self.store.get_many(Kind.POST, [id_])
+            (record,) = await self.store.get_many(self._shelf.kind, [id_])
             stored = None if record is None else read_post(record)
             (post,) = await self._filtered(actor, [stored])
             if post is None or record is None:
-                raise _no_post(id_)
+                raise self._missing(id_)
             if post.author != actor:
-                raise Forbidden("only its author may change a post", id=str(id_))
-            new, seen = change(post), AtVersion(Kind.POST, id_, record.updated_at)
-            put = await self.store.put([post_record(new, self.after(record))], [edge], only_if=[seen])
+                raise Forbidden(f"only its author may change a {self._shelf.noun}", id=str(id_))
+            new, seen = change(post), AtVersion(self._shelf.kind, id_, record.updated_at)
+            put = await self.store.put([self._record(new, self.after(record))], [edge], only_if=[seen])
             if put.stored:
                 return PostWritten(new, put.mark)
-        raise Conflict("this post is being changed by many at once; try again", id=str(id_))
+        raise Conflict(f"this {self._shelf.noun} is being changed by many at once; try again", id=str(id_))
 
 
-def _no_post(id_: int) -> PostNotFound:
-    return PostNotFound("there is no such post, or it is not there for you", id=str(id_))
-
-
-def _claim(actor: NodeId, key: str, draft: Draft, id_: int, version: Hlc) -> Claim:
+def _claim(noun: str, actor: NodeId, key: str, draft: Draft, id_: int, version: Hlc) -> Claim:
     """What an idempotency key stands for: a fingerprint of the draft (16 bytes), and the post made of it."""
     if not (0 < len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable()):
         raise BadRequest(f"Idempotency-Key must have 1 to {KEY_CHARS_MAX} printable ASCII characters")
-    name = hashlib.blake2b(b"post" + actor.to_bytes(8, "big") + key.encode(), digest_size=16).digest()
+    name = hashlib.blake2b(noun.encode() + actor.to_bytes(8, "big") + key.encode(), digest_size=16).digest()
     fingerprint = hashlib.blake2b(fingerprint_of(draft), digest_size=16).digest()
     return Claim(name, fingerprint + id_.to_bytes(8, "big") + version.to_bytes(8, "big"), ms_of(version), KEY_KEPT_MS)
 
@@ -181,5 +195,7 @@ def _claim(actor: NodeId, key: str, draft: Draft, id_: int, version: Hlc) -> Cla
 def _read_claim(value: bytes, claim: Claim) -> tuple[NodeId, Hlc]:
     """The id and version that an earlier claim of the same key stands for."""
     if value[:16] != claim.value[:16]:
-        raise IdempotencyKeyReused("this Idempotency-Key came with another post before; use a new key for a new post")
+        raise IdempotencyKeyReused(
+            "this Idempotency-Key came with other content before; use a new key for something new"
+        )
     return NodeId(int.from_bytes(value[16:24], "big")), Hlc(int.from_bytes(value[24:], "big"))

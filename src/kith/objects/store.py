@@ -23,10 +23,11 @@ class Kind(enum.IntEnum):
     POST = 2
     COMMENT = 3
     MEDIA = 4
+    STORY = 8
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One object as stored. Nothing is ever taken out: a deleted object is a record that says so."""
+    """One object as stored. A deleted object is a record that says so; only what has had its time is taken out."""
 
     kind: Kind
     id: int
@@ -90,6 +91,12 @@ class ObjectStore(Protocol):
 
     async def get_many(self, kind: Kind, ids: Sequence[int]) -> list[Record | None]:
         """One answer an id, in their order; None where there never was a record."""
+        ...
+
+    async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
+        """Take records out for good. Only for those whose id alone says that their time is over: an older version
+        that came late would be stored again.
+        """
         ...
 
 

@@ -23,14 +23,11 @@ from kith.engines.embedded import eventlog, runs
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment, Txn, put_note, translate
 from kith.engines.embedded.keys import (
-    AFTER_ALL,
     EDGE_KEY,
     STATES,
     after_lists,
     edge_row,
     ids_of,
-    just_after,
-    just_before,
     list_prefix,
     list_prefixes,
     list_row,
@@ -42,6 +39,7 @@ from kith.engines.embedded.keys import (
     read_node,
     read_prefix,
 )
+from kith.engines.embedded.pages import page_of
 from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
 from kith.graph.store import Ends, Ids, Listing, Node, Pair
 
@@ -73,6 +71,9 @@ class EmbeddedEdges:
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         return await self._commits.run(partial(apply_all, writes=writes), len(writes))
 
+    async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
+        await self._commits.run(partial(_forget, graph=graph, pairs=pairs), len(pairs))
+
     async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
         db = self._graph_db(graph)
         with self._begin(db) as txn:
@@ -96,7 +97,7 @@ class EmbeddedEdges:
 
     async def page(self, listing: Listing, window: Window) -> Page:
         with self._begin(self._graph_db(listing.graph)) as txn:
-            return _page(txn.cursor(), list_prefix(listing), window)
+            return page_of(txn.cursor(), list_prefix(listing), window)
 
     async def count_many(self, listings: Sequence[Listing]) -> list[int]:
         with self._begin() as txn:
@@ -314,6 +315,17 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     return EdgeChange(outcome, stored, edge, sequence)
 
 
+def _forget(batch: Batch, graph: int, pairs: Sequence[Pair]) -> None:
+    """Take edges out, as if they had never been."""
+    txn, db, cursor = batch.txn, batch.environment.graph_db(graph), batch.cursor(graph)
+    for source, destination in pairs:
+        row = txn.get(pair_key(source, destination), None, db)
+        if row is not None:
+            for entry in _entries(read_edge(graph, source, destination, row)):
+                runs.remove(cursor, *entry)
+            txn.delete(pair_key(source, destination), db=db)
+
+
 def _unlist(batch: Batch, graph: int, strays: Sequence[tuple[bytes, bytes]]) -> None:
     """Take entries out of their lists, unless an edge puts them there by now."""
     for prefix, row in strays:
@@ -346,33 +358,6 @@ def _entries(edge: Edge) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
     """Where an edge stands in the lists of its source and its destination: the run's prefix, and the row."""
     out, in_ = list_prefixes(edge.source, edge.destination, edge.state)
     return (out, list_row(edge.position, edge.destination)), (in_, list_row(edge.position, edge.source))
-
-
-def _page(cursor: runs.Cursor, prefix: bytes, window: Window) -> Page:
-    """A part of the run: every read is a seek to a place between the bounds, and a step from there.
-
-    `floor` < rows < `ceiling` are the bounds as bytes; `start` and what follows it directly are places in them.
-    """
-    floor = b"" if window.since is None else just_before(list_row(window.since, 0))
-    ceiling = AFTER_ALL if window.until is None else list_row(window.until, 0)
-
-    def newer(than: bytes, limit: int) -> list[bytes]:
-        return [row for row in runs.above(cursor, prefix, max(than, floor), limit) if row < ceiling]
-
-    def older(than: bytes, limit: int) -> list[bytes]:
-        return [row for row in runs.below(cursor, prefix, min(than, ceiling), limit) if row > floor]
-
-    if window.before is not None:
-        start = list_row(*window.before)
-        rows = newer(start, window.limit + 1)
-        more_before, rows = len(rows) > window.limit, rows[: window.limit][::-1]
-        more_after = bool(older(rows[-1] if rows else just_after(start), 1))
-    else:
-        start = ceiling if window.after is None else list_row(*window.after)
-        rows = older(start, window.limit + 1)
-        more_after, rows = len(rows) > window.limit, rows[: window.limit]
-        more_before = window.after is not None and bool(newer(rows[0] if rows else just_before(start), 1))
-    return Page([read_mark(row) for row in rows], more_after, more_before)
 
 
 def _after(source: int, destination: int) -> bytes:

@@ -58,6 +58,15 @@ class EmbeddedObjects:
             raise translate(error, "read") from error
         return [None if row is None else _read(kind, id_, row) for id_, row in zip(ids, rows, strict=True)]
 
+    async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
+        db = self._environment.objects
+
+        def drop(batch: Batch) -> None:
+            for id_ in ids:
+                batch.txn.delete(_KEY.pack(kind, id_), db=db)
+
+        await self._commits.run(drop, len(ids))
+
 
 def _put(
     batch: Batch,

@@ -1,0 +1,34 @@
+"""A page of a list, between bounds: a few seeks, whatever the list's length and wherever the page lies."""
+
+from __future__ import annotations
+
+from kith.core.paging import Page, Window
+from kith.engines.embedded import runs
+from kith.engines.embedded.keys import AFTER_ALL, just_after, just_before, list_row, read_mark
+
+
+def page_of(cursor: runs.Cursor, prefix: bytes, window: Window) -> Page:
+    """A part of the run: every read is a seek to a place between the bounds, and a step from there.
+
+    `floor` < rows < `ceiling` are the bounds as bytes; `start` and what follows it directly are places in them.
+    """
+    floor = b"" if window.since is None else just_before(list_row(window.since, 0))
+    ceiling = AFTER_ALL if window.until is None else list_row(window.until, 0)
+
+    def newer(than: bytes, limit: int) -> list[bytes]:
+        return [row for row in runs.above(cursor, prefix, max(than, floor), limit) if row < ceiling]
+
+    def older(than: bytes, limit: int) -> list[bytes]:
+        return [row for row in runs.below(cursor, prefix, min(than, ceiling), limit) if row > floor]
+
+    if window.before is not None:
+        start = list_row(*window.before)
+        rows = newer(start, window.limit + 1)
+        more_before, rows = len(rows) > window.limit, rows[: window.limit][::-1]
+        more_after = bool(older(rows[-1] if rows else just_after(start), 1))
+    else:
+        start = ceiling if window.after is None else list_row(*window.after)
+        rows = older(start, window.limit + 1)
+        more_after, rows = len(rows) > window.limit, rows[: window.limit]
+        more_before = window.after is not None and bool(newer(rows[0] if rows else just_before(start), 1))
+    return Page([read_mark(row) for row in rows], more_after, more_before)
