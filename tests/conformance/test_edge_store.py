@@ -901,3 +901,43 @@ def test_one_failing_job_of_a_group_harms_no_other(embedded: tuple[Environment, 
     assert [type(found).__name__ for found in answers] == ["list", "list", "ValueError", "list", "list", "list"]
     assert run(store.count_many([OUT])) == [5]
     assert [found[0].sequence for found in answers if isinstance(found, list)] == [1, 2, 3, 4, 5]
+
+
+# --- forgetting ----------------------------------------------------------------------------------------
+
+
+def test_what_is_forgotten_was_never_there(store: EdgeStore, run: Run) -> None:
+    """Rows, lists and counts of any state; and nothing else, wherever in a long list it stood."""
+
+    async def check() -> None:
+        chance = random.Random(6)
+        marks = await fill(store, 300)
+        others = [edge_of(BOB, at, state=state) for at, state in enumerate(State)]
+        await store.apply(writes_of(*others, edge_of(ALICE, ALICE, -5)))
+        gone = {mark.id for mark in chance.sample(marks, 140)}
+        pairs = [(ALICE, id_) for id_ in gone] + [(BOB, 0), (BOB, 3), (ALICE, ALICE)]
+        await store.forget(G, [*pairs, (CAROL, DANA), *pairs[:3]])
+        gone |= {ALICE}
+        assert await store.get_many(G, pairs) == [None] * len(pairs)
+        left = [mark for mark in [*marks, Mark(-5, ALICE)] if mark.id not in gone]
+        assert await all_pages(lambda window: store.page(OUT, window), 50) == left
+        assert await store.count_many([OUT]) == [len(left)]
+        assert [await marks_of(store, Listing(G, BOB, Direction.OUT, state)) for state in State] == [
+            [], [Mark(START_MS, 1)], [Mark(START_MS, 2)], [],
+        ]  # fmt: skip
+        for id_ in gone:
+            assert ALICE not in [mark.id for mark in await marks_of(store, Listing(G, id_, Direction.IN))]
+        assert (await store.check_counts(G, False), await store.strays(G, False)) == ([], 0)
+
+    run(check())
+
+
+def test_forgetting_is_no_change_and_an_older_write_comes_back(store: EdgeStore, run: Run) -> None:
+    """So only what means nothing any more may be forgotten."""
+    one = run(store.apply(writes_of(edge_of(ALICE, BOB, version=5))))
+    run(store.forget(G, [(ALICE, BOB)]))
+    older = edge_of(ALICE, BOB, version=1)
+    two = run(store.apply(writes_of(older)))
+    assert [change.sequence for change in one + two] == [1, 2]
+    assert run(store.get_many(G, [(ALICE, BOB)])) == [older]
+    run(store.forget(G, []))

@@ -224,3 +224,12 @@ def test_a_put_that_fails_half_way_leaves_neither_record_nor_edge(
                 run(stores.objects.put([record()], writes_of(edge_of(ALICE, BOB)), claim=claim()))
         assert run(stores.objects.get_many(Kind.POST, [7])) == [None]
         assert run(stores.objects.put([], claim=claim(value=b"again"))).stored
+
+
+def test_what_is_forgotten_was_never_there(run: Run, stores: Stores) -> None:
+    run(stores.objects.put([record(1), record(2), record(1, kind=Kind.STORY), record(3)]))
+    run(stores.objects.forget(Kind.POST, [1, 3, 9, 1]))
+    assert run(stores.objects.get_many(Kind.POST, [1, 2, 3])) == [None, record(2), None]
+    assert run(stores.objects.get_many(Kind.STORY, [1])) == [record(1, kind=Kind.STORY)]
+    run(stores.objects.put([record(1, version=0)]))
+    assert run(stores.objects.get_many(Kind.POST, [1])) == [record(1, version=0)], "no older version is in the way"

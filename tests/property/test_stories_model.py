@@ -1,0 +1,232 @@
+"""For any history of follows, blocks, stories, views and deletions, while time passes, every door of the stories
+shows what a naive model says; whether the room of old ones is given back or not makes no difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from reference import ReferenceEdges
+from reference_objects import ReferenceObjects
+from world import ENGINES, FakeClock, answer, open_embedded
+
+from kith.core.clock import HybridClock
+from kith.core.errors import Forbidden, StoryNotFound
+from kith.core.ids import NodeId, Snowflakes
+from kith.core.paging import Window
+from kith.engines.embedded.objects import EmbeddedObjects
+from kith.feed.strip import Strip
+from kith.graph.graphs import BUILT_IN, Graphs
+from kith.graph.service import GraphService, Limits
+from kith.graph.store import EdgeStore
+from kith.objects.posts import Draft
+from kith.objects.reclaiming import GRACE_MS, reclaim
+from kith.objects.store import ObjectStore
+from kith.objects.stories import HOUR_MS, Stories
+
+PEOPLE = [NodeId(user) for user in range(1, 6)]
+HOURS = 2
+LIFE_MS = HOURS * HOUR_MS
+Pair = tuple[int, int]
+
+
+class Told(NamedTuple):
+    """A story as the model knows it."""
+
+    id: int
+    author: int
+    at_ms: int
+    visibility: str
+    audience: tuple[int, ...]
+
+
+class Naive:
+    """Who did what, as sets and lists, and nothing else."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.follows: set[Pair] = set()
+        self.blocks: set[Pair] = set()
+        self.mutes: set[Pair] = set()
+        self.private: set[int] = set()
+        self.stories: list[Told] = []
+        self.views: dict[Pair, int] = {}  # (viewer, story) -> when first
+
+    def sees(self, viewer: int | None, story: Told) -> bool:
+        if self.clock.ms >= story.at_ms + LIFE_MS:
+            return False
+        if viewer is None or viewer == story.author:
+            return True
+        there, back = (viewer, story.author), (story.author, viewer)
+        if there in self.blocks or back in self.blocks:
+            return False
+        if story.author in self.private and there not in self.follows:
+            return False
+        match story.visibility:
+            case "public":
+                return True
+            case "friends":
+                return there in self.follows and back in self.follows
+            case _:
+                return viewer in story.audience
+
+    def of(self, viewer: int | None, author: int) -> list[int]:
+        return [story.id for story in self.stories if story.author == author and self.sees(viewer, story)]
+
+    def viewers(self, story: Told) -> list[int]:
+        """Latest first, of those who came at once the greatest."""
+        found = [(at, viewer) for (viewer, id_), at in self.views.items() if id_ == story.id]
+        blocked = {other for pair in self.blocks if story.author in pair for other in pair} - {story.author}
+        return [viewer for _, viewer in sorted(found, reverse=True) if viewer not in blocked]
+
+    def strip(self, viewer: int, close: dict[Pair, float]) -> list[tuple[int, int, int]]:
+        """(author, stories, unseen) in order."""
+        authors = {viewer} | {other for user, other in self.follows if user == viewer}
+        rows = []
+        for author in authors:
+            seen = [story for story in self.stories if story.author == author and self.sees(viewer, story)]
+            if not seen or (viewer, author) in self.mutes:
+                continue
+            unseen = sum(author != viewer and (viewer, story.id) not in self.views for story in seen)
+            latest = max(story.at_ms for story in seen) // 1000
+            place = (author == viewer, unseen > 0, close[viewer, author], latest, author)
+            rows.append((place, (author, len(seen), unseen)))
+        return [row for _, row in sorted(rows, reverse=True)]
+
+
+class Town:
+    """Kith beside the model."""
+
+    def __init__(self, seed: int) -> None:
+        self.chosen, self.clock = random.Random(seed), FakeClock()
+        self.naive = Naive(self.clock)
+        self.close = {(one, other): self.chosen.choice((0.0, 0.5, 2.0)) for one in PEOPLE for other in PEOPLE}
+        self.reclaimed = 0
+
+    async def open(self, edges: EdgeStore, objects: ObjectStore) -> None:
+        self.graph = GraphService(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(self.clock), Limits())
+        snowflakes = Snowflakes(1, self.clock)
+        self.store = objects
+        self.stories = Stories(objects, self.graph, snowflakes, hours=HOURS, now_ms=self.clock)
+        self.strip = Strip(self.graph, self.stories, self.closeness)
+
+    async def closeness(self, viewer: NodeId, authors: Sequence[int]) -> list[float]:
+        return [self.close[viewer, author] for author in authors]
+
+    async def act(self) -> None:
+        """One random thing that happens."""
+        chosen, naive = self.chosen, self.naive
+        one, other = chosen.sample(PEOPLE, 2)
+        pair = (int(one), int(other))
+        match chosen.randrange(20):
+            case 0 | 1 | 2 | 16 | 17 if pair not in naive.blocks and pair[::-1] not in naive.blocks:
+                if other not in naive.private:
+                    await self.graph.follow(one, other)
+                    naive.follows.add(pair)
+            case 3:
+                await self.graph.unfollow(one, other)
+                naive.follows.discard(pair)
+            case 4:
+                await self.graph.block(one, other)
+                naive.blocks.add(pair)
+                naive.follows -= {pair, pair[::-1]}
+            case 5 | 6:
+                await self.graph.unblock(one, other)
+                naive.blocks.discard(pair)
+            case 7:
+                await (self.graph.mute if pair not in naive.mutes else self.graph.unmute)(one, other)
+                naive.mutes ^= {pair}
+            case 8:
+                await self.graph.store.change_node(one, private=one not in naive.private)
+                naive.private ^= {int(one)}
+            case 9 | 10 | 11 | 18 | 19:
+                await self.tell(one)
+            case 12 | 13 | 14 if naive.stories:
+                await self.view(one, chosen.choice(naive.stories[-8:]))
+            case 15 if naive.stories:
+                await self.delete(one, chosen.choice(naive.stories))
+
+    async def tell(self, author: NodeId) -> None:
+        visibility: Any = self.chosen.choice(("public", "friends", "custom"))
+        audience = tuple(map(int, self.chosen.sample(PEOPLE, 2))) if visibility == "custom" else ()
+        draft = Draft(text=f"story {len(self.naive.stories)}", visibility=visibility, audience=audience)
+        story = (await self.stories.create(author, draft)).post
+        self.naive.stories.append(Told(story.id, int(author), story.created_at, visibility, audience))
+
+    async def view(self, viewer: NodeId, story: Told) -> None:
+        done = await answer(self.stories.view(viewer, NodeId(story.id)))
+        assert (done is StoryNotFound) == (not self.naive.sees(viewer, story))
+        if done is not StoryNotFound and viewer != story.author:
+            assert self.naive.views.setdefault((int(viewer), story.id), done.at_ms) == done.at_ms
+
+    async def delete(self, actor: NodeId, story: Told) -> None:
+        done = await answer(self.stories.delete(actor, NodeId(story.id)))
+        if not self.naive.sees(actor, story):
+            assert done is StoryNotFound
+        elif actor != story.author:
+            assert done is Forbidden
+        else:
+            self.naive.stories.remove(story)
+
+    async def check(self) -> None:
+        """Every door, for somebody (or the app)."""
+        chosen, naive = self.chosen, self.naive
+        viewer, author = chosen.choice([*PEOPLE, None]), chosen.choice(PEOPLE)
+        assert await self.of(viewer, author) == naive.of(viewer, author)
+        asked = chosen.sample(naive.stories, min(5, len(naive.stories)))
+        found = await self.stories.visible(viewer, [story.id for story in asked])
+        assert [story is not None for story in found] == [naive.sees(viewer, story) for story in asked]
+        reader = chosen.choice(PEOPLE)
+        entries = (await self.strip.page(reader, Window(50))).entries
+        assert [(entry.author, entry.stories, entry.unseen) for entry in entries] == naive.strip(reader, self.close)
+        for story in asked:
+            viewers = await answer(self.stories.viewers(NodeId(story.author), NodeId(story.id), Window(50)))
+            if naive.sees(None, story):
+                assert [mark.id for mark in viewers.items] == naive.viewers(story)
+            else:
+                assert viewers is StoryNotFound
+
+    async def of(self, viewer: NodeId | None, author: NodeId) -> list[int]:
+        """All pages of an author's stories, with random limits."""
+        found: list[int] = []
+        window = Window(self.chosen.randrange(1, 5))
+        while True:
+            stories, page = await self.stories.of_author(viewer, author, window)
+            found += [story.id for story in stories]
+            if not page.more_after:
+                return found
+            window = Window(self.chosen.randrange(1, 5), after=page.oldest)
+
+    async def live(self) -> None:
+        for moment in range(250):
+            self.clock.ms += self.chosen.choice((0, 1, 5_000, 60_000, 300_000, 1_000_000 if moment % 5 else LIFE_MS // 2))
+            await self.act()
+            if self.chosen.random() < 0.1:
+                self.reclaimed += (await reclaim(self.store, self.graph, HOURS, self.clock)).stories
+            await self.check()
+        self.clock.ms += LIFE_MS + GRACE_MS
+        await reclaim(self.store, self.graph, HOURS, self.clock)
+        assert [chunk async for chunk in self.graph.store.edges(self.graph.graphs.number("stories"))] == []
+        assert [chunk async for chunk in self.graph.store.edges(self.graph.graphs.number("story_views"))] == []
+        assert self.reclaimed > 0, "nothing was ever given back while stories were told"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("seed", range(10))
+def test_stories_are_what_a_naive_model_says(tmp_path: Path, engine: str, seed: int) -> None:
+    async def run(edges: EdgeStore, objects: ObjectStore) -> None:
+        town = Town(seed)
+        await town.open(edges, objects)
+        await town.live()
+
+    if engine == "reference":
+        edges = ReferenceEdges()
+        asyncio.run(run(edges, ReferenceObjects(edges)))
+    else:
+        with open_embedded(tmp_path / "data") as (environment, store):
+            asyncio.run(run(store, EmbeddedObjects(environment, store._commits)))
