@@ -16,8 +16,8 @@ CALLERS = ("server", "server for Alice", "Alice", "Bob", "nobody", "bad key")
 
 
 class Row(NamedTuple):
-    """What each of CALLERS gets. `{a}`: Alice, whose data it is; `{b}`: Bob; `{c}`: Carol; `{job}`, `{post}` and
-    `{comment}`: of Alice.
+    """What each of CALLERS gets. `{a}`: Alice, whose data it is; `{b}`: Bob; `{c}`: Carol; `{job}`, `{post}`,
+    `{comment}` and `{story}`: of Alice.
     """
 
     method: str
@@ -92,6 +92,18 @@ ROWS = [
     Row("POST", "/comments/{comment_id}/like", "/comments/{comment}/like", DOES),
     Row("DELETE", "/comments/{comment_id}/like", "/comments/{comment}/like", DOES),
     Row("DELETE", "/comments/{comment_id}", "/comments/{comment}", ENDS),
+    Row("POST", "/posts/lookup", "/posts/lookup", ALL, {"ids": ["{post}"]}),
+    Row("POST", "/users/lookup", "/users/lookup", ALL, {"ids": ["{a}"]}),
+    Row("POST", "/stories", "/stories", (401, 201, 201, 201), CONTENT),
+    Row("GET", "/stories", "/stories", ACTS),
+    Row("GET", "/stories/{story_id}", "/stories/{story}", SEES),
+    Row("DELETE", "/stories/{story_id}", "/stories/{story}", ENDS),
+    Row("POST", "/stories/{story_id}/view", "/stories/{story}/view", DOES),
+    Row("GET", "/stories/{story_id}/viewers", "/stories/{story}/viewers", SEES),
+    Row("GET", "/users/{user_id}/stories", "/users/{a}/stories", OWN),
+    Row("GET", "/graph/{graph}/{node}/out", "/graph/stories/{a}/out", OWN),
+    Row("GET", "/graph/{graph}/{node}/out", "/graph/story_views/{a}/out", OWN),
+    Row("GET", "/graph/{graph}/{node}/in", "/graph/story_views/{story}/in", SERVER),
     Row("GET", "/graph/{graph}/{node}/out", "/graph/authored/{a}/out", OWN),
     Row("GET", "/graph/{graph}/{node}/out", "/graph/comments/{post}/out", SERVER),
     Row("GET", "/graph/{graph}/{node}/in", "/graph/likes/{post}/in", SERVER),
@@ -142,7 +154,9 @@ def test_each_caller_gets_what_the_table_says(server: Server, people: People, ro
         ok(dana.post(f"{API}/users/{people.alice}/follow"))
     post = ok(clients["Alice"].post(f"{API}/posts", json=CONTENT), 201)["id"]
     comment = ok(clients["Alice"].post(f"{API}/posts/{post}/comments", json={"text": "x"}), 201)["id"]
-    names = dict(zip("abcd", people, strict=True)) | {"job": job, "post": post, "comment": comment}
+    story = ok(clients["Alice"].post(f"{API}/stories", json=CONTENT), 201)["id"]
+    of_alice = {"job": job, "post": post, "comment": comment, "story": story}
+    names = dict(zip("abcd", people, strict=True)) | of_alice
     path, body = (filled(part, {name: str(value) for name, value in names.items()}) for part in (row.path, row.body))
     expected = dict(zip(CALLERS, (*row.statuses, 401, 401), strict=True))
     got = {}

@@ -27,6 +27,9 @@ PARSED_BODIES = [
     "/relationships",
     "/posts",
     "/posts/1/comments",
+    "/posts/lookup",
+    "/users/lookup",
+    "/stories",
 ]
 BAD_IDS = ["-1", str(ID_MAX + 1), "1" * 20, "x", "1.5", "1e3", "+1", " 1", "1_0", "٣", "²", "0x1", "", "null", "%00"]
 

@@ -56,6 +56,29 @@ def test_a_set_program_is_written_as_an_expression(kith: Kith) -> None:
     assert kith.select_count(both) == 1
 
 
+def test_stories_are_told_seen_and_deleted(kith: Kith) -> None:
+    alice, bob = kith.as_user(ALICE), kith.as_user(BOB)
+    bob.follow(ALICE)
+    told = alice.create_story("look", attributes={"a": 1})
+    assert [(entry.id, entry.unseen_count) for entry in bob.story_strip()] == [(ALICE, 1)]
+    bob.view_story(told.id)
+    assert [story.seen for story in bob.user_stories(ALICE)] == [True]
+    assert [viewer.id for viewer in alice.story_viewers(told.id)] == [BOB]
+    assert alice.story(told.id).view_count == 1
+    alice.delete_story(told.id)
+    with pytest.raises(ApiError) as refused:
+        bob.story(told.id)
+    assert refused.value.code == "STORY_NOT_FOUND"
+    bob.unfollow(ALICE)
+
+
+def test_many_are_looked_up_and_lists_are_read_by_range_of_time(kith: Kith) -> None:
+    assert kith.lookup_posts(range(150)) == [None] * 150
+    assert [user and user.id for user in kith.lookup_users([ALICE, BOB])] == [ALICE, BOB]
+    kith.write_edges("likes", [EdgeWrite("add", CAROL, at, position=at) for at in range(10)])
+    assert [edge.id for edge in kith.edges_out("likes", CAROL, since=3, until=6, page_size=2)] == [5, 4, 3]
+
+
 def test_a_refusal_carries_its_code_and_not_the_key(kith: Kith, server: Server) -> None:
     with pytest.raises(ApiError) as refused:
         kith.as_user(ALICE).follow(ALICE)

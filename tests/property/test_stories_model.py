@@ -204,7 +204,9 @@ class Town:
 
     async def live(self) -> None:
         for moment in range(250):
-            self.clock.ms += self.chosen.choice((0, 1, 5_000, 60_000, 300_000, 1_000_000 if moment % 5 else LIFE_MS // 2))
+            self.clock.ms += self.chosen.choice(
+                (0, 1, 5_000, 60_000, 300_000, 1_000_000 if moment % 5 else LIFE_MS // 2)
+            )
             await self.act()
             if self.chosen.random() < 0.1:
                 self.reclaimed += (await reclaim(self.store, self.graph, HOURS, self.clock)).stories

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -14,23 +15,33 @@ import pytest
 from kith.client import (
     ApiError,
     AsyncKith,
+    Author,
     Block,
     Changed,
+    Content,
     Edge,
     EdgeWrite,
+    Engagement,
     Follow,
     Job,
     Kith,
     ListedEdge,
     ListedNode,
     Mute,
+    Post,
     Profile,
     Relationship,
+    Retry,
+    Story,
+    StoryViewer,
+    StripEntry,
     Written,
     calls,
+    content,
     in_,
     out,
 )
+from kith.client.answers import Media
 from kith.client.routes import Routes
 from kith.core.errors import BadId, BadRequest
 
@@ -102,6 +113,20 @@ BOB_PROFILE = Profile(id=BOB, state="normal", private=True, following_count=0, f
 COUNT = {"count": 7}
 BOTH = out("follows", ALICE) & in_("follows", BOB)
 BOTH_WIRE = BOTH.wire()
+MADE = {
+    "id": "9", "author": {"id": "2", "name": "Bob", "avatar": "44"}, "visibility": "public", "audience": None,
+    "content": {"type": "image", "text": "", "link": None, "media": [{"id": "7"}]}, "mentions": [str(DANA)],
+    "attributes": {"a": 1}, "createdAt": "2023-11-14T22:13:20.001Z",
+}  # fmt: skip
+POST = MADE | {"engagement": {"likeCount": 3, "isLiked": True}, "editedAt": None}
+STORY = MADE | {"expiresAt": "2023-11-15T22:13:20.001Z", "seen": True, "viewCount": None}
+AT = datetime(2023, 11, 14, 22, 13, 20, 1000, UTC)
+OF_BOB = {
+    "id": 9, "author": Author(id=BOB, name="Bob", avatar=44), "visibility": "public", "mentions": [DANA],
+    "content": Content(type="image", media=[Media(id=7)]), "attributes": {"a": 1}, "created_at": AT,
+}  # fmt: skip
+BOB_POST = Post(**OF_BOB, engagement=Engagement(like_count=3, is_liked=True))  # type: ignore[arg-type]
+BOB_STORY = Story(**OF_BOB, expires_at=AT + timedelta(days=1), seen=True)  # type: ignore[arg-type]
 JOB = {"id": "j-1", "operation": "archive", "user": "2", "edges": 0, "done": False}
 BOB_JOB = Job(id="j-1", operation="archive", user=BOB, edges=0, done=False)
 
@@ -150,6 +175,16 @@ CONTRACT: list[tuple[str, tuple[Any, ...], str, str, Any, Any, Any]] = [
     ("deactivate_user", (2,), "POST", "/users/2/deactivate", None, {"job": JOB}, BOB_JOB),
     ("delete_user", (2,), "DELETE", "/users/2", None, {"job": JOB}, BOB_JOB),
     ("job", ("j-1",), "GET", "/jobs/j-1", None, JOB, BOB_JOB),
+    ("lookup_posts", ([9, "5"],), "POST", "/posts/lookup", {"ids": [9, "5"]}, {"posts": [POST, None]},
+     [BOB_POST, None]),
+    ("lookup_users", ([2, 5],), "POST", "/users/lookup", {"ids": [2, 5]}, {"users": [PROFILE, None]},
+     [BOB_PROFILE, None]),
+    ("create_story", ("x",), "POST", "/stories",
+     {"content": {"text": "x", "mediaIds": []}, "visibility": "public", "audience": [], "mentions": [],
+      "attributes": {}}, STORY, BOB_STORY),
+    ("story", (9,), "GET", "/stories/9", None, STORY, BOB_STORY),
+    ("view_story", (9,), "POST", "/stories/9/view", None, {"viewed": True, "timestamp": "2023-11-14T22:13:20Z"}, None),
+    ("delete_story", ("9",), "DELETE", "/stories/9", None, {}, None),
     ("reactivate_user", (2,), "POST", "/users/2/reactivate", None, {"job": JOB}, BOB_JOB),
 ]  # fmt: skip
 
@@ -220,6 +255,52 @@ def test_edges_in_other_states_are_asked_for_by_name(connect: Connect) -> None:
     ask(client, "edges_in", "follows", ALICE, state="archived")
     ask(client, "count_in", "follows", ALICE, state="removed")
     assert [request.url.params["state"] for request in service.asked] == ["archived", "removed"]
+
+
+def test_a_list_of_edges_is_asked_for_by_range_of_time(connect: Connect) -> None:
+    service = Service(page(CAROL, next_cursor="c1"), page(), page())
+    client = connect(service)
+    ask(client, "edges_out", "likes", ALICE, since=5, until=-(2**63))
+    ask(client, "edges_in_page", "likes", ALICE, until=9)
+    asked = [request.url.params for request in service.asked]
+    bounds = [(params.get("since"), params.get("until")) for params in asked]
+    assert bounds == [("5", str(-(2**63)))] * 2 + [(None, "9")]
+
+
+def test_lists_of_stories_are_walked_and_say_if_something_was_left_out(connect: Connect) -> None:
+    rest = {"pagination": page()["pagination"]}
+    entry = {"id": "2", "author": MADE["author"], "storyCount": 2, "unseenCount": 1, "latestAt": MADE["createdAt"]}
+    viewer = {"id": "2", "user": MADE["author"], "viewedAt": MADE["createdAt"]}
+    service = Service(rest | {"items": [entry], "partial": True}, rest | {"items": [STORY]}, rest | {"items": [viewer]})
+    client = connect(service)
+    strip = ask(client, "story_strip_page", page_size=3)
+    assert strip.partial
+    bob = OF_BOB["author"]
+    assert strip.items == [StripEntry(id=BOB, author=bob, story_count=2, unseen_count=1, latest_at=AT)]
+    assert ask(client, "user_stories", BOB) == [BOB_STORY]
+    assert ask(client, "story_viewers", 9) == [StoryViewer(id=BOB, user=bob, viewed_at=AT)]
+    paths = ["/stories", "/users/2/stories", "/stories/9/viewers"]
+    assert [request.url.path for request in service.asked] == [f"/api/v1{path}" for path in paths]
+
+
+def test_a_story_is_told_once_however_often_it_is_sent(connect: Connect) -> None:
+    service = Service(httpx.Response(503, headers={"Retry-After": "0"}), *[httpx.Response(201, json=STORY)] * 3)
+    client = connect(service, retry=Retry(base_s=0))
+    for key in (None, None, "mine"):
+        ask(client, "create_story", "x", link="https://example.com", media=[7], visibility="friends", key=key)
+    first, again, other, mine = service.headers("Idempotency-Key")
+    assert first == again != other
+    assert mine == "mine"
+    assert service.bodies()[0]["content"] == {"text": "x", "link": "https://example.com", "mediaIds": ["7"]}
+
+
+def test_lookups_of_any_length_are_split(connect: Connect) -> None:
+    service = Service({"posts": [None] * 100}, {"posts": [POST] * 20}, {"users": []})
+    client = connect(service)
+    assert ask(client, "lookup_posts", range(120)) == [None] * 100 + [BOB_POST] * 20
+    assert [len(body["ids"]) for body in service.bodies()] == [100, 20]
+    with pytest.raises(ApiError, match="0 answers to 1"):
+        ask(client, "lookup_users", [1])
 
 
 def test_a_set_program_is_walked_with_the_cursor_in_the_body(connect: Connect) -> None:
@@ -335,5 +416,6 @@ def test_both_clients_document_every_method_and_keep_its_signature() -> None:
     assert len(names) > 40
     for name in names:
         for method in (getattr(Kith, name), getattr(AsyncKith, name), getattr(kith, name)):
-            assert inspect.getdoc(method) == inspect.getdoc(getattr(calls, name.removesuffix("_page"))), name
+            builds = getattr(calls, name.removesuffix("_page"), None) or getattr(content, name.removesuffix("_page"))
+            assert inspect.getdoc(method) == inspect.getdoc(builds), name
     assert list(inspect.signature(kith.mutuals).parameters) == ["user", "other", "page_size", "cursor"]

@@ -1,16 +1,20 @@
 """The Python client, for app code: `Kith` (sync) and `AsyncKith` (async) with the same methods.
 
-Rooms: `calls` (every call of the contract), `routes` (the same as methods), `clients` (what does I/O),
-`wire` (requests, retries, tokens, errors, without I/O), `answers` (records), `programs` (set programs: `out`,
-`in_`), `errors`. It needs `kith.core`, httpx and msgspec only; `docs/client.md` shows it in use.
+Rooms: `calls` (the calls about the graph and users), `content` (those about what people make), `routes` (the same
+as methods), `clients` (what does I/O), `wire` (requests, retries, tokens, errors, without I/O), `answers` (records),
+`programs` (set programs: `out`, `in_`), `errors`. It needs `kith.core`, httpx and msgspec only; `docs/client.md`
+shows it in use.
 """
 
 from kith.client.answers import (
+    Author,
     Block,
     Changed,
+    Content,
     Direction,
     Edge,
     EdgeWrite,
+    Engagement,
     Follow,
     Id,
     Job,
@@ -19,9 +23,13 @@ from kith.client.answers import (
     Mute,
     Op,
     Page,
+    Post,
     Profile,
     Relationship,
     State,
+    Story,
+    StoryViewer,
+    StripEntry,
     Written,
 )
 from kith.client.clients import AsyncKith, Kith
@@ -32,12 +40,15 @@ from kith.client.wire import Retry
 __all__ = [
     "ApiError",
     "AsyncKith",
+    "Author",
     "Block",
     "Changed",
     "ClientError",
+    "Content",
     "Direction",
     "Edge",
     "EdgeWrite",
+    "Engagement",
     "Follow",
     "Id",
     "Job",
@@ -47,11 +58,15 @@ __all__ = [
     "Mute",
     "Op",
     "Page",
+    "Post",
     "Profile",
     "Program",
     "Relationship",
     "Retry",
     "State",
+    "Story",
+    "StoryViewer",
+    "StripEntry",
     "Unreachable",
     "Written",
     "in_",

@@ -5,6 +5,7 @@ Fields that a newer server adds are ignored, so an older client keeps working.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -66,6 +67,7 @@ class Page(Record, Generic[Item], frozen=True, kw_only=True):
 
     items: list[Item]
     pagination: Pagination
+    partial: bool = False  # the service left something out of the whole list, and says so
 
     @property
     def next_cursor(self) -> str | None:
@@ -146,3 +148,78 @@ class Job(Record, frozen=True, kw_only=True):
     user: int
     edges: int
     done: bool
+
+
+class Author(Record, frozen=True, kw_only=True):
+    """Who made something. `avatar`: id of a media object."""
+
+    id: int
+    name: str = ""
+    avatar: int | None = None
+
+
+class Media(Record, frozen=True, kw_only=True):
+    id: int
+
+
+class Content(Record, frozen=True, kw_only=True):
+    """What a post or story says."""
+
+    type: str
+    text: str = ""
+    link: str | None = None
+    media: list[Media] = []
+
+
+class Engagement(Record, frozen=True, kw_only=True):
+    """What a post has got, exactly; `is_liked` and `is_saved` by the acting user."""
+
+    like_count: int = 0
+    comment_count: int = 0
+    share_count: int = 0
+    view_count: int = 0
+    is_liked: bool = False
+    is_saved: bool = False
+
+
+class Made(Record, frozen=True, kw_only=True):
+    """What posts and stories have in common. `audience` is there for the author only."""
+
+    id: int
+    author: Author
+    content: Content
+    visibility: str
+    audience: list[int] | None = None
+    mentions: list[int] = []
+    attributes: dict[str, Any] = {}
+    created_at: datetime
+
+
+class Post(Made, frozen=True, kw_only=True):
+    engagement: Engagement
+    edited_at: datetime | None = None
+
+
+class Story(Made, frozen=True, kw_only=True):
+    """`seen` by the acting user; `view_count` is there for the author only."""
+
+    expires_at: datetime
+    seen: bool = False
+    view_count: int | None = None
+
+
+class StripEntry(Record, frozen=True, kw_only=True):
+    """One author's stories, as far as the acting user may see them; `more`: the counts stop at the newest 50."""
+
+    id: int
+    author: Author
+    story_count: int
+    unseen_count: int
+    latest_at: datetime
+    more: bool = False
+
+
+class StoryViewer(Record, frozen=True, kw_only=True):
+    id: int
+    user: Author
+    viewed_at: datetime

@@ -1,4 +1,4 @@
-"""Every call of the contract: arguments in, a `Call` or a plan of calls out. Nothing is sent here.
+"""The calls about the graph and users: arguments in, a `Call` or a plan of calls out. Nothing is sent here.
 
 Ids and graph names are checked before they become part of a path. Lists take `page_size` (1 to 1,000 items
 a request) and the `cursor` of an earlier page. Input longer than a batch is sent in several requests, in
@@ -38,7 +38,7 @@ from kith.core.ids import parse_id
 
 BATCH_MAX = 1000  # the contract's, for one request
 PAGE_SIZE = 100
-_BASE = "/api/v1"
+BASE = "/api/v1"
 _GRAPH = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _JOB_ID = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -65,25 +65,26 @@ class _JobStarted(msgspec.Struct):
     job: Job
 
 
-def _reader(kind: type[T]) -> Callable[[bytes], T]:
+def reader(kind: type[T]) -> Callable[[bytes], T]:
+    """Reads an answer of this shape."""
     return msgspec.json.Decoder(kind, strict=False).decode  # not strict: "12" is an int
 
 
-_exists = _reader(_Exists)
-_exists_many = _reader(_ExistsMany)
-_count = _reader(_Count)
-_relationships = _reader(_Relationships)
-_edge = _reader(Edge)
-_edges = _reader(Page[ListedEdge])
-_nodes = _reader(Page[ListedNode])
-_written = _reader(Written)
-_changed = _reader(Changed)
-_follow = _reader(Follow)
-_block = _reader(Block)
-_mute = _reader(Mute)
-_job = _reader(Job)
-_job_started = _reader(_JobStarted)
-_profile = _reader(Profile)
+_exists = reader(_Exists)
+_exists_many = reader(_ExistsMany)
+_count = reader(_Count)
+_relationships = reader(_Relationships)
+_edge = reader(Edge)
+_edges = reader(Page[ListedEdge])
+_nodes = reader(Page[ListedNode])
+_written = reader(Written)
+_changed = reader(Changed)
+_follow = reader(Follow)
+_block = reader(Block)
+_mute = reader(Mute)
+_job = reader(Job)
+_job_started = reader(_JobStarted)
+_profile = reader(Profile)
 
 
 # --- the graph
@@ -91,7 +92,7 @@ _profile = _reader(Profile)
 
 def exists(graph: str, source: Id, destination: Id) -> Call[bool]:
     """Whether the edge exists, in state normal."""
-    path = f"{_graph(graph)}/{_id(source, 'source')}/{_id(destination, 'destination')}"
+    path = f"{_graph(graph)}/{checked_id(source, 'source')}/{checked_id(destination, 'destination')}"
     return Call("GET", path, lambda content: _exists(content).exists)
 
 
@@ -99,7 +100,7 @@ def exists_many(graph: str, pairs: Iterable[tuple[Id, Id]]) -> Generator[Call[An
     """For each (source, destination), in order: whether the edge exists. Any number of pairs."""
     found: list[bool] = []
     path = f"{_graph(graph)}/check"
-    for batch in _batches(pairs):
+    for batch in batches(pairs):
         answer = yield from Call("POST", path, _exists_many, body={"pairs": batch})
         if len(answer.exists) != len(batch):
             raise unreadable(f"POST {path}: {len(answer.exists)} answers to {len(batch)} pairs")
@@ -111,7 +112,7 @@ def write_edges(graph: str, edges: Iterable[EdgeWrite]) -> Generator[Call[Any], 
     """Write edges, durably, in batches; the iterable is read as it is sent, so any length will do."""
     path = f"{_graph(graph)}/edges"
     applied, token = 0, None
-    for batch in _batches(edges):
+    for batch in batches(edges):
         answer = yield from Call("POST", path, _written, body={"edges": batch})
         applied, token = applied + answer.applied, answer.token or token
     return Written(applied=applied, token=token)
@@ -119,43 +120,59 @@ def write_edges(graph: str, edges: Iterable[EdgeWrite]) -> Generator[Call[Any], 
 
 def edge(graph: str, source: Id, destination: Id) -> Call[Edge]:
     """The stored edge, in any state; ApiError 404 if there never was one."""
-    path = f"{_graph(graph)}/{_id(source, 'source')}/{_id(destination, 'destination')}/edge"
+    path = f"{_graph(graph)}/{checked_id(source, 'source')}/{checked_id(destination, 'destination')}/edge"
     return Call("GET", path, _edge)
 
 
 def edges_out(
-    graph: str, node: Id, *, state: State = "normal", page_size: int = PAGE_SIZE, cursor: str | None = None
+    graph: str,
+    node: Id,
+    *,
+    state: State = "normal",
+    since: int | None = None,
+    until: int | None = None,
+    page_size: int = PAGE_SIZE,
+    cursor: str | None = None,
 ) -> Call[Page[ListedEdge]]:
-    """Whom `node` points to, newest first."""
-    return _list(f"{_graph(graph)}/{_id(node, 'node')}/out", _edges, page_size, cursor).asking(state=state)
+    """Whom `node` points to, newest first. `since` (inclusive) and `until` (exclusive): only positions between them."""
+    call = listed(f"{_graph(graph)}/{checked_id(node, 'node')}/out", _edges, page_size, cursor)
+    return call.asking(state=state, since=since, until=until)
 
 
 def edges_in(
-    graph: str, node: Id, *, state: State = "normal", page_size: int = PAGE_SIZE, cursor: str | None = None
+    graph: str,
+    node: Id,
+    *,
+    state: State = "normal",
+    since: int | None = None,
+    until: int | None = None,
+    page_size: int = PAGE_SIZE,
+    cursor: str | None = None,
 ) -> Call[Page[ListedEdge]]:
-    """Who points to `node`, newest first."""
-    return _list(f"{_graph(graph)}/{_id(node, 'node')}/in", _edges, page_size, cursor).asking(state=state)
+    """Who points to `node`, newest first. `since` (inclusive) and `until` (exclusive): only positions between them."""
+    call = listed(f"{_graph(graph)}/{checked_id(node, 'node')}/in", _edges, page_size, cursor)
+    return call.asking(state=state, since=since, until=until)
 
 
 def count_out(graph: str, node: Id, *, state: State = "normal") -> Call[int]:
     """How many `node` points to; exact."""
-    return Call("GET", f"{_graph(graph)}/{_id(node, 'node')}/out/count", _counted, {"state": state})
+    return Call("GET", f"{_graph(graph)}/{checked_id(node, 'node')}/out/count", _counted, {"state": state})
 
 
 def count_in(graph: str, node: Id, *, state: State = "normal") -> Call[int]:
     """How many point to `node`; exact."""
-    return Call("GET", f"{_graph(graph)}/{_id(node, 'node')}/in/count", _counted, {"state": state})
+    return Call("GET", f"{_graph(graph)}/{checked_id(node, 'node')}/in/count", _counted, {"state": state})
 
 
 def select(program: Program, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
     """The nodes that a set program yields (see `out` and `in_`)."""
-    call = Call("POST", f"{_BASE}/graph/select", _nodes, body={"program": program.wire()})
+    call = Call("POST", f"{BASE}/graph/select", _nodes, body={"program": program.wire()})
     return call.asking(limit=page_size, cursor=cursor)
 
 
 def select_count(program: Program) -> Call[int]:
     """How many nodes a set program yields."""
-    return Call("POST", f"{_BASE}/graph/select/count", _counted, body={"program": program.wire()})
+    return Call("POST", f"{BASE}/graph/select/count", _counted, body={"program": program.wire()})
 
 
 # --- the acting user's relations
@@ -163,66 +180,66 @@ def select_count(program: Program) -> Call[int]:
 
 def follow(user: Id) -> Call[Follow]:
     """Follow `user`; a private account is asked instead (`requested`)."""
-    return Call("POST", f"{_user(user)}/follow", _follow)
+    return Call("POST", f"{user_path(user)}/follow", _follow)
 
 
 def unfollow(user: Id) -> Call[Follow]:
     """No longer follow `user`."""
-    return Call("DELETE", f"{_user(user)}/follow", _follow)
+    return Call("DELETE", f"{user_path(user)}/follow", _follow)
 
 
 def block(user: Id) -> Call[Block]:
     """Block `user`: follows both ways end, and none can begin."""
-    return Call("POST", f"{_user(user)}/block", _block)
+    return Call("POST", f"{user_path(user)}/block", _block)
 
 
 def unblock(user: Id) -> Call[Block]:
     """Let `user` follow again; follows that the block ended stay ended."""
-    return Call("DELETE", f"{_user(user)}/block", _block)
+    return Call("DELETE", f"{user_path(user)}/block", _block)
 
 
 def mute(user: Id) -> Call[Mute]:
     """Mute `user`, who does not learn of it."""
-    return Call("POST", f"{_user(user)}/mute", _mute)
+    return Call("POST", f"{user_path(user)}/mute", _mute)
 
 
 def unmute(user: Id) -> Call[Mute]:
     """No longer mute `user`."""
-    return Call("DELETE", f"{_user(user)}/mute", _mute)
+    return Call("DELETE", f"{user_path(user)}/mute", _mute)
 
 
 def remove_follower(user: Id) -> Call[Changed]:
     """End `user`'s follow of the acting user."""
-    return Call("POST", f"{_user(user)}/remove-follower", _changed)
+    return Call("POST", f"{user_path(user)}/remove-follower", _changed)
 
 
 def follow_requests(*, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedEdge]]:
     """Who asks to follow the acting user, newest first."""
-    return _list(f"{_BASE}/follow-requests", _edges, page_size, cursor)
+    return listed(f"{BASE}/follow-requests", _edges, page_size, cursor)
 
 
 def accept_follow_request(user: Id) -> Call[Changed]:
     """Let `user`, who asked, follow the acting user."""
-    return Call("POST", f"{_BASE}/follow-requests/{_id(user, 'user')}/accept", _changed)
+    return Call("POST", f"{BASE}/follow-requests/{checked_id(user, 'user')}/accept", _changed)
 
 
 def decline_follow_request(user: Id) -> Call[Changed]:
     """Turn down `user`'s request."""
-    return Call("POST", f"{_BASE}/follow-requests/{_id(user, 'user')}/decline", _changed)
+    return Call("POST", f"{BASE}/follow-requests/{checked_id(user, 'user')}/decline", _changed)
 
 
 def relationships(targets: Iterable[Id]) -> Generator[Call[Any], Any, list[Relationship]]:
     """What holds between the acting user and each target. Any number of targets."""
     found: list[Relationship] = []
-    for batch in _batches(targets):
-        call = Call("POST", f"{_BASE}/relationships", _relationships, body={"targets": batch})
+    for batch in batches(targets):
+        call = Call("POST", f"{BASE}/relationships", _relationships, body={"targets": batch})
         found += (yield from call).relationships
     return found
 
 
 def followers_you_know(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
     """Whom the acting user follows and who follow `user`."""
-    return _list(f"{_user(user)}/followers-you-know", _nodes, page_size, cursor)
+    return listed(f"{user_path(user)}/followers-you-know", _nodes, page_size, cursor)
 
 
 # --- anyone's lists
@@ -230,22 +247,22 @@ def followers_you_know(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | No
 
 def following(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedEdge]]:
     """Whom `user` follows, newest first."""
-    return _list(f"{_user(user)}/following", _edges, page_size, cursor)
+    return listed(f"{user_path(user)}/following", _edges, page_size, cursor)
 
 
 def followers(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedEdge]]:
     """Who follows `user`, newest first."""
-    return _list(f"{_user(user)}/followers", _edges, page_size, cursor)
+    return listed(f"{user_path(user)}/followers", _edges, page_size, cursor)
 
 
 def friends(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
     """Whom `user` follows and who follow back."""
-    return _list(f"{_user(user)}/friends", _nodes, page_size, cursor)
+    return listed(f"{user_path(user)}/friends", _nodes, page_size, cursor)
 
 
 def mutuals(user: Id, other: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
     """Whom both `user` and `other` follow."""
-    return _list(f"{_user(user)}/mutuals/{_id(other, 'other')}", _nodes, page_size, cursor)
+    return listed(f"{user_path(user)}/mutuals/{checked_id(other, 'other')}", _nodes, page_size, cursor)
 
 
 # --- users
@@ -253,7 +270,7 @@ def mutuals(user: Id, other: Id, *, page_size: int = PAGE_SIZE, cursor: str | No
 
 def user(user: Id) -> Call[Profile]:
     """The profile of `user`; ApiError 404 if there is none."""
-    return Call("GET", _user(user), _profile)
+    return Call("GET", user_path(user), _profile)
 
 
 def put_user(
@@ -261,7 +278,7 @@ def put_user(
 ) -> Call[Profile]:
     """Create `user`, or set the whole profile: what is left out is emptied. `attributes`: your own, JSON of 4 KB."""
     body = {"private": private, "name": name, "bio": bio, "attributes": attributes or {}}
-    return Call("PUT", _user(user), _profile, body=body)
+    return Call("PUT", user_path(user), _profile, body=body)
 
 
 def patch_user(
@@ -274,29 +291,31 @@ def patch_user(
 ) -> Call[Profile]:
     """Change what is given of the profile, and nothing else."""
     given = {"private": private, "name": name, "bio": bio, "attributes": attributes}
-    return Call("PATCH", _user(user), _profile, body={key: value for key, value in given.items() if value is not None})
+    return Call(
+        "PATCH", user_path(user), _profile, body={key: value for key, value in given.items() if value is not None}
+    )
 
 
 def deactivate_user(user: Id) -> Call[Job]:
     """Archive all edges of `user`."""
-    return Call("POST", f"{_user(user)}/deactivate", _started)
+    return Call("POST", f"{user_path(user)}/deactivate", _started)
 
 
 def reactivate_user(user: Id) -> Call[Job]:
     """Restore all edges of `user`; one whose other end is still deactivated stays archived."""
-    return Call("POST", f"{_user(user)}/reactivate", _started)
+    return Call("POST", f"{user_path(user)}/reactivate", _started)
 
 
 def delete_user(user: Id) -> Call[Job]:
     """Remove all edges of `user`, for good."""
-    return Call("DELETE", _user(user), _started)
+    return Call("DELETE", user_path(user), _started)
 
 
 def job(job_id: str) -> Call[Job]:
     """How far a job has come; ApiError 404 a day after it is done."""
     if not _JOB_ID.fullmatch(job_id):
         raise BadRequest(f"{job_id!r} cannot be the id of a job", id=job_id)
-    return Call("GET", f"{_BASE}/jobs/{job_id}", _job)
+    return Call("GET", f"{BASE}/jobs/{job_id}", _job)
 
 
 # --- operations
@@ -315,18 +334,21 @@ def is_ready() -> Call[bool]:
 def _graph(graph: str) -> str:
     if not _GRAPH.fullmatch(graph):
         raise BadRequest(f"{graph!r} cannot be a graph's name: use 1 to 32 of a-z, 0-9 and _", graph=graph)
-    return f"{_BASE}/graph/{graph}"
+    return f"{BASE}/graph/{graph}"
 
 
-def _id(raw: Id, field: str) -> str:
+def checked_id(raw: Id, field: str) -> str:
+    """An id as it may stand in a request; BadId names the field."""
     return str(parse_id(raw, field))
 
 
-def _user(user: Id) -> str:
-    return f"{_BASE}/users/{_id(user, 'user')}"
+def user_path(user: Id) -> str:
+    """Where a user is."""
+    return f"{BASE}/users/{checked_id(user, 'user')}"
 
 
-def _list(path: str, parse: Callable[[bytes], Page[T]], page_size: int, cursor: str | None) -> Call[Page[T]]:
+def listed(path: str, parse: Callable[[bytes], Page[T]], page_size: int, cursor: str | None) -> Call[Page[T]]:
+    """The call for a page of a list."""
     return Call("GET", path, parse).asking(limit=page_size, cursor=cursor)
 
 
@@ -338,7 +360,8 @@ def _started(content: bytes) -> Job:
     return _job_started(content).job
 
 
-def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+def batches(items: Iterable[T], size: int = BATCH_MAX) -> Iterator[list[T]]:
+    """The items, `size` at a time, read as they are needed."""
     rest = iter(items)
-    while batch := list(islice(rest, BATCH_MAX)):
+    while batch := list(islice(rest, size)):
         yield batch

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from kith.client import calls
+from kith.client import calls, content
 from kith.client.answers import Page
 from kith.client.wire import Call, Plan
 
@@ -138,6 +138,19 @@ class Routes:
     reactivate_user = Route(calls.reactivate_user)
     delete_user = Route(calls.delete_user)
     job = Route(calls.job)
+
+    lookup_posts = Route(content.lookup_posts)
+    lookup_users = Route(content.lookup_users)
+    create_story = Route(content.create_story)
+    story = Route(content.story)
+    delete_story = Route(content.delete_story)
+    view_story = Route(content.view_story)
+    story_viewers = Walk(content.story_viewers)
+    story_viewers_page = Route(content.story_viewers)
+    story_strip = Walk(content.story_strip)
+    story_strip_page = Route(content.story_strip)
+    user_stories = Walk(content.user_stories)
+    user_stories_page = Route(content.user_stories)
 
     is_alive = Route(calls.is_alive)
     is_ready = Route(calls.is_ready)

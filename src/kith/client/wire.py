@@ -35,6 +35,7 @@ class Call(msgspec.Struct, Generic[T], frozen=True):
     parse: Callable[[bytes], T]
     params: Mapping[str, str | int] = {}
     body: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = {}
     on_503: T | None = None  # the answer that a 503 stands for, where it is no failure
 
     def asking(self, **fields: str | int | None) -> Call[T]:
@@ -154,7 +155,7 @@ class Session:
             yield Wait(wait_s)
 
     def _request(self, call: Call[Any]) -> Request:
-        headers: dict[str, str] = {}
+        headers = dict(call.headers)
         if self.user is not None:
             headers[USER_HEADER] = str(self.user)
         if self.token is not None:

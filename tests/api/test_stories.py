@@ -1,0 +1,451 @@
+"""Stories, lookups and time ranges over real HTTP: the contract, refusals, and who gets what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from running import API, People, Server, eventually, serving
+from talk import add_edges, code, finish, ids, ok
+from world import ALICE, BOB, FakeClock, open_embedded
+
+from kith.core.clock import HybridClock, wall_ms
+from kith.core.ids import NodeId, Snowflakes
+from kith.engines.embedded.objects import EmbeddedObjects
+from kith.graph.graphs import BUILT_IN, Graphs
+from kith.graph.service import GraphService, Limits
+from kith.objects.posts import Draft
+from kith.objects.stories import HOUR_MS, Stories
+
+Acting = Callable[[int], httpx.Client]
+STORY = {
+    "id", "author", "content", "visibility", "audience", "mentions", "attributes", "createdAt", "expiresAt", "seen",
+    "viewCount",
+}  # fmt: skip
+ENTRY = {"id", "author", "storyCount", "unseenCount", "latestAt", "more"}
+PAGINATION = {"nextCursor", "prevCursor", "hasMore"}
+
+
+def tell(http: httpx.Client, text: str = "look", **fields: Any) -> str:
+    """The id of a new story."""
+    return str(ok(http.post(f"{API}/stories", json={"content": {"text": text}, **fields}), 201)["id"])
+
+
+def strip(http: httpx.Client) -> list[tuple[int, int, int]]:
+    """(author, stories, unseen) of the acting user's strip."""
+    items = ok(http.get(f"{API}/stories"))["items"]
+    return [(int(item["id"]), item["storyCount"], item["unseenCount"]) for item in items]
+
+
+# --- stories ---------------------------------------------------------------------------------------------
+
+
+def test_a_story_reads_as_it_was_told(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    ok(alice.patch(f"{API}/users/{people.alice}", json={"name": "Alice"}))
+    asked = {
+        "content": {"text": "look 🦊", "link": "https://example.com/a"},
+        "visibility": "custom",
+        "audience": [str(people.bob)],
+        "mentions": [people.carol],
+        "attributes": {"sticker": [1, "x"]},
+    }
+    answer = alice.post(f"{API}/stories", json=asked)
+    body = ok(answer, 201)
+    assert set(body) == STORY
+    assert answer.headers["Kith-Token"]
+    assert body["author"] == {"id": str(people.alice), "name": "Alice", "avatar": None}
+    assert body["content"] == {"type": "link", "text": "look 🦊", "link": "https://example.com/a", "media": []}
+    assert (body["audience"], body["mentions"]) == ([str(people.bob)], [str(people.carol)])
+    assert (body["attributes"], body["seen"], body["viewCount"]) == (asked["attributes"], True, 0)
+    created, expires = (datetime.fromisoformat(body[name]) for name in ("createdAt", "expiresAt"))
+    assert expires - created == timedelta(hours=24)
+    assert ok(alice.get(f"{API}/stories/{body['id']}")) == body
+    shown = ok(bob.get(f"{API}/stories/{body['id']}"))
+    assert shown == body | {"audience": None, "seen": False, "viewCount": None}, "what is its author's stays theirs"
+    assert code(acting(people.carol).get(f"{API}/stories/{body['id']}"), 404) == "STORY_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("body", "status_code"),
+    [
+        ({"content": {"text": ""}}, "INVALID_CONTENT"),
+        ({"content": {"text": "x" * 10_001}}, "INVALID_CONTENT"),
+        ({"content": {"link": "javascript:alert(1)"}}, "INVALID_CONTENT"),
+        ({"content": {"text": "x", "type": "image"}}, "INVALID_CONTENT"),
+        ({"content": {"text": "x"}, "visibility": "custom"}, "INVALID_CONTENT"),
+        ({"content": {"text": "x"}, "audience": ["1"]}, "INVALID_CONTENT"),
+        ({"content": {"text": "x"}, "attributes": {"x": "y" * 5_000}}, "INVALID_CONTENT"),
+        ({"content": {"text": "x"}, "visibility": "private"}, "INVALID_REQUEST"),
+        ({"content": {"text": "x"}, "author": "5"}, "INVALID_REQUEST"),
+        ({"content": {"text": "x"}, "hours": 48}, "INVALID_REQUEST"),
+        ({"content": {"text": "x"}, "mentions": ["x"]}, "INVALID_ID"),
+        ({}, "INVALID_REQUEST"),
+        ([], "INVALID_REQUEST"),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_a_story_that_breaks_a_rule_is_refused(acting: Acting, people: People, body: Any, status_code: str) -> None:
+    alice = acting(people.alice)
+    assert code(alice.post(f"{API}/stories", json=body), 400) == status_code
+    assert strip(alice) == []
+
+
+@pytest.mark.parametrize("id_", ["x", "-1", str(2**63), "1.5"])
+def test_an_id_that_is_none_is_a_400(acting: Acting, people: People, id_: str) -> None:
+    alice = acting(people.alice)
+    for method, path in (
+        ("GET", f"/stories/{id_}"),
+        ("DELETE", f"/stories/{id_}"),
+        ("POST", f"/stories/{id_}/view"),
+        ("GET", f"/stories/{id_}/viewers"),
+        ("GET", f"/users/{id_}/stories"),
+    ):
+        assert code(alice.request(method, API + path), 400) in ("INVALID_ID", "INVALID_REQUEST")
+
+
+def test_a_story_that_never_was_or_is_a_post_is_a_404(acting: Acting, people: People) -> None:
+    alice = acting(people.alice)
+    post = ok(alice.post(f"{API}/posts", json={"content": {"text": "a post"}}), 201)["id"]
+    story = tell(alice)
+    for id_ in ("0", "5", post, str(int(story) + 1), str(2**63 - 1)):
+        for method, end in (("GET", ""), ("DELETE", ""), ("POST", "/view"), ("GET", "/viewers")):
+            assert code(alice.request(method, f"{API}/stories/{id_}{end}"), 404) == "STORY_NOT_FOUND"
+    assert code(alice.get(f"{API}/posts/{story}"), 404) == "POST_NOT_FOUND"
+    assert code(alice.post(f"{API}/posts/{story}/like"), 404) == "POST_NOT_FOUND"
+    assert code(alice.post(f"{API}/posts/{story}/comments", json={"text": "x"}), 404) == "POST_NOT_FOUND"
+
+
+def test_a_story_is_in_no_feed_and_no_list_of_posts(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    ok(bob.post(f"{API}/users/{people.alice}/follow"))
+    tell(alice)
+    for refresh in ("false", "true"):
+        assert ok(bob.get(f"{API}/feed", params={"refresh": refresh}))["posts"] == []
+        assert ok(alice.get(f"{API}/feed", params={"refresh": refresh}))["posts"] == []
+    assert ok(alice.get(f"{API}/users/{people.alice}/posts"))["items"] == []
+
+
+def test_the_same_key_tells_one_story(acting: Acting, people: People) -> None:
+    alice, key = acting(people.alice), {"Idempotency-Key": "once"}
+    body = {"content": {"text": "once"}}
+    first, again = (ok(alice.post(f"{API}/stories", json=body, headers=key), 201) for _ in range(2))
+    assert first == again
+    assert strip(alice) == [(people.alice, 1, 0)]
+    other = alice.post(f"{API}/stories", json={"content": {"text": "twice"}}, headers=key)
+    assert code(other, 409) == "IDEMPOTENCY_KEY_REUSED"
+
+
+def test_seen_state_and_viewers(acting: Acting, people: People, http: httpx.Client) -> None:
+    alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
+    story = tell(alice)
+    answer = bob.post(f"{API}/stories/{story}/view")
+    first = ok(answer)
+    assert set(first) == {"viewed", "timestamp"}
+    assert first["viewed"] is True
+    assert answer.headers["Kith-Token"]
+    assert ok(bob.post(f"{API}/stories/{story}/view")) == first, "repeating it changes nothing"
+    ok(carol.post(f"{API}/stories/{story}/view"))
+    ok(alice.post(f"{API}/stories/{story}/view"))
+    assert ok(bob.get(f"{API}/stories/{story}"))["seen"] is True
+    assert ok(alice.get(f"{API}/stories/{story}"))["viewCount"] == 2
+    body = ok(alice.get(f"{API}/stories/{story}/viewers"))
+    assert set(body["pagination"]) == PAGINATION
+    assert all(set(item) == {"id", "user", "viewedAt"} for item in body["items"])
+    assert ids(body) == [people.carol, people.bob]
+    assert body["items"][1]["viewedAt"] == first["timestamp"]
+    assert ids(ok(http.get(f"{API}/stories/{story}/viewers"))) == [people.carol, people.bob], "the app sees it too"
+    assert code(bob.get(f"{API}/stories/{story}/viewers"), 403) == "FORBIDDEN"
+    page = ok(alice.get(f"{API}/stories/{story}/viewers", params={"limit": 1}))
+    rest = {"limit": 1, "cursor": page["pagination"]["nextCursor"]}
+    assert ids(ok(alice.get(f"{API}/stories/{story}/viewers", params=rest))) == [people.bob]
+    other = tell(alice)
+    assert code(alice.get(f"{API}/stories/{other}/viewers", params=rest), 400) == "CURSOR_INVALID"
+
+
+def test_the_strip_over_http(acting: Acting, people: People) -> None:
+    alice, bob, carol, dana = (acting(person) for person in people)
+    for author in (people.alice, people.carol, people.dana):
+        ok(bob.post(f"{API}/users/{author}/follow"))
+    ok(dana.post(f"{API}/users/{people.bob}/follow"))
+    seen = tell(carol)
+    tell(alice)
+    tell(alice, visibility="friends")
+    tell(dana)
+    tell(dana, visibility="friends")
+    tell(bob)
+    ok(bob.post(f"{API}/stories/{seen}/view"))
+    body = ok(bob.get(f"{API}/stories"))
+    assert set(body) == {"items", "pagination", "partial"}
+    assert all(set(item) == ENTRY and item["author"]["id"] == item["id"] for item in body["items"])
+    assert body["partial"] is False
+    mine, follows_back, unseen, old = (
+        (people.bob, 1, 0),
+        (people.dana, 2, 2),
+        (people.alice, 1, 1),
+        (people.carol, 1, 0),
+    )
+    assert strip(bob) == [mine, follows_back, unseen, old]
+    first = ok(bob.get(f"{API}/stories", params={"limit": 3}))
+    cursor = first["pagination"]["nextCursor"]
+    assert ids(ok(bob.get(f"{API}/stories", params={"limit": 3, "cursor": cursor}))) == [people.carol]
+    assert code(alice.get(f"{API}/stories", params={"cursor": cursor}), 400) == "CURSOR_INVALID"
+    for limit in (0, 10_000):
+        assert code(bob.get(f"{API}/stories", params={"limit": limit}), 400) == "INVALID_REQUEST"
+
+
+def test_whose_posts_one_likes_comes_before_others(acting: Acting, people: People) -> None:
+    bob = acting(people.bob)
+    post = ok(acting(people.alice).post(f"{API}/posts", json={"content": {"text": "a post"}}), 201)["id"]
+    for author in (people.alice, people.carol):
+        ok(bob.post(f"{API}/users/{author}/follow"))
+        tell(acting(author))
+    assert [row[0] for row in strip(bob)] == [people.carol, people.alice]
+    ok(bob.post(f"{API}/posts/{post}/like"))
+    assert [row[0] for row in strip(bob)] == [people.alice, people.carol]
+
+
+def test_an_authors_stories_are_paged_in_the_order_of_telling(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    told = [int(tell(alice, str(number))) for number in range(5)]
+    path, found, cursor = f"{API}/users/{people.alice}/stories", [], None
+    for _ in range(3):
+        body = ok(bob.get(path, params={"limit": 2, **({"cursor": cursor} if cursor else {})}))
+        assert all(set(item) == STORY for item in body["items"])
+        found.append(ids(body))
+        cursor = body["pagination"]["nextCursor"]
+    assert found == [told[:2], told[2:4], told[4:]]
+    assert cursor is None
+    assert ids(ok(bob.get(path, params={"limit": 2, "cursor": body["pagination"]["prevCursor"]}))) == told[2:4]
+
+
+def test_blocks_private_accounts_and_deactivation_hide_stories_at_every_door(
+    acting: Acting, people: People, http: httpx.Client
+) -> None:
+    alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
+    for fan in (bob, carol):
+        ok(fan.post(f"{API}/users/{people.alice}/follow"))
+    story = tell(alice)
+
+    def hidden(viewer: httpx.Client) -> bool:
+        doors = (("GET", ""), ("POST", "/view"), ("DELETE", ""), ("GET", "/viewers"))
+        codes = {code(viewer.request(method, f"{API}/stories/{story}{end}"), 404) for method, end in doors}
+        return codes == {"STORY_NOT_FOUND"} and strip(viewer) == []
+
+    ok(carol.post(f"{API}/users/{people.alice}/block"))
+    assert hidden(carol)
+    assert code(bob.get(f"{API}/stories/{story}/viewers"), 403) == "FORBIDDEN"
+    ok(http.put(f"{API}/users/{people.alice}", json={"private": True}))
+    with_dana = acting(people.dana)
+    assert hidden(with_dana)
+    assert code(with_dana.get(f"{API}/users/{people.alice}/stories"), 403) == "FORBIDDEN"
+    assert ids(ok(bob.get(f"{API}/users/{people.alice}/stories"))) == [int(story)]
+    ok(http.put(f"{API}/users/{people.alice}", json={"private": False}))
+    finish(http, http.post(f"{API}/users/{people.alice}/deactivate"))
+    assert hidden(bob)
+    assert ok(bob.get(f"{API}/users/{people.alice}/stories"))["items"] == []
+    finish(http, http.post(f"{API}/users/{people.alice}/reactivate"))
+    assert ids(ok(bob.get(f"{API}/users/{people.alice}/stories"))) == [int(story)]
+    assert strip(bob) == [(people.alice, 1, 1)]
+
+
+def test_a_deleted_story_is_gone_for_its_author_too(acting: Acting, people: People) -> None:
+    alice = acting(people.alice)
+    story = tell(alice)
+    assert code(acting(people.bob).delete(f"{API}/stories/{story}"), 403) == "FORBIDDEN"
+    assert alice.delete(f"{API}/stories/{story}").status_code == 204
+    assert code(alice.get(f"{API}/stories/{story}"), 404) == "STORY_NOT_FOUND"
+    assert code(alice.delete(f"{API}/stories/{story}"), 404) == "STORY_NOT_FOUND"
+    assert strip(alice) == []
+
+
+def told_before(folder: Path, *hours_ago: float) -> list[int]:
+    """Alice, whom Bob follows, told stories so long ago; Bob has seen them. The server is started after."""
+
+    async def write(store: Any, environment: Any) -> list[int]:
+        clock = FakeClock(wall_ms() - 100 * HOUR_MS)
+        graph = GraphService(store, Graphs(await store.declare(BUILT_IN)), HybridClock(clock), Limits())
+        objects = EmbeddedObjects(environment, store._commits)
+        stories = Stories(objects, graph, Snowflakes(1, clock), hours=24, now_ms=clock)
+        await graph.follow(BOB, ALICE)
+        told = []
+        for hours in hours_ago:
+            clock.ms = wall_ms() - int(hours * HOUR_MS)
+            told.append((await stories.create(ALICE, Draft(text=f"{hours} hours ago"))).post.id)
+            await stories.view(BOB, NodeId(told[-1]))
+        return told
+
+    with open_embedded(folder / "data") as (environment, store):
+        return asyncio.run(write(store, environment))
+
+
+def test_what_is_over_is_gone_for_everybody_and_its_room_is_given_back(tmp_path: Path) -> None:
+    old, over, live = told_before(tmp_path, 30, 24.2, 23.5)
+    with serving(tmp_path) as server, server.client() as app, server.client(acting=ALICE) as alice:
+        for http in (app, alice, server.client(acting=BOB)):
+            for story in (old, over):
+                for end in ("", "/viewers"):
+                    assert code(http.get(f"{API}/stories/{story}{end}"), 404) == "STORY_NOT_FOUND"
+            assert ids(ok(http.get(f"{API}/users/{ALICE}/stories"))) == [live]
+        assert strip(alice) == [(ALICE, 1, 0)]
+        edge, view = f"{API}/graph/stories/{ALICE}", f"{API}/graph/story_views/{BOB}"
+        eventually(lambda: app.get(f"{edge}/{old}/edge").status_code == 404)
+        eventually(lambda: app.get(f"{view}/{old}/edge").status_code == 404)
+        assert "stories reclaimed" in eventually(lambda: "stories reclaimed" in server.output() and server.output())
+        for story in (over, live):  # the one that is just over may still be written about
+            ok(app.get(f"{edge}/{story}/edge"))
+            ok(app.get(f"{view}/{story}/edge"))
+
+
+def test_how_long_a_story_is_there_is_a_setting(tmp_path: Path) -> None:
+    _, two_days, one_day = told_before(tmp_path, 72, 47.5, 23.5)
+    with serving(tmp_path, KITH_STORY_HOURS="48") as server, server.client(acting=BOB) as bob:
+        assert ids(ok(bob.get(f"{API}/users/{ALICE}/stories"))) == [two_days, one_day]
+
+
+# --- lookups ---------------------------------------------------------------------------------------------
+
+
+def test_many_posts_at_once_as_each_by_itself(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    visibilities = ("public", "private", "friends", "public")
+    posts = [
+        ok(alice.post(f"{API}/posts", json={"content": {"text": "x"}, "visibility": visibility}), 201)["id"]
+        for visibility in visibilities
+    ]
+    assert alice.delete(f"{API}/posts/{posts[3]}").status_code == 204
+    ok(bob.post(f"{API}/posts/{posts[0]}/like"))
+    asked = [posts[3], posts[1], int(posts[0]), posts[2], "5", posts[0], tell(alice)]
+    for reader in (alice, bob):
+        body = ok(reader.post(f"{API}/posts/lookup", json={"ids": asked}))
+        assert set(body) == {"posts"}
+        single = [reader.get(f"{API}/posts/{id_}") for id_ in asked]
+        assert body["posts"] == [one.json() if one.status_code == 200 else None for one in single]
+    assert [post is not None for post in body["posts"]] == [False, False, True, False, False, True, False]
+    assert body["posts"][2]["engagement"]["isLiked"] is True
+
+
+def test_many_users_at_once_as_each_by_itself(acting: Acting, people: People, http: httpx.Client) -> None:
+    alice, bob, carol, dana = people
+    ok(http.put(f"{API}/users/{alice}", json={"name": "Alice", "private": True, "attributes": {"a": 1}}))
+    add_edges(http, "follows", (alice, carol), (dana, alice))
+    ok(acting(carol).post(f"{API}/users/{bob}/block"))
+    finish(http, http.delete(f"{API}/users/{dana}"))
+    asked = [dana, str(alice), carol, bob, alice + 50, alice]
+    for reader in (http, acting(bob), acting(alice)):
+        body = ok(reader.post(f"{API}/users/lookup", json={"ids": asked}))
+        assert set(body) == {"users"}
+        single = [reader.get(f"{API}/users/{id_}") for id_ in asked]
+        assert body["users"] == [one.json() if one.status_code == 200 else None for one in single]
+    hidden = ok(acting(bob).post(f"{API}/users/lookup", json={"ids": asked}))["users"]
+    assert [user is not None for user in hidden] == [False, True, False, True, True, True]
+
+
+@pytest.mark.parametrize("kind", ["posts", "users"])
+def test_a_lookup_is_bounded_and_takes_ids_only(acting: Acting, people: People, kind: str) -> None:
+    http, path = acting(people.alice), f"{API}/{kind}/lookup"
+    assert ok(http.post(path, json={"ids": []})) == {kind: []}
+    assert len(ok(http.post(path, json={"ids": list(range(100))}))[kind]) == 100
+    assert code(http.post(path, json={"ids": list(range(101))}), 413) == "BATCH_TOO_LARGE"
+    for id_ in ("x", -1, 2**63, "1.5"):
+        assert code(http.post(path, json={"ids": [id_]}), 400) == "INVALID_ID"
+    for body in ({}, {"ids": [None]}, {"ids": [1.5]}, {"ids": "1"}, {"ids": [1], "limit": 5}, [1]):
+        assert code(http.post(path, json=body), 400) == "INVALID_REQUEST"
+
+
+# --- time ranges -----------------------------------------------------------------------------------------
+
+
+def walked(http: httpx.Client, path: str, **params: Any) -> list[int]:
+    """The ids of all pages of a list."""
+    found: list[int] = []
+    cursor = None
+    for _ in range(100):
+        body = ok(http.get(API + path, params={**params, **({"cursor": cursor} if cursor else {})}))
+        found += ids(body)
+        cursor = body["pagination"]["nextCursor"]
+        if cursor is None:
+            return found
+    raise AssertionError("this list does not end")
+
+
+def test_a_list_is_read_by_range_of_time_both_ways_of_an_edge(http: httpx.Client, people: People) -> None:
+    crowd = people.crowd(30)
+    for at, other in enumerate(crowd):
+        add_edges(http, "likes", (people.alice, other), (other, people.dana), position=1_000 + at)
+    for path in (f"/graph/likes/{people.alice}/out", f"/graph/likes/{people.dana}/in"):
+        for bounds, expected in (
+            ({"since": 1_010, "until": 1_020}, crowd[10:20]),
+            ({"since": 1_025}, crowd[25:]),
+            ({"until": 1_003}, crowd[:3]),
+            ({"since": 1_007, "until": 1_007}, []),
+            ({"since": -(2**63), "until": 2**63 - 1}, crowd),
+        ):
+            assert walked(http, path, limit=4, **bounds) == expected[::-1]
+        page = ok(http.get(API + path, params={"limit": 4, "since": 1_010, "until": 1_020}))["pagination"]
+        assert page["prevCursor"] is None
+        assert page["hasMore"] is True
+        for other in ({}, {"since": 1_010}, {"since": 1_010, "until": 1_021}):
+            asked = {"limit": 4, "cursor": page["nextCursor"], **other}
+            assert code(http.get(API + path, params=asked), 400) == "CURSOR_INVALID"
+
+
+def test_a_range_holds_what_stays_while_the_list_is_written_to(http: httpx.Client, people: People) -> None:
+    crowd = people.crowd(40)
+    for at, other in enumerate(crowd):
+        add_edges(http, "likes", (people.alice, other), position=at)
+    path, params = f"{API}/graph/likes/{people.alice}/out", {"since": 10, "until": 30, "limit": 5}
+    found, cursor = [], None
+    for turn in range(4):
+        body = ok(http.get(path, params={**params, **({"cursor": cursor} if cursor else {})}))
+        found += ids(body)
+        cursor = body["pagination"]["nextCursor"]
+        add_edges(http, "likes", (people.alice, people.bob + turn), position=29)  # newer than what comes
+        add_edges(http, "likes", (people.alice, crowd[turn]), position=9)  # outside
+        gone = [{"op": "remove", "source": people.alice, "destination": found[-1]}]
+        ok(http.post(f"{API}/graph/likes/edges", json={"edges": gone}))
+    assert found == crowd[29:9:-1]
+    assert cursor is None
+
+
+@pytest.mark.parametrize("route", ["/graph/follows/{}/out", "/graph/follows/{}/in", "/users/{}/posts"])
+@pytest.mark.parametrize(
+    "bounds",
+    [{"since": 2, "until": 1}, {"since": "x"}, {"until": 2**63}, {"since": "1.5"}, {"since": ""}, {"from": 1}],
+    ids=str,
+)
+def test_bounds_that_are_none_are_refused(http: httpx.Client, people: People, route: str, bounds: Any) -> None:
+    assert code(http.get(API + route.format(people.alice), params=bounds), 400) == "INVALID_REQUEST"
+
+
+def test_posts_of_a_user_by_range_of_time(acting: Acting, people: People) -> None:
+    alice = acting(people.alice)
+    posts = [ok(alice.post(f"{API}/posts", json={"content": {"text": str(at)}}), 201) for at in range(5)]
+    times = [int(datetime.fromisoformat(post["createdAt"]).timestamp() * 1000 + 0.5) for post in posts]
+    path = f"/users/{people.alice}/posts"
+    for since, until in ((times[1], times[3]), (times[2], None), (None, times[2]), (times[4] + 1, None)):
+        expected = [
+            int(post["id"])
+            for post, at in zip(posts, times, strict=True)
+            if (since is None or at >= since) and (until is None or at < until)
+        ]
+        bounds = {name: value for name, value in (("since", since), ("until", until)) if value is not None}
+        assert walked(acting(people.bob), path, limit=2, **bounds) == expected[::-1]
+
+
+def test_stories_and_lookups_answer_from_the_document(server: Server) -> None:
+    paths = httpx.get(server.url + "/openapi.json", trust_env=False).json()["paths"]
+    for path, methods in (
+        ("/stories", {"get", "post"}), ("/stories/{story_id}", {"get", "delete"}),
+        ("/stories/{story_id}/view", {"post"}), ("/stories/{story_id}/viewers", {"get"}),
+        ("/users/{user_id}/stories", {"get"}), ("/posts/lookup", {"post"}), ("/users/lookup", {"post"}),
+    ):  # fmt: skip
+        assert set(paths[API + path]) == methods
+        assert all(operation["description"] for operation in paths[API + path].values())
+    out = {parameter["name"] for parameter in paths[API + "/graph/{graph}/{node}/out"]["get"]["parameters"]}
+    assert {"since", "until"} <= out
