@@ -135,7 +135,7 @@ async def _followed(graph: GraphService) -> np.ndarray[tuple[int], np.dtype[np.i
 
 async def _by_count(graph: GraphService, stories: Stories) -> int:
     """What the strip does: the lists that are not empty, by their stored lengths."""
-    authors = await stories.with_stories((await _followed(graph)).tolist())
+    authors = await stories.with_stories(await _followed(graph))
     return sum([len(await stories.newest(author, 50)) for author in authors])
 
 

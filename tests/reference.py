@@ -158,6 +158,9 @@ class ReferenceEdges:
         self._tick()
         return [self._count(listing) for listing in listings]
 
+    async def counts(self, graph: int, direction: Direction, nodes: Ids) -> Ids:
+        return np.array(await self.count_many([Listing(graph, node, direction) for node in nodes.tolist()]), np.int64)
+
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
         self._tick()
         return np.array([mark.id for mark in self._marks(listing)[:newest]], np.int64)

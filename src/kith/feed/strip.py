@@ -12,6 +12,8 @@ import struct
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
 from kith.core.ids import EPOCH_MS, NodeId
 from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import POSITION_MAX, Direction
@@ -70,7 +72,7 @@ class Strip:
     async def _authors(self, viewer: NodeId) -> tuple[dict[int, float], bool]:
         """Whose stories to look at, with how close they are; and whether there were more."""
         followed = await self._graph.store.ids(Listing(self._follows, viewer, Direction.OUT))
-        telling = await self._stories.with_stories([int(viewer), *followed.tolist()])
+        telling = await self._stories.with_stories(np.append(followed, np.int64(viewer)))
         others = [author for author in telling if author != viewer]
         muted = await self._graph.store.exists_many(self._mutes, [(viewer, author) for author in others])
         others = [author for author, mute in zip(others, muted, strict=True) if not mute]

@@ -96,6 +96,10 @@ class EdgeStore(Protocol):
         """The exact length of each list, in constant time each."""
         ...
 
+    async def counts(self, graph: int, direction: Direction, nodes: Ids) -> Ids:
+        """The length of each node's list of NORMAL edges; as `count_many`, for thousands of nodes at a time."""
+        ...
+
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
         """The other ends, newest first: all, or the `newest` that many. int64, one dimension."""
         ...

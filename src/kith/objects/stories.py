@@ -18,7 +18,7 @@ from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction
 from kith.graph.graphs import STORIES, STORY_VIEWS
 from kith.graph.service import GraphService
-from kith.graph.store import Listing
+from kith.graph.store import Ids, Listing
 from kith.objects.comments import turned, turned_window
 from kith.objects.engagement import engage
 from kith.objects.posts import Draft, Post
@@ -124,13 +124,13 @@ class Stories:
         """How many have seen each story; exact."""
         return await self.graph.store.count_many([self._viewers(id_) for id_ in ids])
 
-    async def with_stories(self, authors: Sequence[int]) -> list[int]:
+    async def with_stories(self, authors: Ids) -> list[int]:
         """Those of the authors whose list is not empty: all who have live stories, and some whose are just over.
 
         One lookup an author, so that of thousands only those are looked at who matter.
         """
-        counts = await self.graph.store.count_many([self._list(author) for author in authors])
-        return [author for author, count in zip(authors, counts, strict=True) if count]
+        counts = await self.graph.store.counts(self._stories, Direction.OUT, authors)
+        return [int(author) for author in authors[counts > 0]]
 
     async def newest(self, author: int, limit: int) -> list[Mark]:
         """The newest live stories of an author, as (made at, id), newest first; who may see them is not asked."""

@@ -25,6 +25,7 @@ from kith.engines.embedded.environment import Environment, Txn, put_note, transl
 from kith.engines.embedded.keys import (
     EDGE_KEY,
     STATES,
+    TAIL_KEY,
     after_lists,
     edge_row,
     ids_of,
@@ -38,6 +39,7 @@ from kith.engines.embedded.keys import (
     read_mark,
     read_node,
     read_prefix,
+    tail_keys,
 )
 from kith.engines.embedded.pages import page_of
 from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
@@ -103,6 +105,17 @@ class EmbeddedEdges:
         with self._begin() as txn:
             length, graph_db = runs.length, self._graph_db
             return [length(txn, graph_db(listing.graph), list_prefix(listing)) for listing in listings]
+
+    async def counts(self, graph: int, direction: Direction, nodes: Ids) -> Ids:
+        keys = tail_keys(direction, nodes)
+
+        def read() -> Ids:
+            with self._begin(self._graph_db(graph)) as txn:
+                get = txn.get
+                tails = [get(keys[at : at + TAIL_KEY], None) for at in range(0, len(keys), TAIL_KEY)]
+            return np.fromiter((0 if tail is None else runs.length_of(tail) for tail in tails), np.int64, len(tails))
+
+        return read() if len(nodes) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
         def read() -> Ids:

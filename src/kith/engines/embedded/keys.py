@@ -35,6 +35,7 @@ _WORD = struct.Struct(">Q")
 _PREFIX = struct.Struct(">QB")
 _LIST = 128
 _OUT_LIST, _IN_LIST = _LIST | Direction.OUT << STATE_BITS, _LIST | Direction.IN << STATE_BITS
+TAIL_KEY = 10
 EDGE_KEY = ROW = _PAIR.size
 STATES = tuple(State)
 
@@ -79,6 +80,14 @@ def list_prefix(listing: Listing) -> bytes:
     """Where the run of a list lies."""
     _, node, direction, state = listing
     return _PREFIX.pack(node, _LIST | direction << STATE_BITS | state)
+
+
+def tail_keys(direction: Direction, nodes: NDArray[np.int64]) -> bytes:
+    """The keys, TAIL_KEY bytes each, of the tails (see `runs`) of these nodes' lists of NORMAL edges."""
+    keys = np.empty((len(nodes), TAIL_KEY), np.uint8)
+    keys[:, :8] = nodes.astype(">u8").view(np.uint8).reshape(-1, 8)
+    keys[:, 8:] = list_tag(direction, State.NORMAL), 1
+    return keys.tobytes()
 
 
 def list_prefixes(source: int, destination: int, state: State) -> tuple[bytes, bytes]:

@@ -34,7 +34,12 @@ Cursor: TypeAlias = "lmdb.Cursor[bytes]"
 def length(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> int:
     """How many rows the run has; one lookup."""
     tail = txn.get(prefix + _TAIL, None, db)
-    return 0 if tail is None else int.from_bytes(tail[:_LENGTH], "big")
+    return 0 if tail is None else length_of(tail)
+
+
+def length_of(tail: bytes) -> int:
+    """The length of the run that ends with this tail."""
+    return int.from_bytes(tail[:_LENGTH], "big")
 
 
 def short(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> bytes | None:
