@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from kith import __version__, app, capacity, chores, config, demo, generate, serving
+from kith import __version__, app, capacity, chores, config, demo, generate, replay, serving
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import parse_id
 from kith.log.runner import RELOADED_S
@@ -280,6 +280,33 @@ def run_demo(
 ) -> None:
     """Load a community, start the server, show ten queries with answers and times, leave it running."""
     demo.run(config.load({"port": port, "data": data or "kith-data/demo"}), file, out, stay=not once)
+
+
+@cli.command("replay")
+def run_replay(
+    file: Annotated[Path, typer.Argument(help="Lines `actor target unix_seconds MT|RT|RE`, plain, .gz or .zst.")],
+    key: Annotated[str, typer.Option("--key", envvar="KITH_REPLAY_KEY", help="A server key of the server.")],
+    url: Annotated[str, typer.Option(help="Where the server is.")] = "http://127.0.0.1:7400",
+    speed: Annotated[float, typer.Option(min=0.001, help="Seconds of the file a second.")] = 60.0,
+    count: Annotated[int | None, typer.Option(min=1, help="Actions to play; default: all.")] = None,
+    watch: Annotated[float, typer.Option(min=0, max=1, help="Share of posts whose way home is timed.")] = 0.05,
+) -> None:
+    """Play real activity (who mentioned, shared, answered whom, and when) against a running server."""
+    with _status("actions played") as progress:
+        report = asyncio.run(
+            replay.replay(
+                file, url, key, speed=speed, watch_share=watch, count=count, progress=lambda done, _: progress(done)
+            )
+        )
+    table = Table("what", "a second", "p50 ms", "p99 ms", "longest ms")
+    for row in replay.rows(report):
+        table.add_row(*row)
+    out.print(table)
+    _say(f"{report.actions:,} actions in {report.seconds:,.1f} s; {report.behind_s:,.1f} s behind at most")
+    for what, times in report.errors.items():
+        _say(f"{times:,} x {what}")
+    if report.errors:
+        raise typer.Exit(1)
 
 
 @cli.command("bench", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

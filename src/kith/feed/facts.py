@@ -17,7 +17,6 @@ from kith.feed.rank.features import TYPES, Facts, Integers
 from kith.graph.edge import Direction
 from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
 from kith.graph.service import GraphService
-from kith.graph.store import Listing
 from kith.objects.posts import Post, read_post
 from kith.objects.store import Kind, ObjectStore
 
@@ -47,9 +46,9 @@ class PostFacts:
     ) -> None:
         self._objects, self._store, self._now_ms, self._bits = objects, graph.store, now_ms, bits
         self._lists = [
-            (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN) for name in WORTH
+            (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN, worth)
+            for name, worth in WORTH.items()
         ]
-        self._worth = np.array(list(WORTH.values()), np.float32)
         self._ids = np.full((1 << bits, WAYS), -1, np.int64)
         self._rows = np.zeros(WAYS << bits, _ROW)
 
@@ -81,12 +80,14 @@ class PostFacts:
         records = await self._objects.get_many(Kind.POST, ids.tolist())
         posts = [read_post(record) for record in records if record is not None]
         alive = [post for post in posts if not post.deleted]
-        listings = [Listing(graph, post.id, direction) for graph, direction in self._lists for post in alive]
-        counts = np.array(await self._store.count_many(listings), np.float32).reshape(len(self._lists), -1)
+        made = np.array([post.id for post in alive], np.int64)
+        engagement = np.zeros(len(alive), np.float32)
+        for graph, direction, worth in self._lists:
+            engagement += np.float32(worth) * await self._store.counts(graph, direction, made)
         slots, known = self._find(ids)
         self._ids.reshape(-1)[slots[known]] = -1  # what is not there any more is forgotten
-        for post, engagement in zip(alive, (self._worth @ counts).tolist(), strict=True):
-            self._keep(post, engagement, now)
+        for post, amount in zip(alive, engagement.tolist(), strict=True):
+            self._keep(post, amount, now)
 
     def _keep(self, post: Post, engagement: float, now: int) -> None:
         """Put a post in the emptiest or oldest of its places."""

@@ -66,17 +66,13 @@ class Engagement:
 
     async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[Counts]:
         """The numbers under each of `posts`, in one batch; of posts that the viewer may see."""
-        store, size = self._graph.store, len(posts)
-        listings = [Listing(graph, post, direction) for graph, direction in self._lists for post in posts]
-        numbers = await store.count_many(listings)
-        columns = [numbers[at * size : (at + 1) * size] for at in range(len(self._lists))]
-        own = [[False] * size, [False] * size]
+        store, ids = self._graph.store, np.array(posts, np.int64)
+        columns = [(await store.counts(graph, direction, ids)).tolist() for graph, direction in self._lists]
+        own = [[False] * len(ids)] * 2
         if viewer is not None:
-            ids = np.array(posts, np.int64)
             mine = [Listing(graph, viewer, Direction.OUT) for graph in (self._likes, self._saves)]
             own = [(await store.contains(listing, ids)).tolist() for listing in mine]
-        rows = zip(*columns, *own, strict=True)
-        return [Counts(*row) for row in rows]
+        return list(map(Counts, *columns, *own))
 
     def _number(self, graph: str) -> int:
         return self._graph.graphs.number(graph)

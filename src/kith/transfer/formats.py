@@ -92,6 +92,13 @@ def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Ite
             yield Chunk(edges, refused, line, raw.tell())
 
 
+def lines(path: Path) -> Iterator[bytes]:
+    """The lines of a text file, plain or compressed; BadRequest where it ends in the middle."""
+    with path.open("rb") as raw:
+        for block in _blocks(raw, path, CHUNK_BYTES):
+            yield from block.splitlines()
+
+
 def _blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
     """Whole lines, about `chunk_bytes` at a time."""
     stream = _open(raw, path)
