@@ -93,7 +93,7 @@ def free_port() -> str:
 def test_help_names_every_command(kith: Kith, here: Kith) -> None:
     said = done(kith("--help"))
     commands = ("serve", "import", "export", "audit", "backup", "restore", "doctor", "token", "settings", "plan")
-    for command in (*commands, "generate", "demo", "bench"):
+    for command in (*commands, "generate", "demo", "bench", "replay", "worker", "dead"):
         assert re.search(rf"\b{command}\b", said), command
         assert done(here(command, "--help"))
 
