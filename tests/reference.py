@@ -30,7 +30,7 @@ from kith.graph.edge import (
     resolve,
 )
 from kith.graph.graphs import assign
-from kith.graph.store import Ends, Ids, Listing, Node, Pair, other_end
+from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair, other_end
 
 Key = tuple[int, int, int]
 """(graph, source, destination)"""
@@ -164,6 +164,19 @@ class ReferenceEdges:
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
         self._tick()
         return np.array([mark.id for mark in self._marks(listing)[:newest]], np.int64)
+
+    async def ids_many(self, listings: Sequence[Listing], newest: int) -> Lists:
+        lists = [await self.ids(listing, newest) for listing in listings]
+        lengths = np.array([len(ids) for ids in lists], np.int64)
+        return Lists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
+
+    async def degrees(self, graph: int, after: int | None, limit: int) -> list[Degrees]:
+        self._tick()
+        nodes = sorted({end for number, *ends in self.rows if number == graph for end in ends})
+        beyond = [node for node in nodes if after is None or node > after]
+        return [
+            Degrees(node, *(self._count(Listing(graph, node, end)) for end in Direction)) for node in beyond[:limit]
+        ]
 
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
         out = listing.direction is Direction.OUT

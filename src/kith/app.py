@@ -37,6 +37,7 @@ from kith.engines.embedded.log import EmbeddedLog
 from kith.engines.embedded.objects import EmbeddedObjects
 from kith.engines.embedded.rings import RingReader, Rings
 from kith.engines.embedded.served import ServedFiles
+from kith.engines.embedded.suggestions import EmbeddedSuggestions
 from kith.feed.affinity import Affinity
 from kith.feed.facts import PostFacts
 from kith.feed.plan import Thresholds
@@ -49,6 +50,7 @@ from kith.feed.strip import Strip
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.nodes import NodeJobs
 from kith.graph.service import GraphService, Limits
+from kith.graph.suggestions import Suggestions
 from kith.log.runner import Pace, Runner, lag_of
 from kith.objects.comments import Comments
 from kith.objects.engagement import Engagement
@@ -166,6 +168,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     facts = PostFacts(objects.store, service, wall_ms)
     affinity = Affinity(service, comments, facts, wall_ms)
     stories = Stories(objects.store, service, objects.snowflakes, hours=settings.story_hours)
+    suggested = suggestions(settings, parts)
     timelines = RingReader(timelines_folder(settings))
     served = ServedFiles(
         Path(settings.data) / "served", share=settings.served_log_share, bytes_max=settings.served_log_bytes_max
@@ -175,6 +178,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     backend = Backend(
         graph=service,
         jobs=jobs,
+        suggestions=suggested,
         objects=objects,
         comments=comments,
         engagement=Engagement(objects),
@@ -202,6 +206,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         yield backend
     finally:
         await jobs.close()
+        await suggested.close()
         timelines.close()
         served.flush()
 
@@ -251,6 +256,12 @@ async def _forget_stories(parts: Opened, hours: int) -> None:
 def timelines_folder(settings: Settings) -> Path:
     """Where the fan-out worker keeps timelines."""
     return Path(settings.timelines_folder or Path(settings.data) / "timelines")
+
+
+def suggestions(settings: Settings, parts: Opened) -> Suggestions:
+    """People to follow, over an open folder."""
+    store = EmbeddedSuggestions(parts.environment, parts.commits)
+    return Suggestions(parts.graph, store, keep_ms=settings.suggestions_minutes * 60_000)
 
 
 def _objects(parts: Opened, number: int) -> ObjectService:

@@ -1,4 +1,4 @@
-"""Work on a data folder without a server: import, export, audit, backup, restore, check-up."""
+"""Work on a data folder without a server: import, export, suggestions, audit, backup, restore, check-up."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from kith.config import Settings
 from kith.core.clock import HybridClock
 from kith.core.errors import BadRequest, Conflict, KithError
 from kith.engines.embedded import bulk
-from kith.engines.embedded.environment import STORE_FILE, Environment, alone, beside_servers
+from kith.engines.embedded.environment import STORE_FILE, Environment, alone, beside_servers, only_run
 from kith.graph.audit import Audit, audit
 from kith.graph.edge import Direction, State
 from kith.graph.service import GraphService
+from kith.graph.suggestion_batch import Everyone, suggest_everyone
+from kith.graph.suggestion_batch import Report as SuggestReport
 from kith.log import runner
 from kith.log.store import Failure
 from kith.transfer.loading import Imported, Progress, Report, fingerprint, load_bulk, load_merging
@@ -71,6 +73,25 @@ def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[
             return await export(graphs.store, graphs.graphs.number(graph), path, progress)
 
     return asyncio.run(run())
+
+
+def suggest_all(settings: Settings, report: SuggestReport) -> Everyone:
+    """Compute suggestions for everyone, beside servers that run or without; they serve what is there."""
+
+    async def run() -> Everyone:
+        async with app.opened(settings, "chore", create=False) as parts:
+            return await suggest_everyone(
+                app.suggestions(settings, parts),
+                first=settings.suggestions_kept,
+                fresh_ms=settings.suggestions_batch_hours * 3_600_000,
+                report=report,
+            )
+
+    folder = Path(settings.data)
+    if not (folder / STORE_FILE).exists():
+        raise BadRequest(f"{folder} holds no Kith data; name the folder with --data")
+    with only_run(folder, "suggest"):
+        return asyncio.run(run())
 
 
 def audit_all(settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]) -> list[Audit]:

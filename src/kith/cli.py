@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from kith import __version__, app, capacity, chores, config, demo, generate, replay, serving
+from kith import __version__, app, bars, capacity, chores, config, demo, generate, replay, serving
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import parse_id
 from kith.log.runner import RELOADED_S
@@ -42,6 +43,7 @@ Data = Annotated[str | None, typer.Option("--data", help="Data folder; default: 
 Port = Annotated[int | None, typer.Option("--port", help="Port to listen on.")]
 Workers = Annotated[int | None, typer.Option("--workers", help="API processes.")]
 Graph = Annotated[str, typer.Option("--graph", help="Name of the graph.")]
+_NICE = 10  # of long work beside a server
 ApiKey = Annotated[str | None, typer.Option("--api-key", help="A server key to let in, beside those stored.")]
 
 
@@ -150,6 +152,17 @@ def export_edges(
     with _status("exported") as progress:
         count = chores.export_edges(config.load({"data": data}), graph, file, progress)
     _say(f"{count:,} edges of {graph} in {file}")
+
+
+@cli.command("suggest")
+def run_suggest(data: Data = None) -> None:
+    """Compute suggestions for everyone, at low priority. Killed at any point, the same command goes on there."""
+    os.nice(_NICE)
+    with bars.Users(err) as report:
+        done = chores.suggest_all(config.load({"data": data}), report)
+    if done.before:
+        out.print(f"went on after {done.before:,} users")
+    out.print(f"suggestions of {done.ranked:,} users kept")
 
 
 @cli.command("audit")

@@ -98,6 +98,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float, Meta(ge=0, le=1), _doc("Share of ranked pages whose features are kept in `served/`, to train from.")
     ] = 1.0
     served_log_bytes_max: Annotated[Positive, _doc("Size of `served/`; beyond, the oldest files go.")] = 1 << 30
+    suggestions_minutes: Annotated[
+        Positive,
+        _doc("Minutes that suggestions made for a reader are kept. Who may be shown is checked on every read."),
+    ] = 15
+    suggestions_batch_hours: Annotated[Positive, _doc("Hours that what `kith suggest` computed is served.")] = 24
+    suggestions_kept: Annotated[
+        int,
+        Meta(ge=1, le=1_000),
+        _doc("Suggestions a user that `kith suggest` keeps, 16 bytes each; who scrolls past them gets a new ranking."),
+    ] = 100
 
     story_hours: Annotated[
         int, Meta(ge=1, le=8_760), _doc("Hours a story is there; then nobody finds it, and its room is given back.")

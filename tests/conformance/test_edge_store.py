@@ -464,6 +464,36 @@ def test_an_edge_to_oneself_is_listed_at_both_ends(store: EdgeStore, run: Run) -
         assert run(marks_of(store, Listing(G, ALICE, direction))) == [Mark(3, ALICE)]
 
 
+@pytest.mark.parametrize("newest", [1, 61, 62, 500, 30_000])
+def test_many_lists_are_read_at_once_each_newest_first(store: EdgeStore, run: Run, newest: int) -> None:
+    users = [ALICE, CAROL, BOB, DANA, ALICE]  # one twice, two of nobody
+    for user, size in ((ALICE, 124), (BOB, 1), (DANA, 700)):
+        edges = [edge_of(user, 10_000 + at, START_MS + at // 3) for at in random.Random(size).sample(range(size), size)]
+        run(store.apply(writes_of(*edges)))
+    listings = [Listing(G, user, Direction.OUT) for user in users]
+    ids, lengths = run(store.ids_many(listings, newest))
+    each = [run(store.ids(listing, newest)).tolist() for listing in listings]
+    assert lengths.tolist() == [len(one) for one in each]
+    assert ids.tolist() == [id_ for one in each for id_ in one]
+    assert ids.dtype == lengths.dtype == np.int64
+    assert [len(part) for part in run(store.ids_many([], newest))] == [0, 0]
+
+
+def test_degrees_name_every_node_of_a_stored_edge_with_its_counts(store: EdgeStore, run: Run) -> None:
+    assert run(store.degrees(G, None, 10)) == []
+    edges = [edge_of(0, DANA), edge_of(BOB, DANA), edge_of(BOB, ALICE), edge_of(ALICE, 77)]
+    run(store.apply(writes_of(*edges)))
+    run(store.apply(writes_of(edge_of(ALICE, 77, state=State.REMOVED, version=9))))
+    known = [(0, 1, 0), (ALICE, 0, 1), (BOB, 2, 0), (77, 0, 0), (DANA, 0, 2)]
+    assert run(store.degrees(G, None, 10)) == known
+    for limit in (1, 2, 5):
+        found: list[Any] = []
+        while part := run(store.degrees(G, found[-1][0] if found else None, limit)):
+            assert len(part) <= limit
+            found += part
+        assert found == known
+
+
 @pytest.mark.parametrize("size", [0, 1, 61, 62, 125, 1000])
 def test_ids_are_the_list_in_its_order_or_its_newest_part(store: EdgeStore, run: Run, size: int) -> None:
     marks = run(fill(store, size))

@@ -23,6 +23,7 @@ from kith.client import (
     EdgeWrite,
     Engagement,
     Follow,
+    HiddenSuggestion,
     Job,
     Kith,
     ListedEdge,
@@ -35,6 +36,7 @@ from kith.client import (
     Story,
     StoryViewer,
     StripEntry,
+    Suggestion,
     Written,
     calls,
     content,
@@ -163,6 +165,10 @@ CONTRACT: list[tuple[str, tuple[Any, ...], str, str, Any, Any, Any]] = [
      Mute(changed=True, token="t", muting=True)),
     ("unmute", (2,), "DELETE", "/users/2/mute", None, CHANGED | {"muting": False},
      Mute(changed=True, token="t", muting=False)),
+    ("hide_suggestion", (2,), "POST", "/users/2/hide-suggestion", None, CHANGED | {"hidden": True},
+     HiddenSuggestion(changed=True, token="t", hidden=True)),
+    ("unhide_suggestion", (2,), "DELETE", "/users/2/hide-suggestion", None, CHANGED | {"hidden": False},
+     HiddenSuggestion(changed=True, token="t", hidden=False)),
     ("remove_follower", (2,), "POST", "/users/2/remove-follower", None, CHANGED, Changed(changed=True, token="t")),
     ("accept_follow_request", (2,), "POST", "/follow-requests/2/accept", None, CHANGED,
      Changed(changed=True, token="t")),
@@ -240,6 +246,21 @@ def test_a_page_is_one_request_and_shows_the_cursors_around_it(
     assert [item.id for item in found.items] == [BOB]
     assert (found.next_cursor, found.prev_cursor, found.has_more) == ("older", "newer", True)
     assert service.asked[0].url.params["cursor"] == "here"
+
+
+def test_suggestions_name_who_leads_there(connect: Connect) -> None:
+    answer = {
+        "items": [{"id": str(DANA), "mutualCount": 2, "mutuals": ["3", "2"]}],
+        "pagination": {"nextCursor": None, "prevCursor": None, "hasMore": False},
+        "meta": {"source": "network", "computedAt": "2026-01-01T00:00:00Z"},
+    }
+    service = Service(answer, answer)
+    client = connect(service)
+    expected = [Suggestion(id=DANA, mutual_count=2, mutuals=[CAROL, BOB])]
+    assert ask(client, "suggestions", ALICE) == expected
+    assert ask(client, "suggestions_page", ALICE, page_size=5).items == expected
+    assert service.asked[1].url.path == "/api/v1/users/1/suggestions"
+    assert service.asked[1].url.params["limit"] == "5"
 
 
 def test_lists_of_edges_have_positions_and_computed_lists_may_have_none(connect: Connect) -> None:

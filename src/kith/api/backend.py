@@ -19,6 +19,7 @@ from kith.graph.graphs import FOLLOWS
 from kith.graph.nodes import NodeJobs
 from kith.graph.service import GraphService
 from kith.graph.store import Listing
+from kith.graph.suggestions import Suggestions
 from kith.objects.comments import Comments
 from kith.objects.engagement import Engagement
 from kith.objects.profiles import Profiles
@@ -42,6 +43,7 @@ class Backend(msgspec.Struct, frozen=True):
 
     graph: GraphService
     jobs: NodeJobs
+    suggestions: Suggestions
     objects: ObjectService
     comments: Comments
     engagement: Engagement

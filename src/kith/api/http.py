@@ -13,7 +13,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import HeaderParameter
 
 from kith import __version__
-from kith.api import comments, docs, feed, graphs, posts, profiles, stories, users
+from kith.api import comments, docs, feed, graphs, posts, profiles, stories, suggestions, users
 from kith.api.answers import Call, ErrorAnswer
 from kith.api.backend import Backend
 from kith.api.errors import respond
@@ -42,6 +42,7 @@ _ROUTES = [
     *graphs.ROUTES,
     *users.ROUTES,
     *profiles.ROUTES,
+    *suggestions.ROUTES,
     *posts.ROUTES,
     *comments.ROUTES,
     *feed.ROUTES,

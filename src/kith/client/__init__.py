@@ -16,6 +16,7 @@ from kith.client.answers import (
     EdgeWrite,
     Engagement,
     Follow,
+    HiddenSuggestion,
     Id,
     Job,
     ListedEdge,
@@ -30,6 +31,7 @@ from kith.client.answers import (
     Story,
     StoryViewer,
     StripEntry,
+    Suggestion,
     Written,
 )
 from kith.client.clients import AsyncKith, Kith
@@ -50,6 +52,7 @@ __all__ = [
     "EdgeWrite",
     "Engagement",
     "Follow",
+    "HiddenSuggestion",
     "Id",
     "Job",
     "Kith",
@@ -67,6 +70,7 @@ __all__ = [
     "Story",
     "StoryViewer",
     "StripEntry",
+    "Suggestion",
     "Unreachable",
     "Written",
     "in_",

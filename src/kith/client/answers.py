@@ -114,6 +114,18 @@ class Mute(Changed, frozen=True, kw_only=True):
     muting: bool
 
 
+class HiddenSuggestion(Changed, frozen=True, kw_only=True):
+    hidden: bool
+
+
+class Suggestion(Record, frozen=True, kw_only=True):
+    """Someone to follow. `mutual_count`: how many of the user's followees follow them; `mutuals`: up to 3 of these."""
+
+    id: int
+    mutual_count: int
+    mutuals: list[int]
+
+
 class Relationship(Record, frozen=True, kw_only=True):
     """What holds between the acting user and user `id`."""
 

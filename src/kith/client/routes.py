@@ -120,6 +120,11 @@ class Routes:
     decline_follow_request = Route(calls.decline_follow_request)
     relationships = Route(calls.relationships)
 
+    suggestions = Walk(calls.suggestions)
+    suggestions_page = Route(calls.suggestions)
+    hide_suggestion = Route(calls.hide_suggestion)
+    unhide_suggestion = Route(calls.unhide_suggestion)
+
     following = Walk(calls.following)
     following_page = Route(calls.following)
     followers = Walk(calls.followers)

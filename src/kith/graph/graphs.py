@@ -25,9 +25,11 @@ COMMENTED = "commented"  # user -> comment: what a user wrote on whatever
 FEWER = "fewer"  # user -> author of whom they want to see less, at the time they said so
 STORIES = "stories"  # author -> story, at its time
 STORY_VIEWS = "story_views"  # user -> story, when they first saw it
+SUGGESTION_HIDES = "suggestion_hides"  # user -> whom they do not want suggested
 BUILT_IN = (
     FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, LIKES, SAVES, SHARES, HIDES,
     VIEWS, AUTHORED, COMMENTS, REPLIES, COMMENT_LIKES, COMMENTED, FEWER, STORIES, STORY_VIEWS,
+    SUGGESTION_HIDES,
 )  # fmt: skip
 """Stores number them in this order; new ones come last."""
 _BETWEEN_OBJECTS = (COMMENTS, REPLIES)

@@ -35,6 +35,21 @@ class Node(NamedTuple):
     private: bool = False  # follows need the node's consent
 
 
+class Lists(NamedTuple):
+    """Several lists in one array, one after the other: the lengths say where each ends. Both int64."""
+
+    ids: Ids
+    lengths: Ids
+
+
+class Degrees(NamedTuple):
+    """How many NORMAL edges a node has in a graph, out of it and into it."""
+
+    node: int
+    out: int
+    into: int
+
+
 class Ends(NamedTuple):
     """What the two ends of an edge say of it: the stored row, and whether each list shows it as the row says."""
 
@@ -102,6 +117,14 @@ class EdgeStore(Protocol):
 
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
         """The other ends, newest first: all, or the `newest` that many. int64, one dimension."""
+        ...
+
+    async def ids_many(self, listings: Sequence[Listing], newest: int) -> Lists:
+        """The `newest` other ends of each list of one graph, in the order of `listings`; as `ids`, read at once."""
+        ...
+
+    async def degrees(self, graph: int, after: int | None, limit: int) -> list[Degrees]:
+        """Up to `limit` nodes beyond `after` that are an end of a stored edge in whatever state, by id."""
         ...
 
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:

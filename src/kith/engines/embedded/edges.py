@@ -43,7 +43,7 @@ from kith.engines.embedded.keys import (
 )
 from kith.engines.embedded.pages import page_of
 from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
-from kith.graph.store import Ends, Ids, Listing, Node, Pair
+from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair
 
 _SCAN_ROWS = 2_000
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
@@ -126,6 +126,22 @@ class EmbeddedEdges:
             return read()
         (count,) = await self.count_many([listing])
         return read() if count <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+
+    async def ids_many(self, listings: Sequence[Listing], newest: int) -> Lists:
+        def read() -> Lists:
+            with self._begin(self._graph_db(listings[0].graph)) as txn:
+                cursor = txn.cursor()
+                # backwards, because a run is oldest first: turned round once, each list stands newest first
+                rows = [runs.rows_newest(cursor, list_prefix(listing), newest) for listing in reversed(listings)]
+            lengths = np.fromiter((len(run) // runs.ROW for run in reversed(rows)), np.int64, len(rows))
+            return Lists(ids_of(b"".join(rows))[::-1], lengths)
+
+        if not listings:
+            return Lists(np.empty(0, np.int64), np.empty(0, np.int64))
+        return read() if len(listings) * newest <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+
+    async def degrees(self, graph: int, after: int | None, limit: int) -> list[Degrees]:
+        return await asyncio.to_thread(self._degrees, graph, -1 if after is None else after, limit)
 
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
         with self._begin() as txn:
@@ -244,6 +260,17 @@ class EmbeddedEdges:
         """Make `clock` go on after the newest version in the log, even if the machine's clock went back."""
         with self._begin() as txn:
             clock.restore(eventlog.newest_version(txn, self._environment.log))
+
+    def _degrees(self, graph: int, node: int, limit: int) -> list[Degrees]:
+        db = self._graph_db(graph)
+        found: list[Degrees] = []
+        with self._begin(db) as txn:
+            cursor = txn.cursor()
+            while len(found) < limit and cursor.set_range(node_key(node + 1)):
+                node = int.from_bytes(cursor.key()[:8], "big")
+                prefixes = list_prefixes(node, node, State.NORMAL)
+                found.append(Degrees(node, *(runs.length(txn, db, prefix) for prefix in prefixes)))
+        return found
 
     def _find_strays(self, graph: int, start: bytes) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
         """Entries (run, row) that no edge puts there, from the block `start` on, and where to go on."""

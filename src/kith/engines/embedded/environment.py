@@ -3,6 +3,7 @@
     store.mdb        the store; database `meta` holds notes: format, graphs, signing secret, key hashes, jobs
     store.mdb-lock   LMDB's reader table and writer lock
     servers.lock     held (shared) by every process that serves the folder, with the settings they agreed on
+    suggest.lock     held by the process that computes suggestions for everyone
     numbers/<n>      held by the process that makes ids with node number n
 
 The file is sparse inside a map of `bytes_max`; it grows as pages are written and never shrinks.
@@ -23,7 +24,7 @@ from typing import IO, Literal, TypeAlias
 
 import lmdb
 
-from kith.core.errors import KithError, Overloaded, StoreFull, StoreMismatch, StoreUnavailable
+from kith.core.errors import Conflict, KithError, Overloaded, StoreFull, StoreMismatch, StoreUnavailable
 from kith.graph.graphs import GRAPHS_MAX, assign
 
 FORMAT = 1
@@ -34,6 +35,7 @@ LOADING = "loading/"
 BYTES_MAX_DEFAULT = 1 << 40
 NODE_NUMBERS = "numbers"
 _META, _LOG, _NODES, _OBJECTS = b"meta", b"log", b"nodes", b"objects"
+_SUGGESTIONS = b"suggestions"
 _DATABASES_MAX = GRAPHS_MAX + 8
 _READERS_MAX = 1024
 _ROOM_BYTES_MIN = 1 << 20
@@ -79,6 +81,7 @@ class Environment:
             self.log = self.lmdb.open_db(_LOG)
             self.nodes = self.lmdb.open_db(_NODES)
             self.objects = self.lmdb.open_db(_OBJECTS)
+            self.suggestions = self.lmdb.open_db(_SUGGESTIONS)
             self.lmdb.reader_check()  # slots of readers that were killed would keep old pages alive
         self._graphs: dict[int, lmdb._Database] = {}
         self._check_format()
@@ -309,6 +312,15 @@ def beside_servers(folder: Path) -> Iterator[None]:
     with (folder / LOCK_FILE).open("a+") as file:
         if not _lock(file, fcntl.LOCK_SH):
             raise _held(folder)
+        yield
+
+
+@contextlib.contextmanager
+def only_run(folder: Path, job: str) -> Iterator[None]:
+    """Hold a job of a folder; Conflict while another process runs it."""
+    with (folder / f"{job}.lock").open("a") as file:
+        if not _lock(file, fcntl.LOCK_EX):
+            raise Conflict(f"`kith {job}` runs over {folder} already; wait for it, or stop it first")
         yield
 
 

@@ -1,0 +1,69 @@
+"""The SuggestionStore on LMDB.
+
+    database suggestions    row      key  0 | user u64                  row  until ms u64 | data
+                            its end  key  1 | until ms u64 | user u64   row  empty
+
+A row that is over is forgotten by the next ones: each row put takes out up to _FORGOTTEN_A_ROW, so the table holds
+about what is still good, and no job has to clean it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import partial
+
+import lmdb
+
+from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.environment import Environment, translate
+from kith.graph.suggestion_store import Kept
+
+_KEY = struct.Struct(">BQ")
+_UNTIL = struct.Struct(">Q")
+_END_KEY = struct.Struct(">BQQ")
+_ROW, _END = 0, 1
+_FORGOTTEN_A_ROW = 2
+
+
+class EmbeddedSuggestions:
+    """See `graph.suggestion_store.SuggestionStore`."""
+
+    def __init__(self, environment: Environment, commits: CommitQueue) -> None:
+        self._environment, self._commits = environment, commits
+
+    async def put_many(self, rows: Sequence[Kept], now_ms: int) -> None:
+        await self._commits.run(partial(_put, rows=rows, now_ms=now_ms), len(rows))
+
+    async def get(self, user: int) -> Kept | None:
+        try:
+            with self._environment.lmdb.begin(self._environment.suggestions) as txn:
+                row = txn.get(_KEY.pack(_ROW, user), None)
+        except lmdb.Error as error:
+            raise translate(error, "read") from error
+        return None if row is None else Kept(user, _UNTIL.unpack_from(row)[0], row[_UNTIL.size :])
+
+
+def _put(batch: Batch, rows: Sequence[Kept], now_ms: int) -> None:
+    cursor = batch.txn.cursor(batch.environment.suggestions)
+    for user, until_ms, data in rows:
+        key = _KEY.pack(_ROW, user)
+        if cursor.set_key(key):
+            (before_ms,) = _UNTIL.unpack_from(cursor.value())
+            if cursor.set_key(_END_KEY.pack(_END, before_ms, user)):
+                cursor.delete()
+        cursor.put(key, _UNTIL.pack(until_ms) + data)
+        cursor.put(_END_KEY.pack(_END, until_ms, user), b"")
+        for _ in range(_FORGOTTEN_A_ROW):
+            _forget_one(cursor, now_ms)
+
+
+def _forget_one(cursor: lmdb.Cursor[bytes], now_ms: int) -> None:
+    """Take out the row that is over for the longest, if there is one."""
+    if not cursor.set_range(bytes([_END])):
+        return
+    _, until_ms, user = _END_KEY.unpack(cursor.key())
+    if until_ms <= now_ms:
+        cursor.delete()
+        if cursor.set_key(_KEY.pack(_ROW, user)):
+            cursor.delete()

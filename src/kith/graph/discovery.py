@@ -1,0 +1,135 @@
+"""People you may know: a walk of two hops over follows, scored by how many of one's followees follow each.
+
+Pure but for `lists_of`, the one reading. Bounds (article 000): the 500 newest followees, the 500 newest followees of
+each, 1,000 candidates. So a mutual count is what the walk saw: of someone who follows more than 500, the 500 newest
+count. Farther than two hops is not walked. What is kept and who may be shown: see `suggestions`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.graph.edge import Direction
+from kith.graph.store import EdgeStore, Ids, Listing, Lists
+
+FACES = 3
+"""How many followees explain a suggestion."""
+_HASH_BITS = 16
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # multiplicative hashing, Knuth
+
+
+class Reach(NamedTuple):
+    """How far the walk goes. The defaults are article 000's."""
+
+    followees: int = 500
+    each: int = 500
+    candidates: int = 1_000
+
+
+class Ranked(NamedTuple):
+    """Candidates, best first: the greater score, then the greater id.
+
+    ids, scores: int64 (n,); the score of the walk is the mutual count. faces: int64 (n, FACES), places in the list of
+    followees (newest first), the newest first, -1 for none.
+    """
+
+    ids: Ids
+    scores: Ids
+    faces: NDArray[np.int64]
+
+    def first(self, count: int) -> Ranked:
+        """The best `count`."""
+        return Ranked(self.ids[:count], self.scores[:count], self.faces[:count])
+
+
+def without_faces(ids: Ids, scores: Ids) -> Ranked:
+    """Candidates whom no followee explains."""
+    return Ranked(ids, scores, np.full((len(ids), FACES), -1))
+
+
+async def lists_of(store: EdgeStore, follows: int, followees: Sequence[int], reach: Reach) -> Lists:
+    """Whom each of the followees follows, the newest `reach.each`."""
+    return await store.ids_many([Listing(follows, one, Direction.OUT) for one in followees], reach.each)
+
+
+def score(lists: Lists, places: Ids, never: Ids, held_back: Ids, candidates_max: int) -> Ranked:
+    """The best candidates of a walk.
+
+    `lists`: whom each followee follows; `places`: where each of these followees stands in the list of all, ascending.
+    `never`: who is no candidate. `held_back`: who may not be shown now, but perhaps when it is asked again: they take
+    no place away from others, and up to `candidates_max` of them are in the answer where they rank.
+    """
+    ids, counts = np.unique(lists.ids, return_counts=True)
+    if len(ids):
+        at = np.minimum(np.searchsorted(ids, never), len(ids) - 1)
+        counts[at[ids[at] == never]] = 0
+    best = _best(counts, 2 * candidates_max)
+    free = ~np.isin(ids[best], held_back)
+    best = best[np.cumsum(free) - free < candidates_max]
+    chosen = ids[best]
+    return Ranked(chosen, counts[best].astype(np.int64), _faces(lists, places, chosen))
+
+
+def fingerprint(followees: Ids, count: int) -> bytes:
+    """8 bytes that change when the newest followees do, or how many there are in all."""
+    return hashlib.blake2b(followees.astype("<i8").tobytes() + count.to_bytes(8, "little"), digest_size=8).digest()
+
+
+def _best(counts: Ids, limit: int) -> Ids:
+    """The places of the greatest counts above 0, greatest first; of equal ones the last place (the greater id)."""
+    keys = counts * len(counts) + np.arange(len(counts))
+    top = np.argpartition(keys, -limit)[-limit:] if len(keys) > limit else np.arange(len(keys))
+    top = top[np.argsort(keys[top])[::-1]]
+    return top[counts[top] > 0]
+
+
+def _faces(lists: Lists, places: Ids, chosen: Ids) -> NDArray[np.int64]:
+    """For each chosen id the first FACES followees whose list has it; (n, FACES), -1 for none.
+
+    Most of what a walk sees is not chosen, so a table of hashes drops it before the search, which is dearer.
+    """
+    faces = np.full((len(chosen), FACES), -1)
+    order = np.argsort(chosen)
+    ascending = chosen[order]
+    marked = np.zeros(1 << _HASH_BITS, np.bool_)
+    marked[_hashes(chosen)] = True
+    near = np.flatnonzero(marked[_hashes(lists.ids)])
+    seen, owners = lists.ids[near], np.repeat(places, lists.lengths)[near]
+    at = np.searchsorted(ascending, seen)
+    at[at == len(chosen)] = 0
+    true = np.flatnonzero(ascending[at] == seen) if len(chosen) else near[:0]
+    at, owners = at[true].astype(np.uint16), owners[true]  # 16 bits are sorted in linear time
+    groups = np.argsort(at, kind="stable")
+    at, owners = at[groups], owners[groups]
+    nth = np.arange(len(at)) - np.searchsorted(at, at)
+    shown = nth < FACES
+    faces[order[at[shown]], nth[shown]] = owners[shown]
+    return faces
+
+
+def _hashes(ids: Ids) -> NDArray[np.int64]:
+    spread = np.ascontiguousarray(ids).view(np.uint64) * _GOLDEN
+    return (spread >> np.uint64(64 - _HASH_BITS)).astype(np.int64)
+
+
+# --- as stored
+
+_CANDIDATE = np.dtype([("id", "<i8"), ("score", "<u2"), ("faces", "<i2", (FACES,))])  # 16 bytes
+
+
+def pack(ranked: Ranked) -> bytes:
+    """Candidates as bytes, 16 each."""
+    rows = np.empty(len(ranked.ids), _CANDIDATE)
+    rows["id"], rows["score"], rows["faces"] = ranked
+    return rows.tobytes()
+
+
+def unpack(data: bytes) -> Ranked:
+    """The opposite of `pack`."""
+    rows = np.frombuffer(data, _CANDIDATE)
+    return Ranked(rows["id"].astype(np.int64), rows["score"].astype(np.int64), rows["faces"].astype(np.int64))

@@ -1,0 +1,129 @@
+"""/users/{id}/suggestions and /users/{id}/hide-suggestion over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+from running import API, People, Server, eventually, serving, sign
+from talk import add_edges, code, finish, ids, ok
+
+Acting = Callable[[int], httpx.Client]
+
+
+def suggested(http: httpx.Client, user: int, **query: Any) -> Any:
+    return ok(http.get(f"{API}/users/{user}/suggestions", params=query))
+
+
+def meet(http: httpx.Client, people: People) -> list[int]:
+    """Alice follows Bob and Carol; each follows Dana and some of a crowd. The crowd, best suggestion first."""
+    alice, bob, carol, dana = people
+    crowd = people.crowd(6)
+    add_edges(http, "follows", (alice, bob))
+    add_edges(http, "follows", (alice, carol), (bob, dana), (carol, dana))
+    add_edges(http, "follows", *((bob, one) for one in crowd), *((carol, one) for one in crowd[:3]))
+    return [dana, *crowd[2::-1], *crowd[:2:-1]]
+
+
+def test_suggestions_name_how_many_and_who_leads_there(http: httpx.Client, people: People) -> None:
+    crowd = meet(http, people)
+    body = suggested(http, people.alice)
+    assert set(body) == {"items", "pagination", "meta"}
+    assert ids(body) == crowd
+    assert body["items"][0] == {
+        "id": str(people.dana), "mutualCount": 2, "mutuals": [str(people.carol), str(people.bob)],
+    }  # fmt: skip
+    assert body["items"][-1]["mutuals"] == [str(people.bob)]
+    assert body["meta"]["source"] == "network"
+    assert body["meta"]["computedAt"].endswith("Z")
+
+
+def test_pages_lead_through_all_of_it_and_back(http: httpx.Client, people: People) -> None:
+    crowd = meet(http, people)
+    first = suggested(http, people.alice, limit=3)
+    second = suggested(http, people.alice, limit=3, cursor=first["pagination"]["nextCursor"])
+    third = suggested(http, people.alice, limit=3, cursor=second["pagination"]["nextCursor"])
+    assert ids(first) + ids(second) + ids(third) == crowd
+    assert [page["pagination"]["hasMore"] for page in (first, second, third)] == [True, True, False]
+    back = suggested(http, people.alice, limit=3, cursor=third["pagination"]["prevCursor"])
+    assert ids(back) == ids(second)
+    assert first["pagination"]["prevCursor"] is None
+
+
+def test_a_cursor_of_one_users_suggestions_leads_nowhere_in_anothers(
+    http: httpx.Client, people: People, owner: Acting
+) -> None:
+    meet(http, people)
+    cursor = suggested(http, people.alice, limit=1)["pagination"]["nextCursor"]
+    path = f"{API}/users/{people.bob}/suggestions"
+    assert code(http.get(path, params={"cursor": cursor}), 400) == "CURSOR_INVALID"
+    own = f"{API}/users/{people.alice}/suggestions"
+    assert code(owner(people.alice).get(own, params={"cursor": cursor}), 400) == "CURSOR_INVALID"
+    for query in ({"limit": 0}, {"limit": 1_001}, {"limit": "x"}, {"what": 1}, {"cursor": "x"}):
+        assert http.get(own, params=query).status_code == 400, query
+    assert code(http.get(f"{API}/users/nobody/suggestions"), 400) == "INVALID_REQUEST"
+
+
+def test_hiding_and_its_undo_hold_at_once_and_for_the_acting_user_only(
+    http: httpx.Client, people: People, owner: Acting
+) -> None:
+    crowd, (alice, bob, _, dana) = meet(http, people), people
+    add_edges(http, "follows", (crowd[3], bob))
+    own = owner(alice)
+    assert ids(suggested(own, alice)) == crowd
+    hidden = own.post(f"{API}/users/{dana}/hide-suggestion")
+    assert ok(hidden) == {"hidden": True, "changed": True, "token": hidden.headers["Kith-Token"]}
+    assert ids(suggested(own, alice)) == crowd[1:]
+    assert dana in ids(suggested(http, crowd[3]))
+    assert ok(own.post(f"{API}/users/{dana}/hide-suggestion")) == {"hidden": True, "changed": False, "token": None}
+    assert ok(own.delete(f"{API}/users/{dana}/hide-suggestion"))["hidden"] is False
+    assert ids(suggested(own, alice)) == crowd
+    assert code(own.post(f"{API}/users/{alice}/hide-suggestion"), 400) == "SELF_EDGE"
+
+
+def test_nobody_is_shown_who_may_not_be_the_moment_it_is_so(http: httpx.Client, people: People, acting: Acting) -> None:
+    left, alice = meet(http, people), people.alice
+    me = acting(alice)
+    for verb in ("follow", "block", "mute", "hide-suggestion"):
+        assert ids(suggested(http, alice)) == left
+        ok(me.post(f"{API}/users/{left.pop(0)}/{verb}"))
+        assert ids(suggested(http, alice)) == left
+    ok(acting(left.pop(0)).post(f"{API}/users/{alice}/block"))
+    assert ids(suggested(http, alice)) == left
+    gone = left.pop(0)
+    started = http.post(f"{API}/users/{gone}/deactivate")
+    assert ids(suggested(http, alice)) == left
+    finish(http, started)
+    ok(http.put(f"{API}/users/{left[0]}", json={"private": True}))
+    assert ok(me.post(f"{API}/users/{left[0]}/follow"))["requested"]
+    assert ids(suggested(http, alice)) == []
+
+
+def test_a_newcomer_is_told_that_nobody_was_found(http: httpx.Client, people: People) -> None:
+    body = suggested(http, people.alice)
+    assert body["items"] == []
+    assert body["pagination"] == {"nextCursor": None, "prevCursor": None, "hasMore": False}
+    assert body["meta"] == {"source": "none", "computedAt": None}
+
+
+def test_two_processes_answer_the_same_and_see_ones_own_follow_at_once(tmp_path: Path, people: People) -> None:
+    """Each request on a connection of its own, so that either process may get it."""
+    once = httpx.Limits(max_keepalive_connections=0)
+    with serving(tmp_path, "--workers", "2") as server, server.client(sign(people.alice), limits=once) as own:
+        with server.client() as http:
+            crowd = meet(http, people)
+        bodies = [suggested(own, people.alice) for _ in range(20)]
+        assert all(body == bodies[0] for body in bodies)
+        for one in list(crowd):
+            token = ok(own.post(f"{API}/users/{one}/follow"))["token"]
+            crowd.remove(one)
+            found = own.get(f"{API}/users/{people.alice}/suggestions", headers={"Kith-Token": token})
+            assert ids(ok(found)) == crowd
+
+
+def test_suggestions_are_measured_like_every_route(server: Server, http: httpx.Client, people: People) -> None:
+    suggested(http, people.alice)
+    metrics = lambda: httpx.get(server.url + "/metrics", trust_env=False).text  # noqa: E731
+    eventually(lambda: 'kith_responses_total{operation="suggestions",status="200"}' in metrics())

@@ -1,0 +1,209 @@
+"""For any history of follows, blocks, mutes, hides and departures, suggestions are what a naive model says.
+
+The model looks at the stored rows only, never at a list, counts in dictionaries, and keeps rankings as the service is
+said to: until their time, or until the user's own followees change.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from typing import NamedTuple
+
+import pytest
+from reference import ReferenceEdges
+from reference_suggestions import ReferenceSuggestions
+from world import ENGINES, FakeClock, answer, open_store, run_all, service_over
+
+from kith.core.ids import NodeId
+from kith.core.paging import Window
+from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.suggestions import EmbeddedSuggestions
+from kith.graph.discovery import Reach
+from kith.graph.edge import BARRING, State
+from kith.graph.graphs import BLOCKS, BUILT_IN, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTION_HIDES
+from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.graph.store import EdgeStore
+from kith.graph.suggestion_store import SuggestionStore
+from kith.graph.suggestions import KEEP_MS, Suggestion, Suggestions
+
+PEOPLE = [NodeId(user) for user in range(1, 10)]
+TIGHT = Reach(followees=4, each=3, candidates=2)
+MOMENTS = 120
+
+
+class Row(NamedTuple):
+    """A candidate of the model: who leads there, the newest followee first."""
+
+    id: int
+    count: int
+    faces: list[int]
+
+
+class Model:
+    """Suggestions as plainly as can be."""
+
+    def __init__(self, store: EdgeStore, numbers: dict[str, int], reach: Reach, clock: FakeClock) -> None:
+        self.store, self.numbers, self.reach, self.clock = store, numbers, reach, clock
+        self.kept: dict[int, tuple[int, list[int], list[Row]]] = {}
+
+    async def look(self) -> None:
+        """Read every row there is."""
+        self.rows = {
+            (name, int(ends.edge.source), int(ends.edge.destination)): ends.edge
+            for name, number in self.numbers.items()
+            async for chunk in self.store.edges(number)
+            for ends in chunk
+        }
+        self.nodes = dict(zip(PEOPLE, await self.store.nodes(PEOPLE), strict=True))
+
+    def holds(self, graph: str, source: int, destination: int, states: frozenset[State] = BARRING) -> bool:
+        edge = self.rows.get((graph, source, destination))
+        return edge is not None and edge.state in states
+
+    def follows(self, user: int) -> list[int]:
+        """Whom a user follows, newest first."""
+        edges = [
+            edge
+            for (graph, source, _), edge in self.rows.items()
+            if (graph, source, edge.state) == (FOLLOWS, user, State.NORMAL)
+        ]
+        return [int(edge.destination) for edge in sorted(edges, key=lambda e: (e.position, e.destination))[::-1]]
+
+    def stands(self, user: int, other: int) -> bool:
+        """Whether `other` is active, and no block is between them."""
+        blocked = self.holds(BLOCKS, user, other) or self.holds(BLOCKS, other, user)
+        return self.nodes[NodeId(other)].state == State.NORMAL and not blocked
+
+    def held_back(self, user: int, other: int) -> bool:
+        own = (FOLLOW_REQUESTS, BLOCKS, MUTES, SUGGESTION_HIDES)
+        return any(self.holds(graph, user, other) for graph in own) or self.holds(BLOCKS, other, user)
+
+    def rank(self, user: int) -> list[Row]:
+        who: dict[int, list[int]] = {}
+        followees = self.follows(user)
+        for followee in followees[: self.reach.followees]:
+            if self.stands(user, followee):
+                for other in self.follows(followee)[: self.reach.each]:
+                    who.setdefault(other, []).append(followee)
+        order = sorted((-len(faces), -other) for other, faces in who.items() if other not in [user, *followees])
+        found: list[Row] = []
+        for count, other in order[: 2 * self.reach.candidates]:
+            free = sum(not self.held_back(user, row.id) for row in found)
+            if free < self.reach.candidates:
+                found.append(Row(-other, -count, who[-other][:3]))
+        return found
+
+    def suggestions(self, user: int) -> list[Suggestion]:
+        followees = self.follows(user)
+        made_at, then, ranking = self.kept.get(user, (0, [], []))
+        if self.clock.ms >= made_at + KEEP_MS or then != followees:
+            ranking = self.rank(user)
+            self.kept[user] = (self.clock.ms, followees, ranking)
+        found = []
+        for other, ranked, known in ranking:
+            faces = [
+                face
+                for face in known
+                if self.stands(user, face) and self.holds(FOLLOWS, face, other, frozenset({State.NORMAL}))
+            ]
+            count = ranked - (len(known) - len(faces))
+            barred = self.held_back(user, other) or self.holds(FOLLOWS, user, other)
+            if count and not barred and self.nodes[NodeId(other)].state == State.NORMAL:
+                found.append(Suggestion(other, count, faces))
+        return found
+
+
+class Town:
+    """A service over a store, and the model beside it."""
+
+    def __init__(self, chosen: random.Random, reach: Reach) -> None:
+        self.chosen, self.reach, self.clock = chosen, reach, FakeClock()
+
+    async def open(self, store: EdgeStore) -> None:
+        numbers = dict(await store.declare(BUILT_IN))
+        self.graph = await service_over(store, self.clock)
+        kept: SuggestionStore = ReferenceSuggestions()
+        if isinstance(store, EmbeddedEdges):
+            kept = EmbeddedSuggestions(store._environment, store._commits)
+        self.suggestions = Suggestions(self.graph, kept, reach=self.reach, now_ms=self.clock)
+        self.jobs = NodeJobs(self.graph)
+        self.model = Model(store, numbers, self.reach, self.clock)
+
+    async def act(self) -> None:
+        """One random thing that happens; what the rules refuse does not."""
+        one, other = self.chosen.sample(PEOPLE, 2)
+        graph, kind = self.graph, self.chosen.randrange(24)
+        match kind:
+            case 7 | 8:
+                await graph.unfollow(one, other)
+            case 9:
+                await graph.block(one, other)
+            case 10 | 11:
+                await graph.unblock(one, other)
+            case 12:
+                await graph.mute(one, other)
+            case 13:
+                await graph.unmute(one, other)
+            case 14 | 15:
+                await self.suggestions.hide(one, other)
+            case 16:
+                await self.suggestions.unhide(one, other)
+            case 17:
+                await graph.store.change_node(other, private=self.chosen.random() < 0.5)
+            case 18 | 19:
+                left = [user for user in PEOPLE if self.model.nodes[user].state != State.NORMAL]
+                back = bool(left) and kind == 18
+                operation = NodeOperation.RESTORE if back else NodeOperation.ARCHIVE
+                await self.jobs.start(operation, self.chosen.choice(left) if back else one)
+                await self.jobs.wait()
+            case 20:  # an app that writes edges itself keeps no rule: a block that drops no follow
+                await graph.write([graph.adding(graph.graphs.number(BLOCKS), one, other)])
+            case _:
+                await answer(graph.follow(one, other))
+
+    async def shown(self, user: NodeId) -> list[Suggestion]:
+        """All pages of a user's suggestions, with random limits; and each page again on the way back."""
+        window, found, pages = Window(self.chosen.randrange(1, 5)), [], []
+        while True:
+            part = await self.suggestions.page(user, window)
+            assert part.source in ("network", "none")
+            assert [mark.id for mark in part.page.items] == [one.id for one in part.items]
+            found += part.items
+            pages.append(part)
+            if not part.page.more_after:
+                break
+            assert part.page.oldest is not None
+            window = Window(self.chosen.randrange(1, 5), after=part.page.oldest)
+        for before, part in pairwise(pages):
+            assert part.page.newest is not None
+            back = await self.suggestions.page(user, Window(len(before.items), before=part.page.newest))
+            assert back.items == before.items
+            assert back.page.more_after
+        return found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("reach", [Reach(), TIGHT], ids=["whole", "tight"])
+@pytest.mark.parametrize("seed", range(8))
+def test_suggestions_are_what_a_naive_model_says(engine: str, reach: Reach, seed: int) -> None:
+    town = Town(random.Random(seed), reach)
+    met = 0
+
+    async def live(store: EdgeStore) -> None:
+        nonlocal met
+        await town.open(store)
+        await town.model.look()
+        for _ in range(MOMENTS):
+            town.clock.ms += town.chosen.choice((0, 5, 40_000, KEEP_MS // 2))
+            await town.act()
+            await town.model.look()
+            for user in town.chosen.sample(PEOPLE, 3):
+                found = await town.shown(user)
+                assert found == town.model.suggestions(user), f"seed {seed}, user {user}"
+                met += len(found)
+
+    with open_store(engine) as store:
+        assert isinstance(store, EmbeddedEdges | ReferenceEdges)
+        run_all(live(store))
+    assert met > 100, "too few suggestions to prove anything"

@@ -1,0 +1,22 @@
+"""A SuggestionStore in a dict: what engines are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kith.graph.suggestion_store import Kept
+
+
+class ReferenceSuggestions:
+    """See `graph.suggestion_store.SuggestionStore`."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Kept] = {}
+        self.puts = 0
+
+    async def put_many(self, rows: Sequence[Kept], now_ms: int) -> None:
+        self.puts += 1
+        self.rows |= {row.user: row for row in rows}
+
+    async def get(self, user: int) -> Kept | None:
+        return self.rows.get(user)
