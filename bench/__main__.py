@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench import http, local, ranges, timelines
+from bench import http, local, ranges, suggestions, timelines
 from bench.figures import Figure, machine, scratch
 
 MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
@@ -30,6 +30,8 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "growth": local.growth,
     "time-range": ranges.time_range,
     "strip": ranges.strip,
+    "suggest": suggestions.suggest,
+    "suggest-all": suggestions.suggest_all,
     "fanout": timelines.fanout,
     "fanout-celebrity": timelines.fanout_celebrity,
 }

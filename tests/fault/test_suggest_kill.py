@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -25,7 +26,8 @@ sys.argv[0] = "kith"
 print("ready", flush=True)
 main()
 """
-USERS = 1_500
+USERS, KILLS = 3_000, 10
+_PROGRESS_S = 60.0
 
 
 def imported(folder: Path, seed: int) -> Path:
@@ -52,42 +54,56 @@ def start(data: Path) -> subprocess.Popen[str]:
     return process
 
 
-def rows(data: Path) -> dict[bytes, bytes]:
+def rows(environment: Environment) -> dict[bytes, bytes]:
     """What is kept of each user, without the times."""
-    with Environment(data, create=False) as environment, environment.lmdb.begin(environment.suggestions) as txn:
+    with environment.lmdb.begin(environment.suggestions) as txn:
         return {key: row[8:16] + row[24:] for key, row in txn.cursor() if len(key) == 9}
+
+
+def done(environment: Environment) -> int:
+    """How many users the run under way has done, as its checkpoint says."""
+    raw = environment.get_note("suggestions/batch")
+    return 0 if raw is None else int(json.loads(raw)["done"])
+
+
+def kill_after(process: subprocess.Popen[str], environment: Environment, users: int) -> None:
+    """Kill -9 once this many are done; where in the next chunk is left to chance."""
+    deadline = time.monotonic() + _PROGRESS_S
+    while done(environment) < users:
+        assert process.poll() is None, "it ended before it was to be killed"
+        assert time.monotonic() < deadline, f"{users} users were not done in {_PROGRESS_S} s"
+        time.sleep(0.001)
+    process.kill()
+    process.communicate()
 
 
 def test_a_job_killed_many_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int) -> None:
     data, chosen = imported(tmp_path, seed), random.Random(seed)
-    with serving(data) as server, server.client() as client:
-        began = time.monotonic()
+    with serving(data) as server, server.client() as client, Environment(data, create=False) as environment:
         out, err = start(data).communicate(timeout=120)
-        whole_s = time.monotonic() - began
         assert f"suggestions of {USERS:,} users kept" in out, err
-        whole = rows(data)
+        whole = rows(environment)
         assert len(whole) == USERS
-        kills = 0
-        for _ in range(200):
-            process = start(data)
-            time.sleep(chosen.uniform(0, whole_s / 6))
-            if kills < 12:
-                process.kill()
-            out, err = process.communicate(timeout=120)
+        with environment.lmdb.begin(environment.suggestions, write=True) as txn:
+            txn.drop(environment.suggestions, delete=False)
+        at = 0
+        for _ in range(KILLS):
+            at = max(at + chosen.randrange(1, USERS // KILLS), done(environment))
+            kill_after(start(data), environment, at)
             assert client.get("/api/v1/users/7/suggestions").status_code == 200
-            if process.returncode == 0:
-                break
-            assert process.returncode == -9, err
-            kills += 1
-        assert kills >= 8, "it had little to resume"
-        assert "went on after" in out
-        assert rows(data) == whole
+        before = done(environment)
+        out, err = start(data).communicate(timeout=120)
+        assert 0 < at <= before < USERS
+        assert f"went on after {before:,} users" in out, err
+        assert f"suggestions of {USERS - before:,} users kept" in out
+        assert rows(environment) == whole
 
 
 def test_a_second_job_on_the_same_folder_is_refused(tmp_path: Path, seed: int) -> None:
     data = imported(tmp_path, seed)
     with only_run(data, "suggest"):
         _, err = start(data).communicate(timeout=60)
-        assert "wait for it" in err
-        assert rows(data) == {}
+    assert "wait for it" in err
+    with Environment(data, create=False) as environment:
+        assert rows(environment) == {}
     assert start(data).communicate(timeout=60)[0].startswith("suggestions of")

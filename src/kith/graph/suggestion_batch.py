@@ -19,7 +19,7 @@ from kith.graph.suggestions import Suggestions
 
 POPULAR_MAX = 200
 """How many of the most followed accounts are kept."""
-USERS_A_CHUNK = 200
+USERS_A_CHUNK = 500
 _NODES_A_CHUNK = 5_000
 _NOTE = "suggestions/batch"
 

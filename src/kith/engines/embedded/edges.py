@@ -138,7 +138,10 @@ class EmbeddedEdges:
 
         if not listings:
             return Lists(np.empty(0, np.int64), np.empty(0, np.int64))
-        return read() if len(listings) * newest <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+        size = len(listings) * newest
+        if size > _IN_LOOP_MAX:
+            size = sum(min(count, newest) for count in await self.count_many(listings))
+        return read() if size <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
     async def degrees(self, graph: int, after: int | None, limit: int) -> list[Degrees]:
         return await asyncio.to_thread(self._degrees, graph, -1 if after is None else after, limit)
