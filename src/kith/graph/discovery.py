@@ -19,6 +19,8 @@ from kith.graph.store import EdgeStore, Ids, Listing, Lists
 
 FACES = 3
 """How many followees explain a suggestion."""
+_VERSION = b"1"
+"""Of scoring and of what is kept: another one makes all that is kept void."""
 _HASH_BITS = 16
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # multiplicative hashing, Knuth
 
@@ -76,8 +78,9 @@ def score(lists: Lists, places: Ids, never: Ids, held_back: Ids, candidates_max:
 
 
 def fingerprint(followees: Ids, count: int) -> bytes:
-    """8 bytes that change when the newest followees do, or how many there are in all."""
-    return hashlib.blake2b(followees.astype("<i8").tobytes() + count.to_bytes(8, "little"), digest_size=8).digest()
+    """8 bytes that change when the newest followees do, or how many there are in all, or _VERSION."""
+    seen = followees.astype("<i8").tobytes() + count.to_bytes(8, "little")
+    return hashlib.blake2b(seen, digest_size=8, person=_VERSION).digest()
 
 
 def _best(counts: Ids, limit: int) -> Ids:
