@@ -36,12 +36,12 @@ from kith.engines.embedded.keys import (
     node_row,
     pair_key,
     read_edge,
-    read_mark,
     read_node,
     read_prefix,
     tail_keys,
 )
 from kith.engines.embedded.pages import page_of
+from kith.engines.embedded.strays import Stray, find_strays, unlist_strays
 from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
 from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair
 
@@ -224,10 +224,10 @@ class EmbeddedEdges:
         found = 0
         start: bytes | None = b""
         while start is not None:
-            strays, start = await asyncio.to_thread(self._find_strays, graph, start)
-            found += len(strays)
-            if repair and strays:
-                await self._commits.run(partial(_unlist, graph=graph, strays=strays), len(strays))
+            entries, start = await asyncio.to_thread(self._find_strays, graph, start)
+            found += len(entries)
+            if repair and entries:
+                await self._commits.run(partial(unlist_strays, graph=graph, entries=entries), len(entries))
         return found
 
     async def repair(self, edges: Sequence[Edge]) -> None:
@@ -275,21 +275,10 @@ class EmbeddedEdges:
                 found.append(Degrees(node, *(runs.length(txn, db, prefix) for prefix in prefixes)))
         return found
 
-    def _find_strays(self, graph: int, start: bytes) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """Entries (run, row) that no edge puts there, from the block `start` on, and where to go on."""
+    def _find_strays(self, graph: int, start: bytes) -> tuple[list[Stray], bytes | None]:
         db = self._graph_db(graph)
-        strays: list[tuple[bytes, bytes]] = []
-        seen = 0
-        with self._begin() as txn:
-            for key, rows in runs.blocks(txn.cursor(db), start):
-                if seen >= _SCAN_ROWS:
-                    return strays, key
-                prefix = key[: runs.PREFIX]
-                for at in range(0, len(rows), runs.ROW):
-                    if _is_stray(txn, db, graph, prefix, rows[at : at + runs.ROW]):
-                        strays.append((prefix, rows[at : at + runs.ROW]))
-                seen += len(rows) // runs.ROW
-        return strays, None
+        with self._begin(db) as txn:
+            return find_strays(txn, db, graph, start, _SCAN_ROWS)
 
     def _ends(self, graph: int, start: bytes) -> tuple[list[Ends], bytes | None]:
         """Rows from `start` on with what the lists say, and where to go on."""
@@ -367,24 +356,6 @@ def _forget(batch: Batch, graph: int, pairs: Sequence[Pair]) -> None:
             for entry in _entries(read_edge(graph, source, destination, row)):
                 runs.remove(cursor, *entry)
             txn.delete(pair_key(source, destination), db=db)
-
-
-def _unlist(batch: Batch, graph: int, strays: Sequence[tuple[bytes, bytes]]) -> None:
-    """Take entries out of their lists, unless an edge puts them there by now."""
-    for prefix, row in strays:
-        if _is_stray(batch.txn, batch.environment.graph_db(graph), graph, prefix, row):
-            runs.remove(batch.cursor(graph), prefix, row)
-
-
-def _is_stray(txn: Txn, db: lmdb._Database, graph: int, prefix: bytes, row: bytes) -> bool:
-    """Whether no edge puts this entry into this list."""
-    listing, mark = read_prefix(graph, prefix), read_mark(row)
-    pair = (listing.node, mark.id) if listing.direction is Direction.OUT else (mark.id, listing.node)
-    found = txn.get(pair_key(*pair), None, db)
-    if found is None:
-        return True
-    edge = read_edge(graph, *pair, found)
-    return (edge.state, edge.position) != (listing.state, mark.position)
 
 
 def _relist(batch: Batch, edge: Edge) -> None:
