@@ -110,11 +110,19 @@ def test_many_who_ask_at_once_are_answered_by_one_ranking(town: Town) -> None:
 
 def test_who_asked_first_may_go_without_taking_the_others_answer(town: Town) -> None:
     async def ask() -> Suggested:
-        first = asyncio.create_task(town.suggestions.page(ALICE, Window(20)))
-        second = asyncio.create_task(town.suggestions.page(ALICE, Window(20)))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        begun, gate = asyncio.Event(), asyncio.Event()
+
+        async def late(rows: Sequence[Kept], now_ms: int) -> None:
+            begun.set()
+            await gate.wait()
+
+        town.kept.put_many = late  # type: ignore[method-assign]
+        first, second = (asyncio.create_task(town.suggestions.page(ALICE, Window(20))) for _ in range(2))
+        await begun.wait()
         first.cancel()
+        await asyncio.wait([first])
+        assert first.cancelled()
+        gate.set()
         return await second
 
     assert len(town.run(ask()).items) == 2
