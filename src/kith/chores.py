@@ -83,7 +83,7 @@ def suggest_all(settings: Settings, report: SuggestReport) -> Everyone:
             return await suggest_everyone(
                 app.suggestions(settings, parts),
                 first=settings.suggestions_kept,
-                fresh_ms=settings.suggestions_batch_hours * 3_600_000,
+                fresh_ms=settings.suggestions_hours * 3_600_000,
                 report=report,
             )
 

@@ -19,7 +19,6 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from kith import __version__, app, bars, capacity, chores, config, demo, generate, replay, serving
@@ -98,7 +97,7 @@ def import_edges(
 ) -> None:
     """Import a file of edges. Killed at any point, the same command goes on where it was."""
     settings = config.load({"data": data})
-    with _progress(file.stat().st_size if file.is_file() else 1) as progress:
+    with bars.importing(err, file.stat().st_size if file.is_file() else 1) as progress:
         done = chores.import_edges(settings, graph, file, progress, report=report, mutual=mutual)
     if done.resumed_at_line:
         out.print(f"went on after line {done.resumed_at_line:,}")
@@ -158,7 +157,7 @@ def export_edges(
 def run_suggest(data: Data = None) -> None:
     """Compute suggestions for everyone, at low priority. Killed at any point, the same command goes on there."""
     os.nice(_NICE)
-    with bars.Users(err) as report:
+    with bars.users(err) as report:
         done = chores.suggest_all(config.load({"data": data}), report)
     if done.before:
         out.print(f"went on after {done.before:,} users")
@@ -369,35 +368,6 @@ def _print_plan(made: capacity.Plan) -> None:
     out.print("assumed:")
     for line in made.assumptions:
         out.print(f"- {line}")
-
-
-class _Bars:
-    """Import progress as a bar with rate and time left."""
-
-    def __init__(self, bars: Progress, size: int) -> None:
-        self._bars = bars
-        self._reading = bars.add_task("reading", total=size, rows="")
-        self._writing: Any = None
-
-    def reading(self, bytes_read: int, rows: int) -> None:
-        task = self._bars.tasks[self._reading]
-        rate = rows / task.elapsed if task.elapsed else 0
-        self._bars.update(self._reading, completed=bytes_read, rows=f"{rows:,} rows, {rate:,.0f}/s")
-
-    def writing(self, rows_done: int, rows: int) -> None:
-        if self._writing is None:
-            self._bars.update(self._reading, completed=self._bars.tasks[self._reading].total)
-            self._writing = self._bars.add_task("writing", total=rows, rows="")
-        task = self._bars.tasks[self._writing]
-        rate = rows_done / task.elapsed if task.elapsed else 0
-        self._bars.update(self._writing, completed=rows_done, rows=f"{rows_done:,} edges, {rate:,.0f}/s")
-
-
-@contextmanager
-def _progress(size: int) -> Iterator[_Bars]:
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rows]}"))
-    with Progress(*columns, TimeRemainingColumn(), console=err) as bars:
-        yield _Bars(bars, size)
 
 
 @contextmanager

@@ -102,7 +102,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Positive,
         _doc("Minutes that suggestions made for a reader are kept. Who may be shown is checked on every read."),
     ] = 15
-    suggestions_batch_hours: Annotated[Positive, _doc("Hours that what `kith suggest` computed is served.")] = 24
+    suggestions_hours: Annotated[Positive, _doc("Hours that what `kith suggest` computed is served.")] = 24
     suggestions_kept: Annotated[
         int,
         Meta(ge=1, le=1_000),
