@@ -23,6 +23,7 @@ from kith.api.fast import Exchange, FrontDoor, Scope
 from kith.api.guard import Guard, Rates, UserTokens, hash_key
 from kith.api.http import build
 from kith.api.metrics import Metrics
+from kith.api.stream import StreamLimits
 from kith.config import Settings, load
 from kith.core.clock import HybridClock, ms_of, wall_ms
 from kith.core.errors import StoreMismatch, Unavailable
@@ -40,6 +41,7 @@ from kith.engines.embedded.served import ServedFiles
 from kith.engines.embedded.suggestions import EmbeddedSuggestions
 from kith.feed.affinity import Affinity
 from kith.feed.facts import PostFacts
+from kith.feed.live import Live
 from kith.feed.plan import Thresholds
 from kith.feed.ranker import Ranker
 from kith.feed.rules import HomeRules
@@ -173,6 +175,11 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     served = ServedFiles(
         Path(settings.data) / "served", share=settings.served_log_share, bytes_max=settings.served_log_bytes_max
     )
+    engagement = Engagement(objects)
+    live = Live(
+        objects, engagement, log, metrics,
+        resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
+    )  # fmt: skip
     per_process = max(1, settings.workers)
     rates = Rates(*(-(-rate // per_process) for rate in _rates(settings)))
     backend = Backend(
@@ -181,7 +188,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         suggestions=suggested,
         objects=objects,
         comments=comments,
-        engagement=Engagement(objects),
+        engagement=engagement,
         profiles=Profiles(objects.store, service.clock),
         feed=FeedService(
             Skeletons(service, timelines, log, group=fanout.NAME),
@@ -191,6 +198,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         ),
         stories=stories,
         strip=Strip(service, stories, affinity.between),
+        live=live,
         guard=Guard(server_keys(environment, settings), user_tokens(environment, settings), rates),
         cursors=Cursors(secret),
         tokens=WriteTokens(secret),
@@ -198,6 +206,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         bounds=Bounds(
             settings.batch_max, settings.body_bytes_max, settings.select_ids_max, settings.request_timeout_ms / 1000
         ),
+        streams=StreamLimits(settings.streams_max, settings.streams_user_max, settings.stream_buffer_bytes),
         sequence=lambda: store.log_bounds()[1],
         ready=lambda: {"store": "the store refused to go on; this process restarts"} if commits.failed else {},
     )
@@ -205,6 +214,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     try:
         yield backend
     finally:
+        await live.close()
         await jobs.close()
         await suggested.close()
         timelines.close()
@@ -308,6 +318,7 @@ class Server:
         self._running = running(self._settings, on_fatal=_replace_process)
         backend = loop.run_until_complete(self._running.__aenter__())
         self._door = FrontDoor(backend, Bridge(build(backend), backend))
+        loop.add_signal_handler(signal.SIGTERM, self._stop)
 
     def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._watch is not None:
@@ -315,6 +326,14 @@ class Server:
         if self._running is not None:
             loop.run_until_complete(self._running.__aexit__(None, None, None))
             self._running = None
+
+    def _stop(self) -> None:
+        """granian waits for every answer to end, and streams do not by themselves. It takes SIGINT as it takes SIGTERM,
+        which is ours here; its supervisor sends SIGTERM in any case.
+        """
+        if self._door is not None:
+            self._door.close()
+        os.kill(os.getpid(), signal.SIGINT)
 
     async def __rsgi__(self, scope: Scope, exchange: Exchange) -> None:
         assert self._door is not None  # noqa: S101 - granian calls __rsgi_init__ first

@@ -113,6 +113,22 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int, Meta(ge=1, le=8_760), _doc("Hours a story is there; then nobody finds it, and its room is given back.")
     ] = 24
 
+    streams_max: Annotated[
+        Positive, _doc("Streams one API process holds open; beyond: OVERLOADED. Each takes a file descriptor.")
+    ] = 10_000
+    streams_user_max: Annotated[
+        Positive, _doc("Streams one user may hold open in one API process; beyond: TOO_MANY_STREAMS.")
+    ] = 10
+    stream_heartbeat_s: Annotated[
+        float, Meta(ge=1, le=300), _doc("Seconds without an event after which a stream says that it is there.")
+    ] = 15.0
+    stream_buffer_bytes: Annotated[
+        int, Meta(ge=1 << 14), _doc("Bytes a reader of a stream may be behind; beyond, the stream is cut; it resumes.")
+    ] = 1 << 18
+    stream_resume_events: Annotated[
+        Positive, _doc("Events of the log back to which a stream resumes; beyond, its client is told to reload.")
+    ] = 50_000
+
     request_timeout_ms: Annotated[Positive, _doc("Longest a request may take; beyond: TIMEOUT.")] = 5_000
     drain_timeout_s: Annotated[Positive, _doc("Longest a stopping process may take to finish its writes.")] = 20
     body_bytes_max: Annotated[Positive, _doc("Largest request body; beyond: BODY_TOO_LARGE.")] = 1 << 20

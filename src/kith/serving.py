@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator
 
 import msgspec
+import structlog
 from granian import Granian
 from granian.constants import Interfaces, Loops, RuntimeModes
 from granian.log import LogLevels
@@ -23,6 +25,11 @@ from kith.core.errors import Unavailable
 from kith.workers import fanout
 
 _RESPAWN_S = 0.5
+_REQUESTS_MAX = 4_096
+"""Requests that an API process has under way at once, beside its streams; others wait."""
+_DESCRIPTORS = 512
+"""File descriptors of an API process beside those of connections."""
+_log = structlog.get_logger("kith")
 
 
 def prepare(settings: Settings) -> str | None:
@@ -44,6 +51,7 @@ def new_key() -> str:
 def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops."""
     check_port(settings)
+    raise_descriptors(settings)
     with app.serving(settings), worker(settings):
         Granian(
             "kith.app:serve_process",
@@ -56,11 +64,26 @@ def run(settings: Settings) -> None:
             runtime_mode=RuntimeModes.st,
             websockets=False,
             backlog=4096,
+            backpressure=settings.streams_max + _REQUESTS_MAX,
             log_level=LogLevels.warning if settings.log_level in ("info", "warning") else LogLevels(settings.log_level),
             respawn_failed_workers=True,
             respawn_interval=_RESPAWN_S,
             workers_kill_timeout=settings.drain_timeout_s,
         ).serve()
+
+
+def raise_descriptors(settings: Settings) -> None:
+    """Let every process open as many files as the system allows, and warn if that is too few for its connections."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems name a limit that they do not grant
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    needed = settings.streams_max + _REQUESTS_MAX + _DESCRIPTORS
+    if most != resource.RLIM_INFINITY and most < needed:
+        _log.warning(
+            "fewer file descriptors than connections; raise the limit (ulimit -n, LimitNOFILE), or lower `streams_max`",
+            limit=most,
+            needed=needed,
+        )
 
 
 @contextlib.contextmanager

@@ -8,10 +8,12 @@ import msgspec
 
 from kith.api.guard import Caller, Guard
 from kith.api.metrics import Metrics
+from kith.api.stream import StreamLimits
 from kith.core.errors import Forbidden, StoreUnavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Cursors, Page, Window
 from kith.core.tokens import WriteMark, WriteTokens
+from kith.feed.live import Live
 from kith.feed.service import FeedService
 from kith.feed.strip import Strip
 from kith.graph.edge import Direction
@@ -51,11 +53,13 @@ class Backend(msgspec.Struct, frozen=True):
     feed: FeedService
     stories: Stories
     strip: Strip
+    live: Live
     guard: Guard
     cursors: Cursors
     tokens: WriteTokens
     metrics: Metrics
     bounds: Bounds
+    streams: StreamLimits
     sequence: Callable[[], int]
     """How far the log has come here; a token beyond it comes from a future this store has not seen."""
     ready: Callable[[], Mapping[str, str]]

@@ -18,6 +18,8 @@ from kith.api.backend import TOKEN_HEADER, Backend
 from kith.api.errors import respond
 from kith.api.guard import Caller
 from kith.api.operations import RELATIONS, check, check_many, relate, write_edges
+from kith.api.stream import PATH as STREAM
+from kith.api.stream import Streams
 from kith.core.errors import BodyTooLarge, KithError, TimedOut
 from kith.core.ids import parse_id
 
@@ -67,6 +69,11 @@ class FrontDoor:
 
     def __init__(self, backend: Backend, others: Callable[[Scope, Exchange], Awaitable[None]]) -> None:
         self._backend, self._others = backend, others
+        self._streams = Streams(backend)
+
+    def close(self) -> None:
+        """End what would not end by itself: this process stops."""
+        self._streams.close()
 
     async def __call__(self, scope: Scope, exchange: Exchange) -> None:
         """Answer one request."""
@@ -82,6 +89,8 @@ class FrontDoor:
             await self._slow(scope, exchange, started, "write_edges", True, parts)
         elif len(parts) == 6 and parts[3] == "users" and (method, parts[5]) in RELATIONS:
             await self._slow(scope, exchange, started, "un" * (method == "DELETE") + parts[5], True, parts)
+        elif method == "GET" and path == STREAM:
+            await self._streams.serve(scope, exchange, partial(read_header, scope.headers))
         else:
             await self._others(scope, exchange)
 

@@ -14,7 +14,7 @@ from kith.api.answers import Call
 from kith.api.backend import TOKEN_HEADER, Pagination
 from kith.api.graphs import Cursor, PathId, token_header
 from kith.api.presenting import PostAnswer, RankingAnswer, present_posts
-from kith.core.errors import BadRequest
+from kith.core.errors import BadRequest, NotFound
 from kith.core.ids import parse_id
 from kith.core.paging import LIMIT_DEFAULT
 from kith.feed.slate import unpack
@@ -154,4 +154,27 @@ def _fewer(call: Call, written: Written) -> Response[FewerAnswer]:
     return Response(FewerAnswer(written.holds), headers=token_header(call.backend.token(written.mark)))
 
 
-ROUTES = [feed, why_post, see_fewer, see_as_before]
+@get("/feed/stream", summary="What changes, as it happens", name="feed_stream", media_type="text/event-stream")
+async def feed_stream(
+    call: Call,
+    posts: Annotated[
+        str | None,
+        Parameter(description="Ids of posts on the screen, by commas: they are watched. Otherwise the newest at home."),
+    ] = None,
+    last_event_id: Annotated[
+        str | None,
+        Parameter(query="lastEventId", description="Where to resume, for clients that cannot set Last-Event-ID."),
+    ] = None,
+) -> str:
+    """Server-Sent Events for the acting user, until either side ends it.
+
+    `new_post` {postId, authorId, preview}: by those whom they follow, or by them. `engagement_update` {postId,
+    likeCount, commentCount, shareCount, viewCount}: of posts that are watched (those named, those told of here, their
+    own newest), once a second at most. `post_removed` {postId, reason}. `reset` {reason}: what was missed cannot be
+    told, load the feed anew. Every event has an id: a client that comes back with it in Last-Event-ID misses nothing,
+    whichever process it meets.
+    """
+    raise NotFound("the front door answers streams (`api.stream`); this stands for it in the document")
+
+
+ROUTES = [feed, why_post, see_fewer, see_as_before, feed_stream]

@@ -136,10 +136,14 @@ class Guard:
             self._buckets.clear()
         self._buckets[(caller.key, write)] = (tokens - 1, now)
 
+    def lifetime_s(self, authorization: str | None) -> float | None:
+        """How long the credential of a caller still holds, in seconds; None: as long as this process."""
+        if authorization is None or hash_key(_credential(authorization)) in self._server_keys:
+            return None
+        return self._verify_user(_credential(authorization))[1]
+
     def _verify(self, authorization: str) -> Caller:
-        scheme, _, credential = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not credential:
-            raise Unauthorized("send `Authorization: Bearer <server key or user token>`")
+        credential = _credential(authorization)
         hashed = hash_key(credential)
         until = self._now_s() + REMEMBERED_S
         if hashed in self._server_keys:
@@ -174,3 +178,11 @@ class Guard:
         except (KithError, ValueError, RecursionError):
             raise Unauthorized("this user token does not hold: its `sub` must be a user's id") from None
         return Caller(False, user, f"user {user}"), max(0.0, float(claims["exp"]) + _LEEWAY_S - time.time())
+
+
+def _credential(authorization: str) -> str:
+    """What an Authorization header carries; Unauthorized for other schemes."""
+    scheme, _, credential = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not credential:
+        raise Unauthorized("send `Authorization: Bearer <server key or user token>`")
+    return credential

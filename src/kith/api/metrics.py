@@ -46,6 +46,10 @@ class Counts(msgspec.Struct):
     commit_writes: Histogram = msgspec.field(default_factory=lambda: Histogram([0] * (len(SIZES) + 1)))
     commit_failures: dict[str, int] = {}
     queue_depth: int = 0
+    streams: int = 0
+    stream_lag_s: float = 0.0
+    stream_events: dict[str, int] = {}
+    stream_ends: dict[str, int] = {}
 
 
 class Metrics:
@@ -81,6 +85,22 @@ class Metrics:
         """See `CommitObserver`."""
         self._counts.commit_failures[error.code] = self._counts.commit_failures.get(error.code, 0) + 1
 
+    def streaming(self, streams: int) -> None:
+        """So many streams are open here."""
+        self._counts.streams = streams
+
+    def stream_ended(self, why: str) -> None:
+        """One stream ended."""
+        self._counts.stream_ends[why] = self._counts.stream_ends.get(why, 0) + 1
+
+    def told(self, event: str, streams: int) -> None:
+        """See `feed.live.Observer`."""
+        self._counts.stream_events[event] = self._counts.stream_events.get(event, 0) + streams
+
+    def tail(self, lag_s: float) -> None:
+        """See `feed.live.Observer`."""
+        self._counts.stream_lag_s = lag_s
+
     def close(self) -> None:
         """Leave the last counts and stop."""
         self._stop.set()
@@ -110,9 +130,12 @@ class Metrics:
     def _all(self) -> Iterator[Counts]:
         for file in self._folder.glob("*.json"):
             try:
-                yield msgspec.json.decode(file.read_bytes(), type=Counts)
+                counts = msgspec.json.decode(file.read_bytes(), type=Counts)
             except (OSError, msgspec.DecodeError):
                 continue
+            if not _runs(int(file.stem.rpartition("-")[2])):
+                counts.queue_depth, counts.streams, counts.stream_lag_s = 0, 0, 0.0  # what it counted stays
+            yield counts
 
 
 class _Collected:
@@ -138,15 +161,46 @@ class _Collected:
         writes = HistogramMetricFamily("kith_commit_writes", "Writes grouped into one commit.")
         writes.add_metric([], *_sum(SIZES, [counts.commit_writes for counts in self._counts]))
         yield writes
-        failures = CounterMetricFamily("kith_commit_failures", "Commits the store refused, by error.", labels=["code"])
-        for code in sorted({code for counts in self._counts for code in counts.commit_failures}):
-            failures.add_metric([code], sum(counts.commit_failures.get(code, 0) for counts in self._counts))
-        yield failures
+        yield _counter(
+            "kith_commit_failures", "Commits the store refused, by error.", "code",
+            [counts.commit_failures for counts in self._counts],
+        )  # fmt: skip
         depth = GaugeMetricFamily("kith_commit_queue_depth", "Writes waiting for a commit.")
         depth.add_metric([], sum(counts.queue_depth for counts in self._counts))
         yield depth
+        yield from self._streams()
         for name, value in self._gauges.items():
             yield GaugeMetricFamily(f"kith_{name}", name.replace("_", " ").capitalize() + ".", value=value)
+
+    def _streams(self) -> Iterator[Metric]:
+        streams = GaugeMetricFamily("kith_streams", "Streams that are open.")
+        streams.add_metric([], sum(counts.streams for counts in self._counts))
+        yield streams
+        lag = GaugeMetricFamily("kith_stream_lag_seconds", "Age of what streams are being told, the oldest.")
+        lag.add_metric([], max((counts.stream_lag_s for counts in self._counts), default=0.0))
+        yield lag
+        told = [counts.stream_events for counts in self._counts]
+        yield _counter("kith_stream_events", "Events told to streams.", "event", told)
+        ended = [counts.stream_ends for counts in self._counts]
+        yield _counter("kith_stream_ends", "Streams that ended, by cause.", "cause", ended)
+
+
+def _runs(process: int) -> bool:
+    """Whether the process that left counts still runs."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _counter(name: str, says: str, label: str, counts: list[dict[str, int]]) -> Metric:
+    family = CounterMetricFamily(name, says, labels=[label])
+    for value in sorted({value for one in counts for value in one}):
+        family.add_metric([value], sum(one.get(value, 0) for one in counts))
+    return family
 
 
 def _sum(bounds: tuple[float, ...], histograms: list[Histogram]) -> tuple[list[tuple[str, float]], float]:

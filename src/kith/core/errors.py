@@ -12,6 +12,7 @@
     ├── Conflict            allowed in general, refused by the present state
     │   └── FollowLimitReached · IdempotencyKeyReused
     ├── RateLimited         too many requests; `retry_after_s` says when to try again
+    │   └── TooManyStreams
     ├── Unavailable         the service cannot do it now; nothing was half done
     │   └── StoreFull · StoreUnavailable · Overloaded · TimedOut
     └── StoreMismatch       the data folder cannot be opened as asked
@@ -144,6 +145,12 @@ class RateLimited(KithError):
         self.retry_after_s = retry_after_s
         self.limit = limit
         self.window_s = window_s
+
+
+class TooManyStreams(RateLimited):
+    """The user has as many streams open as one may."""
+
+    code = "TOO_MANY_STREAMS"
 
 
 class Unavailable(KithError):

@@ -163,5 +163,8 @@ def edited(post: Post, change: Change, at_ms: int) -> Post:
 
 
 def emptied(post: Post) -> Post:
-    """What remains of a deleted post: that there was one, whose and when."""
-    return Post(post.id, post.author, post.created_at, post.type, "", None, (), "private", (), (), b"{}", deleted=True)
+    """What remains of a deleted post: that there was one, whose and when, and who has to be told that it is gone."""
+    return Post(
+        post.id, post.author, post.created_at, post.type, "", None, (), post.visibility, post.audience, (),
+        NO_ATTRIBUTES, deleted=True,
+    )  # fmt: skip

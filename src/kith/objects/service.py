@@ -12,6 +12,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from kith.core.clock import Hlc, ms_of
 from kith.core.errors import BadRequest, Conflict, Forbidden, IdempotencyKeyReused, NotFound, PostNotFound
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
@@ -34,7 +36,7 @@ from kith.objects.posts import (
     read_post,
 )
 from kith.objects.store import AtVersion, Claim, Kind, ObjectStore, Record
-from kith.objects.visibility import may_see, standings
+from kith.objects.visibility import may_see, standing_to, standings
 
 KEY_CHARS_MAX = 200
 KEY_KEPT_MS = 24 * 3_600_000
@@ -131,6 +133,21 @@ class ObjectService:
         if post is None:
             raise self._missing(id_)
         return post
+
+    async def seen_by(
+        self, id_: int, viewers: Sequence[int], *, deleted: bool = False
+    ) -> tuple[Post | None, list[bool]]:
+        """One post, and for each of many viewers whether they may see it: `visible`, asked the other way round.
+
+        `deleted`: whether they might if it were not deleted. One record and a few batches, however many viewers.
+        """
+        (record,) = await self.store.get_many(self._shelf.kind, [id_])
+        if record is None:
+            return None, [False] * len(viewers)
+        post = read_post(record)
+        asked = msgspec.structs.replace(post, deleted=False) if deleted else post
+        authors = await standing_to(self.graph, post.author, viewers, friends=post.visibility == "friends")
+        return post, [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
 
     async def outbox(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
         """The posts of `author` that `viewer` may see, newest first, and the page they were taken from.

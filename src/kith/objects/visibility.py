@@ -1,12 +1,13 @@
 """Who may see what: the hard rules, which no ranking and no door may step over (design, section 2, law 8).
 
 `may_see` and `may_see_comment` decide, `standings` asks for what they need: for any number of authors one batch
-of node states, one of blocks, and one of follows where a post or an account makes them matter.
+of node states, one of blocks, and one of follows where a post or an account makes them matter. `standing_to` asks the
+same the other way round: of one author, for any number of viewers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kith.core.ids import NodeId
@@ -70,3 +71,19 @@ async def standings(
         author: Standing(node.state, node.private, blocked.get(author, False), *ties.get(author, (False, False)))
         for author, node in nodes.items()
     }
+
+
+async def standing_to(
+    graph: GraphService, author: int, viewers: Sequence[int], *, friends: bool = False
+) -> list[Standing]:
+    """How the author stands to each of the viewers. `friends`: it matters who follows whom."""
+    (node,) = await graph.store.nodes([author])
+    blocked = await graph.blocked(NodeId(author), viewers)
+    follows, count = graph.graphs.number(FOLLOWS), len(viewers)
+    followed = [False] * count
+    follows_back = [False] * count
+    if node.private or friends:
+        followed = await graph.store.exists_many(follows, [(viewer, author) for viewer in viewers])
+    if friends:
+        follows_back = await graph.store.exists_many(follows, [(author, viewer) for viewer in viewers])
+    return [Standing(node.state, node.private, *ties) for ties in zip(blocked, followed, follows_back, strict=True)]

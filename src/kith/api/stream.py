@@ -1,0 +1,214 @@
+"""GET /feed/stream: Server-Sent Events, in front of the framework, because thousands of them are open at once.
+
+A stream is one waiting coroutine and no queue: what `feed.live` tells is handed to granian at once. So that a slow
+reader costs a bounded amount of memory, each stream may be handed `buffer_bytes` that the kernel does not show to have
+gone out (see `sockets`); beyond, it is cut off, and its client resumes where it left off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import msgspec
+import structlog
+
+from kith.api.errors import respond
+from kith.api.sockets import Sockets
+from kith.core.errors import BadRequest, KithError, Overloaded, TimedOut, TooManyStreams
+from kith.core.ids import NodeId, parse_id
+from kith.core.paging import Window
+from kith.feed.changes import WATCHED_MAX, Place
+from kith.feed.telling import Stream
+
+if TYPE_CHECKING:
+    from kith.api.backend import Backend
+    from kith.api.fast import Exchange, Scope
+
+PATH = "/api/v1/feed/stream"
+HOME_WATCHED = 20
+"""Of the reader's home the newest posts are watched, unless the client names what it shows."""
+RETRY_MS = 2_000
+"""About how long a client waits before it comes back; each is told another time, so that not all come at once."""
+_HEADERS = [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
+_RETRY_AFTER_S = 5.0
+_log = structlog.get_logger("kith.api")
+
+
+class StreamLimits(msgspec.Struct, frozen=True):
+    """The bounds of the streams of one process; each is a setting `stream_<name>` or `streams_<name>`."""
+
+    streams_max: int
+    user_max: int
+    buffer_bytes: int
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What the client asks for. `shown`: posts it shows, None: not said; `place`: where it left off."""
+
+    shown: Sequence[int] | None
+    place: str | None
+
+
+def read_query(query: str, last_event_id: str | None) -> Asked:
+    """The parameters of a request; BadRequest. Of two places the header's counts: a browser repeats the old URL."""
+    shown: Sequence[int] | None = None
+    place: str | None = None
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name == "posts":
+            shown = [parse_id(one, "posts") for one in value.split(",") if one]
+            if len(shown) > WATCHED_MAX:
+                raise BadRequest(f"posts takes at most {WATCHED_MAX} ids; name those on the screen", max=WATCHED_MAX)
+        elif name == "lastEventId":
+            place = value or None
+        else:
+            raise BadRequest(f"unknown query parameter: {name}; see /docs", unknown=[name])
+    return Asked(None if shown is None else list(dict.fromkeys(shown)), last_event_id or place)
+
+
+def frame(place: Place, name: str, data: bytes) -> bytes:
+    """One event as it goes over the wire. A heartbeat is a comment, and moves the client's last event id."""
+    if not name:
+        return b":\nid: %b\n\n" % str(place).encode()
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (str(place).encode(), name.encode(), data)
+
+
+class Sink:
+    """The outgoing side of one stream."""
+
+    def __init__(self, transport: Any, client: str, sockets: Sockets, bytes_max: int) -> None:
+        self._transport, self._client, self._sockets, self._bytes_max = transport, client, sockets, bytes_max
+        self._waiting = 0  # bytes handed over that may not have gone out
+        self.ended: str | None = None
+
+    def send(self, place: Place, name: str, data: bytes) -> None:
+        """Hand an event over, or end the stream if too much waits already."""
+        self.write(frame(place, name, data))
+
+    def write(self, raw: bytes) -> None:
+        """Hand bytes over."""
+        if self.ended is not None:
+            return
+        self._waiting += len(raw)
+        if self._waiting > self._bytes_max // 2:
+            unsent = self._sockets.unsent(self._client)
+            if unsent is not None:
+                self._waiting = unsent + len(raw)
+            if self._waiting > self._bytes_max:
+                self.end("slow")
+                return
+        self._transport.send_bytes(raw)  # its answer is of no use: who is gone is told by `client_disconnect`
+
+    def end(self, why: str) -> None:
+        """Close the stream; the client resumes with its last event id."""
+        if self.ended is None:
+            self.ended = why
+            if why == "slow":
+                self._sockets.cut(self._client)
+            self._transport = None  # granian ends the answer when nobody holds it
+
+
+class Streams:
+    """All streams of this process."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend, self._limits = backend, backend.streams
+        self._sockets = Sockets()
+        self._sinks: dict[NodeId, list[Sink]] = {}
+        self._count = 0
+        self._closing = False
+
+    async def serve(self, scope: Scope, exchange: Exchange, header: Any) -> None:
+        """Answer one request, until either side ends it."""
+        started, backend = time.perf_counter(), self._backend
+        try:
+            caller = backend.admit(header, write=False)
+            user = caller.acting()
+            lifetime_s = backend.guard.lifetime_s(header("authorization"))
+            asked = read_query(scope.query_string, header("last-event-id"))
+            self._check_room(user)
+            async with asyncio.timeout(backend.bounds.timeout_s):
+                shown = asked.shown if asked.shown is not None else await self._home(user)
+        except KithError as error:
+            status, headers, body = respond(error)
+            exchange.response_bytes(status, headers, body)
+            backend.metrics.observe("feed_stream", started, status)
+            return
+        except TimeoutError:
+            status, headers, body = respond(TimedOut("this took longer than `request_timeout_ms`; try again"))
+            exchange.response_bytes(status, headers, body)
+            backend.metrics.observe("feed_stream", started, status)
+            return
+        transport = exchange.response_stream(200, _HEADERS)
+        backend.metrics.observe("feed_stream", started, 200)
+        sink = Sink(transport, scope.client, self._sockets, self._limits.buffer_bytes)
+        del transport  # the sink's alone, so that it ends with the sink
+        await self._run(exchange, sink, Stream(user, sink.send), asked.place, shown, lifetime_s)
+
+    def close(self) -> None:
+        """End every stream, and let no new one begin: this process stops."""
+        self._closing = True
+        for sinks in list(self._sinks.values()):
+            for sink in list(sinks):
+                sink.end("stopping")
+
+    async def _run(
+        self,
+        exchange: Exchange,
+        sink: Sink,
+        stream: Stream,
+        place: str | None,
+        shown: Sequence[int],
+        lifetime_s: float | None,
+    ) -> None:
+        self._sinks.setdefault(stream.user, []).append(sink)
+        self._changed(1)
+        expiry = None
+        if lifetime_s is not None:
+            expiry = asyncio.get_running_loop().call_later(lifetime_s, sink.end, "expired")
+        try:
+            sink.write(b"retry: %d\n\n" % random.randint(RETRY_MS // 2, RETRY_MS * 3 // 2))
+            async with asyncio.timeout(self._backend.bounds.timeout_s):
+                await self._backend.live.join(stream, place, shown)
+            await exchange.client_disconnect()
+        except (KithError, TimeoutError) as error:
+            _log.warning("a stream could not begin; its client tries again", error=repr(error))
+        except Exception:
+            _log.exception("unexpected error", operation="feed_stream")
+        finally:
+            self._backend.live.leave(stream)
+            sink.end("gone")
+            if expiry is not None:
+                expiry.cancel()
+            self._sinks[stream.user].remove(sink)
+            if not self._sinks[stream.user]:
+                del self._sinks[stream.user]
+            self._changed(-1)
+            self._backend.metrics.stream_ended(sink.ended or "gone")
+
+    def _check_room(self, user: NodeId) -> None:
+        if self._closing:
+            raise Overloaded("this process is stopping; connect again")
+        if self._count >= self._limits.streams_max:
+            raise Overloaded(
+                "this process holds `streams_max` streams; connect again later, or raise the setting",
+                max=self._limits.streams_max,
+            )
+        if len(self._sinks.get(user, ())) >= self._limits.user_max:
+            raise TooManyStreams(
+                f"this user has {self._limits.user_max} streams open here; close one of them first",
+                retry_after_s=_RETRY_AFTER_S,
+                limit=self._limits.user_max,
+                window_s=_RETRY_AFTER_S,
+            )
+
+    def _changed(self, by: int) -> None:
+        self._count += by
+        self._backend.metrics.streaming(self._count)
+
+    async def _home(self, user: NodeId) -> list[int]:
+        return [post.id for post in (await self._backend.feed.latest(user, Window(HOME_WATCHED))).posts]

@@ -1,0 +1,107 @@
+"""What a connected reader is told: the messages of a stream (article 001), and the stream as its sender sees it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from kith.core.ids import NodeId
+from kith.feed.changes import Lost, Place, Watched
+from kith.objects.engagement import Counts
+from kith.objects.posts import Post
+
+PREVIEW_CHARS_MAX = 100
+RemovedFor = Literal["author_deleted", "hidden", "blocked", "muted", "unavailable"]
+ResetFor = Lost | Literal["changed", "loaded"]
+
+
+class NewPost(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="new_post"):
+    """Somebody whom the reader follows, or the reader, made a post."""
+
+    post_id: str
+    author_id: str
+    preview: str
+
+
+class EngagementUpdate(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="engagement_update"):
+    """What a post has got by now."""
+
+    post_id: str
+    like_count: int
+    comment_count: int
+    share_count: int
+    view_count: int
+
+
+class PostRemoved(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="post_removed"):
+    """A post is gone for this reader: its author deleted it, the reader hid it, blocked or muted its author; or
+    `unavailable`, which says no more than `POST_NOT_FOUND` does.
+    """
+
+    post_id: str
+    reason: RemovedFor
+
+
+class Reset(msgspec.Struct, frozen=True, tag_field="event", tag="reset"):
+    """What was missed cannot be told one by one: load the feed anew.
+
+    `expired`: the log no longer holds it; `too_far`: it is too much; `unknown`: the id is none of this store;
+    `changed`: who sees what changed meanwhile; `loaded`: a whole graph was loaded.
+    """
+
+    reason: ResetFor
+
+
+Message = NewPost | EngagementUpdate | PostRemoved | Reset
+
+
+class Stream:
+    """One connected reader. `send` takes a place, an event's name and data; (place, "", b"") is a heartbeat.
+
+    `send` neither waits nor fails. `since`: up to which sequence number posts and removals were told here.
+    """
+
+    __slots__ = ("_send", "since", "told_at_s", "user", "watched")
+
+    def __init__(self, user: NodeId, send: Callable[[Place, str, bytes], None]) -> None:
+        self.user, self._send = user, send
+        self.watched = Watched()
+        self.since = 0
+        self.told_at_s = time.monotonic()
+
+    def tell(self, place: Place, name: str, data: bytes) -> None:
+        """Send one message, or a heartbeat."""
+        self.told_at_s = time.monotonic()
+        self._send(place, name, data)
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A message as it is sent: encoded once, for however many streams."""
+
+    name: str
+    data: bytes
+
+
+def told(message: Message) -> Told:
+    """The message, encoded. Its tag is the event's name and no part of the data."""
+    fields = msgspec.to_builtins(message)
+    return Told(fields.pop("event"), msgspec.json.encode(fields))
+
+
+def new_post(post: Post) -> NewPost:
+    """The message about a post."""
+    return NewPost(str(post.id), str(post.author), preview_of(post.text))
+
+
+def preview_of(text: str) -> str:
+    """The beginning of a post's text, on one line."""
+    flat = " ".join(text[: 4 * PREVIEW_CHARS_MAX].split())
+    return flat if len(flat) <= PREVIEW_CHARS_MAX else flat[: PREVIEW_CHARS_MAX - 1].rstrip() + "…"
+
+
+def engagement_update(post: int, counts: Counts) -> EngagementUpdate:
+    """The message about a post's numbers."""
+    return EngagementUpdate(str(post), counts.likes, counts.comments, counts.shares, counts.views)
