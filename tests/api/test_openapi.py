@@ -19,7 +19,8 @@ TRUE = [checks.status_code_conformance, checks.content_type_conformance, checks.
 def failing(server: Server, wanted: Sequence[Any], examples: int) -> dict[str, str]:
     """What does not hold, by operation."""
     wrong: dict[str, str] = {}
-    for result in schemathesis.openapi.from_url(server.url + "/openapi.json").get_all_operations():
+    document = schemathesis.openapi.from_url(server.url + "/openapi.json")
+    for result in document.exclude(path_regex="/feed/stream$").get_all_operations():  # whose answers do not end
         operation = result.ok()
 
         @given(case=operation.as_strategy())

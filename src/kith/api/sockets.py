@@ -65,7 +65,7 @@ class Sockets:
         if number is None:
             return None
         with contextlib.suppress(OSError):
-            handle = stack.enter_context(socket.socket(fileno=os.dup(number)))
+            handle = stack.enter_context(_handle(number))
             if _peer(handle) == client:
                 return handle
         del self._found[client]
@@ -78,12 +78,22 @@ class Sockets:
             return False
         self._found.clear()
         for name in os.listdir(_DESCRIPTORS):
-            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as handle:
+            with contextlib.suppress(OSError), _handle(int(name)) as handle:
                 client = _peer(handle)
                 if client is not None:
                     self._found[client] = int(name)
         self._scanned_s = time.monotonic()
         return True
+
+
+def _handle(number: int) -> socket.socket:
+    """A descriptor of one's own for what `number` stands for; OSError if that is no socket."""
+    copy = os.dup(number)
+    try:
+        return socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
 
 
 def _peer(handle: socket.socket) -> str | None:

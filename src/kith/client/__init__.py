@@ -1,8 +1,8 @@
 """The Python client, for app code: `Kith` (sync) and `AsyncKith` (async) with the same methods.
 
 Rooms: `calls` (the calls about the graph and users), `content` (those about what people make), `routes` (the same
-as methods), `clients` (what does I/O), `wire` (requests, retries, tokens, errors, without I/O), `answers` (records),
-`programs` (set programs: `out`, `in_`), `errors`. It needs `kith.core`, httpx and msgspec only; `docs/client.md`
+as methods), `clients` (what does I/O), `wire` (requests, retries, tokens, errors, without I/O), `streams` (the feed as
+it happens), `answers` (records), `programs` (set programs: `out`, `in_`), `errors`. It needs `kith.core`, httpx and msgspec only; `docs/client.md`
 shows it in use.
 """
 
@@ -37,6 +37,7 @@ from kith.client.answers import (
 from kith.client.clients import AsyncKith, Kith
 from kith.client.errors import ApiError, ClientError, Unreachable
 from kith.client.programs import Program, in_, out
+from kith.client.streams import EngagementUpdate, FeedEvent, FeedReset, NewPost, PostRemoved
 from kith.client.wire import Retry
 
 __all__ = [
@@ -51,6 +52,9 @@ __all__ = [
     "Edge",
     "EdgeWrite",
     "Engagement",
+    "EngagementUpdate",
+    "FeedEvent",
+    "FeedReset",
     "Follow",
     "HiddenSuggestion",
     "Id",
@@ -59,9 +63,11 @@ __all__ = [
     "ListedEdge",
     "ListedNode",
     "Mute",
+    "NewPost",
     "Op",
     "Page",
     "Post",
+    "PostRemoved",
     "Profile",
     "Program",
     "Relationship",

@@ -10,7 +10,7 @@ import asyncio
 import copy
 import random as _random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -18,6 +18,7 @@ import httpx
 
 from kith.client.answers import Id, Page
 from kith.client.routes import Awaiting, Blocking, Routes
+from kith.client.streams import FeedEvent, FeedStream
 from kith.client.wire import Call, Outcome, Plan, Retry, Session, Step, Wait, next_call
 from kith.core.ids import parse_id
 
@@ -89,7 +90,7 @@ class Kith(_Client, Blocking):
         random: Callable[[], float] = _random.random,
     ) -> None:
         self._open(url, user, token, retry, random)
-        self._sleep = sleep
+        self._sleep, self._timeout_s = sleep, timeout_s
         self._http = httpx.Client(
             base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport
         )
@@ -135,6 +136,28 @@ class Kith(_Client, Blocking):
             yield from page.items
             following = next_call(following, page)
 
+    def feed_stream(self, *, posts: Iterable[Id] | None = None, after: str | None = None) -> Iterator[FeedEvent]:
+        """What changes in the acting user's feed, as it happens, without end: leave the loop to stop.
+
+        A lost connection is taken up where it was. `posts`: those on the screen, whose numbers and removal are told;
+        `after`: the `event_id` of an earlier event, to go on from there. Errors: ApiError, Unreachable.
+        """
+        stream = FeedStream(self._session, posts, after)
+        while True:
+            outcome: httpx.Response | httpx.RequestError | None = None
+            method, path, params, headers, _ = stream.request()
+            timeout = stream.timeout(self._timeout_s)
+            try:
+                with self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response:
+                    if response.is_success:
+                        yield from filter(None, map(stream.read, response.iter_lines()))
+                    else:
+                        response.read()
+                        outcome = response
+            except httpx.RequestError as error:
+                outcome = error
+            self._sleep(stream.wait_s(outcome))
+
 
 class AsyncKith(_Client, Awaiting):
     """`Kith` for asyncio: the same methods, awaited; lists with `async for`.
@@ -157,7 +180,7 @@ class AsyncKith(_Client, Awaiting):
         random: Callable[[], float] = _random.random,
     ) -> None:
         self._open(url, user, token, retry, random)
-        self._sleep = sleep
+        self._sleep, self._timeout_s = sleep, timeout_s
         self._http = httpx.AsyncClient(
             base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport
         )
@@ -203,6 +226,29 @@ class AsyncKith(_Client, Awaiting):
             for item in page.items:
                 yield item
             following = next_call(following, page)
+
+    async def feed_stream(
+        self, *, posts: Iterable[Id] | None = None, after: str | None = None
+    ) -> AsyncGenerator[FeedEvent, None]:
+        """See `Kith.feed_stream`."""
+        stream = FeedStream(self._session, posts, after)
+        while True:
+            outcome: httpx.Response | httpx.RequestError | None = None
+            method, path, params, headers, _ = stream.request()
+            timeout = stream.timeout(self._timeout_s)
+            try:
+                async with self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response:
+                    if response.is_success:
+                        async for line in response.aiter_lines():
+                            event = stream.read(line)
+                            if event is not None:
+                                yield event
+                    else:
+                        await response.aread()
+                        outcome = response
+            except httpx.RequestError as error:
+                outcome = error
+            await self._sleep(stream.wait_s(outcome))
 
 
 def _checked_url(url: str) -> str:

@@ -136,7 +136,7 @@ class Session:
     def _exchange(self, call: Call[T]) -> Steps[T]:
         failures = 0
         while True:
-            outcome = yield self._request(call)
+            outcome = yield self.request(call)
             failures += 1
             if isinstance(outcome, httpx.Response):
                 self._carry(outcome.headers.get(TOKEN_HEADER))
@@ -144,17 +144,24 @@ class Session:
                     return call.on_503
                 if outcome.status_code not in _RETRIED:
                     return self._answer(call, outcome)
-                refused = _refusal(outcome)
-                wait_s = self.retry.wait_s(failures, refused.retry_after_s, self.random)
-                if wait_s is None:
-                    raise refused
-            else:
-                wait_s = self.retry.wait_s(failures, None, self.random)
-                if wait_s is None:
-                    raise Unreachable(self.url, failures, _reason(outcome)) from outcome
-            yield Wait(wait_s)
+            yield Wait(self.wait_or_raise(outcome, failures))
 
-    def _request(self, call: Call[Any]) -> Request:
+    def wait_or_raise(self, outcome: httpx.Response | httpx.RequestError | None, failures: int) -> float:
+        """How long to wait after a refusal or a lost connection; raises it where another try is of no use."""
+        if isinstance(outcome, httpx.Response):
+            refused = _refusal(outcome)
+            again = outcome.status_code in _RETRIED
+            wait_s = self.retry.wait_s(failures, refused.retry_after_s, self.random) if again else None
+            if wait_s is None:
+                raise refused
+            return wait_s
+        wait_s = self.retry.wait_s(failures, None, self.random)
+        if wait_s is None:
+            raise Unreachable(self.url, failures, _reason(outcome)) from outcome
+        return wait_s
+
+    def request(self, call: Call[Any]) -> Request:
+        """The request of a call, by whom this session acts for."""
         headers = dict(call.headers)
         if self.user is not None:
             headers[USER_HEADER] = str(self.user)

@@ -2,7 +2,7 @@
 
 While there is a stream, the log is followed; each change that matters goes to the streams that it concerns, in the
 order of the log. Numbers under posts are collected and told about once a second. A stream that comes back with a
-`Place` is first told what it missed (`missed`). Nothing is queued here: `Stream.tell` does not wait, and what a slow
+`Place` is first told what it missed (`missed`). Nothing is queued here: `Stream.send` does not wait, and what a slow
 reader may cost is the sender's to bound.
 """
 
@@ -76,9 +76,11 @@ class Live:
         resume_events: int,
         heartbeat_s: float,
         now_ms: Callable[[], int] = wall_ms,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._objects, self._engagement, self._log, self._observer = objects, engagement, log, observer
-        self._resume_events, self._heartbeat_s, self._now_ms = resume_events, heartbeat_s, now_ms
+        self._resume_events, self._heartbeat_s = resume_events, heartbeat_s
+        self._now_ms, self._now_s = now_ms, now_s
         self._readers, self._reading = Readers(objects), Reading(objects.graph.graphs)
         self._missed = Missed(objects, engagement, self._readers)
         self._open: set[Stream] = set()  # those that join included
@@ -100,7 +102,7 @@ class Live:
             self._task = asyncio.create_task(self._follow())
         begun = await self._start(stream, place)
         if place is not None:
-            stream.tell(begun, "", b"")
+            self._say(stream, begun)
         absent = set(await self._missed.watch(stream, shown))
         while begun.posts < self._recent.at or begun.counts < self._recent.at:
             at = self._recent.at
@@ -119,7 +121,7 @@ class Live:
             self._send([stream], begun, PostRemoved(str(post), "unavailable"))
         if stream in self._open:  # no await since the log's end was looked at: nothing is missed, and nothing doubled
             stream.since = begun.posts
-            stream.tell(begun, "", b"")
+            self._say(stream, begun)
             self._users.setdefault(stream.user, []).append(stream)
 
     def leave(self, stream: Stream) -> None:
@@ -188,10 +190,10 @@ class Live:
             busy = False
             try:
                 busy = await self._step()
-                now = time.monotonic()
+                now = self._now_s()
                 if now >= counts_due:
                     await self._tell_counts()
-                    spent = time.monotonic() - now
+                    spent = self._now_s() - now
                     counts_due = now + max(COUNTS_EVERY_S, spent / COUNTS_SHARE)
                 if now >= sweep_due:
                     sweep_due = now + _SWEPT_EVERY_S
@@ -199,7 +201,7 @@ class Live:
             except Unavailable as error:
                 _log.warning("streams wait for the store", error=error.message)
                 await asyncio.sleep(COUNTS_EVERY_S)
-                self._beat(time.monotonic())
+                self._beat(self._now_s())
             except Exception:
                 _log.exception("a change could not be told; every stream starts anew")
                 if self._pending:
@@ -334,7 +336,7 @@ class Live:
                 stream.watched.pop(id_, None)
             message = update if sees[stream.user] else removed
             if message is not None:
-                stream.tell(Place(max(self._done(), stream.since), self._counted), message.name, message.data)
+                self._say(stream, Place(max(self._done(), stream.since), self._counted), message.name, message.data)
                 self._observer.told(message.name, 1)
 
     def _beat(self, now_s: float) -> None:
@@ -342,7 +344,11 @@ class Live:
         for streams in self._users.values():
             for stream in streams:
                 if now_s - stream.told_at_s >= self._heartbeat_s:
-                    stream.tell(Place(max(self._done(), stream.since), self._counted), "", b"")
+                    self._say(stream, Place(max(self._done(), stream.since), self._counted))
+
+    def _say(self, stream: Stream, place: Place, name: str = "", data: bytes = b"") -> None:
+        stream.told_at_s = self._now_s()
+        stream.send(place, name, data)
 
     def _done(self) -> int:
         """The sequence number up to which posts and removals are told."""
@@ -359,5 +365,5 @@ class Live:
         if streams:
             encoded = told(message)
             for stream in streams:
-                stream.tell(place, encoded.name, encoded.data)
+                self._say(stream, place, encoded.name, encoded.data)
             self._observer.told(encoded.name, len(streams))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Literal
 
@@ -61,21 +60,16 @@ Message = NewPost | EngagementUpdate | PostRemoved | Reset
 class Stream:
     """One connected reader. `send` takes a place, an event's name and data; (place, "", b"") is a heartbeat.
 
-    `send` neither waits nor fails. `since`: up to which sequence number posts and removals were told here.
+    `send` neither waits nor fails. `since`: up to which sequence number posts and removals were told here; `told_at_s`:
+    when something was.
     """
 
-    __slots__ = ("_send", "since", "told_at_s", "user", "watched")
+    __slots__ = ("send", "since", "told_at_s", "user", "watched")
 
     def __init__(self, user: NodeId, send: Callable[[Place, str, bytes], None]) -> None:
-        self.user, self._send = user, send
+        self.user, self.send = user, send
         self.watched = Watched()
-        self.since = 0
-        self.told_at_s = time.monotonic()
-
-    def tell(self, place: Place, name: str, data: bytes) -> None:
-        """Send one message, or a heartbeat."""
-        self.told_at_s = time.monotonic()
-        self._send(place, name, data)
+        self.since, self.told_at_s = 0, 0.0
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -97,7 +91,7 @@ def new_post(post: Post) -> NewPost:
 
 
 def preview_of(text: str) -> str:
-    """The beginning of a post's text, on one line."""
+    """The beginning of a post's text, on one line: whatever some client takes for the end of a line is a space."""
     flat = " ".join(text[: 4 * PREVIEW_CHARS_MAX].split())
     return flat if len(flat) <= PREVIEW_CHARS_MAX else flat[: PREVIEW_CHARS_MAX - 1].rstrip() + "…"
 

@@ -1,0 +1,142 @@
+"""The stream of a user's feed, without I/O: what to ask, how to read it, when to come back.
+
+The clients (`clients`) only send, read lines and wait. After a lost connection the stream goes on where it was, so the
+loop over it sees every event once; what could not be told comes as a `FeedReset`: load the feed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import httpx
+import msgspec
+
+from kith.client.answers import Id, Record
+from kith.client.wire import Call, Request, Session, unreadable
+from kith.core.ids import parse_id
+
+SILENCE_S = 60.0
+"""Without a word for so long (the service says something every 15 s) the connection counts as lost."""
+TRIES_MAX = 60
+"""Tries to take up a stream that was open, some minutes; one that never opened is given up as any other call."""
+_PATH = "/api/v1/feed/stream"
+_RETRY_MS = 2_000.0
+
+
+class NewPost(Record, frozen=True, kw_only=True):
+    """Somebody whom the user follows, or the user, made a post. `event_id`: where to resume after it."""
+
+    event_id: str = ""
+    post_id: int
+    author_id: int
+    preview: str
+
+
+class EngagementUpdate(Record, frozen=True, kw_only=True):
+    """What a post has got by now."""
+
+    event_id: str = ""
+    post_id: int
+    like_count: int
+    comment_count: int
+    share_count: int
+    view_count: int
+
+
+class PostRemoved(Record, frozen=True, kw_only=True):
+    """A post is gone for the user. `reason`: author_deleted, hidden, blocked, muted or unavailable."""
+
+    event_id: str = ""
+    post_id: int
+    reason: str
+
+
+class FeedReset(Record, frozen=True, kw_only=True):
+    """What was missed cannot be told one by one; load the feed anew."""
+
+    event_id: str = ""
+    reason: str
+
+
+FeedEvent: TypeAlias = NewPost | EngagementUpdate | PostRemoved | FeedReset
+_EVENTS: dict[str, type[FeedEvent]] = {
+    "new_post": NewPost,
+    "engagement_update": EngagementUpdate,
+    "post_removed": PostRemoved,
+    "reset": FeedReset,
+}
+
+
+class FeedStream:
+    """One stream over any number of connections. `posts`: those on the screen; `after`: an event's id to resume at."""
+
+    def __init__(self, session: Session, posts: Iterable[Id] | None, after: str | None) -> None:
+        self._session = session
+        self._posts = None if posts is None else ",".join(str(parse_id(post, "posts")) for post in posts)
+        self._last_id = after
+        self._retry_ms = _RETRY_MS
+        self._failures, self._was_open = 0, False
+        self._name, self._data, self._next_id = "", list[str](), after
+
+    def request(self) -> Request:
+        """What to send to begin, or to go on."""
+        self._name, self._data, self._next_id = "", [], self._last_id
+        params = {} if self._posts is None else {"posts": self._posts}
+        place = {} if self._last_id is None else {"Last-Event-ID": self._last_id}
+        return self._session.request(
+            Call("GET", _PATH, bytes, params, headers={"Accept": "text/event-stream", **place})
+        )
+
+    def timeout(self, timeout_s: float) -> httpx.Timeout:
+        """How long to wait for what."""
+        return httpx.Timeout(timeout_s, read=SILENCE_S)
+
+    def wait_s(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
+        """How long to wait before coming back; raises ApiError or Unreachable where that is of no use.
+
+        `outcome`: a refusal, a lost connection, or None: the service ended the stream.
+        """
+        if outcome is None:
+            return self._retry_ms / 1000
+        self._failures += 1
+        failures = self._failures
+        if self._was_open and failures < TRIES_MAX:
+            failures = min(failures, self._session.retry.tries - 1)
+        return self._session.wait_or_raise(outcome, max(1, failures))
+
+    def read(self, line: str) -> FeedEvent | None:
+        """Take one line; the event that it completes, if any. Events of a newer service are passed over."""
+        self._failures, self._was_open = 0, True
+        if line:
+            self._field(*_split(line))
+            return None
+        self._last_id = self._next_id  # not before: an event that was cut in the middle comes again
+        kind, data = _EVENTS.get(self._name), "\n".join(self._data)
+        self._name, self._data = "", []
+        if kind is None or not data:
+            return None
+        return msgspec.structs.replace(_decode(data, kind), event_id=self._last_id or "")
+
+    def _field(self, field: str, value: str) -> None:
+        match field:
+            case "id":
+                self._next_id = value
+            case "event":
+                self._name = value
+            case "data":
+                self._data.append(value)
+            case "retry" if value.isdecimal():
+                self._retry_ms = float(value)
+
+
+def _split(line: str) -> tuple[str, str]:
+    field, _, value = line.partition(":")
+    return field, value.removeprefix(" ")
+
+
+def _decode(data: str, kind: type[FeedEvent]) -> FeedEvent:
+    try:
+        return msgspec.json.decode(data, type=kind, strict=False)
+    except msgspec.DecodeError as error:
+        raise unreadable(f"GET {_PATH}: {error}") from error

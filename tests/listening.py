@@ -1,0 +1,106 @@
+"""A stream as a test listens to it: read in a thread, so that a test can wait for what must come."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from typing import Any, NamedTuple, Self
+
+import httpx
+from running import API, Server, eventually
+
+
+class Heard(NamedTuple):
+    """One event as it came."""
+
+    id: str
+    name: str
+    data: dict[str, Any]
+
+
+class Listener:
+    """One connection to /feed/stream. `heard`: the events so far; `last_id`: of the last whole event or heartbeat."""
+
+    def __init__(self, http: httpx.Client, last_id: str | None = None, **query: str) -> None:
+        self.heard: list[Heard] = []
+        self.comments = 0
+        self.last_id, self.ended, self.raw = last_id, False, 0
+        headers = {} if last_id is None else {"Last-Event-ID": last_id}
+        request = http.build_request("GET", f"{API}/feed/stream", params=query, headers=headers)
+        self._response = http.send(request, stream=True)
+        self.status = self._response.status_code
+        self.headers = self._response.headers
+        if self.status == 200:
+            self._thread = threading.Thread(target=self._listen, daemon=True)
+            self._thread.start()
+            eventually(lambda: self.last_id is not None or self.ended)
+            eventually(lambda: self.comments or self.ended)  # it has begun: from now on it is told what happens
+        else:
+            self._response.read()
+            self.body = self._response.json()
+
+    def _listen(self) -> None:
+        fields: dict[str, str] = {}
+        try:
+            for line in self._response.iter_lines():
+                name, _, value = line.partition(": ")
+                if line == ":":
+                    fields[""] = ""
+                elif line:
+                    fields[name] = value
+                else:
+                    self._take(fields)
+                    fields = {}
+        except (httpx.TransportError, httpx.StreamError):
+            pass
+        self.ended = True
+
+    def _take(self, fields: dict[str, str]) -> None:
+        if "event" in fields:
+            self.heard.append(Heard(fields["id"], fields["event"], json.loads(fields["data"])))
+        self.last_id = fields.get("id", self.last_id)
+        self.comments += "" in fields
+
+    def names(self) -> list[str]:
+        """The names of what was heard."""
+        return [heard.name for heard in self.heard]
+
+    def posts(self, name: str = "new_post") -> list[str]:
+        """The ids of posts in the events of this name."""
+        return [heard.data["postId"] for heard in self.heard if heard.name == name]
+
+    def wait(self, name: str, post: str | None = None, seconds: float = 10.0, **fields: Any) -> Heard:
+        """The first event like this, once it is there."""
+
+        def found() -> Heard | None:
+            wanted = fields if post is None else fields | {"postId": post}
+            like = (heard for heard in self.heard if heard.name == name and wanted.items() <= heard.data.items())
+            return next(like, None)
+
+        try:
+            return eventually(found, seconds)  # type: ignore[no-any-return]
+        except AssertionError:
+            raise AssertionError(f"no {name} {post} {fields} in {self.heard}; ended: {self.ended}") from None
+
+    def close(self) -> None:
+        """Hang up, also where the thread waits for more."""
+        line = self._response.extensions["network_stream"].get_extra_info("socket")
+        with contextlib.suppress(OSError):
+            line.shutdown(socket.SHUT_RDWR)
+        self._response.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def publish(server: Server, author: int, text: str = "hello", **fields: Any) -> str:
+    """A post; its id."""
+    with server.client(acting=author) as http:
+        answer = http.post(f"{API}/posts", json={"content": {"text": text}, **fields})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])

@@ -1,0 +1,230 @@
+"""Whatever happens, and however often a reader loses the connection: what streams tell adds up to the right home.
+
+Two processes over one store; readers come back to either. The store refuses now and then. Told twice is wrong as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import FakeClock, open_embedded, time_flies
+
+from kith.core.clock import HybridClock
+from kith.core.errors import StoreUnavailable
+from kith.core.ids import NodeId, Snowflakes
+from kith.engines.embedded.log import EmbeddedLog
+from kith.engines.embedded.objects import EmbeddedObjects
+from kith.feed.changes import Place
+from kith.feed.live import COUNTS_EVERY_S, Live
+from kith.feed.telling import Stream
+from kith.graph.graphs import BUILT_IN, HIDES, LIKES, Graphs
+from kith.graph.service import GraphService, Limits
+from kith.objects.engagement import Engagement
+from kith.objects.posts import Change, Draft
+from kith.objects.service import ObjectService
+
+PEOPLE = [NodeId(user) for user in range(1, 7)]
+SPINS_MAX = 20_000
+
+
+class Nobody:
+    """An observer that does not count."""
+
+    def told(self, event: str, streams: int) -> None: ...
+    def tail(self, lag_s: float) -> None: ...
+
+
+class Flaky:
+    """Passes calls on; while `odds` is not 0 some of them are refused."""
+
+    def __init__(self, real: Any, chance: random.Random, *names: str) -> None:
+        self._real, self._chance, self._names = real, chance, names
+        self.odds = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._names and self._chance.random() < self.odds:
+            raise StoreUnavailable("not now")
+        return getattr(self._real, name)
+
+
+class Reader:
+    """A client as an app would write it: it keeps what it shows, and comes back with the last id it got."""
+
+    def __init__(self, town: Town, user: NodeId) -> None:
+        self.town, self.user = town, user
+        self.shown: dict[int, int] = {}  # post -> likes
+        self.last: str | None = None
+        self.at: tuple[Live, Stream] | None = None
+        self.resets = 0
+        self.stale = False  # it loaded its home anew, so it opens a stream that watches what it shows now
+
+    async def connect(self, live: Live) -> None:
+        stream = Stream(self.user, self.hear)
+        self.at, self.stale = (live, stream), False
+        try:
+            await live.join(stream, self.last, list(self.shown))
+        except StoreUnavailable:
+            self.drop()
+
+    def drop(self) -> None:
+        if self.at is not None:
+            live, stream = self.at
+            stream.send = lambda *_: None
+            live.leave(stream)
+            self.at = None
+
+    def hear(self, place: Place, name: str, data: bytes) -> None:
+        self.last = str(place)
+        body = json.loads(data) if name else {}
+        post = int(body.get("postId", 0))
+        match name:
+            case "new_post":
+                assert post not in self.shown, f"{self.user} is told twice of {post}"
+                self.shown[post] = 0
+            case "engagement_update":
+                if post in self.shown:
+                    self.shown[post] = body["likeCount"]
+            case "post_removed":
+                self.shown.pop(post, None)
+            case "reset":
+                self.resets += 1
+                self.stale = True
+                self.shown = self.town.home(self.user)
+
+
+class Town:
+    """Kith over one folder, with two processes that have streams, and a naive model beside it."""
+
+    def __init__(self, seed: int, odds: float) -> None:
+        self.chance, self.odds = random.Random(seed), odds
+        self.seconds = 0.0
+        self.follows = {(a, b) for a in PEOPLE for b in PEOPLE if a != b and self.chance.random() < 0.6}
+        self.mutes: set[tuple[int, int]] = set()
+        self.hides: set[tuple[int, int]] = set()
+        self.posts: dict[int, tuple[NodeId, bool]] = {}  # post -> author, public
+        self.likes: dict[int, set[int]] = {}
+
+    async def open(self, edges: Any, environment: Any) -> None:
+        clock = FakeClock()
+        graph = GraphService(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock), Limits())
+        self.records = Flaky(EmbeddedObjects(environment, edges._commits), self.chance, "get_many")
+        self.log = Flaky(EmbeddedLog(environment, edges._commits), self.chance, "read", "bounds")
+        self.objects = ObjectService(self.records, graph, Snowflakes(0, clock))
+        self.engagement, self.graph = Engagement(self.objects), graph
+        for a, b in sorted(self.follows):
+            await graph.follow(a, b)
+        self.lives = [
+            Live(
+                self.objects, self.engagement, self.log, Nobody(),
+                resume_events=40, heartbeat_s=5, now_s=lambda: self.seconds,
+            )
+            for _ in range(2)
+        ]  # fmt: skip
+        self.readers = [Reader(self, user) for user in PEOPLE]
+
+    def home(self, user: int) -> dict[int, int]:
+        """Posts that belong into a home, with their likes."""
+        return {
+            post: len(self.likes[post])
+            for post, (author, public) in self.posts.items()
+            if (author == user or (public and (user, author) in self.follows))
+            and (user, author) not in self.mutes
+            and (user, post) not in self.hides
+        }
+
+    async def act(self) -> None:
+        """Something happens."""
+        user = self.chance.choice(PEOPLE)
+        other = self.chance.choice([one for one in PEOPLE if one != user])
+        match self.chance.choices(
+            ["post", "like", "delete", "hide", "private", "mute", "block", "drop", "come", "wait"],
+            [8, 8, 2, 1, 1, 0.3, 0.3, 4, 5, 6],
+        )[0]:
+            case "post":
+                public = self.chance.random() < 0.8
+                made = await self.objects.create(user, Draft(text="x", visibility="public" if public else "private"))
+                self.posts[made.post.id] = user, public
+                self.likes[made.post.id] = set()
+            case "like" if home := self.home(user):
+                post = self.chance.choice(sorted(home))
+                await self.engagement.add(LIKES, user, NodeId(post))
+                self.likes[post].add(user)
+            case "delete" if own := [post for post, (author, _) in self.posts.items() if author == user]:
+                await self.objects.delete(user, NodeId(own[-1]))
+                del self.posts[own[-1]]
+            case "hide" if home := self.home(user):
+                post = self.chance.choice(sorted(home))
+                await self.engagement.add(HIDES, user, NodeId(post))
+                self.hides.add((user, post))
+            case "private" if own := [post for post, made in self.posts.items() if made == (user, True)]:
+                await self.objects.edit(user, NodeId(own[-1]), Change(visibility="private"))
+                self.posts[own[-1]] = user, False
+            case "mute":
+                await self.settle()  # who reads a post after a mute is not told of it: then the model would not know
+                await self.graph.mute(user, other)
+                self.mutes.add((user, other))
+            case "block":
+                await self.settle()
+                await self.graph.block(user, other)
+                self.follows -= {(user, other), (other, user)}
+            case "drop":
+                self.reader(user).drop()
+            case "come" if self.reader(user).at is None:
+                self.records.odds = self.odds
+                await self.reader(user).connect(self.chance.choice(self.lives))
+                self.records.odds = 0.0
+            case "wait":
+                await self.settle()
+
+    def reader(self, user: int) -> Reader:
+        return next(reader for reader in self.readers if reader.user == user)
+
+    async def settle(self) -> None:
+        """Until those who are connected show what they should."""
+        connected = [reader for reader in self.readers if reader.at is not None]
+        await self.until(lambda: all(reader.shown == self.home(reader.user) for reader in connected), connected)
+
+    async def until(self, condition: Callable[[], bool], readers: list[Reader]) -> None:
+        for spin in range(SPINS_MAX):
+            self.records.odds = self.log.odds = self.odds if spin < SPINS_MAX // 2 else 0.0
+            if condition():
+                self.records.odds = self.log.odds = 0.0
+                return
+            for reader in readers:
+                if reader.stale or reader.at is None:
+                    reader.drop()
+                    await reader.connect(self.chance.choice(self.lives))
+            self.seconds += COUNTS_EVERY_S / 20
+            await asyncio.sleep(0)
+        wrong = {r.user: (r.shown, self.home(r.user), r.resets) for r in readers if r.shown != self.home(r.user)}
+        raise AssertionError(f"shown, and what should be: {wrong}")
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("odds", [0.0, 0.02])
+def test_what_streams_tell_adds_up_to_home(tmp_path: Path, seed: int, odds: float) -> None:
+    print(f"seed {seed}")
+
+    async def play() -> None:
+        town = Town(seed, odds)
+        with open_embedded(tmp_path / "data") as (environment, edges):
+            await town.open(edges, environment)
+            for reader in town.readers:
+                await reader.connect(town.lives[0])
+            for _ in range(150):
+                await town.act()
+            for reader in town.readers:
+                if reader.at is None:
+                    await reader.connect(town.chance.choice(town.lives))
+            await town.settle()
+            for live in town.lives:
+                await live.close()
+
+    with time_flies():
+        asyncio.run(play())
