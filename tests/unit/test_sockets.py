@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from running import eventually
@@ -96,6 +99,18 @@ def test_looking_leaves_no_descriptor_open(pair: Pair, monkeypatch: pytest.Monke
         known.unsent("127.0.0.1:1")
         known.unsent(name(pair[0]))
     assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+def test_looking_gives_up_no_lock_of_this_process(pair: Pair, tmp_path: Path) -> None:
+    """To close any descriptor of a file drops the locks that a process has on it; LMDB keeps its readers by such."""
+    with (tmp_path / "lock").open("w") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        known = Sockets()
+        assert known.unsent(name(pair[0])) == 0
+        assert known.cut(name(pair[0]))
+        taken = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'w'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        other = subprocess.run([sys.executable, "-c", taken, str(tmp_path / "lock")], capture_output=True, check=False)
+        assert b"BlockingIOError" in other.stderr
 
 
 def test_a_connection_made_since_the_last_look_is_found(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ import socket
 import struct
 import termios
 import time
-from collections.abc import Iterator
 
 _DESCRIPTORS = "/proc/self/fd"
 _SCANNED_EVERY_S = 0.2
@@ -31,73 +30,67 @@ class Sockets:
 
     def unsent(self, client: str) -> int | None:
         """Bytes that wait for this client; None if its socket takes no more now, or is not to be found."""
-        with self._socket(client) as found:
-            if found is None:
-                return None
-            poll = select.poll()
-            poll.register(found, select.POLLOUT)
-            if not any(ready & select.POLLOUT for _, ready in poll.poll(0)):
-                return None
-            queued: int = _QUEUED.unpack(fcntl.ioctl(found, termios.TIOCOUTQ, bytes(_QUEUED.size)))[0]
-            return queued
+        number = self._number(client)
+        if number is None:
+            return None
+        poll = select.poll()
+        poll.register(number, select.POLLOUT)
+        if not any(ready & select.POLLOUT for _, ready in poll.poll(0)):
+            return None
+        try:
+            queued: int = _QUEUED.unpack(fcntl.ioctl(number, termios.TIOCOUTQ, bytes(_QUEUED.size)))[0]
+        except OSError:  # closed meanwhile
+            return None
+        return queued
 
     def cut(self, client: str) -> bool:
         """End the connection at once, whatever waits for it; False if there is none to be found."""
-        with self._socket(client) as found:
-            if found is not None:
-                found.shutdown(socket.SHUT_RDWR)
-            return found is not None
-
-    @contextlib.contextmanager
-    def _socket(self, client: str) -> Iterator[socket.socket | None]:
-        """A handle of the client's socket. It is one of its own, so that no other connection can take its number."""
-        with contextlib.ExitStack() as stack:
-            try:
-                found = self._open(client, stack)
-                if found is None and self._scan():
-                    found = self._open(client, stack)
-                yield found
-            except OSError:  # closed meanwhile
-                return
-
-    def _open(self, client: str, stack: contextlib.ExitStack) -> socket.socket | None:
-        number = self._found.get(client)
+        number = self._number(client)
         if number is None:
-            return None
-        with contextlib.suppress(OSError):
-            handle = stack.enter_context(_handle(number))
-            if _peer(handle) == client:
-                return handle
-        del self._found[client]
-        return None
+            return False
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as pinned:
+            if _peer(pinned) == client:  # pinned, the number cannot come to stand for another connection
+                pinned.shutdown(socket.SHUT_RDWR)
+                return True
+        return False
+
+    def _number(self, client: str) -> int | None:
+        """The descriptor of the client's socket."""
+        number = self._found.get(client)
+        if (number is None or _peer_of(number) != client) and self._scan():
+            number = self._found.get(client)
+        return number if number is not None and _peer_of(number) == client else None
 
     def _scan(self) -> bool:
         """Look at every descriptor, at most once in a while: 5,000 take about 20 ms."""
         now = time.monotonic()
         if now - self._scanned_s < _SCANNED_EVERY_S or not os.path.isdir(_DESCRIPTORS):
             return False
-        self._found.clear()
-        for name in os.listdir(_DESCRIPTORS):
-            with contextlib.suppress(OSError), _handle(int(name)) as handle:
-                client = _peer(handle)
-                if client is not None:
-                    self._found[client] = int(name)
+        numbers = map(int, os.listdir(_DESCRIPTORS))
+        self._found = {client: number for number in numbers if (client := _peer_of(number)) is not None}
         self._scanned_s = time.monotonic()
         return True
 
 
-def _handle(number: int) -> socket.socket:
-    """A descriptor of one's own for what `number` stands for; OSError if that is no socket."""
-    copy = os.dup(number)
+def _peer_of(number: int) -> str | None:
+    """The other end of a descriptor, if it is a TCP connection.
+
+    Only looked at: to close a copy of the store's lock file would give up the locks that this process holds on it.
+    """
     try:
-        return socket.socket(fileno=copy)
+        handle = socket.socket(fileno=number)
     except OSError:
-        os.close(copy)
-        raise
+        return None
+    try:
+        return _peer(handle)
+    except OSError:
+        return None
+    finally:
+        handle.detach()
 
 
 def _peer(handle: socket.socket) -> str | None:
-    """The other end of a TCP connection."""
+    """The other end of a socket, if it is a TCP connection."""
     if handle.type != socket.SOCK_STREAM or handle.family not in (socket.AF_INET, socket.AF_INET6):
         return None
     host, port = handle.getpeername()[:2]
