@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench import http, local, ranges, suggestions, timelines
+from bench import home, http, local, ranges, streams, suggestions, timelines
 from bench.figures import Figure, machine, scratch
 
 MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
@@ -34,6 +34,8 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "suggest-all": suggestions.suggest_all,
     "fanout": timelines.fanout,
     "fanout-celebrity": timelines.fanout_celebrity,
+    "home": home.home,
+    "streams": streams.streams,
 }
 
 
