@@ -205,10 +205,12 @@ def test_a_reader_who_was_away_too_long_or_sends_nonsense_is_told_to_load_anew(
     start.close()
     for _ in range(POSTS_MAX + 1):
         ok(acting(alice).post(f"{API}/posts", json={"content": {"text": "!"}}), 201)
-    again = listen(bob, start.last_id)
-    assert again.wait("reset").data == {"reason": "too_far"}
+    far = listen(bob, start.last_id)
+    assert far.wait("reset").data == {"reason": "too_far"}
+    eventually(lambda: far.ended)
+    again = listen(bob, far.last_id)
     mark(server, again, alice)
-    assert len(again.posts()) == 1
+    assert len(again.posts()) == 1, "after the reset it goes on from there"
     for nonsense in ("x", "99999999999-1", "-1", "5-6"):
         assert listen(bob, nonsense).wait("reset").data == {"reason": "unknown"}
 

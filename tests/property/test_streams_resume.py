@@ -62,11 +62,10 @@ class Reader:
         self.last: str | None = None
         self.at: tuple[Live, Stream] | None = None
         self.resets = 0
-        self.stale = False  # it loaded its home anew, so it opens a stream that watches what it shows now
 
     async def connect(self, live: Live) -> None:
-        stream = Stream(self.user, self.hear)
-        self.at, self.stale = (live, stream), False
+        stream = Stream(self.user, self.hear, lambda _: self.drop())
+        self.at = live, stream
         try:
             await live.join(stream, self.last, list(self.shown))
         except StoreUnavailable:
@@ -94,7 +93,6 @@ class Reader:
                 self.shown.pop(post, None)
             case "reset":
                 self.resets += 1
-                self.stale = True
                 self.shown = self.town.home(self.user)
 
 
@@ -143,8 +141,8 @@ class Town:
         user = self.chance.choice(PEOPLE)
         other = self.chance.choice([one for one in PEOPLE if one != user])
         match self.chance.choices(
-            ["post", "like", "delete", "hide", "private", "mute", "block", "drop", "come", "wait"],
-            [8, 8, 2, 1, 1, 0.3, 0.3, 4, 5, 6],
+            ["post", "like", "delete", "hide", "private", "mute", "block", "drop", "come", "breathe", "wait"],
+            [12, 8, 2, 1, 1, 0.3, 0.3, 4, 6, 12, 2],
         )[0]:
             case "post":
                 public = self.chance.random() < 0.8
@@ -179,6 +177,10 @@ class Town:
                 self.records.odds = self.odds
                 await self.reader(user).connect(self.chance.choice(self.lives))
                 self.records.odds = 0.0
+            case "breathe":  # somebody comes or goes while events are half told
+                for _ in range(self.chance.randrange(1, 8)):
+                    self.seconds += COUNTS_EVERY_S / 4
+                    await asyncio.sleep(0)
             case "wait":
                 await self.settle()
 
@@ -197,8 +199,7 @@ class Town:
                 self.records.odds = self.log.odds = 0.0
                 return
             for reader in readers:
-                if reader.stale or reader.at is None:
-                    reader.drop()
+                if reader.at is None:  # a reset ended its stream, or the store refused
                     await reader.connect(self.chance.choice(self.lives))
             self.seconds += COUNTS_EVERY_S / 20
             await asyncio.sleep(0)

@@ -147,7 +147,7 @@ class Streams:
         backend.metrics.observe("feed_stream", started, 200)
         sink = Sink(transport, scope.client, self._sockets, self._limits.buffer_bytes)
         del transport  # the sink's alone, so that it ends with the sink
-        await self._run(exchange, sink, Stream(user, sink.send), asked.place, shown, lifetime_s)
+        await self._run(exchange, sink, Stream(user, sink.send, sink.end), asked.place, shown, lifetime_s)
 
     def close(self) -> None:
         """End every stream, and let no new one begin: this process stops."""

@@ -53,7 +53,7 @@ class PostRemoved(Record, frozen=True, kw_only=True):
 
 
 class FeedReset(Record, frozen=True, kw_only=True):
-    """What was missed cannot be told one by one; load the feed anew."""
+    """What was missed cannot be told one by one; load the feed anew. What happens after it is told as ever."""
 
     event_id: str = ""
     reason: str

@@ -101,22 +101,21 @@ class Live:
             self._begin(self._log.bounds()[1])
             self._task = asyncio.create_task(self._follow())
         begun = await self._start(stream, place)
+        if begun is None:
+            return
         if place is not None:
             self._say(stream, begun)
         absent = set(await self._missed.watch(stream, shown))
         while begun.posts < self._recent.at or begun.counts < self._recent.at:
             at = self._recent.at
             if self._recent.start > begun.counts:  # it moved on while we told
-                begun = self._reset(stream, "too_far")
-                break
+                return self._reset(stream, "too_far")
             for sequence, message in await self._missed.since(stream, self._recent.since(begun.counts), begun):
                 if isinstance(message, Reset):
-                    begun = self._reset(stream, message.reason)
-                    break
+                    return self._reset(stream, message.reason)
                 absent.discard(int(message.post_id))
                 self._send([stream], Place(max(begun.posts, sequence), begun.counts), message)
-            else:
-                begun = Place(max(begun.posts, at), at)
+            begun = Place(max(begun.posts, at), at)
         for post in absent:
             self._send([stream], begun, PostRemoved(str(post), "unavailable"))
         if stream in self._open:  # no await since the log's end was looked at: nothing is missed, and nothing doubled
@@ -145,8 +144,8 @@ class Live:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def _start(self, stream: Stream, text: str | None) -> Place:
-        """Where a stream begins: where it left off, or now."""
+    async def _start(self, stream: Stream, text: str | None) -> Place | None:
+        """Where a stream begins: where it left off, or now; None if it could not, and is over."""
         here = Place(self._recent.at, self._recent.at)
         if text is None:
             return here
@@ -157,12 +156,13 @@ class Live:
             if await self._reach(place.counts):
                 return place
             why = "expired"
-        return self._reset(stream, why or "unknown")
+        self._reset(stream, why or "unknown")
+        return None
 
-    def _reset(self, stream: Stream, why: ResetFor) -> Place:
-        here = Place(self._recent.at, self._recent.at)
-        self._send([stream], here, Reset(why))
-        return here
+    def _reset(self, stream: Stream, why: ResetFor) -> None:
+        """Have the reader load the feed anew, and come back with what it shows then."""
+        self._send([stream], Place(self._recent.at, self._recent.at), Reset(why))
+        stream.end("reset")
 
     async def _reach(self, start: int) -> bool:
         """Have every change since `start` at hand; False if the log no longer holds them."""
@@ -355,11 +355,9 @@ class Live:
         return self._pending[0].sequence - 1 if self._pending else self._recent.at
 
     def _reset_all(self, why: ResetFor) -> None:
-        here = Place(self._recent.at, self._recent.at)
-        streams = [stream for streams in self._users.values() for stream in streams]
-        for stream in streams:
-            stream.since = max(stream.since, here.posts)
-        self._send(streams, here, Reset(why))
+        for stream in [stream for streams in self._users.values() for stream in streams]:
+            self._reset(stream, why)
+            self.leave(stream)
 
     def _send(self, streams: Sequence[Stream], place: Place, message: Message) -> None:
         if streams:

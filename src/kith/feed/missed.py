@@ -22,7 +22,7 @@ POSTS_MAX = 200
 """New posts that are told one by one after a reconnect; beyond, the reader loads the feed anew."""
 OWN_WATCHED = 20
 """Of their own posts a reader watches the newest."""
-_OF_POSTS = frozenset({Kind.POSTED, Kind.REMOVED, Kind.EDITED})
+_OF_POSTS = frozenset({Kind.POSTED, Kind.REMOVED})
 
 Missing = list[tuple[int, Message]]
 """Messages with the sequence numbers of what they tell of, in order."""
@@ -51,7 +51,11 @@ class Missed:
         user = stream.user
         if any(_upsets(change, user) for change in changes if change.sequence > place.posts):
             return [(place.posts, Reset("changed"))]
-        of_posts = [change for change in changes if change.kind in _OF_POSTS and change.sequence > place.posts]
+        of_posts = [
+            change
+            for change in changes  # edits are told with the numbers: who may still see the post is asked then
+            if change.kind is Kind.EDITED or (change.kind in _OF_POSTS and change.sequence > place.posts)
+        ]
         followed = await self._readers.followed(user, {change.who for change in of_posts})
         mine = [change for change in of_posts if change.who in followed or change.what in stream.watched]
         posted = {change.what: change for change in mine if change.kind is Kind.POSTED}

@@ -45,7 +45,7 @@ class PostRemoved(msgspec.Struct, frozen=True, rename="camel", tag_field="event"
 
 
 class Reset(msgspec.Struct, frozen=True, tag_field="event", tag="reset"):
-    """What was missed cannot be told one by one: load the feed anew.
+    """What was missed cannot be told one by one: load the feed anew. The stream ends; the next begins at this event.
 
     `expired`: the log no longer holds it; `too_far`: it is too much; `unknown`: the id is none of this store;
     `changed`: who sees what changed meanwhile; `loaded`: a whole graph was loaded.
@@ -60,14 +60,14 @@ Message = NewPost | EngagementUpdate | PostRemoved | Reset
 class Stream:
     """One connected reader. `send` takes a place, an event's name and data; (place, "", b"") is a heartbeat.
 
-    `send` neither waits nor fails. `since`: up to which sequence number posts and removals were told here; `told_at_s`:
-    when something was.
+    `send` neither waits nor fails, nor does `end`, after which nothing is sent. `since`: up to which sequence number
+    posts and removals were told here; `told_at_s`: when something was.
     """
 
-    __slots__ = ("send", "since", "told_at_s", "user", "watched")
+    __slots__ = ("end", "send", "since", "told_at_s", "user", "watched")
 
-    def __init__(self, user: NodeId, send: Callable[[Place, str, bytes], None]) -> None:
-        self.user, self.send = user, send
+    def __init__(self, user: NodeId, send: Callable[[Place, str, bytes], None], end: Callable[[str], None]) -> None:
+        self.user, self.send, self.end = user, send, end
         self.watched = Watched()
         self.since, self.told_at_s = 0, 0.0
 
