@@ -53,15 +53,18 @@ class PostFacts:
         self._rows = np.zeros(WAYS << bits, _ROW)
 
     async def of(self, ids: Integers) -> Facts:
-        """Facts of those of `ids` that are posts, in their order. Deleted ones are left out once it is noticed."""
+        """Facts of those of `ids` that are posts, in their order. Deleted ones are left out once it is noticed.
+
+        All of them, also where more than WAYS share a place: the cache saves reads, and decides nothing.
+        """
         now = self._now_ms()
         slots, known = self._find(ids)
-        rows = self._rows[slots]
-        old = ~known | (now - rows["read_ms"] > KEPT_MS)
+        rows = self._rows[slots]  # a copy, before others are let in, who may need the places
+        old = ~known | (np.abs(now - rows["read_ms"]) > KEPT_MS)
         if old.any():
-            await self._read(ids[old], now)
-            slots, known = self._find(ids)
-            ids, rows = ids[known], self._rows[slots[known]]
+            there = ~old
+            there[old], rows[old] = await self._read(ids[old], now)
+            ids, rows = ids[there], rows[there]
         return Facts(ids, rows["author"], rows["fingerprint"], rows["engagement"], rows["type"])
 
     async def authors(self, ids: Sequence[int]) -> dict[int, int]:
@@ -76,28 +79,35 @@ class PostFacts:
         ways = there.argmax(axis=1)
         return sets * WAYS + ways, there[np.arange(len(ids)), ways]
 
-    async def _read(self, ids: Integers, now: int) -> None:
+    async def _read(self, ids: Integers, now: int) -> tuple[NDArray[np.bool_], NDArray[np.void]]:
+        """For each id whether it is a post, and its row, which is kept."""
         records = await self._objects.get_many(Kind.POST, ids.tolist())
-        posts = [read_post(record) for record in records if record is not None]
-        alive = [post for post in posts if not post.deleted]
-        made = np.array([post.id for post in alive], np.int64)
+        posts = [None if record is None else read_post(record) for record in records]
+        alive = [post for post in posts if post is not None and not post.deleted]
+        there = np.array([post is not None and not post.deleted for post in posts], np.bool_)
+        made = ids[there]
         engagement = np.zeros(len(alive), np.float32)
         for graph, direction, worth in self._lists:
             engagement += np.float32(worth) * await self._store.counts(graph, direction, made)
+        rows = np.zeros(len(ids), _ROW)
+        rows[there] = [
+            (post.author, fingerprint(post), now, amount, _TYPE_NUMBERS[post.type])
+            for post, amount in zip(alive, engagement.tolist(), strict=True)
+        ]
         slots, known = self._find(ids)
         self._ids.reshape(-1)[slots[known]] = -1  # what is not there any more is forgotten
-        for post, amount in zip(alive, engagement.tolist(), strict=True):
-            self._keep(post, amount, now)
+        for id_, row in zip(made.tolist(), rows[there], strict=True):
+            self._keep(id_, row)
+        return there, rows
 
-    def _keep(self, post: Post, engagement: float, now: int) -> None:
+    def _keep(self, id_: int, row: np.void) -> None:
         """Put a post in the emptiest or oldest of its places."""
-        (slot,), (known,) = self._find(np.array([post.id], np.int64))
+        (slot,), (known,) = self._find(np.array([id_], np.int64))
         if not known:
             first = int(slot) // WAYS * WAYS
             places = slice(first, first + WAYS)
             slot = first + np.where(self._ids.reshape(-1)[places] < 0, 0, self._rows["read_ms"][places]).argmin()
-        self._ids.reshape(-1)[slot] = post.id
-        self._rows[slot] = (post.author, fingerprint(post), now, engagement, _TYPE_NUMBERS[post.type])
+        self._ids.reshape(-1)[slot], self._rows[slot] = id_, row
 
 
 def fingerprint(post: Post) -> int:
@@ -107,5 +117,6 @@ def fingerprint(post: Post) -> int:
     elif post.link:
         shown = b"link" + post.link.rstrip("/").encode()
     else:
-        shown = b"text" + (_BETWEEN_WORDS.sub(" ", post.text.casefold()).strip() or post.text).encode()
+        words = post.text.casefold()
+        shown = b"text" + (_BETWEEN_WORDS.sub(" ", words).strip() or words).encode()
     return int.from_bytes(hashlib.blake2b(shown, digest_size=8).digest(), "big", signed=True)

@@ -1,0 +1,105 @@
+"""A home feed over the embedded engine with all its parts at hand, for tests of ranking."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+from naive_timelines import NaiveTimelines
+from world import ALICE, FakeClock, service_over
+
+from kith.core.ids import NodeId, Snowflakes
+from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.log import EmbeddedLog
+from kith.engines.embedded.objects import EmbeddedObjects
+from kith.feed.affinity import Affinity
+from kith.feed.facts import PostFacts
+from kith.feed.ranker import Ranker
+from kith.feed.rules import HomeRules
+from kith.feed.served import Served
+from kith.feed.service import FeedService, RankedPage
+from kith.feed.skeleton import Skeletons
+from kith.feed.slate import Slate, unpack
+from kith.graph.graphs import BUILT_IN
+from kith.graph.service import GraphService
+from kith.objects.comments import Comments
+from kith.objects.engagement import Engagement
+from kith.objects.posts import Draft, Post
+from kith.objects.service import ObjectService
+
+GROUP = "fanout"
+_texts = itertools.count()
+
+
+class Kept(list[Served]):
+    """A ServedLog in memory."""
+
+    def add(self, page: Served) -> None:
+        self.append(page)
+
+
+class Home(NamedTuple):
+    """The services of this room over one store, by one clock. Nobody has a timeline until a test gives them one."""
+
+    clock: FakeClock
+    graph: GraphService
+    objects: ObjectService
+    comments: Comments
+    engagement: Engagement
+    facts: PostFacts
+    affinity: Affinity
+    ranker: Ranker
+    timelines: NaiveTimelines
+    log: EmbeddedLog
+    served: Kept
+    feed: FeedService
+
+    async def caught_up(self) -> None:
+        """Fan-out has handled everything."""
+        await self.log.save(GROUP, self.log.bounds()[1], {})
+
+    async def post(self, author: NodeId, text: str | None = None, **fields: Any) -> Post:
+        """A new post, unlike any other unless its text is given."""
+        self.clock.ms += 1
+        text = f"post number {next(_texts)}" if text is None else text
+        return (await self.objects.create(author, Draft(text=text, **fields))).post
+
+    async def page(self, limit: int = 20, slate: Slate | None = None, reader: NodeId = ALICE) -> RankedPage:
+        """A page of a reader's ranked home."""
+        return await self.feed.ranked(reader, limit, slate)
+
+    async def pages(self, limit: int = 20, slate: Slate | None = None, reader: NodeId = ALICE) -> list[list[Post]]:
+        """All pages of a reader's ranked home, each cursor through its packed form."""
+        found: list[list[Post]] = []
+        for _ in range(10_000):
+            page = await self.page(limit, slate, reader)
+            found.append(page.posts)
+            if page.rest is None:
+                return found
+            slate = unpack(page.rest.pack())
+        raise AssertionError("this home has no end")
+
+    async def all(self, limit: int = 20, slate: Slate | None = None, reader: NodeId = ALICE) -> list[int]:
+        """The ids of all pages."""
+        return [post.id for posts in await self.pages(limit, slate, reader) for post in posts]
+
+
+async def open_home(embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock, *, bits: int = 8) -> Home:
+    """A Home over an empty store, with a small cache of facts so that places in it are short."""
+    environment, store = embedded
+    await store.declare(BUILT_IN)
+    graph = await service_over(store, clock)
+    log = EmbeddedLog(environment, store._commits)
+    objects = ObjectService(EmbeddedObjects(environment, store._commits), graph, Snowflakes(1, clock))
+    comments, timelines, served = Comments(objects), NaiveTimelines(100, clock), Kept()
+    facts = PostFacts(objects.store, graph, clock, bits=bits)
+    affinity = Affinity(graph, comments, facts, clock)
+    ranker = Ranker(graph, facts, affinity, clock)
+    skeletons = Skeletons(graph, timelines, log, group=GROUP, now_s=lambda: clock.ms / 1000)
+    feed = FeedService(skeletons, ranker, HomeRules(graph, objects), served=served, now_ms=clock)
+    home = Home(
+        clock, graph, objects, comments, Engagement(objects), facts, affinity, ranker, timelines, log, served, feed
+    )
+    await home.caught_up()
+    return home
