@@ -5,7 +5,7 @@ Where ranking is down it deals them newest first, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from kith.core.paging import Mark
 from kith.feed.rank.page import Candidate, Mix, choose
 from kith.feed.ranker import Ranker, Ranking
 from kith.feed.skeleton import Freshness, Skeletons, degrade, mark_of
-from kith.feed.slate import SLATE_MAX
+from kith.feed.slate import SLATE_MAX, best, left
 
 CHOICE = 50
 """The best of a deal that a page is chosen of (article 001); all of it where these do not fill the page."""
@@ -37,11 +37,23 @@ class Pick(NamedTuple):
 
 
 class Deal(NamedTuple):
-    """Candidates best first, where older ones begin, and what is known of them where they were just ranked."""
+    """Candidates as in a Slate, and what is known of those that are no near-duplicates where they were just ranked."""
 
     ids: list[int]
     floor: Mark | None
     ranking: Ranking | None = None
+
+    def after(self, choice: Choice, shown: Collection[int]) -> Deal:
+        """What is left once these of the chosen are on the page."""
+        return Deal(left(self.ids[: choice.size], choice.waiting, shown) + self.ids[choice.size :], self.floor)
+
+
+class Choice(NamedTuple):
+    """Posts for a page, and what waits for another, of the first `size` entries of a deal."""
+
+    picks: list[Pick]
+    waiting: set[int]
+    size: int
 
 
 class Dealer:
@@ -56,38 +68,36 @@ class Dealer:
         if len(ids) > SLATE_MAX:
             ids, floor = ids[:SLATE_MAX], mark_of(int(ids[SLATE_MAX - 1]))
         try:
-            ranking = await self._ranker.order(reader, ids)
-            return Deal(ranking.facts.ids.tolist(), floor, ranking)
+            ranking, copies = await self._ranker.order(reader, ids)
+            entries = np.where(copies, ~ranking.facts.ids, ranking.facts.ids)
+            return Deal(entries.tolist(), floor, ranking.take(np.flatnonzero(~copies)))
         except Exception:
             degrade(fresh, "ranking")
             return Deal(ids.tolist(), floor)
 
-    async def pick(
-        self, reader: NodeId, deal: Deal, taken: list[Candidate], want: int, fresh: Freshness
-    ) -> tuple[list[Pick], Deal]:
-        """At most `want` posts that go well with those `taken` for the page, and what is left."""
-        size = min(CHOICE, len(deal.ids))
-        candidates, ranking = await self._look(reader, deal, size, fresh)
-        places = choose(candidates, taken, want, self._mix, self._now_ms())
-        if len(places) < want and size < len(deal.ids):
-            size = len(deal.ids)
+    async def pick(self, reader: NodeId, deal: Deal, taken: list[Candidate], want: int, fresh: Freshness) -> Choice:
+        """At most `want` posts that go well with those `taken` for the page."""
+        for size in (best(deal.ids, CHOICE), len(deal.ids)):
             candidates, ranking = await self._look(reader, deal, size, fresh)
-            places = choose(candidates, taken, want, self._mix, self._now_ms())
+            more = size < len(deal.ids)
+            places = choose(candidates, taken, want, self._mix, self._now_ms(), more=more)
+            if len(places) >= want or not more:
+                break
         picked = [candidates[at] for at in places]
-        stay = {candidate.id for candidate in candidates}.difference(candidate.id for candidate in picked)
-        left = [id_ for id_ in deal.ids[:size] if id_ in stay] + deal.ids[size:]
-        return _picks(picked, places, ranking, reader), Deal(left, deal.floor)
+        waiting = {candidate.id for candidate in candidates}.difference(candidate.id for candidate in picked)
+        return Choice(_picks(picked, places, ranking, reader), waiting, size)
 
     async def _look(
         self, reader: NodeId, deal: Deal, size: int, fresh: Freshness
     ) -> tuple[list[Candidate], Ranking | None]:
-        """What is known of the best `size`; without ranking each counts as of an author of its own."""
+        """What is known of the posts of the first `size`; without ranking each counts as of an author of its own."""
+        ids = [id_ for id_ in deal.ids[:size] if id_ >= 0]
         try:
-            ranking = deal.ranking or await self._ranker.score(reader, np.array(deal.ids[:size], np.int64))
-            ranking = ranking.take(slice(size))
+            ranking = deal.ranking or await self._ranker.score(reader, np.array(ids, np.int64))
+            ranking = ranking.take(slice(len(ids)))
         except Exception:
             degrade(fresh, "ranking")
-            return [Candidate(id_, id_, 0, made_at_ms(id_)) for id_ in deal.ids[:size]], None
+            return [Candidate(id_, id_, 0, made_at_ms(id_)) for id_ in ids], None
         facts = ranking.facts
         columns = (facts.ids, facts.authors, facts.types, facts.made_ms)
         return list(map(Candidate, *(column.tolist() for column in columns))), ranking

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kith.core.ids import NodeId
 from kith.core.paging import Window
@@ -19,7 +20,8 @@ from kith.graph.service import GraphService
 from kith.graph.store import Listing
 
 SEEN_MAX = 1_000
-"""The newest posts a reader saw, which are not ranked again."""
+"""The newest posts a reader saw, known at once; of readers who saw more, candidates are looked up one by one."""
+Flags = NDArray[np.bool_]
 FEWER_MAX = 200
 """The newest wishes to see fewer of an author that are honoured."""
 FEWER_HALF_LIFE_MS = 30 * 86_400_000
@@ -59,15 +61,28 @@ class Ranker:
         rows = features(facts, ties.to(facts.authors), self._now_ms())
         return Ranking(facts, rows, light.score(rows, await self.damping(reader, facts.authors)))
 
-    async def order(self, reader: NodeId, ids: Integers) -> Ranking:
-        """Those of `ids` (newest first) that the reader has not seen, best first, of near-duplicates the best."""
-        seen = await self._store.ids(Listing(self._views, reader, Direction.OUT), newest=SEEN_MAX)
+    async def order(self, reader: NodeId, ids: Integers) -> tuple[Ranking, Flags]:
+        """Those of `ids` (newest first) that the reader has not seen, best first.
+
+        Near-duplicates come right behind the best of them; with each: is it a near-duplicate of one before?
+        """
+        ranking = await self.score(reader, await self._unseen(reader, ids))
+        order = np.argsort(-ranking.scores, kind="stable")
+        _, firsts, kinds = np.unique(ranking.facts.fingerprints[order], return_index=True, return_inverse=True)
+        if len(firsts) == len(order):
+            return ranking.take(order), np.zeros(len(order), np.bool_)
+        best = firsts[kinds]  # of each, where the best of its kind stands
+        together = best.argsort(kind="stable")
+        return ranking.take(order[together]), best[together] != together
+
+    async def _unseen(self, reader: NodeId, ids: Integers) -> Integers:
+        views = Listing(self._views, reader, Direction.OUT)
+        seen = await self._store.ids(views, newest=SEEN_MAX)
         if len(seen):
             ids = ids[~np.isin(ids, seen)]
-        ranking = await self.score(reader, ids)
-        order = np.argsort(-ranking.scores, kind="stable")
-        _, firsts = np.unique(ranking.facts.fingerprints[order], return_index=True)
-        return ranking.take(order[np.sort(firsts)])
+        if len(seen) == SEEN_MAX:
+            ids = ids[~await self._store.contains(views, ids)]
+        return ids
 
     async def has_seen(self, reader: NodeId, post: int) -> bool:
         """Whether the reader has seen a post."""

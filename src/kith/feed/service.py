@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kith.core.errors import PostNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.feed.dealer import Deal, Dealer, Pick, Placed
@@ -107,17 +108,18 @@ class FeedService:
         posts: list[Post] = []
         shown: list[Pick] = []
         for _ in range(_ROUNDS_MAX):
-            if not deal.ids and deal.floor is not None:
+            if not deal.ids:
+                if deal.floor is None:
+                    break
                 deal = await self._dealer.deal(reader, deal.floor, fresh)
             taken = [pick.candidate for pick in shown]
-            picks, deal = await self._dealer.pick(reader, deal, taken, limit - len(posts), fresh)
-            if not picks:
-                break
-            allowed = await self._rules.allowed(reader, [pick.candidate.id for pick in picks])
+            choice = await self._dealer.pick(reader, deal, taken, limit - len(posts), fresh)
+            allowed = await self._rules.allowed(reader, [pick.candidate.id for pick in choice.picks])
             posts += allowed
             there = {post.id for post in allowed}
-            shown += [pick for pick in picks if pick.candidate.id in there]
-            if len(posts) >= limit:
+            shown += [pick for pick in choice.picks if pick.candidate.id in there]
+            deal = deal.after(choice, there)
+            if len(posts) >= limit or (choice.waiting and not choice.picks):
                 break
         placed = {pick.candidate.id: pick.placed for pick in shown if pick.placed is not None}
         if placed:
@@ -128,9 +130,11 @@ class FeedService:
         return RankedPage(posts, placed, rest, fresh.degraded)
 
     async def why(self, reader: NodeId, post: Post) -> Why:
-        """What decides the place of a post that `reader` may see in their ranked home, as of now."""
+        """What decides the place of a post that `reader` may see in their ranked home, as of now. PostNotFound."""
         ids = np.array([post.id], np.int64)
         ranking = await self._ranker.score(reader, ids)
+        if not len(ranking.rows):
+            raise PostNotFound("this post was deleted just now", id=str(post.id))
         damping = await self._ranker.damping(reader, ranking.facts.authors)
         values, added = ranking.rows[0].tolist(), light.contributions(ranking.rows)[0].tolist()
         parts = [(name, values[at], light.WEIGHTS[name], added[at]) for at, name in enumerate(FEATURES)]

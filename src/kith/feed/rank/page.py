@@ -31,13 +31,16 @@ class Candidate(NamedTuple):
     made_ms: int
 
 
-def choose(ranked: Sequence[Candidate], taken: Sequence[Candidate], want: int, mix: Mix, now_ms: int) -> list[int]:
+def choose(
+    ranked: Sequence[Candidate], taken: Sequence[Candidate], want: int, mix: Mix, now_ms: int, *, more: bool = False
+) -> list[int]:
     """The places in `ranked` (best first) of at most `want` posts that go well with those `taken` already.
 
     An author has at most `author_max` posts on a page, unless nobody else has any; a type gives way beyond its
     share while others are left; a share of the places goes to posts younger than `fresh_ms`, the best of them.
+    `more`: `ranked` is not all there is, so there may be others.
     """
-    page = _Page(ranked, taken, mix)
+    page = _Page(ranked, taken, mix, more)
     since = now_ms - mix.fresh_ms
     quota = int(mix.fresh_share * (want + len(taken))) - sum(candidate.made_ms >= since for candidate in taken)
     page.fill([at for at, candidate in enumerate(ranked) if candidate.made_ms >= since], min(quota, want))
@@ -50,7 +53,7 @@ def choose(ranked: Sequence[Candidate], taken: Sequence[Candidate], want: int, m
 class _Page:
     """A page in the making."""
 
-    def __init__(self, ranked: Sequence[Candidate], taken: Sequence[Candidate], mix: Mix) -> None:
+    def __init__(self, ranked: Sequence[Candidate], taken: Sequence[Candidate], mix: Mix, more: bool) -> None:
         self._ranked, self._mix = ranked, mix
         self._authors = dict(Counter(candidate.author for candidate in taken))
         self._types = [0] * len(mix.type_shares)
@@ -58,7 +61,7 @@ class _Page:
             self._types[candidate.type] += 1
         self._size = len(taken)
         first = ranked[0].author if ranked else 0
-        alone = all(candidate.author == first for candidate in [*taken, *ranked])
+        alone = not more and all(candidate.author == first for candidate in [*taken, *ranked])
         self._author_max = len(ranked) + len(taken) if alone else mix.author_max
         self.chosen: set[int] = set()
 
