@@ -1,7 +1,7 @@
 """How close a reader is to an author, by what they really did with the author's posts.
 
 Each like, comment, save and share of the reader's newest counts by its kind and fades with a half-life. Kept per
-reader until the reader does another thing, or KEPT_MS.
+reader until the reader does or takes back another thing, which a list's length and newest entry tell, or KEPT_MS.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kith.core.ids import NodeId
-from kith.core.paging import Window
+from kith.core.paging import Mark, Window
 from kith.feed.facts import PostFacts
 from kith.feed.rank.features import Floats, Integers
 from kith.graph.edge import Direction
@@ -29,6 +29,7 @@ HALF = 3.0
 """Interactions' worth at which affinity is one half."""
 KEPT_MS = 3_600_000
 READERS_MAX = 20_000
+_State = tuple[list[int], list[list[Mark]]]  # of a reader's lists: how long, and what came last
 
 
 class Ties(NamedTuple):
@@ -49,19 +50,21 @@ class Affinity:
         self._store, self._comments, self._facts, self._now_ms = graph.store, comments, facts, now_ms
         self._commented = graph.graphs.number(COMMENTED)
         self._graphs = [graph.graphs.number(name) for name in WORTH]
-        self._kept: dict[int, tuple[list[int], int, Ties]] = {}
+        self._kept: dict[int, tuple[_State, int, Ties]] = {}
 
     async def of(self, reader: NodeId) -> Ties:
         """All affinities of a reader."""
         listings = [Listing(graph, reader, Direction.OUT) for graph in self._graphs]
         counts, now = await self._store.count_many(listings), self._now_ms()
-        kept = self._kept.get(reader)
-        if kept is not None and kept[0] == counts and now - kept[1] < KEPT_MS:
+        listings = [listing for listing, count in zip(listings, counts, strict=True) if count]
+        newest = [(await self._store.page(listing, Window(1))).items for listing in listings]
+        kept, state = self._kept.get(reader), (counts, newest)
+        if kept is not None and kept[0] == state and 0 <= now - kept[1] < KEPT_MS:
             return kept[2]
-        ties = await self._read([listing for listing, count in zip(listings, counts, strict=True) if count], now)
+        ties = await self._read(listings, now)
         if len(self._kept) >= READERS_MAX:
             self._kept.clear()
-        self._kept[reader] = (counts, now, ties)
+        self._kept[reader] = (state, now, ties)
         return ties
 
     async def between(self, reader: NodeId, authors: Sequence[int]) -> list[float]:

@@ -113,7 +113,10 @@ class Skeletons:
             degrade(fresh, "timelines")
             return None
         if pushed is None:
-            await self._want(reader)
+            try:
+                await self._want(reader)
+            except Unavailable:  # a full disk takes no wishes; reads go on
+                degrade(fresh, "timelines")
         else:
             self._timelines.touch(reader)
         return pushed
