@@ -1,9 +1,11 @@
-"""The ServedLog as files: one a process and day, `served/<yyyymmdd>-<pid>.rows`.
+"""The ServedLog as files, each of one process: `served/<yyyymmddThhmmss>-<microseconds>-<pid>.rows`.
 
     a row   length u32 | a Served as MessagePack
 
 Written in pieces of FLUSH_BYTES or after FLUSH_S, by the request that finds it so; a crash loses what was not, and
-a reader stops at a row that is not whole. The oldest files go when all together have more than `bytes_max`.
+a reader stops at a row that is not whole. So nobody goes on with a file whose end may be torn: a process that starts,
+or whose disk refused a piece, begins another, and so it does beyond a share of `bytes_max`. The oldest files go when
+all together have more than that.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import os
 import struct
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -21,8 +24,11 @@ import structlog
 from kith.feed.served import Served
 
 FLUSH_BYTES, FLUSH_S = 1 << 16, 5.0
+FILES_MIN = 8
+"""Of all that is kept, one process writes at most this part into a file."""
 _LENGTH = struct.Struct("<I")
 _encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Served).decode
 _log = structlog.get_logger("kith.feed")
 
 
@@ -32,6 +38,8 @@ class ServedFiles:
     def __init__(self, folder: Path, *, share: float, bytes_max: int) -> None:
         self._folder, self._share, self._bytes_max = folder, share, bytes_max
         self._due, self._buffer, self._flushed = 0.0, bytearray(), time.monotonic()
+        self._file: Path | None = None
+        self._file_bytes = 0
 
     def add(self, page: Served) -> None:
         self._due += self._share
@@ -49,25 +57,38 @@ class ServedFiles:
         if not rows:
             return
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            file = self._folder / f"{time.strftime('%Y%m%d', time.gmtime())}-{os.getpid()}.rows"
-            is_new = not file.exists()
-            with file.open("ab") as end:
-                end.write(rows)
-            if is_new or len(rows) >= FLUSH_BYTES:
-                self._forget_oldest(file)
+            self._write(rows)
         except OSError as error:
+            self._file = None
             _log.warning("what was served is not kept", error=str(error), bytes=len(rows))
 
-    def _forget_oldest(self, written: Path) -> None:
-        files = sorted(self._folder.glob("*.rows"))
-        total = sum(file.stat().st_size for file in files)
-        for file in files:
-            if total <= self._bytes_max or file == written:
+    def _write(self, rows: bytes) -> None:
+        if self._file is None or self._file_bytes + len(rows) > self._bytes_max // FILES_MIN:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._file = self._folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S-%f}-{os.getpid()}.rows"
+            self._file_bytes = 0
+            self._forget_oldest()
+        with self._file.open("ab", buffering=0) as end:
+            if end.write(rows) != len(rows):
+                raise OSError("the disk took a part of it only")
+        self._file_bytes += len(rows)
+
+    def _forget_oldest(self) -> None:
+        """Make room for a new file."""
+        files = sorted(self._folder.glob("*.rows"))  # by their time
+        sizes = [_size(file) for file in files]
+        excess = sum(sizes) + self._bytes_max // FILES_MIN - self._bytes_max
+        for file, size in zip(files, sizes, strict=True):
+            if excess <= 0:
                 return
-            total -= file.stat().st_size
-            with contextlib.suppress(FileNotFoundError):  # another process was faster
-                file.unlink()
+            file.unlink(missing_ok=True)
+            excess -= size
+
+
+def _size(file: Path) -> int:
+    with contextlib.suppress(FileNotFoundError):  # another process was faster
+        return file.stat().st_size
+    return 0
 
 
 def read_served(file: Path) -> Iterator[Served]:
@@ -75,8 +96,9 @@ def read_served(file: Path) -> Iterator[Served]:
     raw, at = file.read_bytes(), 0
     while at + _LENGTH.size <= len(raw):
         (length,) = _LENGTH.unpack_from(raw, at)
-        at += _LENGTH.size
-        if at + length > len(raw):
+        at += _LENGTH.size + length
+        try:
+            page = _decode(raw[at - length : at])
+        except msgspec.DecodeError:
             return
-        yield msgspec.msgpack.decode(raw[at : at + length], type=Served)
-        at += length
+        yield page
