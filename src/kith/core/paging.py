@@ -1,7 +1,7 @@
 """Pages and their cursors.
 
 A cursor marks a place between two items, not an offset, so a page costs the same at any depth and an edge
-that stays in a list is seen exactly once while others come and go. It is signed and bound to its query:
+that stays in a list is seen exactly once while others come and go. It is sealed and bound to its query:
 the list, the states, and the reader. Limits: 1 to 1,000 items a page.
 """
 
