@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, Response, delete, get, post
-from litestar.params import Parameter
+from litestar.params import HeaderParameter, Parameter
 
 from kith.api.answers import Call
 from kith.api.backend import TOKEN_HEADER, Pagination
 from kith.api.graphs import Cursor, PathId, token_header
 from kith.api.presenting import PostAnswer, RankingAnswer, present_posts
-from kith.core.errors import BadRequest, NotFound
+from kith.core.errors import BadRequest, FeedUnavailable, NotFound, Unavailable
 from kith.core.ids import parse_id
 from kith.core.paging import LIMIT_DEFAULT
 from kith.feed.slate import unpack
 from kith.graph.service import Written
 
 FEED_LIMIT_MAX = 50
+REQUEST_ID_CHARS_MAX = 64
+RequestId = Annotated[
+    str | None,
+    HeaderParameter(
+        name="X-Request-Id",
+        description=f"Your name for this request: 1 to {REQUEST_ID_CHARS_MAX} printable ASCII characters, no spaces. "
+        "What was served is logged under it; `meta.requestId` says what name was used.",
+        required=False,
+    ),
+]
 FeedType = Literal["ranked", "latest"]
+_REQUEST_ID = re.compile(rf"[!-~]{{1,{REQUEST_ID_CHARS_MAX}}}")
 FeedLimit = Annotated[
     int | None, Parameter(description=f"Posts a page, 1 to {FEED_LIMIT_MAX}; {LIMIT_DEFAULT} unless given.")
 ]
 
 
 class FeedMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """How the page was made. `degraded`: parts that were not available; what is there is right."""
+    """How the page was made. `requestId`: what it is logged under, yours where that can be used.
+
+    `degraded`: parts that were not available; what is there is right.
+    """
 
     feed_type: FeedType
     generated_at: datetime
@@ -78,6 +93,7 @@ class FewerAnswer(msgspec.Struct, frozen=True):
 async def feed(
     request: Request[Any, Any, Any],
     call: Call,
+    named: RequestId = None,
     type: Annotated[FeedType, Parameter(description="`ranked`: best first; `latest`: newest first.")] = "ranked",
     limit: FeedLimit = None,
     cursor: Cursor = None,
@@ -92,9 +108,12 @@ async def feed(
     if not 1 <= limit <= FEED_LIMIT_MAX:
         raise BadRequest(f"limit must be from 1 to {FEED_LIMIT_MAX}", limit=limit)
     seen = 0 if token is None else backend.tokens.read(token).sequence
-    request_id = request.headers.get("x-request-id", "")[:64] or secrets.token_hex(8)
+    request_id = named if named is not None and _REQUEST_ID.fullmatch(named) else secrets.token_hex(8)
     show = _ranked if type == "ranked" else _latest
-    posts, following, degraded = await show(call, limit, cursor, seen, refresh, request_id)
+    try:
+        posts, following, degraded = await show(call, limit, cursor, seen, refresh, request_id)
+    except Unavailable as error:
+        raise FeedUnavailable(f"no feed can be made now: {error.message}", cause=error.code) from error
     return FeedAnswer(
         posts,
         Pagination(next_cursor=following, prev_cursor=None, has_more=following is not None),

@@ -14,7 +14,7 @@
     ├── RateLimited         too many requests; `retry_after_s` says when to try again
     │   └── TooManyStreams
     ├── Unavailable         the service cannot do it now; nothing was half done
-    │   └── StoreFull · StoreUnavailable · Overloaded · TimedOut
+    │   └── StoreFull · StoreUnavailable · Overloaded · TimedOut · FeedUnavailable
     └── StoreMismatch       the data folder cannot be opened as asked
 
 `code` is part of the contract (clients switch on it), `message` says what to do next, `details` holds
@@ -177,6 +177,12 @@ class TimedOut(Unavailable):
     """The deadline passed. A write may still complete; repeating it is safe."""
 
     code = "TIMEOUT"
+
+
+class FeedUnavailable(Unavailable):
+    """What a home feed cannot be made without does not answer."""
+
+    code = "FEED_UNAVAILABLE"
 
 
 class StoreMismatch(KithError):
