@@ -66,7 +66,7 @@ class FeedService:
     ) -> None:
         self._skeletons, self._ranker, self._rules = skeletons, ranker, rules
         self._dealer = Dealer(skeletons, ranker, mix or Mix(), now_ms)
-        self._served, self._now_ms = served or Nowhere(), now_ms
+        self._served, self._now_ms = Nowhere() if served is None else served, now_ms
 
     async def latest(self, reader: NodeId, window: Window, *, seen: int = 0, refresh: bool = False) -> HomePage:
         """Posts of those whom `reader` follows and their own, newest first.
