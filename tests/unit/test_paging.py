@@ -31,6 +31,19 @@ def test_no_cursor_starts_at_the_newest(text: str | None) -> None:
     assert CURSORS.window(text, QUERY, 5) == Window(5)
 
 
+def test_a_cursor_shows_nothing_of_what_it_carries() -> None:
+    secret = 1_234_567_890_123_456_789
+    payload = secret.to_bytes(8, "big") * 500
+    text = CURSORS.seal(QUERY, payload)
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    assert CURSORS.open(text, QUERY) == payload
+    assert len(raw) == 16 + len(payload)
+    assert not any(payload[:4] in raw[at : at + 4] for at in range(len(raw)))
+    assert len(set(raw[16:])) > 200, "what repeats inside does not repeat outside"
+    others = CURSORS.seal(QUERY, payload[:-1] + b"!"), CURSORS.seal(QUERY + "!", payload), CURSORS.seal(QUERY, b"")
+    assert len({text[22:60], *(other[22:60] for other in others)}) == 4, "nor is a key stream used twice"
+
+
 def test_a_cursor_altered_by_one_byte_is_refused() -> None:
     text = CURSORS.next(QUERY, MARK)
     raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

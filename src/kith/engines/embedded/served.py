@@ -1,6 +1,6 @@
 """The ServedLog as files, each of one process: `served/<yyyymmddThhmmss>-<microseconds>-<pid>.rows`.
 
-    a row   length u32 | a Served as MessagePack
+    a row   length u32 | CRC-32 u32 | a Served as MessagePack
 
 Written in pieces of FLUSH_BYTES or after FLUSH_S, by the request that finds it so; a crash loses what was not, and
 a reader stops at a row that is not whole. So nobody goes on with a file whose end may be torn: a process that starts,
@@ -14,6 +14,7 @@ import contextlib
 import os
 import struct
 import time
+import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +27,7 @@ from kith.feed.served import Served
 FLUSH_BYTES, FLUSH_S = 1 << 16, 5.0
 FILES_MIN = 8
 """Of all that is kept, one process writes at most this part into a file."""
-_LENGTH = struct.Struct("<I")
+_HEAD = struct.Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Served).decode
 _log = structlog.get_logger("kith.feed")
@@ -47,7 +48,7 @@ class ServedFiles:
             return
         self._due -= 1
         row = _encode(page)
-        self._buffer += _LENGTH.pack(len(row)) + row
+        self._buffer += _HEAD.pack(len(row), zlib.crc32(row)) + row
         if len(self._buffer) >= FLUSH_BYTES or time.monotonic() - self._flushed >= FLUSH_S:
             self.flush()
 
@@ -94,11 +95,10 @@ def _size(file: Path) -> int:
 def read_served(file: Path) -> Iterator[Served]:
     """The pages of a file, up to a row that is not whole."""
     raw, at = file.read_bytes(), 0
-    while at + _LENGTH.size <= len(raw):
-        (length,) = _LENGTH.unpack_from(raw, at)
-        at += _LENGTH.size + length
-        try:
-            page = _decode(raw[at - length : at])
-        except msgspec.DecodeError:
+    while at + _HEAD.size <= len(raw):
+        length, crc = _HEAD.unpack_from(raw, at)
+        at += _HEAD.size + length
+        row = raw[at - length : at]
+        if not row or zlib.crc32(row) != crc:
             return
-        yield page
+        yield _decode(row)
