@@ -1,0 +1,335 @@
+"""GET /feed and what belongs to it over real HTTP: the shape of article 001, paging, bad input, who gets what."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+import pytest
+from litestar.testing import AsyncTestClient
+from running import AGREED, API, KEY, People, Server, serving
+from talk import code, ok
+
+from kith import app
+from kith.api.http import build
+from kith.config import Settings
+from kith.core.errors import StoreUnavailable
+from kith.engines.embedded.served import read_served
+from kith.feed.slate import SLATE_MAX
+
+Acting = Callable[[int], httpx.Client]
+Make = Callable[..., str]
+URL_BYTES_MAX = 8_000
+"""What nginx and most proxies take of a request's first line unless told otherwise."""
+
+
+@pytest.fixture
+def follow(acting: Acting, people: People) -> None:
+    """Alice follows Bob and Carol."""
+    for author in (people.bob, people.carol):
+        ok(acting(people.alice).post(f"{API}/users/{author}/follow"))
+
+
+@pytest.fixture
+def make(acting: Acting) -> Make:
+    def made(author: int, text: str, **fields: Any) -> str:
+        content = {"text": text} | fields.pop("content", {})
+        return str(ok(acting(author).post(f"{API}/posts", json={"content": content, **fields}), 201)["id"])
+
+    return made
+
+
+def read(http: httpx.Client, **params: Any) -> Any:
+    return ok(http.get(f"{API}/feed", params=params))
+
+
+def shown(body: Any) -> list[str]:
+    return [post["id"] for post in body["posts"]]
+
+
+def scroll(http: httpx.Client, **params: Any) -> list[str]:
+    """The ids of all pages."""
+    found: list[str] = []
+    for _ in range(1_000):
+        body = read(http, **params)
+        found += shown(body)
+        pagination = body["pagination"]
+        assert pagination["hasMore"] == (pagination["nextCursor"] is not None)
+        if not pagination["hasMore"]:
+            return found
+        params["cursor"] = pagination["nextCursor"]
+        assert len(params["cursor"]) < URL_BYTES_MAX
+    raise AssertionError("this feed does not end")
+
+
+# --- the shape ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("follow")
+def test_the_feed_answers_with_the_fields_of_the_article(acting: Acting, people: People, make: Make) -> None:
+    alice = acting(people.alice)
+    id_ = make(people.bob, "Beautiful sunset!", content={"mediaIds": ["789"]})
+    ok(alice.post(f"{API}/posts/{id_}/save"))
+    answer = alice.get(f"{API}/feed")
+    assert answer.headers["content-type"] == "application/json"
+    body = ok(answer)
+    assert set(body) == {"posts", "pagination", "meta"}
+    assert body["pagination"] == {"nextCursor": None, "prevCursor": None, "hasMore": False}
+    assert set(body["meta"]) == {"feedType", "generatedAt", "requestId", "degraded"}
+    assert body["meta"]["feedType"] == "ranked"
+    assert body["meta"]["generatedAt"].endswith("Z")
+    made = datetime.fromisoformat(body["meta"]["generatedAt"])
+    assert abs(datetime.now(UTC) - made) < timedelta(minutes=1)
+    (post,) = body["posts"]
+    assert {"id", "author", "content", "engagement", "ranking", "createdAt", "visibility"} <= set(post)
+    assert post["id"] == id_
+    assert post["author"]["id"] == str(people.bob)
+    assert (post["content"]["type"], post["content"]["text"]) == ("image", "Beautiful sunset!")
+    assert [media["id"] for media in post["content"]["media"]] == ["789"]
+    assert post["engagement"] == {
+        "likeCount": 0, "commentCount": 0, "shareCount": 0, "viewCount": 0, "isLiked": False, "isSaved": True
+    }  # fmt: skip
+    assert set(post["ranking"]) == {"score", "reason"}
+    assert 0 < post["ranking"]["score"] <= 1
+    assert post["ranking"]["reason"] in ("friend_interaction", "recent", "popular", "content_type", "own_post")
+    assert post["visibility"] == "public"
+    assert post["createdAt"].endswith("Z")
+
+
+@pytest.mark.usefixtures("follow")
+def test_latest_is_newest_first_without_a_ranking(acting: Acting, people: People, make: Make) -> None:
+    made = [make((people.bob, people.carol, people.alice)[at % 3], f"post {at}") for at in range(9)]
+    body = read(acting(people.alice), type="latest")
+    assert shown(body) == made[::-1]
+    assert body["meta"]["feedType"] == "latest"
+    assert all("ranking" not in post for post in body["posts"])
+    for refresh in ("true", "false"):
+        assert scroll(acting(people.alice), type="latest", limit=2, refresh=refresh) == made[::-1]
+        assert sorted(scroll(acting(people.alice), limit=2, refresh=refresh)) == sorted(made)
+
+
+def test_one_who_follows_nobody_has_their_own_posts_only(acting: Acting, people: People, make: Make) -> None:
+    make(people.bob, "not for Alice")
+    assert shown(read(acting(people.alice))) == []
+    mine = make(people.alice, "mine")
+    body = read(acting(people.alice))
+    assert shown(body) == [mine]
+    assert body["posts"][0]["ranking"]["reason"] == "own_post"
+
+
+@pytest.mark.usefixtures("follow")
+def test_near_duplicates_come_once_and_seen_posts_not_again(acting: Acting, people: People, make: Make) -> None:
+    first = make(people.bob, "Breaking NEWS")
+    second = make(people.carol, "  breaking news!")
+    link = [make(people.bob, text, content={"link": "https://example.com/x"}) for text in ("look", "see here")]
+    found = scroll(acting(people.alice))
+    assert len(found) == 2
+    assert len({first, second} & set(found)) == len(set(link) & set(found)) == 1
+    assert len(scroll(acting(people.alice), type="latest")) == 4, "latest leaves nothing out"
+    for id_ in found:
+        ok(acting(people.alice).post(f"{API}/posts/{id_}/view"))
+    others = scroll(acting(people.alice))
+    assert set(others) == {first, second, *link} - set(found)
+
+
+# --- paging ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("follow")
+def test_scrolling_goes_past_five_hundred_candidates_each_once(acting: Acting, people: People, make: Make) -> None:
+    size = SLATE_MAX + 60
+    made = [make((people.bob, people.carol, people.alice)[at % 3], f"{people.alice} {at}") for at in range(size)]
+    first = read(acting(people.alice), limit=50)
+    make(people.bob, "new ones come before the first page")
+    rest = scroll(acting(people.alice), limit=50, cursor=first["pagination"]["nextCursor"])
+    assert sorted([*shown(first), *rest]) == sorted(made)
+
+
+@pytest.mark.usefixtures("follow")
+def test_the_same_cursor_leads_to_the_same_page(acting: Acting, people: People, make: Make) -> None:
+    for at in range(8):
+        make((people.bob, people.carol)[at % 2], f"post {at}")
+    cursor = read(acting(people.alice), limit=2)["pagination"]["nextCursor"]
+    pages = [shown(read(acting(people.alice), limit=2, cursor=cursor)) for _ in range(3)]
+    assert pages[0] == pages[1] == pages[2] != []
+
+
+@pytest.mark.usefixtures("follow")
+def test_a_users_own_token_goes_on_where_the_app_began_for_them(
+    acting: Acting, owner: Acting, people: People, make: Make
+) -> None:
+    made = [make(people.bob, f"post {at}") for at in range(4)]
+    body = read(acting(people.alice), limit=1)
+    rest = scroll(owner(people.alice), cursor=body["pagination"]["nextCursor"])
+    assert sorted([*shown(body), *rest]) == sorted(made)
+
+
+@pytest.mark.usefixtures("follow")
+@pytest.mark.parametrize("kind", ["ranked", "latest"])
+def test_a_cursor_holds_for_its_reader_and_its_feed_only(acting: Acting, people: People, make: Make, kind: str) -> None:
+    ok(acting(people.bob).post(f"{API}/users/{people.carol}/follow"))
+    for at in range(6):
+        make((people.bob, people.carol)[at % 2], f"post {at}")
+    alice, bob = acting(people.alice), acting(people.bob)
+    cursor = read(alice, limit=1, type=kind)["pagination"]["nextCursor"]
+    other = {"ranked": "latest", "latest": "ranked"}[kind]
+    posts = alice.get(f"{API}/users/{people.bob}/posts", params={"limit": 1}).json()["pagination"]["nextCursor"]
+    refused = [
+        (bob, {"cursor": cursor, "type": kind}),
+        (alice, {"cursor": cursor, "type": other}),
+        (alice, {"cursor": posts, "type": kind}),
+        *((alice, {"cursor": text, "type": kind}) for text in _altered(cursor)),
+    ]
+    for http, params in refused:
+        assert code(http.get(f"{API}/feed", params=params), 400) == "CURSOR_INVALID", params
+    ok(alice.get(f"{API}/feed", params={"cursor": cursor, "type": kind}))
+
+
+def _altered(cursor: str) -> list[str]:
+    def turned(at: int) -> str:
+        return cursor[:at] + ("A" if cursor[at] != "A" else "B") + cursor[at + 1 :]
+
+    places = [0, 10, 21, 22, 30, len(cursor) // 2, len(cursor) - 2, len(cursor) - 1]
+    cuts = [cursor[:at] for at in (1, 5, 22, 30, len(cursor) - 4, len(cursor) - 1)]
+    return [*map(turned, places), *cuts, cursor + "A", cursor * 2, "x", "%00", "🦊", "A" * 6_000]
+
+
+def test_a_cursor_tells_nothing_of_posts_that_its_reader_may_not_see(
+    acting: Acting, people: People, make: Make
+) -> None:
+    """All that Alice can read of a cursor is its length."""
+    ok(acting(people.alice).post(f"{API}/users/{people.bob}/follow"))
+    hidden = [make(people.bob, f"private {at}", visibility="private") for at in range(3)]
+    for at in range(4):
+        make(people.bob, f"public {at}")
+    cursor = read(acting(people.alice), limit=1)["pagination"]["nextCursor"]
+    raw = _decoded(cursor)
+    assert all(int(id_).to_bytes(8, "big")[:5] not in raw for id_ in hidden)
+
+
+def _decoded(cursor: str) -> bytes:
+    return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+
+
+# --- bad input ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"limit": 0}, {"limit": 51}, {"limit": -1}, {"limit": "x"}, {"limit": 2**70}, {"limit": 1.5}, {"type": "best"},
+        {"type": ""}, {"refresh": "perhaps"}, {"offset": 20}, {"Cursor": "x"}, {"page": 2},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_parameters_that_mean_nothing_are_refused(acting: Acting, people: People, params: dict[str, Any]) -> None:
+    assert code(acting(people.alice).get(f"{API}/feed", params=params), 400) == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize("limit", [1, 50])
+def test_the_limits_themselves_hold(acting: Acting, people: People, limit: int) -> None:
+    read(acting(people.alice), limit=limit)
+    read(acting(people.alice), limit=limit, cursor="")
+
+
+def test_nobodys_feed_is_refused(http: httpx.Client, server: Server) -> None:
+    assert code(http.get(f"{API}/feed"), 401) == "UNAUTHORIZED"
+    with server.client("") as stranger:
+        assert code(stranger.get(f"{API}/feed"), 401) == "UNAUTHORIZED"
+
+
+@pytest.mark.parametrize("name", ["r-1", "a" * 64, "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "!~"])
+def test_a_request_keeps_the_name_it_came_with(acting: Acting, people: People, name: str) -> None:
+    answer = acting(people.alice).get(f"{API}/feed", headers={"X-Request-Id": name})
+    assert ok(answer)["meta"]["requestId"] == name
+
+
+@pytest.mark.parametrize("name", [b"", b"a" * 65, b"a" * 5_000, b"two words", b"caf\xc3\xa9", b"\xff\xfe", b"a\tb"])
+def test_a_name_that_cannot_be_used_is_replaced(acting: Acting, people: People, name: bytes) -> None:
+    answer = acting(people.alice).get(f"{API}/feed", headers=[(b"X-Request-Id", name)])
+    used = ok(answer)["meta"]["requestId"]
+    assert len(used) == 16
+    int(used, 16)
+
+
+# --- see fewer, why ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("follow")
+def test_see_fewer_is_said_and_taken_back_and_shows_in_why(acting: Acting, people: People, make: Make) -> None:
+    alice, id_ = acting(people.alice), make(people.bob, "again and again")
+
+    def damping() -> float:
+        return float(ok(alice.get(f"{API}/posts/{id_}/why"))["damping"])
+
+    path = f"{API}/users/{people.bob}/see-fewer"
+    assert damping() == 1
+    for _ in range(2):
+        answer = alice.post(path)
+        assert ok(answer) == {"fewer": True}
+        assert answer.headers["Kith-Token"]
+        assert damping() == pytest.approx(0.1, abs=0.01)
+    for _ in range(2):
+        assert ok(alice.delete(path)) == {"fewer": False}
+        assert damping() == 1
+    assert code(alice.post(f"{API}/users/{people.alice}/see-fewer"), 400) == "SELF_EDGE"
+    for bad in ("x", "-1", 2**63):
+        assert code(alice.post(f"{API}/users/{bad}/see-fewer"), 400) in ("INVALID_ID", "INVALID_REQUEST")
+        assert code(alice.get(f"{API}/posts/{bad}/why"), 400) in ("INVALID_ID", "INVALID_REQUEST")
+
+
+@pytest.mark.usefixtures("follow")
+def test_why_agrees_with_the_feed_and_knows_only_what_the_reader_may_see(
+    acting: Acting, people: People, make: Make
+) -> None:
+    alice = acting(people.alice)
+    id_, secret = make(people.bob, "for all"), make(people.bob, "for me", visibility="private")
+    ok(alice.post(f"{API}/posts/{id_}/like"))
+    (post,) = read(alice)["posts"]
+    why = ok(alice.get(f"{API}/posts/{id_}/why"))
+    assert set(why) == {"id", "score", "reason", "parts", "damping", "excludedBy"}
+    assert [part["name"] for part in why["parts"]] == ["recency", "affinity", "velocity", "type"]
+    assert [part["weight"] for part in why["parts"]] == [0.3, 0.4, 0.2, 0.1]
+    assert why["score"] == pytest.approx(post["ranking"]["score"], abs=0.01)
+    assert (why["reason"], why["excludedBy"]) == (post["ranking"]["reason"], [])
+    assert code(alice.get(f"{API}/posts/{secret}/why"), 404) == "POST_NOT_FOUND"
+    assert code(alice.get(f"{API}/posts/5/why"), 404) == "POST_NOT_FOUND"
+    ok(alice.post(f"{API}/users/{people.bob}/block"))
+    assert code(alice.get(f"{API}/posts/{id_}/why"), 404) == "POST_NOT_FOUND"
+
+
+# --- what is kept, and what is not available ---------------------------------------------------------------
+
+
+def test_what_was_served_is_in_files_under_the_names_of_the_requests(tmp_path: Path, people: People) -> None:
+    with serving(tmp_path, settings=AGREED) as server:
+        with server.client(acting=people.alice) as alice:
+            made = ok(alice.post(f"{API}/posts", json={"content": {"text": "mine"}}), 201)["id"]
+            score = ok(alice.get(f"{API}/feed", headers={"X-Request-Id": "one"}))["posts"][0]["ranking"]["score"]
+            read(alice, type="latest")
+        server.terminate()
+        kept = [page for file in (server.data / "served").glob("*.rows") for page in read_served(file)]
+    assert [(page.request, page.reader, page.ids) for page in kept] == [("one", people.alice, [int(made)])]
+    assert kept[0].scores == pytest.approx([score], abs=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_without_its_store_the_feed_is_unavailable_and_says_when_to_come_back(tmp_path: Path) -> None:
+    async def ask() -> httpx.Response:
+        settings = Settings(data=str(tmp_path / "data"), api_keys=(KEY,), durability="relaxed")
+        async with app.running(settings) as backend, AsyncTestClient(build(backend)) as client:
+            with patch.object(backend.objects, "visible", side_effect=StoreUnavailable("the disk is gone")):
+                headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
+                await client.post(f"{API}/posts", json={"content": {"text": "x"}}, headers=headers)
+                return await client.get(f"{API}/feed", headers=headers)
+
+    answer = asyncio.run(ask())
+    assert code(answer, 503) == "FEED_UNAVAILABLE"
+    assert answer.json()["error"]["details"] == {"cause": "STORE_UNAVAILABLE"}
+    assert answer.headers["retry-after"] == "1"
