@@ -69,6 +69,8 @@ class Dealer:
             ids, floor = ids[:SLATE_MAX], mark_of(int(ids[SLATE_MAX - 1]))
         try:
             ranking, copies = await self._ranker.order(reader, ids)
+            if not copies.any():
+                return Deal(ranking.facts.ids.tolist(), floor, ranking)
             entries = np.where(copies, ~ranking.facts.ids, ranking.facts.ids)
             return Deal(entries.tolist(), floor, ranking.take(np.flatnonzero(~copies)))
         except Exception:

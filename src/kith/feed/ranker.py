@@ -68,10 +68,11 @@ class Ranker:
         """
         ranking = await self.score(reader, await self._unseen(reader, ids))
         order = np.argsort(-ranking.scores, kind="stable")
-        _, firsts, kinds = np.unique(ranking.facts.fingerprints[order], return_index=True, return_inverse=True)
-        if len(firsts) == len(order):
+        fingerprints = ranking.facts.fingerprints[order]
+        kinds, firsts = np.unique(fingerprints, return_index=True)
+        if len(kinds) == len(order):
             return ranking.take(order), np.zeros(len(order), np.bool_)
-        best = firsts[kinds]  # of each, where the best of its kind stands
+        best = firsts[np.searchsorted(kinds, fingerprints)]  # of each, where the best of its kind stands
         together = best.argsort(kind="stable")
         return ranking.take(order[together]), best[together] != together
 
