@@ -1,0 +1,84 @@
+"""At most so many in any window of time, however it is laid: the rule, and the port of what keeps count.
+
+A window is cut into PARTS. What was let in is counted by part, and the counts of the present part and of the PARTS
+before it add up to what is held against the limit. So no window ever holds more than the limit, and what was let in
+counts a part longer than the window at most. That takes a few numbers, whatever the limit is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+PARTS = 15
+"""Of a minute: 4 s each; of an hour: 4 minutes."""
+NOTHING = (0,) * (PARTS + 1)
+
+
+class Quota(NamedTuple):
+    """So many a window."""
+
+    limit: int
+    window_s: int
+
+
+class Counts(NamedTuple):
+    """What was let in during part `part` (counted from the epoch) and each part before it, newest first."""
+
+    part: int = 0
+    counts: tuple[int, ...] = NOTHING
+
+
+class Taken(NamedTuple):
+    """Whether one more was let in: in which part, or, after `wait_s`, when to ask again."""
+
+    part: int
+    wait_s: float = 0.0
+
+
+class QuotaStore(Protocol):
+    """Keeps the counts of all users, the same for all processes.
+
+    Atomicity: one `take` of a user never overlooks another. Errors: none. Where counts cannot be kept, or the bound
+    on users is met, some are forgotten and more is let in than the quota says: refusing everybody would be worse.
+    """
+
+    def take(self, kind: int, user: int, quota: Quota, now_s: float) -> Taken:
+        """Let one in and count it, if the quota has room. `kind`: whose quota it is, from 0."""
+        ...
+
+    def give_back(self, kind: int, user: int, part: int) -> None:
+        """Take one back that was let in during `part`."""
+        ...
+
+
+def take(held: Counts, quota: Quota, now_s: float) -> tuple[Counts, Taken]:
+    """The counts after asking for one more, and the answer."""
+    width_s = quota.window_s / PARTS
+    held = _moved(held, int(now_s / width_s))
+    over = sum(held.counts) - quota.limit
+    if over < 0:
+        return Counts(held.part, (held.counts[0] + 1, *held.counts[1:])), Taken(held.part)
+    age = PARTS
+    while over >= 0:  # which part must pass until there is room
+        over -= held.counts[age]
+        age -= 1
+    passes_s = (held.part - age + PARTS) * width_s
+    return held, Taken(held.part, max(passes_s - now_s, 0.001))
+
+
+def give_back(held: Counts, part: int) -> Counts:
+    """The counts less one of `part`, if they still have it."""
+    age = held.part - part
+    if not 0 <= age <= PARTS or not held.counts[age]:
+        return held
+    return Counts(held.part, (*held.counts[:age], held.counts[age] - 1, *held.counts[age + 1 :]))
+
+
+def _moved(held: Counts, part: int) -> Counts:
+    """The counts as of `part`. A clock that goes back does not move them; by more than a window, it begins anew."""
+    steps = part - held.part
+    if abs(steps) > PARTS:
+        return Counts(part)
+    if steps <= 0:
+        return held
+    return Counts(part, (*NOTHING[:steps], *held.counts[:-steps]))
