@@ -15,6 +15,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from kith.core.events import Event
 from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import (
     BARRING,
@@ -74,7 +75,7 @@ class ReferenceEdges:
 
     def __init__(self) -> None:
         self.rows: Rows = {}
-        self.log: list[Edge] = []
+        self.log: list[Edge | Event] = []
         self._numbers: dict[str, int] = {}
         self._nodes: dict[int, Node] = {}
         self._notes: dict[str, bytes] = {}
@@ -188,13 +189,22 @@ class ReferenceEdges:
         return [self._nodes.get(node, Node()) for node in nodes]
 
     async def change_node(
-        self, node: int, *, state: State | None = None, private: bool | None = None, only_from: State | None = None
+        self,
+        node: int,
+        *,
+        state: State | None = None,
+        private: bool | None = None,
+        labels: int | None = None,
+        only_from: State | None = None,
+        tell: Event | None = None,
     ) -> Node:
         known = self._nodes.get(node, Node())
         if only_from in (None, known.state):
-            changes = {"state": state, "private": private}
-            known = known._replace(**{name: value for name, value in changes.items() if value is not None})
-            self._nodes[node] = known
+            asked = {"state": state, "private": private, "labels": labels}
+            changed = known._replace(**{name: value for name, value in asked.items() if value is not None})
+            if tell is not None and changed != known:
+                self.log.append(tell)
+            known = self._nodes[node] = changed
         return known
 
     async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:

@@ -31,7 +31,9 @@ from world import (
     writes_of,
 )
 
+from kith.core.clock import hlc_of
 from kith.core.errors import BadRequest
+from kith.core.events import USER_LABELLED, Event
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark, Page, Window
 from kith.engines.embedded import edges, runs
@@ -39,6 +41,7 @@ from kith.engines.embedded.commits import Batch
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.keys import list_prefix, list_row, pair_key
+from kith.engines.embedded.log import EmbeddedLog
 from kith.engines.embedded.pages import page_of
 from kith.graph.audit import audit
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, Outcome, State
@@ -671,7 +674,11 @@ def test_a_change_of_a_node_leaves_what_it_does_not_name(store: EdgeStore, run: 
         ({}, Node(State.REMOVED)),
         ({"private": True}, Node(State.REMOVED, True)),
         ({"state": State.NORMAL}, Node(private=True)),
-        ({"private": False}, Node()),
+        ({"labels": 5}, Node(private=True, labels=5)),
+        ({"private": False}, Node(labels=5)),
+        ({"state": State.ARCHIVED, "labels": 2}, Node(State.ARCHIVED, labels=2)),
+        ({"state": State.NORMAL}, Node(labels=2)),
+        ({"labels": 0}, Node()),
     ]:
         assert run(store.change_node(DANA, **change)) == expected
         assert run(store.nodes([ALICE, DANA, 0, DANA])) == [Node(), expected, Node(), expected]
@@ -683,6 +690,25 @@ def test_a_node_changes_only_from_the_state_that_is_asked_for(store: EdgeStore, 
     assert run(store.nodes([DANA])) == [Node()]
     assert run(store.change_node(DANA, state=State.ARCHIVED, only_from=State.NORMAL)) == Node(State.ARCHIVED)
     assert run(store.change_node(DANA, private=True, only_from=State.ARCHIVED)) == Node(State.ARCHIVED, True)
+
+
+def test_a_change_of_a_node_is_told_to_the_log_once_and_only_if_it_is_one(store: EdgeStore, run: Run) -> None:
+    event = Event(0, 0, None, USER_LABELLED, DANA, 0, 0, hlc_of(START_MS))
+    for change in (
+        {"labels": 5},
+        {"labels": 5},
+        {},
+        {"labels": 1, "only_from": State.ARCHIVED},
+        {"labels": 0},
+    ):
+        run(store.change_node(DANA, tell=event, **change))
+    run(store.change_node(DANA, private=True))
+    if isinstance(store, ReferenceEdges):
+        told: Any = store.log
+    else:
+        assert isinstance(store, EmbeddedEdges)
+        told = EmbeddedLog(store._environment, store._commits).read(0, 9)
+    assert [(one.state, one.source) for one in told] == [(USER_LABELLED, DANA)] * 2
 
 
 @pytest.mark.parametrize("away", [ALICE, BOB])

@@ -15,6 +15,8 @@ BULK_LOADED = 254
 """Not an edge: a whole graph was loaded at once. `source` is the number of its edges; read the graph itself."""
 TIMELINE_WANTED = 253
 """Not an edge: the user `source` was here and has no timeline."""
+USER_LABELLED = 252
+"""Not an edge: the app changed the moderation labels of the user `source`. (A post's is an edit of the post.)"""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):

@@ -17,6 +17,7 @@ import numpy as np
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, SelfEdge, UserNotFound
 from kith.core.ids import ID_MAX, NodeId
+from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import BARRING, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State
@@ -181,12 +182,17 @@ class GraphService:
         return await self._both(self._out(viewer), self._in(user), window)
 
     async def check_may_see(self, viewer: NodeId, user: NodeId) -> None:
-        """Forbidden if `user` blocks `viewer`, or is private and not followed by them."""
+        """Forbidden if `user` blocks `viewer`, or is private and not followed by them.
+
+        UserNotFound if the app hides the account.
+        """
         if viewer == user:
             return
+        (node,) = await self.store.nodes([user])
+        if node.labels & HIDE:
+            raise UserNotFound("there is no such account, or it is not there for you", id=str(user))
         if any(await self._bars([(user, viewer)])):
             raise Forbidden("this account is not available to you", id=str(user))
-        (node,) = await self.store.nodes([user])
         if node.private and not await self._exists(self._follows, viewer, user):
             raise Forbidden("this account is private; follow it to see its lists", id=str(user))
 

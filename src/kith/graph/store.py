@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kith.core.events import Event
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
@@ -33,6 +34,7 @@ class Node(NamedTuple):
 
     state: State = State.NORMAL
     private: bool = False  # follows need the node's consent
+    labels: int = 0  # of `core.labels`
 
 
 class Lists(NamedTuple):
@@ -139,11 +141,19 @@ class EdgeStore(Protocol):
         ...
 
     async def change_node(
-        self, node: int, *, state: State | None = None, private: bool | None = None, only_from: State | None = None
+        self,
+        node: int,
+        *,
+        state: State | None = None,
+        private: bool | None = None,
+        labels: int | None = None,
+        only_from: State | None = None,
+        tell: Event | None = None,
     ) -> Node:
         """Change what is given of a node and leave the rest; skipped unless its state is `only_from`, if given.
 
-        Returns the node as it then is. Atomic a node where `transactional`. Durable like `apply`.
+        `tell`: an event to log if this changes anything. Returns the node as it then is. Atomic a node, its event
+        included, where `transactional`. Durable like `apply`.
         """
         ...
 

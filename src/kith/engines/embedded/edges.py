@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.clock import HybridClock
+from kith.core.events import Event
 from kith.core.ids import ID_MAX
 from kith.core.paging import Page, Window
 from kith.engines.embedded import eventlog, runs
@@ -176,7 +177,14 @@ class EmbeddedEdges:
         return [Node() if row is None else read_node(row) for row in rows]
 
     async def change_node(
-        self, node: int, *, state: State | None = None, private: bool | None = None, only_from: State | None = None
+        self,
+        node: int,
+        *,
+        state: State | None = None,
+        private: bool | None = None,
+        labels: int | None = None,
+        only_from: State | None = None,
+        tell: Event | None = None,
     ) -> Node:
         db = self._environment.nodes
 
@@ -184,8 +192,16 @@ class EmbeddedEdges:
             before = batch.node(node)
             if only_from is not None and before.state != only_from:
                 return before
+            after = Node(
+                before.state if state is None else state,
+                before.private if private is None else private,
+                before.labels if labels is None else labels,
+            )
+            if after == before:
+                return before
             batch.nodes_known = True
-            after = Node(before.state if state is None else state, before.private if private is None else private)
+            if tell is not None:
+                batch.log.append(eventlog.pack_announcement(tell))
             if after == Node():
                 batch.txn.delete(node_key(node), db=db)
             else:

@@ -8,7 +8,7 @@ One database a graph, with everything about a node side by side, so that a follo
     list   a run of blocks (see `runs`) under  node u64 | 128 + direction << 2 + state, u8
            list row  position, sign flipped, u64 | other end u64
 
-    node   database nodes: key  id u64, row  state u8 | private u8; only nodes that are not as usual
+    node   database nodes: key  id u64, row  state u8 | private u8 | labels u8; only nodes that are not as usual
 
 Ids are below 2**63, so the byte after the node tells an edge (below 128) from a list. An edge costs 34, 40 or
 42 bytes in LMDB with its header, an entry of a list 16; docs/decisions/0001 compares the layouts.
@@ -49,12 +49,12 @@ node_key = _WORD.pack
 
 def node_row(node: Node) -> bytes:
     """The stored row of a node itself."""
-    return bytes([node.state, node.private])
+    return bytes([node.state, node.private, node.labels])
 
 
 def read_node(row: bytes) -> Node:
     """The node of a stored row."""
-    return Node(STATES[row[0]], bool(row[1]))
+    return Node(STATES[row[0]], bool(row[1]), row[2])
 
 
 def edge_row(edge: Edge) -> bytes:
