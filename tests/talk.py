@@ -7,7 +7,9 @@ from typing import Any
 import httpx
 from running import API, eventually
 
-NO_PROFILE = {"name": "", "bio": "", "avatar": None, "attributes": {}}
+NO_PROFILE = {
+    "username": None, "displayName": "", "bio": "", "avatar": None, "isVerified": False, "attributes": {}, "labels": [],
+}  # fmt: skip
 """What a user who has said nothing of themselves has said."""
 
 

@@ -23,19 +23,23 @@ from kith.api.fast import Exchange, FrontDoor, Scope
 from kith.api.guard import Guard, Rates, UserTokens, hash_key
 from kith.api.http import build
 from kith.api.metrics import Metrics
+from kith.api.quotas import Quotas
 from kith.api.stream import StreamLimits
 from kith.config import Settings, load
 from kith.core.clock import HybridClock, ms_of, wall_ms
 from kith.core.errors import StoreMismatch, Unavailable
 from kith.core.ids import NODES_MAX, Snowflakes
 from kith.core.paging import Cursors
+from kith.core.quota import Quota
 from kith.core.tokens import WriteTokens
 from kith.engines.embedded import environment as environments
+from kith.engines.embedded import quotas
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import LOADING, Environment
 from kith.engines.embedded.log import EmbeddedLog
 from kith.engines.embedded.objects import EmbeddedObjects
+from kith.engines.embedded.quotas import FileQuotas
 from kith.engines.embedded.rings import RingReader, Rings
 from kith.engines.embedded.served import ServedFiles
 from kith.engines.embedded.suggestions import EmbeddedSuggestions
@@ -56,6 +60,7 @@ from kith.graph.suggestions import Suggestions
 from kith.log.runner import Pace, Runner, lag_of
 from kith.objects.comments import Comments
 from kith.objects.engagement import Engagement
+from kith.objects.labels import Moderation
 from kith.objects.profiles import Profiles
 from kith.objects.reclaiming import reclaim
 from kith.objects.service import ObjectService
@@ -164,8 +169,9 @@ async def running(
 async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncIterator[Backend]:
     environment, commits, store, log, service, metrics = parts
     secret = environment.secret("signing")
-    jobs = NodeJobs(service)
     objects = _objects(parts, number)
+    jobs = NodeJobs(service, objects.erase)
+    counts = FileQuotas(Path(settings.data) / quotas.FILE)
     comments = Comments(objects)
     facts = PostFacts(objects.store, service, wall_ms)
     affinity = Affinity(service, comments, facts, wall_ms)
@@ -199,7 +205,9 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         stories=stories,
         strip=Strip(service, stories, affinity.between),
         live=live,
+        moderation=Moderation(objects),
         guard=Guard(server_keys(environment, settings), user_tokens(environment, settings), rates),
+        quotas=Quotas(counts, _quotas(settings)),
         cursors=Cursors(secret),
         tokens=WriteTokens(secret),
         metrics=metrics,
@@ -219,6 +227,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         await suggested.close()
         timelines.close()
         served.flush()
+        counts.close()
 
 
 async def work(settings: Settings) -> None:
@@ -288,6 +297,16 @@ def _rates(settings: Settings) -> tuple[int, int, int, int]:
     return (
         settings.rate_user_read, settings.rate_user_write, settings.rate_server_read, settings.rate_server_write
     )  # fmt: skip
+
+
+def _quotas(settings: Settings) -> dict[str, Quota]:
+    asked = {
+        "feed": Quota(settings.rate_feed_per_minute, 60),
+        "posts": Quota(settings.rate_posts_per_hour, 3_600),
+        "engagement": Quota(settings.rate_engagement_per_minute, 60),
+        "media": Quota(settings.rate_media_per_hour, 3_600),
+    }
+    return {kind: quota for kind, quota in asked.items() if quota.limit}
 
 
 def _gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:

@@ -17,7 +17,7 @@ CALLERS = ("server", "server for Alice", "Alice", "Bob", "nobody", "bad key")
 
 class Row(NamedTuple):
     """What each of CALLERS gets. `{a}`: Alice, whose data it is; `{b}`: Bob; `{c}`: Carol; `{job}`, `{post}`,
-    `{comment}` and `{story}`: of Alice.
+    `{comment}` and `{story}`: of Alice; `{name}`: her username.
     """
 
     method: str
@@ -75,7 +75,16 @@ ROWS = [
     Row("GET", "/users/{user_id}/mutuals/{other_id}", "/users/{c}/mutuals/{a}", OWN),
     Row("GET", "/users/{user_id}/followers-you-know", "/users/{a}/followers-you-know", (401, 200, 200, 403)),
     Row("GET", "/users/{user_id}", "/users/{a}", ALL),
+    Row("GET", "/users/by-username/{username}", "/users/by-username/{name}", ALL),
     Row("PUT", "/users/{user_id}", "/users/{a}", OWN, {"private": True}),
+    Row("PUT", "/users/{user_id}", "/users/{a}", SERVER, {"isVerified": True}),
+    Row("PATCH", "/users/{user_id}", "/users/{a}", SERVER, {"isVerified": True}),
+    Row("PUT", "/labels/{kind}/{object_id}", "/labels/user/{a}", SERVER, {"labels": ["sensitive"]}),
+    Row("PUT", "/labels/{kind}/{object_id}", "/labels/post/{post}", SERVER, {"labels": ["hide"]}),
+    Row("GET", "/labels/{kind}/{object_id}", "/labels/user/{a}", SERVER),
+    Row("GET", "/labels/{kind}/{object_id}", "/labels/post/{post}", SERVER),
+    Row("DELETE", "/labels/{kind}/{object_id}", "/labels/user/{a}", (204, 204, 403, 403)),
+    Row("DELETE", "/labels/{kind}/{object_id}", "/labels/post/{post}", (204, 204, 403, 403)),
     Row("PATCH", "/users/{user_id}", "/users/{a}", OWN, {"private": True}),
     Row("GET", "/users/{user_id}/posts", "/users/{a}/posts", OWN),
     Row("POST", "/posts", "/posts", (401, 201, 201, 201), CONTENT),
@@ -155,7 +164,7 @@ def test_each_caller_gets_what_the_table_says(server: Server, people: People, ro
     http = clients["server"]
     job = finish(http, http.post(f"{API}/users/{people.alice}/reactivate"))["id"]
     add_edges(http, "hides", (people.alice, people.carol))
-    ok(http.put(f"{API}/users/{people.alice}", json={"private": True}))
+    ok(http.put(f"{API}/users/{people.alice}", json={"private": True, "username": f"a{people.alice}"}))
     with server.client(acting=people.dana) as dana:
         ok(dana.post(f"{API}/users/{people.alice}/follow"))
     post = ok(clients["Alice"].post(f"{API}/posts", json=CONTENT), 201)["id"]
@@ -163,6 +172,7 @@ def test_each_caller_gets_what_the_table_says(server: Server, people: People, ro
     story = ok(clients["Alice"].post(f"{API}/stories", json=CONTENT), 201)["id"]
     of_alice = {"job": job, "post": post, "comment": comment, "story": story}
     names = dict(zip("abcd", people, strict=True)) | of_alice
+    names["name"] = f"A{people.alice}"
     path, body = (filled(part, {name: str(value) for name, value in names.items()}) for part in (row.path, row.body))
     expected = dict(zip(CALLERS, (*row.statuses, 401, 401), strict=True))
     got = {}
@@ -202,6 +212,7 @@ def test_nothing_of_another_is_changed_by_a_user_token(server: Server, people: P
         for method, path, body in (
             ("PUT", f"/users/{alice}", {"private": True}),
             ("PATCH", f"/users/{alice}", {"private": True}),
+            ("PUT", f"/labels/user/{alice}", {"labels": ["hide"]}),
             ("POST", f"/users/{alice}/deactivate", None),
             ("POST", f"/users/{alice}/reactivate", None),
             ("DELETE", f"/users/{alice}", None),

@@ -15,9 +15,10 @@ from talk import NO_PROFILE, add_edges, code, finish, ids, ok
 
 Acting = Callable[[int], httpx.Client]
 PAGINATION = {"nextCursor", "prevCursor", "hasMore"}
+NO_AUTHOR = {"username": None, "displayName": "", "avatar": None, "isVerified": False}
 POST = {
     "id", "author", "content", "engagement", "visibility", "audience", "mentions", "attributes", "createdAt",
-    "editedAt",
+    "editedAt", "allowComments", "allowSharing", "location", "labels",
 }  # fmt: skip
 VERBS = {"like": ("liked", "likeCount"), "save": ("saved", "saveCount"), "share": ("shared", "shareCount")}
 
@@ -52,7 +53,7 @@ def test_a_new_post_answers_as_the_article_says(acting: Acting, people: People) 
     answer = acting(people.alice).post(f"{API}/posts", json={"content": {"text": "Hello world!"}})
     body = ok(answer, 201)
     assert set(body) == {"id", "author", "content", "createdAt", "visibility", "fanoutStatus"}
-    assert body["author"] == {"id": str(people.alice)}
+    assert body["author"] == {"id": str(people.alice), **NO_AUTHOR}
     assert body["content"] == {"type": "text", "text": "Hello world!", "link": None, "media": []}
     assert (body["visibility"], body["fanoutStatus"]) == ("public", "pending")
     assert isinstance(body["id"], str)
@@ -71,11 +72,11 @@ def test_a_post_reads_as_it_was_made(acting: Acting, people: People) -> None:
         "mentions": [str(people.carol)],
         "attributes": {"mood": ["warm", 1, None, {"deep": 2**60}]},
     }
-    ok(alice.patch(f"{API}/users/{people.alice}", json={"name": "Alice", "avatar": "44"}))
+    ok(alice.patch(f"{API}/users/{people.alice}", json={"displayName": "Alice", "avatar": "44"}))
     id_ = ok(alice.post(f"{API}/posts", json=asked), 201)["id"]
     body = ok(alice.get(f"{API}/posts/{id_}"))
     assert set(body) == POST
-    assert body["author"] == {"id": str(people.alice), "name": "Alice", "avatar": "44"}
+    assert body["author"] == {"id": str(people.alice), **NO_AUTHOR, "displayName": "Alice", "avatar": "44"}
     assert body["content"] == {
         "type": "video", "text": "look 🦊", "link": "https://example.com/?a=b", "media": [{"id": "7"}, {"id": "9"}]
     }  # fmt: skip
@@ -384,16 +385,19 @@ def test_comments_answer_as_the_article_says(acting: Acting, people: People) -> 
     id_ = make(alice)
     made = ok(bob.post(f"{API}/posts/{id_}/comments", json={"text": "Great post!"}), 201)
     ok(alice.post(f"{API}/comments/{made['id']}/like"))
-    say(alice, id_, "thanks", replyTo=made["id"])
+    for text in ("thanks", "again", "and again"):
+        say(alice, id_, text, replyTo=made["id"])
     body = ok(alice.get(f"{API}/posts/{id_}/comments"))
     assert set(body) == {"items", "pagination", "totalCount", "partial"}
     (item,) = body["items"]
     assert item == {
-        **made, "author": {"id": str(people.bob), "name": "", "avatar": None},
-        "likeCount": 1, "replyCount": 1, "isLiked": True,
+        **made, "author": {"id": str(people.bob), **NO_AUTHOR},
+        "likeCount": 1, "replyCount": 3, "isLiked": True, "replies": item["replies"],
     }  # fmt: skip
+    assert [reply["text"] for reply in item["replies"]] == ["thanks", "again"]
+    assert made["replies"] == item["replies"][0]["replies"] == []
     assert (body["totalCount"], item["post"], item["replyTo"]) == (1, id_, None)
-    (reply,) = ok(bob.get(f"{API}/comments/{made['id']}/replies"))["items"]
+    (reply, *_) = ok(bob.get(f"{API}/comments/{made['id']}/replies"))["items"]
     assert (reply["text"], reply["replyTo"]) == ("thanks", made["id"])
 
 
@@ -437,14 +441,17 @@ def test_a_comment_is_refused_where_it_has_nothing_to_hang_on(acting: Acting, pe
 
 def test_a_profile_is_set_whole_and_changed_in_part(acting: Acting, people: People) -> None:
     alice, path = acting(people.alice), f"{API}/users/{people.alice}"
-    said = {"name": "Alice 🦊", "bio": "Fox.", "avatar": "9223372036854775807", "attributes": {"pronouns": "she"}}
+    said = {
+        "displayName": "Alice 🦊", "username": f"Alice.{people.alice}", "bio": "Fox.",
+        "avatar": "9223372036854775807", "attributes": {"pronouns": "she"},
+    }  # fmt: skip
     put = alice.put(path, json={**said, "private": True})
     seen = ok(acting(people.bob).get(path))
     assert ok(put) == seen
-    assert {key: seen[key] for key in NO_PROFILE} == said
+    assert {key: seen[key] for key in NO_PROFILE} == {**NO_PROFILE, **said}
     assert seen["private"]
     assert ok(alice.patch(path, json={"bio": "Hare."})) == {**seen, "bio": "Hare."}
-    assert ok(alice.put(path, json={}))["name"] == ""
+    assert ok(alice.put(path, json={}))["displayName"] == ""
     assert {key: ok(alice.get(path))[key] for key in NO_PROFILE} == NO_PROFILE
     assert not ok(alice.get(path))["private"]
 
@@ -452,13 +459,13 @@ def test_a_profile_is_set_whole_and_changed_in_part(acting: Acting, people: Peop
 @pytest.mark.parametrize(
     "body",
     [
-        {"name": "x" * 101},
+        {"displayName": "x" * 101},
         {"bio": "x" * 1_001},
         {"attributes": {"x": "y" * 4_096}},
         {"avatar": "x"},
         {"avatar": -1},
-        {"name": 5},
-        {"username": "alice"},
+        {"displayName": 5},
+        {"name": "alice"},
     ],
     ids=lambda body: str(body)[:40],
 )
@@ -475,7 +482,7 @@ def test_a_profile_that_breaks_a_rule_changes_nothing(
 
 def test_a_removed_account_leaves_no_profile_and_no_posts(acting: Acting, http: httpx.Client, people: People) -> None:
     alice = acting(people.alice)
-    ok(alice.put(f"{API}/users/{people.alice}", json={"name": "Alice"}))
+    ok(alice.put(f"{API}/users/{people.alice}", json={"displayName": "Alice"}))
     id_ = make(alice)
     comment = say(alice, make(acting(people.bob)), "hi")
     finish(http, alice.delete(f"{API}/users/{people.alice}"))

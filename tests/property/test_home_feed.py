@@ -1,4 +1,4 @@
-"""For any history of follows, blocks, posts and deletions the home feed is what a naive model says.
+"""For any history of follows, blocks, posts, labels and deletions the home feed is what a naive model says.
 
 Whatever state the timelines are in: fan-out is behind, was restarted, lost events, or an author crossed a threshold.
 """
@@ -15,6 +15,7 @@ import pytest
 from world import FakeClock, feed_over, open_embedded, service_over
 
 from kith.core.ids import NodeId, Snowflakes
+from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.core.paging import Window
 from kith.engines.embedded.log import EmbeddedLog
 from kith.engines.embedded.objects import EmbeddedObjects
@@ -25,6 +26,7 @@ from kith.feed.sources import Sources
 from kith.graph.graphs import BUILT_IN, HIDES, VIEWS
 from kith.log.runner import Pace, Runner
 from kith.objects.engagement import Engagement
+from kith.objects.labels import Moderation
 from kith.objects.posts import Draft
 from kith.objects.service import ObjectService
 from kith.workers.fanout import NAME, Fanout
@@ -44,6 +46,7 @@ class Naive:
         self.views: set[tuple[int, int]] = set()
         self.posts: dict[int, int] = {}  # id -> author
         self.texts: dict[int, str] = {}  # by id, of deleted posts too
+        self.labels: dict[tuple[str, int], int] = {}  # ("post" or "user", id) -> bits
 
     def unseen(self, viewer: int) -> set[int]:
         """What a ranked home shows."""
@@ -58,9 +61,14 @@ class Naive:
                 if (author == viewer or (viewer, author) in self.follows)
                 and (viewer, author) not in self.mutes
                 and (viewer, post) not in self.hides
+                and (author == viewer or not self.labelled(post) & HIDE)
             ),
             reverse=True,
         )
+
+    def labelled(self, post: int) -> int:
+        """All labels of a post; `limit` takes nothing from a home, where all authors are followed."""
+        return self.labels.get(("post", post), 0) | self.labels.get(("user", self.posts.get(post, 0)), 0)
 
 
 class Town:
@@ -77,7 +85,7 @@ class Town:
         self.log = EmbeddedLog(environment, store._commits)  # type: ignore[arg-type, attr-defined]
         objects = EmbeddedObjects(environment, store._commits)  # type: ignore[arg-type, attr-defined]
         self.objects = ObjectService(objects, self.graph, Snowflakes(1, lambda: self.clock.ms))
-        self.engagement = Engagement(self.objects)
+        self.engagement, self.moderation = Engagement(self.objects), Moderation(self.objects)
         self.rings = Rings(self.folder / "timelines", slots=4, now_ms=lambda: self.clock.ms)  # fewer than people
         self.feed = feed_over(self.graph, self.objects, self.rings, self.log, group=NAME, now_ms=lambda: self.clock.ms)
         self.restart()
@@ -96,7 +104,7 @@ class Town:
         chosen, naive = self.chosen, self.naive
         one, other = chosen.sample(PEOPLE, 2)
         pair = (int(one), int(other))
-        match chosen.randrange(16):
+        match chosen.randrange(17):
             case 0 | 1 | 2:
                 if pair not in naive.blocks and pair[::-1] not in naive.blocks:
                     await self.graph.follow(one, other)
@@ -131,6 +139,11 @@ class Town:
                 post = chosen.choice(naive.home(one))
                 await self.engagement.add(VIEWS, one, NodeId(post))
                 naive.views.add((int(one), post))
+            case 14 | 15:
+                bits = chosen.choice((0, 0, HIDE, LIMIT, LIMIT | SENSITIVE))
+                what, id_ = chosen.choice([("user", int(one)), *(("post", post) for post in list(naive.posts)[-3:])])
+                await self.moderation.set(what, NodeId(id_), bits)  # type: ignore[arg-type]
+                naive.labels[what, id_] = bits
             case _:
                 await self.runner.step()
 
@@ -142,6 +155,7 @@ class Town:
         while True:
             page = await self.feed.latest(viewer, window, seen=seen, refresh=refresh)
             found += [post.id for post in page.posts]
+            assert [post.labels for post in page.posts] == [self.naive.labelled(post.id) for post in page.posts]
             if page.end is None:
                 return found
             window = Window(self.chosen.randrange(1, 6), after=page.end)

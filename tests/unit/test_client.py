@@ -393,7 +393,20 @@ def test_profiles_are_public_unless_put_or_patched_private(connect: Connect) -> 
     assert ask(client, "put_user", BOB) == BOB_PROFILE
     assert ask(client, "patch_user", BOB, private=True) == BOB_PROFILE
     assert [request.method for request in service.asked] == ["PUT", "PATCH"]
-    assert service.bodies() == [{"private": False, "name": "", "bio": "", "attributes": {}}, {"private": True}]
+    nothing = {"private": False, "username": "", "displayName": "", "bio": "", "attributes": {}}
+    assert service.bodies() == [nothing, {"private": True}]
+
+
+def test_a_profile_is_changed_and_found_by_the_names_of_the_api(connect: Connect) -> None:
+    service = Service(PROFILE, PROFILE, PROFILE)
+    client = connect(service)
+    ask(client, "patch_user", BOB, username="Bob", display_name="Bob B.", is_verified=True)
+    ask(client, "put_user", BOB, is_verified=False)
+    assert ask(client, "user_by_username", "B/b?") == BOB_PROFILE
+    assert service.asked[-1].url.raw_path == b"/api/v1/users/by-username/B%2Fb%3F"
+    patched, put = (json.loads(request.content) for request in service.asked[:2])
+    assert patched == {"username": "Bob", "displayName": "Bob B.", "isVerified": True}
+    assert put["isVerified"] is False
 
 
 @pytest.mark.parametrize(("method", "path"), [("is_alive", "/healthz"), ("is_ready", "/readyz")])

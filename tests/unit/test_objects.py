@@ -396,7 +396,7 @@ def test_a_profile_is_empty_until_it_is_set_and_changes_are_not_lost(
 
     async def overtaken(*args: Any, **conditions: Any) -> Any:
         monkeypatch.setattr(room.store, "put", put)
-        await room.profiles.change(ALICE, lambda old: Profile(old.name, "hare", old.avatar, old.attributes))
+        await room.profiles.change(ALICE, lambda old: Profile(old.display_name, "hare", old.avatar, old.attributes))
         return await put(*args, **conditions)
 
     monkeypatch.setattr(room.store, "put", overtaken)
@@ -404,6 +404,8 @@ def test_a_profile_is_empty_until_it_is_set_and_changes_are_not_lost(
     assert run(room.profiles.get_many([BOB, ALICE])) == [Profile(), Profile("Alicia", "hare", 7, b'{"a":1}')]
 
 
-@pytest.mark.parametrize("profile", [Profile(name="x" * 101), Profile(bio="x" * 1_001), Profile(name="\ud800")])
+@pytest.mark.parametrize(
+    "profile", [Profile(display_name="x" * 101), Profile(bio="x" * 1_001), Profile(display_name="\ud800")]
+)
 def test_a_profile_beyond_its_bounds_is_refused(run: Run, room: Room, profile: Profile) -> None:
     assert run(answer(room.profiles.change(ALICE, lambda _: profile))) is InvalidContent

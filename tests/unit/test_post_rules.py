@@ -14,6 +14,7 @@ from world import ALICE, BOB, CAROL, START_MS
 from kith.core.clock import hlc_of
 from kith.core.errors import InvalidContent
 from kith.core.ids import NodeId
+from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.graph.edge import State
 from kith.objects.posts import (
     ATTRIBUTES_BYTES_MAX,
@@ -21,9 +22,11 @@ from kith.objects.posts import (
     LINK_CHARS_MAX,
     MEDIA_MAX,
     MENTIONS_MAX,
+    PLACE_CHARS_MAX,
     TEXT_CHARS_MAX,
     Change,
     Draft,
+    Location,
     Post,
     check_draft,
     edited,
@@ -47,8 +50,16 @@ GOOD: list[tuple[dict[str, Any], str]] = [
     ({"media": (1, 2), "type": "video"}, "video"),
     ({"media": (1,), "link": LINK}, "image"),
     ({"text": "x", "visibility": "custom", "audience": (1,)}, "text"),
+    ({"text": "x", "location": Location(-90, 180.0, "é" * PLACE_CHARS_MAX)}, "text"),
+    ({"text": "x", "allow_comments": False, "allow_sharing": False}, "text"),
 ]
 BAD: list[dict[str, Any]] = [
+    {"text": "x", "location": Location(90.01, 0)},
+    {"text": "x", "location": Location(0, -180.01)},
+    {"text": "x", "location": Location(float("nan"), 0)},
+    {"text": "x", "location": Location(0, float("inf"))},
+    {"text": "x", "location": Location(0, 0, "x" * (PLACE_CHARS_MAX + 1))},
+    {"text": "x", "location": Location(0, 0, "\ud800")},
     {},
     {"text": " \n\t"},
     {"text": "x" * (TEXT_CHARS_MAX + 1)},
@@ -119,11 +130,17 @@ def test_an_edit_changes_what_is_given_and_checks_the_whole() -> None:
     assert (changed.text, changed.mentions, changed.audience, changed.edited_at) == ("new", (CAROL,), (BOB,), 5)
     assert (changed.id, changed.author, changed.created_at) == (post.id, post.author, post.created_at)
     assert edited(post, Change(visibility="public"), 5).audience == ()
+    here = edited(post, Change(location=Location(1, 2, "here"), allow_comments=False), 5)
+    assert (here.location, here.allow_comments, here.allow_sharing) == (Location(1, 2, "here"), False, True)
+    assert edited(here, Change(text="x"), 6).location == here.location
+    assert edited(here, Change(location=None), 6).location is None
+    assert edited(msgspec.structs.replace(post, labels=HIDE), Change(text="x"), 6).labels == HIDE
     for change in (
         Change(text=""),
         Change(visibility="friends", audience=(BOB,)),
         Change(audience=()),
         Change(media=(1,)),
+        Change(location=Location(91, 0)),
     ):
         with pytest.raises(InvalidContent):
             edited(post, change, 5)
@@ -131,7 +148,9 @@ def test_an_edit_changes_what_is_given_and_checks_the_whole() -> None:
 
 def test_nothing_of_what_it_said_remains_of_a_deleted_post() -> None:
     secret = "a secret that must not stay"
-    post = post_of(text=secret, link=LINK, mentions=(BOB,), attributes=b'{"s":"secret"}')
+    post = post_of(
+        text=secret, link=LINK, mentions=(BOB,), attributes=b'{"s":"secret"}', location=Location(1, 2, "secret")
+    )
     left = post_record(emptied(post), hlc_of(START_MS)).data
     assert b"secret" not in left
     assert b"example" not in left
@@ -165,6 +184,29 @@ def test_visibility_is_what_the_author_said(visibility: Any, viewer: NodeId, sta
     assert may_see(post, viewer, standing) is seen
     assert may_see(post, ALICE, Standing(private=True)), "authors see their own"
     assert may_see(post, None, Standing(private=True, state=State.ARCHIVED)), "the app sees all"
+
+
+@pytest.mark.parametrize("on", ["post", "author", "both"])
+def test_labels_leave_the_author_and_the_app_and_of_others_the_followers_or_nobody(on: str) -> None:
+    def seen(labels: int, viewer: NodeId | None, standing: Standing) -> bool:
+        post = msgspec.structs.replace(post_of(), labels=labels if on != "author" else 0)
+        return may_see(post, viewer, standing._replace(labels=labels if on != "post" else 0))
+
+    for labels in (HIDE, LIMIT, HIDE | LIMIT | SENSITIVE):
+        assert seen(labels, None, Standing())
+        assert seen(labels, ALICE, Standing())
+        assert not seen(labels, BOB, Standing(follows_back=True))
+        assert seen(labels, BOB, FOLLOWED) is (labels == LIMIT)
+    assert seen(SENSITIVE, BOB, Standing())
+    assert not seen(LIMIT, BOB, FOLLOWED._replace(blocked=True))
+
+
+def test_labels_of_its_author_hold_for_a_comment() -> None:
+    for labels, stranger, follower in ((HIDE, False, False), (LIMIT, False, True), (SENSITIVE, True, True)):
+        assert may_see_comment(False, ALICE, BOB, Standing(labels=labels)) is stranger
+        assert may_see_comment(False, ALICE, BOB, FOLLOWED._replace(labels=labels)) is follower
+        assert may_see_comment(False, ALICE, ALICE, Standing(labels=labels))
+        assert may_see_comment(False, ALICE, None, Standing(labels=labels))
 
 
 def test_hard_rules_hold_whatever_the_visibility_and_the_tie() -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from kith.api.guard import Caller, Guard
 from kith.api.metrics import Metrics
+from kith.api.quotas import Quotas
 from kith.api.stream import StreamLimits
 from kith.core.errors import Forbidden, StoreUnavailable
 from kith.core.ids import NodeId
@@ -24,6 +25,7 @@ from kith.graph.store import Listing
 from kith.graph.suggestions import Suggestions
 from kith.objects.comments import Comments
 from kith.objects.engagement import Engagement
+from kith.objects.labels import Moderation
 from kith.objects.profiles import Profiles
 from kith.objects.service import ObjectService
 from kith.objects.stories import Stories
@@ -54,7 +56,9 @@ class Backend(msgspec.Struct, frozen=True):
     stories: Stories
     strip: Strip
     live: Live
+    moderation: Moderation
     guard: Guard
+    quotas: Quotas
     cursors: Cursors
     tokens: WriteTokens
     metrics: Metrics

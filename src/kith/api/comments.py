@@ -38,7 +38,7 @@ async def create_comment(call: Call, post_id: PathId, data: CommentRequest) -> R
 async def post_comments(
     call: Call, post_id: PathId, sort: Sort = "newest", limit: Limit = None, cursor: Cursor = None
 ) -> CommentsAnswer:
-    """Without the replies to them. `totalCount` counts them all, whoever may see them."""
+    """With the first replies to each. `totalCount` counts them all, whoever may see them."""
     query = f"comments {post_id} {sort}"
     window = call.window(query, limit, cursor)
     found = await call.backend.comments.of_post(call.caller.user, parse_id(post_id), sort, window)
@@ -77,7 +77,8 @@ async def unlike_comment(call: Call, comment_id: PathId) -> Response[Liked]:
 
 async def _shown(call: Call, query: str, found: CommentPage) -> CommentsAnswer:
     pagination = call.backend.paging(call.caller, query, found.page)
-    return CommentsAnswer(await present_comments(call, found.comments), pagination, found.total, found.partial)
+    shown = await present_comments(call, found.comments, with_replies=True)
+    return CommentsAnswer(shown, pagination, found.total, found.partial)
 
 
 ROUTES = [create_comment, post_comments, comment_replies, delete_comment, like_comment, unlike_comment]

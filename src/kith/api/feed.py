@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -110,10 +112,8 @@ async def feed(
     seen = 0 if token is None else backend.tokens.read(token).sequence
     request_id = named if named is not None and _REQUEST_ID.fullmatch(named) else secrets.token_hex(8)
     show = _ranked if type == "ranked" else _latest
-    try:
+    with unavailable():
         posts, following, degraded = await show(call, limit, cursor, seen, refresh, request_id)
-    except Unavailable as error:
-        raise FeedUnavailable(f"no feed can be made now: {error.message}", cause=error.code) from error
     return FeedAnswer(
         posts,
         Pagination(next_cursor=following, prev_cursor=None, has_more=following is not None),
@@ -194,6 +194,15 @@ async def feed_stream(
     comes back with it in Last-Event-ID misses nothing, whichever process it meets.
     """
     raise NotFound("the front door answers streams (`api.stream`); this stands for it in the document")
+
+
+@contextlib.contextmanager
+def unavailable() -> Iterator[None]:
+    """Whatever keeps a feed from being made at all, as the one error that the article names for it."""
+    try:
+        yield
+    except Unavailable as error:
+        raise FeedUnavailable(f"no feed can be made now; try again. {error.message}", cause=error.code) from error
 
 
 ROUTES = [feed, why_post, see_fewer, see_as_before, feed_stream]

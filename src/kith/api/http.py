@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -13,7 +14,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import HeaderParameter
 
 from kith import __version__
-from kith.api import comments, docs, feed, graphs, posts, profiles, stories, suggestions, users
+from kith.api import comments, docs, feed, graphs, labels, posts, profiles, stories, suggestions, users
 from kith.api.answers import Call, ErrorAnswer
 from kith.api.backend import Backend
 from kith.api.errors import respond
@@ -47,6 +48,7 @@ _ROUTES = [
     *comments.ROUTES,
     *feed.ROUTES,
     *stories.ROUTES,
+    *labels.ROUTES,
 ]
 _READS = frozenset({"check", "check_many", "select", "select_count", "relationships", "lookup_posts", "lookup_users"})
 _SHOWN = {
@@ -56,6 +58,7 @@ _SHOWN = {
     "comment_id": "id",
     "story_id": "id",
     "other_id": "other",
+    "object_id": "id",
 }
 _ABOUT = (
     "A social backend as a service: follow graph, posts, comments. Ids, positions and updatedAt are strings in answers."
@@ -70,7 +73,9 @@ def build(backend: Backend) -> Litestar:
     def call(request: AnyRequest) -> Call:
         _check_query(request)
         reading = request.method == "GET" or request.route_handler.name in _READS
-        return Call(backend, backend.admit(request.headers.get, write=not reading))
+        caller = backend.admit(request.headers.get, write=not reading)
+        request.state.charge = backend.quotas.take(caller, request.route_handler.name or "")
+        return Call(backend, caller)
 
     @get("/healthz", name="healthz", summary="Is the process alive?", security=[])
     async def healthz() -> dict[str, str]:
@@ -105,13 +110,7 @@ def build(backend: Backend) -> Litestar:
     )
     return Litestar(
         route_handlers=[api, healthz, readyz, metrics, docs_page, openapi],
-        exception_handlers={
-            errors.KithError: _refuse,
-            HTTPException: _refuse_framework,
-            RecursionError: _refuse_body,
-            UnicodeDecodeError: _refuse_body,
-            Exception: _fail,
-        },
+        exception_handlers={kind: _settled(backend, refuse) for kind, refuse in _REFUSALS.items()},
         openapi_config=OpenAPIConfig(
             title="Kith",
             version=__version__,
@@ -136,6 +135,18 @@ def _check_query(request: AnyRequest) -> None:
     unknown = sorted(set(request.query_params) - known)
     if unknown:
         raise errors.BadRequest(f"unknown query parameter: {', '.join(unknown)}; see /docs", unknown=unknown)
+
+
+def _settled(backend: Backend, refuse: Callable[[AnyRequest, Any], Response[bytes]]) -> Any:
+    """`refuse`, after what the request took from a quota is given back."""
+
+    def settle(request: AnyRequest, error: Exception) -> Response[bytes]:
+        charge = request.state.get("charge")
+        if charge is not None:
+            backend.quotas.give_back(charge)
+        return refuse(request, error)
+
+    return settle
 
 
 def _refuse(_: AnyRequest, error: errors.KithError) -> Response[bytes]:
@@ -183,3 +194,13 @@ def _explain(error: HTTPException) -> str:
 def _fail(request: AnyRequest, error: Exception) -> Response[bytes]:
     _log.error("unexpected error", path=request.url.path, exc_info=error)
     return _refuse(request, errors.KithError("something went wrong here; the server's log says what"))
+
+
+_REFUSALS: dict[type[Exception], Callable[[AnyRequest, Any], Response[bytes]]] = {
+    errors.KithError: _refuse,
+    HTTPException: _refuse_framework,
+    RecursionError: _refuse_body,
+    UnicodeDecodeError: _refuse_body,
+    Exception: _fail,
+}
+"""How each kind of error leaves the app."""

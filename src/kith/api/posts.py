@@ -8,13 +8,16 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Response, delete, get, patch, post
 from litestar.params import HeaderParameter
+from msgspec import UNSET, UnsetType
 
-from kith.api.answers import Call, IdItem, LookupRequest, check_lookup, ranged
+from kith.api.answers import Call, LookupRequest, check_lookup, ranged
 from kith.api.graphs import Cursor, Limit, PathId, Since, Until, token_header
 from kith.api.presenting import (
+    AuthorAnswer,
     ContentAnswer,
     PostAnswer,
     PostsAnswer,
+    authors_of,
     content_of,
     present_posts,
     time_of,
@@ -22,7 +25,7 @@ from kith.api.presenting import (
 from kith.core.ids import parse_id
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
 from kith.objects.engagement import Engaged
-from kith.objects.posts import Change, Draft, PostType, Visibility, pack_attributes
+from kith.objects.posts import Change, Draft, Location, PostType, Visibility, pack_attributes
 
 IdempotencyKey = Annotated[
     str | None,
@@ -43,7 +46,15 @@ class ContentRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
     media_ids: list[int | str] = []
 
 
-class PostRequest(msgspec.Struct, forbid_unknown_fields=True):
+class LocationRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Where a post is from: degrees north and east, and what people call the place."""
+
+    latitude: float
+    longitude: float
+    name: str = ""
+
+
+class PostRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """A new post. `audience`: users who may see it, where `visibility` is custom. `attributes`: your app's own."""
 
     content: ContentRequest
@@ -51,6 +62,9 @@ class PostRequest(msgspec.Struct, forbid_unknown_fields=True):
     audience: list[int | str] = []
     mentions: list[int | str] = []
     attributes: dict[str, Any] = {}
+    allow_comments: bool = True
+    allow_sharing: bool = True
+    location: LocationRequest | None = None
 
 
 class ContentChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -61,21 +75,24 @@ class ContentChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     media_ids: list[int | str] | None = None
 
 
-class PostChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What to change of a post; what is left out stays."""
+class PostChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """What to change of a post; what is left out stays. A `location` of null takes it away."""
 
     content: ContentChange | None = None
     visibility: Visibility | None = None
     audience: list[int | str] | None = None
     mentions: list[int | str] | None = None
     attributes: dict[str, Any] | None = None
+    allow_comments: bool | None = None
+    allow_sharing: bool | None = None
+    location: LocationRequest | UnsetType | None = UNSET
 
 
 class PostCreated(msgspec.Struct, frozen=True, rename="camel"):
     """A post that is stored; its way into the followers' feeds has begun."""
 
     id: str
-    author: IdItem
+    author: AuthorAnswer
     content: ContentAnswer
     created_at: datetime
     visibility: Visibility
@@ -139,11 +156,13 @@ async def create_post(call: Call, data: PostRequest, idempotency_key: Idempotenc
         ids_of(data.audience, "audience"),
         ids_of(data.mentions, "mentions"),
         pack_attributes(data.attributes),
+        data.allow_comments,
+        data.allow_sharing,
+        _location(data.location),
     )
     made, mark = await call.backend.objects.create(call.acting, draft, idempotency_key)
-    answer = PostCreated(
-        str(made.id), IdItem(str(made.author)), content_of(made), time_of(made.created_at), made.visibility
-    )
+    author = (await authors_of(call, [made.author]))[made.author]
+    answer = PostCreated(str(made.id), author, content_of(made), time_of(made.created_at), made.visibility)
     return Response(answer, status_code=201, headers=token_header(call.backend.token(mark)))
 
 
@@ -173,6 +192,9 @@ async def edit_post(call: Call, post_id: PathId, data: PostChange) -> Response[P
         None if data.audience is None else ids_of(data.audience, "audience"),
         None if data.mentions is None else ids_of(data.mentions, "mentions"),
         None if data.attributes is None else pack_attributes(data.attributes),
+        data.allow_comments,
+        data.allow_sharing,
+        UNSET if data.location is UNSET else _location(data.location),
     )
     edited, mark = await call.backend.objects.edit(call.acting, parse_id(post_id), change)
     (answer,) = await present_posts(call, [edited])
@@ -272,6 +294,10 @@ def _hidden(call: Call, engaged: Engaged) -> Response[Hidden]:
 def ids_of(raw: list[int | str], field: str) -> tuple[int, ...]:
     """Ids of a request, each once, in their order."""
     return tuple(dict.fromkeys(parse_id(one, field) for one in raw))
+
+
+def _location(asked: LocationRequest | None) -> Location | None:
+    return None if asked is None else Location(asked.latitude, asked.longitude, asked.name)
 
 
 async def _shown(call: Call, post_id: str) -> PostAnswer:

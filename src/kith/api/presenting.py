@@ -14,18 +14,21 @@ import msgspec
 
 from kith.api.answers import Call, IdItem
 from kith.api.backend import Pagination
-from kith.objects.comments import Comment
+from kith.core.labels import FOR_ALL, names_of
+from kith.objects.comments import Comment, CommentCounts
 from kith.objects.posts import NO_ATTRIBUTES, Post, PostType, Visibility
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class AuthorAnswer(msgspec.Struct, frozen=True):
+class AuthorAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """Who made it. `avatar`: id of a media object."""
 
     id: str
-    name: str
+    username: str | None
+    display_name: str
     avatar: str | None
+    is_verified: bool
 
 
 class ContentAnswer(msgspec.Struct, frozen=True):
@@ -55,8 +58,18 @@ class RankingAnswer(msgspec.Struct, frozen=True):
     reason: str
 
 
+class LocationAnswer(msgspec.Struct, frozen=True):
+    """Where a post is from, in degrees."""
+
+    latitude: float
+    longitude: float
+    name: str
+
+
 class PostAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A post. `audience` is there for its author only, where the visibility is custom; `ranking` in a ranked feed."""
+    """A post. `audience` is there for its author only, where the visibility is custom; `ranking` in a ranked feed.
+    `labels`: of the app's moderation, `sensitive` for everybody, `hide` and `limit` for the author.
+    """
 
     id: str
     author: AuthorAnswer
@@ -66,6 +79,10 @@ class PostAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     audience: list[str] | None
     mentions: list[str]
     attributes: dict[str, Any]
+    allow_comments: bool
+    allow_sharing: bool
+    location: LocationAnswer | None
+    labels: list[str]
     created_at: datetime
     edited_at: datetime | None
     ranking: RankingAnswer | msgspec.UnsetType = msgspec.UNSET
@@ -79,7 +96,9 @@ class PostsAnswer(msgspec.Struct, frozen=True):
 
 
 class CommentAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A comment. `replyTo`: the comment it answers."""
+    """A comment. `replyTo`: the comment it answers. `replies`: the oldest of them, where it is an entry of a page;
+    `replyCount` counts all. `labels`: those of its author, as on posts.
+    """
 
     id: str
     post: str
@@ -89,7 +108,9 @@ class CommentAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     like_count: int
     reply_count: int
     is_liked: bool
+    labels: list[str]
     created_at: datetime
+    replies: list[CommentAnswer]
 
 
 class CommentsAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -120,6 +141,10 @@ async def present_posts(
             audience=list(map(str, post.audience)) if post.audience and viewer in (None, post.author) else None,
             mentions=list(map(str, post.mentions)),
             attributes=read_attributes(post.attributes),
+            allow_comments=post.allow_comments,
+            allow_sharing=post.allow_sharing,
+            location=None if post.location is None else LocationAnswer(*msgspec.structs.astuple(post.location)),
+            labels=shown_labels(post.labels, viewer, post.author),
             created_at=time_of(post.created_at),
             edited_at=time_of(post.edited_at) if post.edited_at else None,
             ranking=rankings.get(post.id, msgspec.UNSET),
@@ -128,12 +153,16 @@ async def present_posts(
     ]
 
 
-async def present_comments(call: Call, comments: Sequence[Comment]) -> list[CommentAnswer]:
-    """Comments that the caller may see, as answers."""
+async def present_comments(
+    call: Call, comments: Sequence[Comment], *, with_replies: bool = False
+) -> list[CommentAnswer]:
+    """Comments that the caller may see, as answers; `with_replies`: each with the oldest of its replies."""
     if not comments:
         return []
+    viewer = call.caller.user
     authors = await authors_of(call, [comment.author for comment in comments])
-    counts = await call.backend.comments.counts(call.caller.user, [comment.id for comment in comments])
+    counts = await call.backend.comments.counts(viewer, [comment.id for comment in comments])
+    replies = await _replies(call, comments, counts) if with_replies else {}
     return [
         CommentAnswer(
             id=str(comment.id),
@@ -144,7 +173,9 @@ async def present_comments(call: Call, comments: Sequence[Comment]) -> list[Comm
             like_count=numbers.likes,
             reply_count=numbers.replies,
             is_liked=numbers.liked,
+            labels=shown_labels(comment.labels, viewer, comment.author),
             created_at=time_of(comment.created_at),
+            replies=replies.get(comment.id, []),
         )
         for comment, numbers in zip(comments, counts, strict=True)
     ]
@@ -170,6 +201,27 @@ async def authors_of(call: Call, ids: Sequence[int]) -> dict[int, AuthorAnswer]:
     known = list(dict.fromkeys(ids))
     profiles = await call.backend.profiles.get_many(known)
     return {
-        id_: AuthorAnswer(str(id_), profile.name, None if profile.avatar is None else str(profile.avatar))
+        id_: AuthorAnswer(
+            str(id_),
+            profile.username or None,
+            profile.display_name,
+            None if profile.avatar is None else str(profile.avatar),
+            profile.verified,
+        )
         for id_, profile in zip(known, profiles, strict=True)
     }
+
+
+async def _replies(
+    call: Call, comments: Sequence[Comment], counts: Sequence[CommentCounts]
+) -> dict[int, list[CommentAnswer]]:
+    """The oldest replies to each of these comments that has any."""
+    answered = [comment.id for comment, numbers in zip(comments, counts, strict=True) if numbers.replies]
+    found = await call.backend.comments.previews(call.caller.user, answered)
+    shown = iter(await present_comments(call, [reply for replies in found for reply in replies]))
+    return {id_: [next(shown) for _ in replies] for id_, replies in zip(answered, found, strict=True)}
+
+
+def shown_labels(labels: int, viewer: int | None, author: int) -> list[str]:
+    """What a viewer is told of labels."""
+    return names_of(labels if viewer in (None, author) else labels & FOR_ALL) if labels else []

@@ -146,10 +146,13 @@ class Profile(Record, frozen=True, kw_only=True):
     private: bool
     following_count: int
     followers_count: int
-    name: str = ""
+    username: str | None = None
+    display_name: str = ""
     bio: str = ""
     avatar: int | None = None
+    is_verified: bool = False
     attributes: dict[str, Any] = {}
+    labels: list[str] = []  # of the app's moderation
 
 
 class Job(Record, frozen=True, kw_only=True):

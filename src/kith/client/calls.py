@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -292,27 +293,48 @@ def user(user: Id) -> Call[Profile]:
     return Call("GET", user_path(user), _profile)
 
 
+def user_by_username(username: str) -> Call[Profile]:
+    """The profile of the user of this name, in any spelling; ApiError 404 if there is none."""
+    return Call("GET", f"{BASE}/users/by-username/{quote(username, safe='')}", _profile)
+
+
 def put_user(
-    user: Id, *, private: bool = False, name: str = "", bio: str = "", attributes: dict[str, Any] | None = None
+    user: Id,
+    *,
+    private: bool = False,
+    username: str = "",
+    display_name: str = "",
+    bio: str = "",
+    attributes: dict[str, Any] | None = None,
+    is_verified: bool | None = None,
 ) -> Call[Profile]:
-    """Create `user`, or set the whole profile: what is left out is emptied. `attributes`: your own, JSON of 4 KB."""
-    body = {"private": private, "name": name, "bio": bio, "attributes": attributes or {}}
-    return Call("PUT", user_path(user), _profile, body=body)
+    """Create `user`, or set the whole profile: what is left out is emptied, but for `is_verified`, which stays.
+
+    `username`: ApiError 409 `USERNAME_TAKEN` if another user has it. `attributes`: your own, JSON of 4 KB.
+    """
+    body: dict[str, Any] = {"private": private, "username": username, "displayName": display_name, "bio": bio}
+    if is_verified is not None:
+        body["isVerified"] = is_verified
+    return Call("PUT", user_path(user), _profile, body={**body, "attributes": attributes or {}})
 
 
 def patch_user(
     user: Id,
     *,
     private: bool | None = None,
-    name: str | None = None,
+    username: str | None = None,
+    display_name: str | None = None,
     bio: str | None = None,
     attributes: dict[str, Any] | None = None,
+    is_verified: bool | None = None,
 ) -> Call[Profile]:
-    """Change what is given of the profile, and nothing else."""
-    given = {"private": private, "name": name, "bio": bio, "attributes": attributes}
-    return Call(
-        "PATCH", user_path(user), _profile, body={key: value for key, value in given.items() if value is not None}
-    )
+    """Change what is given of the profile, and nothing else; a `username` of "" is given up."""
+    given = {
+        "private": private, "username": username, "displayName": display_name, "bio": bio, "attributes": attributes,
+        "isVerified": is_verified,
+    }  # fmt: skip
+    changes = {key: value for key, value in given.items() if value is not None}
+    return Call("PATCH", user_path(user), _profile, body=changes)
 
 
 def deactivate_user(user: Id) -> Call[Job]:

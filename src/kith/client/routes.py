@@ -137,6 +137,7 @@ class Routes:
     followers_you_know_page = Route(calls.followers_you_know)
 
     user = Route(calls.user)
+    user_by_username = Route(calls.user_by_username)
     put_user = Route(calls.put_user)
     patch_user = Route(calls.patch_user)
     deactivate_user = Route(calls.deactivate_user)

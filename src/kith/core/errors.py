@@ -10,7 +10,7 @@
     │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound · StoryNotFound
     ├── MethodNotAllowed    the path exists, for another method
     ├── Conflict            allowed in general, refused by the present state
-    │   └── FollowLimitReached · IdempotencyKeyReused
+    │   └── FollowLimitReached · IdempotencyKeyReused · UsernameTaken
     ├── RateLimited         too many requests; `retry_after_s` says when to try again
     │   └── TooManyStreams
     ├── Unavailable         the service cannot do it now; nothing was half done
@@ -137,6 +137,12 @@ class IdempotencyKeyReused(Conflict):
     code = "IDEMPOTENCY_KEY_REUSED"
 
 
+class UsernameTaken(Conflict):
+    """Another user has this name, in this spelling or another."""
+
+    code = "USERNAME_TAKEN"
+
+
 class RateLimited(KithError):
     code = "RATE_LIMITED"
 
@@ -180,7 +186,7 @@ class TimedOut(Unavailable):
 
 
 class FeedUnavailable(Unavailable):
-    """What a home feed cannot be made without does not answer."""
+    """No feed can be made now, not even a slower one. `details.cause` has the code of what went wrong."""
 
     code = "FEED_UNAVAILABLE"
 

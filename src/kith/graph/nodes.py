@@ -3,6 +3,7 @@
 The node's own state is set first, so edges added meanwhile are stored in it; then a job walks every list of
 the node and rewrites it page by page, with a checkpoint a page. Jobs are idempotent: one that is run twice,
 by two processes or after a crash, leaves the same edges. An edge stays archived while its other end is.
+Whoever keeps something behind the edges of a node (`erase`) is told of each page before it is removed.
 Limit: restore brings back every archived edge, whoever archived it (as FlockDB does).
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 
@@ -48,6 +49,14 @@ _FROM = {
 }
 
 
+Erase = Callable[[Listing, Sequence[int]], Awaitable[None]]
+"""Forgets what is kept behind edges that are about to be removed: a list of the node, and other ends in it."""
+
+
+async def _nothing(_: Listing, __: Sequence[int]) -> None:
+    """Nobody keeps anything behind edges."""
+
+
 class Job(msgspec.Struct, frozen=True, rename="camel"):
     """A bulk operation, as kept in the store after every page. `step` counts the lists done."""
 
@@ -64,8 +73,8 @@ class Job(msgspec.Struct, frozen=True, rename="camel"):
 class NodeJobs:
     """Starts, resumes and reports bulk operations."""
 
-    def __init__(self, service: GraphService) -> None:
-        self._service, self._store = service, service.store
+    def __init__(self, service: GraphService, erase: Erase = _nothing) -> None:
+        self._service, self._store, self._erase = service, service.store, erase
         self._running: dict[str, asyncio.Task[None]] = {}
 
     async def start(self, operation: NodeOperation, node: NodeId) -> Job:
@@ -129,6 +138,8 @@ class NodeJobs:
             self._rewriting(job, listing, *((listing.node, mark.id) if out else (mark.id, listing.node)))
             for mark in page.items
         ]
+        if writes and job.operation is NodeOperation.REMOVE:
+            await self._erase(listing, [mark.id for mark in page.items])
         if writes:
             await self._service.write(writes)
         step, after = (job.step, page.oldest) if page.more_after else (job.step + 1, None)

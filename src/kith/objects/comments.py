@@ -29,6 +29,8 @@ from kith.objects.visibility import may_see_comment, standings
 Order = Literal["top", "newest", "oldest"]
 TEXT_CHARS_MAX = 2_000
 RANKED_MAX = 2_000
+REPLIES_SHOWN = 2
+"""How many replies come with a comment in a page of comments."""
 
 
 class Comment(msgspec.Struct, frozen=True, array_like=True):
@@ -41,6 +43,8 @@ class Comment(msgspec.Struct, frozen=True, array_like=True):
     created_at: int  # ms since the epoch
     text: str
     deleted: bool = False
+    labels: int = 0
+    """Its author's, of `core.labels`; never stored: `Comments` sets them where it reads."""
 
 
 class CommentCounts(NamedTuple):
@@ -83,11 +87,12 @@ class Comments:
         """`actor` comments on a post, or answers a comment on it.
 
         Errors: InvalidContent; PostNotFound, CommentNotFound for what they may not see or what is deleted;
-        Forbidden where they are deactivated.
+        Forbidden where they are deactivated, or the post takes no comments.
         """
         check_text(text, needed=True, chars_max=TEXT_CHARS_MAX)
         await self._objects.check_active(actor)
-        await self._objects.get(actor, post)
+        if not (await self._objects.get(actor, post)).allow_comments:
+            raise Forbidden("its author takes no comments on this post; those there are stay readable", id=str(post))
         if reply_to is not None:
             (answered,) = await self._filtered(actor, await self._read([reply_to]))
             if answered is None or answered.post != post:
@@ -115,7 +120,7 @@ class Comments:
             (record,) = await self._store.get_many(Kind.COMMENT, [id_])
             if record is None or _decode(record.data).deleted:
                 raise _no_comment(id_)
-            empty = msgspec.structs.replace(comment, text="", deleted=True)
+            empty = msgspec.structs.replace(comment, text="", deleted=True, labels=0)
             put = await self._store.put(
                 [Record(Kind.COMMENT, id_, self._objects.after(record), _encode(empty))],
                 [
@@ -168,6 +173,13 @@ class Comments:
         liked = await self._graph.store.exists_many(self._likes, own) if own else [False] * len(ids)
         return [CommentCounts(*row) for row in zip(numbers[: len(ids)], numbers[len(ids) :], liked, strict=True)]
 
+    async def previews(self, viewer: NodeId | None, ids: Sequence[int]) -> list[list[Comment]]:
+        """The oldest REPLIES_SHOWN replies to each of these comments, those that `viewer` may see."""
+        window = turned_window(Window(REPLIES_SHOWN))
+        pages = [await self._graph.store.page(Listing(self._replies, id_, Direction.OUT), window) for id_ in ids]
+        found = iter(await self._filtered(viewer, await self._read([mark.id for page in pages for mark in page.items])))
+        return [[reply for _ in page.items if (reply := next(found)) is not None][::-1] for page in pages]
+
     async def _page(self, viewer: NodeId | None, listing: Listing, order: Order, window: Window) -> CommentPage:
         (total,) = await self._graph.store.count_many([listing])
         match order:
@@ -195,7 +207,7 @@ class Comments:
         """None in place of what the viewer, who may see the post, must not see."""
         authors = await standings(self._graph, viewer, (comment.author for comment in comments if comment is not None))
         return [
-            comment
+            _labelled(comment, authors[comment.author].labels)
             if comment is not None and may_see_comment(comment.deleted, comment.author, viewer, authors[comment.author])
             else None
             for comment in comments
@@ -218,6 +230,10 @@ def turned_window(window: Window) -> Window:
 def turned(page: Page) -> Page:
     """The same page, read from the other side."""
     return Page(page.items[::-1], page.more_before, page.more_after)
+
+
+def _labelled(comment: Comment, labels: int) -> Comment:
+    return msgspec.structs.replace(comment, labels=labels) if labels else comment
 
 
 def _no_comment(id_: int) -> CommentNotFound:

@@ -55,9 +55,14 @@ class Engagement:
         )  # fmt: skip
 
     async def add(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
-        """`actor` likes, saves, ... the post. Errors: PostNotFound where they may not see it; Forbidden as below."""
-        author = (await self._objects.get(actor, post)).author
-        return await engage(self._graph, self._number(graph), actor, post, NodeId(author))
+        """`actor` likes, saves, ... the post.
+
+        Errors: PostNotFound where they may not see it; Forbidden where it may not be shared, and as below.
+        """
+        target = await self._objects.get(actor, post)
+        if graph == SHARES and not target.allow_sharing:
+            raise Forbidden("its author does not want this post shared; save it instead", id=str(post))
+        return await engage(self._graph, self._number(graph), actor, post, NodeId(target.author))
 
     async def drop(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
         """The opposite, with the same errors."""

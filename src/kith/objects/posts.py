@@ -9,6 +9,7 @@ import re
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from kith.core.clock import Hlc
 from kith.core.errors import InvalidContent
@@ -23,8 +24,18 @@ MEDIA_MAX = 20
 MENTIONS_MAX = 50
 AUDIENCE_MAX = 1_000
 ATTRIBUTES_BYTES_MAX = 4_096
+PLACE_CHARS_MAX = 100
+LATITUDE_MAX, LONGITUDE_MAX = 90.0, 180.0
 NO_ATTRIBUTES = b"{}"
 _LINK = re.compile(r"https?://[^\s/?#]+[^\s]*")
+
+
+class Location(msgspec.Struct, frozen=True, array_like=True):
+    """Where a post is from: degrees, and what people call the place."""
+
+    latitude: float
+    longitude: float
+    name: str = ""
 
 
 class Draft(msgspec.Struct, frozen=True, array_like=True):
@@ -41,10 +52,16 @@ class Draft(msgspec.Struct, frozen=True, array_like=True):
     audience: tuple[int, ...] = ()
     mentions: tuple[int, ...] = ()
     attributes: bytes = NO_ATTRIBUTES
+    allow_comments: bool = True
+    allow_sharing: bool = True
+    location: Location | None = None
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What to change of a post; None leaves it. The type stays, and who made it and when."""
+    """What to change of a post; None leaves it (UNSET a location, which None takes away).
+
+    The type stays, and who made it and when.
+    """
 
     text: str | None = None
     link: str | None = None
@@ -53,6 +70,9 @@ class Change(msgspec.Struct, frozen=True):
     audience: tuple[int, ...] | None = None
     mentions: tuple[int, ...] | None = None
     attributes: bytes | None = None
+    allow_comments: bool | None = None
+    allow_sharing: bool | None = None
+    location: Location | UnsetType | None = UNSET
 
 
 class Post(msgspec.Struct, frozen=True, array_like=True):
@@ -71,6 +91,11 @@ class Post(msgspec.Struct, frozen=True, array_like=True):
     attributes: bytes
     edited_at: int = 0  # ms since the epoch; 0: never
     deleted: bool = False
+    allow_comments: bool = True
+    allow_sharing: bool = True
+    location: Location | None = None
+    labels: int = 0
+    """Of `core.labels`: as stored its own; as read through `ObjectService.visible` its author's too."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -111,6 +136,8 @@ def check_draft(draft: Draft) -> Draft:
             raise InvalidContent(f"{name} takes at most {values_max} ids", field=name, max=values_max)
     if (draft.visibility == "custom") != bool(draft.audience):
         raise InvalidContent("visibility custom needs an audience of user ids, and others take none")
+    if draft.location is not None:
+        check_location(draft.location)
     return msgspec.structs.replace(draft, type=kind)
 
 
@@ -126,6 +153,17 @@ def check_text(text: str, *, needed: bool, chars_max: int, field: str = "text") 
         text.encode()
     except UnicodeEncodeError:
         raise InvalidContent(f"{field} is not valid UTF-8", field=field) from None
+
+
+def check_location(location: Location) -> None:
+    """InvalidContent unless it lies on the Earth and its name is short."""
+    for field, value, value_max in (
+        ("latitude", location.latitude, LATITUDE_MAX),
+        ("longitude", location.longitude, LONGITUDE_MAX),
+    ):
+        if not -value_max <= value <= value_max:
+            raise InvalidContent(f"{field} must be from {-value_max:g} to {value_max:g} degrees", field=field)
+    check_text(location.name, needed=False, chars_max=PLACE_CHARS_MAX, field="location.name")
 
 
 def pack_attributes(attributes: dict[str, Any]) -> bytes:
@@ -148,18 +186,28 @@ def made(id_: int, author: int, created_at: int, draft: Draft) -> Post:
         raise ValueError("this draft was not checked")
     return Post(
         id_, author, created_at, draft.type, draft.text, draft.link, draft.media, draft.visibility, draft.audience,
-        draft.mentions, draft.attributes,
+        draft.mentions, draft.attributes, allow_comments=draft.allow_comments, allow_sharing=draft.allow_sharing,
+        location=draft.location,
     )  # fmt: skip
 
 
 def edited(post: Post, change: Change, at_ms: int) -> Post:
     """The post with `change`; InvalidContent if it would break a rule."""
-    changes = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
+    given = msgspec.structs.asdict(change)
+    location = given.pop("location")
+    changes = {name: value for name, value in given.items() if value is not None}
+    if location is not UNSET:
+        changes["location"] = location
     if changes.get("visibility", post.visibility) != "custom":
         changes.setdefault("audience", ())
     said = {name: getattr(post, name) for name in Draft.__struct_fields__}
     draft = check_draft(Draft(**{**said, **changes}))
     return msgspec.structs.replace(post, **{**msgspec.structs.asdict(draft), "edited_at": at_ms})
+
+
+def labelled(post: Post, more: int) -> Post:
+    """The post with its author's labels as well; the same object where they add none."""
+    return post if post.labels | more == post.labels else msgspec.structs.replace(post, labels=post.labels | more)
 
 
 def emptied(post: Post) -> Post:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ import msgspec
 from kith.core.clock import Hlc, ms_of
 from kith.core.errors import BadRequest, Conflict, Forbidden, IdempotencyKeyReused, NotFound, PostNotFound
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
+from kith.core.labels import LIMIT
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
@@ -31,6 +33,7 @@ from kith.objects.posts import (
     edited,
     emptied,
     fingerprint_of,
+    labelled,
     made,
     post_record,
     read_post,
@@ -94,17 +97,33 @@ class ObjectService:
     async def edit(self, actor: NodeId, id_: NodeId, change: Change) -> PostWritten:
         """Change a post. Errors: PostNotFound; Forbidden to all but its author; InvalidContent."""
         now_ms = ms_of(self.graph.clock.next())
-        kept = EdgeWrite(
-            self.graph.now(self._authored, actor, id_, State.NORMAL),
-            supersede=True,
-            keep_place=True,
-            only_from=frozenset({State.NORMAL}),
-        )
-        return await self._rewrite(actor, id_, lambda post: edited(post, change, now_ms), kept)
+        return await self._rewrite(actor, id_, lambda post: edited(post, change, now_ms), self._keeping)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
         """Empty a post for good and take it out of the outbox. Errors: PostNotFound; Forbidden as in `edit`."""
-        return (await self._rewrite(actor, id_, emptied, self.graph.dropping(self._authored, actor, id_))).mark
+        return (await self._rewrite(actor, id_, emptied, self._dropping)).mark
+
+    async def label(self, id_: NodeId, labels: int, note: Callable[[Hlc], Record]) -> WriteMark:
+        """Set the app's labels of a post, with a record that says why. Told to the log as an edit. PostNotFound."""
+        replaced = partial(msgspec.structs.replace, labels=labels)
+        return (await self._rewrite(None, id_, replaced, self._keeping, note)).mark
+
+    async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
+        """Empty the author's own posts in an outbox that is taken down; in any other list nothing. May be repeated."""
+        if (listing.graph, listing.direction) != (self._authored, Direction.OUT):
+            return
+        for _ in range(REWRITES_MAX):
+            records = await self.store.get_many(self._shelf.kind, ids)
+            found = [(record, read_post(record)) for record in records if record is not None]
+            left = [(record, post) for record, post in found if post.author == listing.node and not post.deleted]
+            empty = [self._record(emptied(post), self.after(record)) for record, post in left]
+            seen = [AtVersion(self._shelf.kind, record.id, record.updated_at) for record, _ in left]
+            if not left or (await self.store.put(empty, only_if=seen)).stored:
+                return
+        raise Conflict(
+            f"this account's {self._shelf.noun} records are being changed by many at once; try again",
+            id=str(listing.node),
+        )
 
     async def check_active(self, actor: NodeId) -> None:
         """Forbidden where the actor's account is deactivated."""
@@ -146,7 +165,8 @@ class ObjectService:
             return None, [False] * len(viewers)
         post = read_post(record)
         asked = msgspec.structs.replace(post, deleted=False) if deleted else post
-        authors = await standing_to(self.graph, post.author, viewers, friends=post.visibility == "friends")
+        ties = post.visibility == "friends" or bool(post.labels & LIMIT)
+        authors = await standing_to(self.graph, post.author, viewers, ties=ties)
         return post, [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
 
     async def outbox(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
@@ -162,12 +182,22 @@ class ObjectService:
         alive = [post for post in posts if post is not None and not post.deleted]
         if not alive:
             return [None] * len(posts)
-        friends_of = {post.author for post in alive if post.visibility == "friends"}
-        authors = await standings(self.graph, viewer, (post.author for post in alive), friends_of)
+        ties_of = {post.author for post in alive if post.visibility == "friends" or post.labels & LIMIT}
+        authors = await standings(self.graph, viewer, (post.author for post in alive), ties_of)
         return [
-            post if post is not None and not post.deleted and may_see(post, viewer, authors[post.author]) else None
+            labelled(post, authors[post.author].labels)
+            if post is not None and not post.deleted and may_see(post, viewer, authors[post.author])
+            else None
             for post in posts
         ]
+
+    def _keeping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
+        """The edge of a post once more, at its place: so the log tells that the post was changed."""
+        edge = self.graph.now(self._authored, author, id_, State.NORMAL)
+        return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.NORMAL}))
+
+    def _dropping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
+        return self.graph.dropping(self._authored, author, id_)
 
     def _new(self, id_: NodeId, version: Hlc, actor: NodeId, draft: Draft) -> tuple[Post, EdgeWrite]:
         """The post of a draft and its edge: the same for the same arguments, so that a repetition changes nothing."""
@@ -181,22 +211,33 @@ class ObjectService:
         return self._shelf.missing(f"there is no such {self._shelf.noun}, or it is not there for you", id=str(id_))
 
     async def _rewrite(
-        self, actor: NodeId, id_: NodeId, change: Callable[[Post], Post], edge: EdgeWrite
+        self,
+        actor: NodeId | None,
+        id_: NodeId,
+        change: Callable[[Post], Post],
+        edge: Callable[[NodeId, NodeId], EdgeWrite],
+        note: Callable[[Hlc], Record] | None = None,
     ) -> PostWritten:
-        """Replace a post by `change` of it, unless somebody else did in between; then look again."""
-        await self.check_active(actor)
+        """Replace a post by `change` of it, unless somebody else did in between; then look again.
+
+        `actor`: its author, or None for the app. `note`: another record to put with it.
+        """
+        if actor is not None:
+            await self.check_active(actor)
         for _ in range(REWRITES_MAX):
             (record,) = await self.store.get_many(self._shelf.kind, [id_])
             stored = None if record is None else read_post(record)
             (post,) = await self._filtered(actor, [stored])
-            if post is None or record is None:
+            if post is None or record is None or stored is None:
                 raise self._missing(id_)
-            if post.author != actor:
+            if actor not in (None, post.author):
                 raise Forbidden(f"only its author may change a {self._shelf.noun}", id=str(id_))
-            new, seen = change(post), AtVersion(self._shelf.kind, id_, record.updated_at)
-            put = await self.store.put([self._record(new, self.after(record))], [edge], only_if=[seen])
+            new, version = change(stored), self.after(record)
+            records = [self._record(new, version), *([] if note is None else [note(version)])]
+            seen = AtVersion(self._shelf.kind, id_, record.updated_at)
+            put = await self.store.put(records, [edge(NodeId(post.author), id_)], only_if=[seen])
             if put.stored:
-                return PostWritten(new, put.mark)
+                return PostWritten(labelled(new, post.labels), put.mark)
         raise Conflict(f"this {self._shelf.noun} is being changed by many at once; try again", id=str(id_))
 
 

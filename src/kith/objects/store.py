@@ -23,6 +23,8 @@ class Kind(enum.IntEnum):
     POST = 2
     COMMENT = 3
     MEDIA = 4
+    USERNAME = 5  # its id is a hash of the name, see `usernames`
+    POST_LABELS, USER_LABELS = 6, 7  # why it is labelled, see `labels`
     STORY = 8
 
 

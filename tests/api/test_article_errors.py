@@ -1,0 +1,63 @@
+"""The error table of article 001: each code in its situation, and with its status."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from running import API, KEY, People
+from talk import code, ok
+
+from kith import app
+from kith.api.http import build
+from kith.config import Settings
+from kith.core.errors import StoreUnavailable
+
+Acting = Callable[[int], httpx.Client]
+POST = {"content": {"text": "x"}}
+
+
+def test_each_refusal_has_the_code_and_the_status_of_the_article(
+    acting: Acting, owner: Acting, server: object, people: People
+) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    post = ok(alice.post(f"{API}/posts", json=POST), 201)["id"]
+    restricted = ok(alice.post(f"{API}/posts", json={**POST, "allowComments": False}), 201)["id"]
+    gone = ok(alice.post(f"{API}/posts", json=POST), 201)["id"]
+    alice.delete(f"{API}/posts/{gone}")
+    assert code(alice.post(f"{API}/posts", json={"content": {"text": ""}}), 400) == "INVALID_CONTENT"
+    assert code(httpx.post(f"{alice.base_url}{API}/posts", json=POST, trust_env=False), 401) == "UNAUTHORIZED"
+    bad = {"Authorization": "Bearer x.y.z"}
+    assert code(httpx.get(f"{alice.base_url}{API}/feed", headers=bad, trust_env=False), 401) == "UNAUTHORIZED"
+    assert code(bob.delete(f"{API}/posts/{post}"), 403) == "FORBIDDEN"
+    assert code(bob.post(f"{API}/posts/{restricted}/comments", json={"text": "x"}), 403) == "FORBIDDEN"
+    ok(alice.post(f"{API}/users/{people.bob}/block"))
+    assert code(bob.get(f"{API}/users/{people.alice}/posts"), 403) == "FORBIDDEN"
+    for missing in (gone, "5"):
+        assert code(alice.get(f"{API}/posts/{missing}"), 404) == "POST_NOT_FOUND"
+        assert code(alice.post(f"{API}/posts/{missing}/like"), 404) == "POST_NOT_FOUND"
+    # RATE_LIMITED: test_quotas.py, test_rate_limits.py
+
+
+@pytest.mark.filterwarnings("ignore::litestar.exceptions.LitestarDeprecationWarning")
+def test_a_feed_that_cannot_be_made_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask() -> tuple[httpx.Response, httpx.Response]:
+        async with app.running(Settings(data=str(tmp_path), api_keys=(KEY,))) as backend:
+
+            async def broken(*_: object) -> None:
+                raise StoreUnavailable("could not read: Input/output error")
+
+            monkeypatch.setattr(backend.graph.store, "page", broken)
+            headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
+            transport = httpx.ASGITransport(app=build(backend))
+            async with httpx.AsyncClient(transport=transport, base_url="http://kith", headers=headers) as http:
+                return await http.get(f"{API}/feed"), await http.get(f"{API}/users/1/posts")
+
+    feed, other = asyncio.run(ask())
+    assert code(feed, 503) == "FEED_UNAVAILABLE"
+    assert feed.headers["Retry-After"] == "1"
+    assert feed.json()["error"]["details"] == {"cause": "STORE_UNAVAILABLE"}
+    assert code(other, 503) == "STORE_UNAVAILABLE"

@@ -1,0 +1,232 @@
+"""Moderation over HTTP: what a label takes from whom, at every door, at once; and what the app keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from running import AGREED, API, People, serving
+from talk import add_edges, code, finish, ids, ok
+
+Acting = Callable[[int], httpx.Client]
+
+
+def make(http: httpx.Client, text: str = "hello", **fields: Any) -> str:
+    """The id of a new post."""
+    return str(ok(http.post(f"{API}/posts", json={"content": {"text": text}, **fields}), 201)["id"])
+
+
+def label(http: httpx.Client, kind: str, id_: int | str, *labels: str, **fields: Any) -> Any:
+    """Set the labels of an object."""
+    return ok(http.put(f"{API}/labels/{kind}/{id_}", json={"labels": labels, **fields}))
+
+
+def seen(http: httpx.Client, author: int, post: str) -> list[bool]:
+    """Whether a post shows: by itself, in its author's posts, at home."""
+    alone = http.get(f"{API}/posts/{post}")
+    assert alone.status_code == 200 or code(alone, 404) == "POST_NOT_FOUND"
+    outbox = http.get(f"{API}/users/{author}/posts")
+    home = ok(http.get(f"{API}/feed"))["posts"] if "X-Kith-User" in http.headers else []
+    listed = outbox.status_code == 200 and int(post) in ids(outbox.json())
+    return [alone.status_code == 200, listed, post in [one["id"] for one in home]]
+
+
+@pytest.mark.parametrize("kind", ["post", "user"])
+def test_hide_leaves_a_post_to_the_app_and_its_author(
+    acting: Acting, http: httpx.Client, people: People, kind: str
+) -> None:
+    alice, bob, carol = (acting(user) for user in people[:3])
+    ok(bob.post(f"{API}/users/{people.alice}/follow"))
+    post = make(alice)
+    assert seen(bob, people.alice, post) == [True, True, True]
+    label(http, kind, post if kind == "post" else people.alice, "hide")
+    for other in (bob, carol):
+        assert seen(other, people.alice, post) == [False, False, False]
+        for verb in ("like", "save", "share", "view", "hide"):
+            assert code(other.post(f"{API}/posts/{post}/{verb}"), 404) == "POST_NOT_FOUND"
+        assert code(other.post(f"{API}/posts/{post}/comments", json={"text": "x"}), 404) == "POST_NOT_FOUND"
+        assert code(other.get(f"{API}/posts/{post}/comments"), 404) == "POST_NOT_FOUND"
+    assert seen(alice, people.alice, post) == [True, True, True], "its author is told, not deceived"
+    for reader in (alice, http):
+        assert ok(reader.get(f"{API}/posts/{post}"))["labels"] == ["hide"]
+    assert http.delete(f"{API}/labels/{kind}/{post if kind == 'post' else people.alice}").status_code == 204
+    assert seen(bob, people.alice, post) == [True, True, True]
+    assert ok(bob.get(f"{API}/posts/{post}"))["labels"] == []
+
+
+@pytest.mark.parametrize("kind", ["post", "user"])
+def test_limit_leaves_a_post_to_followers_who_are_not_told(
+    acting: Acting, http: httpx.Client, people: People, kind: str
+) -> None:
+    alice, bob, carol = (acting(user) for user in people[:3])
+    ok(bob.post(f"{API}/users/{people.alice}/follow"))
+    post = make(alice)
+    label(http, kind, post if kind == "post" else people.alice, "limit", "sensitive")
+    assert seen(bob, people.alice, post) == [True, True, True]
+    assert seen(carol, people.alice, post) == [False, False, False]
+    assert ok(bob.get(f"{API}/posts/{post}"))["labels"] == ["sensitive"]
+    for reader in (alice, http):
+        assert ok(reader.get(f"{API}/posts/{post}"))["labels"] == ["limit", "sensitive"]
+    ok(bob.delete(f"{API}/users/{people.alice}/follow"))
+    assert seen(bob, people.alice, post) == [False, False, False]
+    ok(carol.post(f"{API}/users/{people.alice}/follow"))
+    assert seen(carol, people.alice, post) == [True, True, True]
+
+
+def test_sensitive_shows_with_a_mark_everywhere(acting: Acting, http: httpx.Client, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    ok(bob.post(f"{API}/users/{people.alice}/follow"))
+    one, other = make(alice), make(alice)
+    comment = ok(alice.post(f"{API}/posts/{other}/comments", json={"text": "hi"}), 201)["id"]
+    label(http, "post", one, "sensitive")
+    home = {post["id"]: post["labels"] for post in ok(bob.get(f"{API}/feed"))["posts"]}
+    assert home == {one: ["sensitive"], other: []}
+    label(http, "user", people.alice, "sensitive")
+    assert {tuple(post["labels"]) for post in ok(bob.get(f"{API}/feed"))["posts"]} == {("sensitive",)}
+    (shown,) = ok(bob.get(f"{API}/posts/{other}/comments"))["items"]
+    assert (shown["id"], shown["labels"]) == (comment, ["sensitive"])
+    assert ok(bob.get(f"{API}/users/{people.alice}"))["labels"] == ["sensitive"]
+    edited = ok(alice.patch(f"{API}/posts/{other}", json={"content": {"text": "new"}}))
+    assert edited["labels"] == ["sensitive"]
+    http.delete(f"{API}/labels/user/{people.alice}")
+    assert ok(bob.get(f"{API}/posts/{other}"))["labels"] == [], "the user's label was never the post's"
+
+
+def test_comments_and_replies_of_a_hidden_user_disappear_and_come_back(
+    acting: Acting, http: httpx.Client, people: People
+) -> None:
+    alice, bob, carol = (acting(user) for user in people[:3])
+    post = make(alice)
+    path = f"{API}/posts/{post}/comments"
+    first = ok(bob.post(path, json={"text": "first"}), 201)["id"]
+    ok(carol.post(path, json={"text": "reply", "replyTo": first}), 201)
+    ok(carol.post(path, json={"text": "second"}), 201)
+
+    def texts(reader: httpx.Client) -> list[Any]:
+        items = ok(reader.get(path, params={"sort": "oldest"}))["items"]
+        return [(item["text"], [reply["text"] for reply in item["replies"]]) for item in items]
+
+    assert texts(alice) == [("first", ["reply"]), ("second", [])]
+    label(http, "user", people.carol, "hide")
+    assert texts(alice) == texts(bob) == [("first", [])]
+    assert texts(carol) == texts(http) == [("first", ["reply"]), ("second", [])]
+    label(http, "user", people.carol, "limit")
+    assert texts(alice) == [("first", [])]
+    ok(alice.post(f"{API}/users/{people.carol}/follow"))
+    assert texts(alice) == [("first", ["reply"]), ("second", [])]
+    label(http, "user", people.carol)
+    assert texts(bob) == [("first", ["reply"]), ("second", [])]
+
+
+def test_a_hidden_account_is_as_if_it_were_not_there_and_goes_on_all_the_same(
+    acting: Acting, http: httpx.Client, people: People
+) -> None:
+    alice, bob, name = acting(people.alice), acting(people.bob), f"hidden{people.alice}"
+    ok(alice.patch(f"{API}/users/{people.alice}", json={"username": name}))
+    label(http, "user", people.alice, "hide")
+    for path in (f"{people.alice}", f"by-username/{name}"):
+        assert code(bob.get(f"{API}/users/{path}"), 404) == "USER_NOT_FOUND"
+        assert ok(alice.get(f"{API}/users/{path}"))["labels"] == ["hide"]
+        assert ok(http.get(f"{API}/users/{path}"))["state"] == "normal", "this is no deactivation"
+    for path in ("posts", "followers", "following", "friends"):
+        assert code(bob.get(f"{API}/users/{people.alice}/{path}"), 404) == "USER_NOT_FOUND"
+    assert code(bob.patch(f"{API}/users/{people.bob}", json={"username": name}), 409) == "USERNAME_TAKEN"
+    make(alice)
+    ok(alice.post(f"{API}/users/{people.bob}/follow"))
+    finish(http, http.post(f"{API}/users/{people.alice}/deactivate"))
+    finish(http, http.post(f"{API}/users/{people.alice}/reactivate"))
+    assert ok(http.get(f"{API}/labels/user/{people.alice}"))["labels"] == ["hide"]
+    add_edges(http, "follows", (people.carol, people.alice))
+    assert ok(acting(people.carol).get(f"{API}/feed"))["posts"] == []
+
+
+@pytest.mark.parametrize("kind", ["post", "user"])
+def test_labels_read_as_they_were_set(acting: Acting, http: httpx.Client, people: People, kind: str) -> None:
+    id_ = make(acting(people.alice)) if kind == "post" else str(people.alice)
+    path = f"{API}/labels/{kind}/{id_}"
+    nothing = {"id": id_, "type": kind, "labels": [], "reason": "", "changedAt": None}
+    assert ok(http.get(path)) == nothing
+    answer = http.put(path, json={"labels": ["sensitive", "limit", "limit"], "reason": "two reports 🦊"})
+    body = ok(answer)
+    assert answer.headers["Kith-Token"]
+    assert body == ok(http.get(path))
+    assert (body["labels"], body["reason"]) == (["limit", "sensitive"], "two reports 🦊")
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(body["changedAt"])) < timedelta(minutes=1)
+    again = http.put(path, json={"labels": ["limit", "sensitive"], "reason": "two reports 🦊"})
+    assert ok(again) == body
+    assert "Kith-Token" not in again.headers, "nothing changed"
+    for _ in range(2):
+        assert http.delete(path).status_code == 204
+    assert {**ok(http.get(path)), "changedAt": None} == nothing
+    assert ok(http.put(path, json={"labels": []}))["labels"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "error"),
+    [
+        ("post/5", {"labels": ["hide"]}, 404, "POST_NOT_FOUND"),
+        ("comment/5", {"labels": ["hide"]}, 400, "INVALID_REQUEST"),
+        ("post/x", {"labels": ["hide"]}, 400, "INVALID_REQUEST"),
+        ("user/1", {"labels": ["ban"]}, 400, "INVALID_REQUEST"),
+        ("user/1", {"labels": "hide"}, 400, "INVALID_REQUEST"),
+        ("user/1", {}, 400, "INVALID_REQUEST"),
+        ("user/1", {"labels": [], "until": "tomorrow"}, 400, "INVALID_REQUEST"),
+        ("user/1", {"labels": ["hide"], "reason": "x" * 1_001}, 400, "INVALID_CONTENT"),
+    ],
+    ids=str,
+)
+def test_labels_that_mean_nothing_are_refused(
+    http: httpx.Client, path: str, body: Any, status: int, error: str
+) -> None:
+    assert code(http.put(f"{API}/labels/{path}", json=body), status) == error
+
+
+def test_a_deleted_post_and_a_removed_account_cannot_be_labelled(
+    acting: Acting, http: httpx.Client, people: People
+) -> None:
+    alice = acting(people.alice)
+    gone, post = make(alice), make(alice)
+    alice.delete(f"{API}/posts/{gone}")
+    assert code(http.put(f"{API}/labels/post/{gone}", json={"labels": ["hide"]}), 404) == "POST_NOT_FOUND"
+    finish(http, http.delete(f"{API}/users/{people.alice}"))
+    assert code(http.put(f"{API}/labels/post/{post}", json={"labels": ["hide"]}), 404) == "POST_NOT_FOUND"
+    assert code(http.put(f"{API}/labels/user/{people.alice}", json={"labels": []}), 404) == "USER_NOT_FOUND"
+
+
+def test_labels_hold_in_every_process_and_after_a_kill(tmp_path: Path, people: People) -> None:
+    with serving(tmp_path, "--workers", "2", settings=AGREED) as server, server.client(acting=people.alice) as alice:
+        post, other = make(alice), make(alice)
+        with server.client() as http:
+            label(http, "post", post, "hide", reason="spam")
+            label(http, "user", people.alice, "sensitive")
+        for _ in range(20):
+            with server.client(acting=people.bob) as bob:  # a new connection, so either process
+                assert code(bob.get(f"{API}/posts/{post}"), 404) == "POST_NOT_FOUND"
+                assert ok(bob.get(f"{API}/posts/{other}"))["labels"] == ["sensitive"]
+        server.process.kill()
+        server.process.wait()
+    with serving(tmp_path, settings=AGREED) as server, server.client(acting=people.bob) as bob:
+        assert code(bob.get(f"{API}/posts/{post}"), 404) == "POST_NOT_FOUND"
+        with server.client() as http:
+            assert ok(http.get(f"{API}/labels/post/{post}"))["reason"] == "spam"
+            assert ok(http.get(f"{API}/labels/user/{people.alice}"))["labels"] == ["sensitive"]
+
+
+def test_nothing_that_a_removed_account_wrote_in_posts_stays_in_the_store(tmp_path: Path, people: People) -> None:
+    with serving(tmp_path) as server, server.client(acting=people.alice) as alice, server.client() as http:
+        posts = [make(alice, f"word-of-alice-{at}", attributes={"a": "word-of-alice"}) for at in range(5)]
+        ok(alice.put(f"{API}/users/{people.alice}", json={"bio": "word-of-alice"}))
+        finish(http, http.delete(f"{API}/users/{people.alice}"))
+        assert {http.get(f"{API}/posts/{post}").status_code for post in posts} == {404}
+        server.terminate()
+        assert server.process.returncode == 0
+    import lmdb  # noqa: PLC0415 - the store as it lies on disk
+
+    with lmdb.open(str(server.data / "store.mdb"), subdir=False, max_dbs=300, readonly=True) as store:
+        objects = store.open_db(b"objects")
+        with store.begin(objects) as txn:
+            assert not [value for _, value in txn.cursor() if b"word-of-alice" in value]

@@ -1,0 +1,107 @@
+"""How often a user may load feeds, post, engage: article 001's limits, counted over all API processes together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from running import AGREED, API, People, Server, serving, sign
+from talk import code, ok
+
+DEFAULT = {name: value for name, value in AGREED.items() if "_PER_" not in name}
+"""The settings of a server whose quotas are those it has by default."""
+POST: dict[str, Any] = {"content": {"text": "x"}}
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of two processes with the default quotas."""
+    with serving(tmp_path_factory.mktemp("limited"), "--workers", "2", settings=DEFAULT) as running:
+        yield running
+
+
+class User:
+    """One user with a token, who asks each time over a new connection: so either process answers."""
+
+    def __init__(self, server: Server, user: int) -> None:
+        self._server, self._token = server, sign(user)
+
+    def ask(self, method: str, path: str, **request: Any) -> httpx.Response:
+        with self._server.client(self._token) as http:
+            return http.request(method, API + path, **request)
+
+    def until_refused(self, tries: int, method: str, path: str, **request: Any) -> tuple[int, httpx.Response]:
+        """How many passed before the first 429, and that."""
+        for passed in range(tries):
+            answer = self.ask(method, path, **request)
+            if answer.status_code == 429:
+                return passed, answer
+            assert answer.is_success, answer.text
+        raise AssertionError("never refused")
+
+
+def test_ten_posts_an_hour_whichever_process_is_asked(limited: Server, people: People) -> None:
+    alice = User(limited, people.alice)
+    passed, refused = alice.until_refused(20, "POST", "/posts", json=POST)
+    assert passed == 10
+    assert code(refused, 429) == "RATE_LIMITED"
+    wait_s = int(refused.headers["Retry-After"])
+    assert 3_300 < wait_s <= 3_600 + 240
+    assert refused.headers["RateLimit"] == f'"10";r=0;t={wait_s}'
+    assert refused.headers["RateLimit-Policy"] == '"10";q=10;w=3600'
+    details = refused.json()["error"]["details"]
+    assert (details["limit"], details["windowSeconds"]) == (10, 3600)
+    assert ok(User(limited, people.bob).ask("POST", "/posts", json=POST), 201), "nobody else notices"
+    assert ok(alice.ask("GET", "/feed"))["posts"], "the rest goes on"
+
+
+def test_a_minute_has_sixty_feed_loads(limited: Server, people: People) -> None:
+    passed, refused = User(limited, people.alice).until_refused(80, "GET", "/feed")
+    assert passed == 60
+    assert 40 < int(refused.headers["Retry-After"]) <= 64
+    assert refused.headers["RateLimit-Policy"] == '"60";q=60;w=60'
+
+
+def test_a_minute_has_a_hundred_likes_comments_and_their_undoing(limited: Server, people: People) -> None:
+    alice = User(limited, people.alice)
+    post = ok(alice.ask("POST", "/posts", json=POST), 201)["id"]
+    comment = ok(alice.ask("POST", f"/posts/{post}/comments", json={"text": "x"}), 201)["id"]
+    for verb in ("like", "save", "share"):
+        ok(alice.ask("POST", f"/posts/{post}/{verb}"))
+        ok(alice.ask("DELETE", f"/posts/{post}/{verb}"))
+    ok(alice.ask("POST", f"/comments/{comment}/like"))
+    ok(alice.ask("DELETE", f"/comments/{comment}/like"))
+    passed, refused = alice.until_refused(120, "POST", f"/posts/{post}/like")
+    assert passed == 100 - 9
+    assert refused.headers["RateLimit-Policy"] == '"100";q=100;w=60'
+    for method, path in (("DELETE", f"/posts/{post}/like"), ("POST", f"/comments/{comment}/like")):
+        assert code(alice.ask(method, path), 429) == "RATE_LIMITED"
+    ok(alice.ask("POST", f"/posts/{post}/view"))
+
+
+def test_what_was_not_done_does_not_count(limited: Server, people: People) -> None:
+    alice = User(limited, people.alice)
+    for _ in range(12):
+        assert code(alice.ask("POST", "/posts", json={"content": {"text": ""}}), 400) == "INVALID_CONTENT"
+        assert code(alice.ask("POST", "/posts", json={"content": {"html": "x"}}), 400) == "INVALID_REQUEST"
+        assert code(alice.ask("POST", "/posts", content=b"{"), 400) == "INVALID_REQUEST"
+    assert alice.until_refused(20, "POST", "/posts", json=POST)[0] == 10
+
+
+def test_a_server_key_has_no_quota(limited: Server, people: People) -> None:
+    with limited.client(acting=people.alice) as http:
+        assert {http.post(f"{API}/posts", json=POST).status_code for _ in range(15)} == {201}
+        assert {http.get(f"{API}/feed").status_code for _ in range(70)} == {200}
+
+
+def test_quotas_are_settings_and_last_through_a_restart(tmp_path: Any, people: People) -> None:
+    settings = {**DEFAULT, "KITH_RATE_POSTS_PER_HOUR": "2", "KITH_RATE_FEED_PER_MINUTE": "0"}
+    for expected in (2, 0):
+        with serving(tmp_path, settings=settings) as server:
+            alice = User(server, people.alice)
+            assert alice.until_refused(5, "POST", "/posts", json=POST)[0] == expected
+            assert {alice.ask("GET", "/feed").status_code for _ in range(70)} == {200}
+            server.process.kill()
+            server.process.wait()
