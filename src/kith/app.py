@@ -170,13 +170,13 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     environment, commits, store, log, service, metrics = parts
     secret = environment.secret("signing")
     objects = _objects(parts, number)
-    jobs = NodeJobs(service, objects.erase)
-    counts = FileQuotas(Path(settings.data) / quotas.FILE)
     comments = Comments(objects)
     facts = PostFacts(objects.store, service, wall_ms)
     affinity = Affinity(service, comments, facts, wall_ms)
     stories = Stories(objects.store, service, objects.snowflakes, hours=settings.story_hours)
     suggested = suggestions(settings, parts)
+    jobs = NodeJobs(service, objects.erase, comments.erase, stories.erase)
+    counts = FileQuotas(Path(settings.data) / quotas.FILE)
     timelines = RingReader(timelines_folder(settings))
     served = ServedFiles(
         Path(settings.data) / "served", share=settings.served_log_share, bytes_max=settings.served_log_bytes_max

@@ -216,11 +216,16 @@ def test_labels_hold_in_every_process_and_after_a_kill(tmp_path: Path, people: P
             assert ok(http.get(f"{API}/labels/user/{people.alice}"))["labels"] == ["sensitive"]
 
 
-def test_nothing_that_a_removed_account_wrote_in_posts_stays_in_the_store(tmp_path: Path, people: People) -> None:
+def test_nothing_that_a_removed_account_said_stays_in_the_store(tmp_path: Path, people: People) -> None:
     with serving(tmp_path) as server, server.client(acting=people.alice) as alice, server.client() as http:
         posts = [make(alice, f"word-of-alice-{at}", attributes={"a": "word-of-alice"}) for at in range(5)]
         ok(alice.put(f"{API}/users/{people.alice}", json={"bio": "word-of-alice"}))
+        with server.client(acting=people.bob) as bob:
+            other = make(bob)
+            for text in ("word-of-alice", "another word-of-alice"):
+                ok(alice.post(f"{API}/posts/{other}/comments", json={"text": text}), 201)
         finish(http, http.delete(f"{API}/users/{people.alice}"))
+        assert ok(http.get(f"{API}/posts/{other}"))["engagement"]["commentCount"] == 0
         assert {http.get(f"{API}/posts/{post}").status_code for post in posts} == {404}
         server.terminate()
         assert server.process.returncode == 0

@@ -16,6 +16,7 @@ from kith.core.errors import Forbidden, InvalidContent, PostNotFound, StoreUnava
 from kith.core.events import USER_LABELLED, Event
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE, bits_of, names_of
+from kith.core.paging import Window
 from kith.graph.edge import State
 from kith.graph.graphs import AUTHORED, BUILT_IN, LIKES, SHARES, Graphs
 from kith.graph.nodes import NodeJobs, NodeOperation
@@ -158,10 +159,10 @@ def test_a_post_takes_comments_and_shares_as_its_author_says(run: Run, room: Roo
 # --- posts of accounts that are removed --------------------------------------------------------------------
 
 
-async def remove(room: Room, erase: Any) -> None:
+async def remove(room: Room, *erase: Any) -> None:
     """Remove Alice, by a job of this process."""
     with time_flies(room.edges):
-        jobs = NodeJobs(room.graph, erase)
+        jobs = NodeJobs(room.graph, *erase)
         await jobs.start(NodeOperation.REMOVE, ALICE)
         await asyncio.gather(jobs.wait(), return_exceptions=True)
 
@@ -185,6 +186,29 @@ def test_the_posts_of_a_removed_account_are_emptied(run: Run, room: Room, clock:
     run(remove(room, room.posts.erase))
     assert set(left(room, posts)) == {""}
     assert left(room, [others]) == ["hello"]
+
+
+def test_the_comments_of_a_removed_account_are_emptied_and_leave_their_lists(
+    run: Run, room: Room, clock: FakeClock
+) -> None:
+    post, made = write(run, room, BOB), []
+    answered, _ = run(room.comments.create(BOB, NodeId(post.id), "hello"))
+    for at in range(600):
+        clock.ms += 1
+        reply_to = NodeId(answered.id) if at % 2 else None
+        made.append(run(room.comments.create(ALICE, NodeId(post.id), "word of alice", reply_to))[0])
+    run(room.comments.delete(BOB, NodeId(made[3].id)))
+    run(room.comments.like(ALICE, NodeId(answered.id)))
+    if isinstance(room.edges, ScrambledEdges):
+        room.edges.settle()
+    run(remove(room, room.posts.erase, room.comments.erase))
+    if isinstance(room.edges, ScrambledEdges):
+        room.edges.settle()
+    left = [room.store.records[Kind.COMMENT, comment.id].data for comment in made]
+    assert not [data for data in left if b"alice" in data]
+    assert run(room.comments.of_post(BOB, NodeId(post.id), "newest", Window(5))).total == 1
+    assert run(room.comments.counts(BOB, [answered.id])) == [(0, 0, False)]
+    assert run(room.comments.get(BOB, answered.id)).text == "hello"
 
 
 def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Room, clock: FakeClock) -> None:

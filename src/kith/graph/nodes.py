@@ -53,10 +53,6 @@ Erase = Callable[[Listing, Sequence[int]], Awaitable[None]]
 """Forgets what is kept behind edges that are about to be removed: a list of the node, and other ends in it."""
 
 
-async def _nothing(_: Listing, __: Sequence[int]) -> None:
-    """Nobody keeps anything behind edges."""
-
-
 class Job(msgspec.Struct, frozen=True, rename="camel"):
     """A bulk operation, as kept in the store after every page. `step` counts the lists done."""
 
@@ -73,7 +69,7 @@ class Job(msgspec.Struct, frozen=True, rename="camel"):
 class NodeJobs:
     """Starts, resumes and reports bulk operations."""
 
-    def __init__(self, service: GraphService, erase: Erase = _nothing) -> None:
+    def __init__(self, service: GraphService, *erase: Erase) -> None:
         self._service, self._store, self._erase = service, service.store, erase
         self._running: dict[str, asyncio.Task[None]] = {}
 
@@ -139,7 +135,8 @@ class NodeJobs:
             for mark in page.items
         ]
         if writes and job.operation is NodeOperation.REMOVE:
-            await self._erase(listing, [mark.id for mark in page.items])
+            for erase in self._erase:
+                await erase(listing, [mark.id for mark in page.items])
         if writes:
             await self._service.write(writes)
         step, after = (job.step, page.oldest) if page.more_after else (job.step + 1, None)

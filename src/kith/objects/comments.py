@@ -120,9 +120,8 @@ class Comments:
             (record,) = await self._store.get_many(Kind.COMMENT, [id_])
             if record is None or _decode(record.data).deleted:
                 raise _no_comment(id_)
-            empty = msgspec.structs.replace(comment, text="", deleted=True, labels=0)
             put = await self._store.put(
-                [Record(Kind.COMMENT, id_, self._objects.after(record), _encode(empty))],
+                [Record(Kind.COMMENT, id_, self._objects.after(record), _encode(_emptied(comment)))],
                 [
                     self._graph.dropping(*self._place(comment), id_),
                     self._graph.dropping(self._commented, NodeId(comment.author), id_),
@@ -132,6 +131,26 @@ class Comments:
             if put.stored:
                 return put.mark
         raise Conflict("this comment is being changed by many at once; try again", id=str(id_))
+
+    async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
+        """Empty what a user wrote and take it out of its lists, where `listing` is all they commented and is taken
+        down; else nothing. May be repeated.
+        """
+        if (listing.graph, listing.direction) != (self._commented, Direction.OUT):
+            return
+        for _ in range(REWRITES_MAX):
+            records = await self._store.get_many(Kind.COMMENT, ids)
+            found = [(record, _decode(record.data)) for record in records if record is not None]
+            left = [(record, one) for record, one in found if one.author == listing.node and not one.deleted]
+            empty = [
+                Record(Kind.COMMENT, one.id, self._objects.after(record), _encode(_emptied(one)))
+                for record, one in left
+            ]
+            edges = [self._graph.dropping(*self._place(one), NodeId(one.id)) for _, one in left]
+            seen = [AtVersion(Kind.COMMENT, record.id, record.updated_at) for record, _ in left]
+            if not left or (await self._store.put(empty, edges, only_if=seen)).stored:
+                return
+        raise Conflict("these comments are being changed by many at once; try again", id=str(listing.node))
 
     async def like(self, actor: NodeId, id_: NodeId) -> Engaged:
         """`actor` likes a comment. Errors as in `get`; Forbidden where they are deactivated."""
@@ -230,6 +249,11 @@ def turned_window(window: Window) -> Window:
 def turned(page: Page) -> Page:
     """The same page, read from the other side."""
     return Page(page.items[::-1], page.more_before, page.more_after)
+
+
+def _emptied(comment: Comment) -> Comment:
+    """What remains of a deleted comment: that there was one, whose and where."""
+    return msgspec.structs.replace(comment, text="", deleted=True, labels=0)
 
 
 def _labelled(comment: Comment, labels: int) -> Comment:

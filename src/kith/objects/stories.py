@@ -65,6 +65,10 @@ class Stories:
         self._check_live(id_)
         return await self._shelf.delete(actor, id_)
 
+    async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
+        """Empty the stories of an author whose list is taken down; see `ObjectService.erase`."""
+        await self._shelf.erase(listing, ids)
+
     async def view(self, viewer: NodeId, id_: NodeId) -> Viewed:
         """`viewer` has seen it; repeating it changes nothing, and authors do not count among their viewers.
 
