@@ -77,10 +77,24 @@ def test_limit_leaves_a_post_to_followers_who_are_not_told(
     assert seen(carol, people.alice, post) == [True, True, True]
 
 
+@pytest.mark.parametrize("kind", ["post", "user"])
+def test_a_limited_post_ranks_below_what_is_not(acting: Acting, http: httpx.Client, people: People, kind: str) -> None:
+    alice, bob, carol = (acting(user) for user in people[:3])
+    for author in (people.alice, people.bob):
+        ok(carol.post(f"{API}/users/{author}/follow"))
+    older, newest = make(bob, "one"), make(alice, "two")
+    label(http, kind, newest if kind == "post" else people.alice, "limit")
+    ranked = ok(carol.get(f"{API}/feed"))["posts"]
+    assert [post["id"] for post in ranked] == [older, newest]
+    assert ranked[1]["ranking"]["score"] < ranked[0]["ranking"]["score"] / 5
+    assert ok(carol.get(f"{API}/posts/{newest}/why"))["damping"] == 0.1
+    assert [post["id"] for post in ok(carol.get(f"{API}/feed?type=latest"))["posts"]] == [newest, older]
+
+
 def test_sensitive_shows_with_a_mark_everywhere(acting: Acting, http: httpx.Client, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     ok(bob.post(f"{API}/users/{people.alice}/follow"))
-    one, other = make(alice), make(alice)
+    one, other = make(alice, "one"), make(alice, "other")
     comment = ok(alice.post(f"{API}/posts/{other}/comments", json={"text": "hi"}), 201)["id"]
     label(http, "post", one, "sensitive")
     home = {post["id"]: post["labels"] for post in ok(bob.get(f"{API}/feed"))["posts"]}

@@ -18,7 +18,7 @@ from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE, bits_of, names_of
 from kith.core.paging import Window
 from kith.graph.edge import State
-from kith.graph.graphs import AUTHORED, BUILT_IN, LIKES, SHARES, Graphs
+from kith.graph.graphs import AUTHORED, BUILT_IN, COMMENTED, LIKES, SHARES, Graphs
 from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.service import GraphService, Limits
 from kith.graph.store import Listing
@@ -199,6 +199,7 @@ def test_the_comments_of_a_removed_account_are_emptied_and_leave_their_lists(
         made.append(run(room.comments.create(ALICE, NodeId(post.id), "word of alice", reply_to))[0])
     run(room.comments.delete(BOB, NodeId(made[3].id)))
     run(room.comments.like(ALICE, NodeId(answered.id)))
+    run(room.graph.write([room.graph.adding(room.graph.graphs.number(COMMENTED), ALICE, NodeId(answered.id))]))
     if isinstance(room.edges, ScrambledEdges):
         room.edges.settle()
     run(remove(room, room.posts.erase, room.comments.erase))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kith.core.labels import LIMIT
 from kith.feed.rank.features import TYPES, Facts, Integers
 from kith.graph.edge import Direction
 from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
@@ -27,7 +28,15 @@ SETS_BITS, WAYS = 16, 4
 WORTH = {LIKES: 1.0, COMMENTS: 3.0, SHARES: 3.0, SAVES: 2.0}
 """What a like, a comment, ... adds to a post's engagement."""
 _ROW = np.dtype(
-    [("author", "i8"), ("fingerprint", "i8"), ("read_ms", "i8"), ("engagement", "f4"), ("type", "i1")], align=True
+    [
+        ("author", "i8"),
+        ("fingerprint", "i8"),
+        ("read_ms", "i8"),
+        ("engagement", "f4"),
+        ("type", "i1"),
+        ("limited", "?"),
+    ],
+    align=True,
 )  # 32 bytes, half a cache line: a post costs two misses, not one a column
 _TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplying spreads what is alike (Knuth, 6.4)
@@ -65,7 +74,7 @@ class PostFacts:
             there = ~old
             there[old], rows[old] = await self._read(ids[old], now)
             ids, rows = ids[there], rows[there]
-        return Facts(ids, rows["author"], rows["fingerprint"], rows["engagement"], rows["type"])
+        return Facts(ids, rows["author"], rows["fingerprint"], rows["engagement"], rows["type"], rows["limited"])
 
     async def authors(self, ids: Sequence[int]) -> dict[int, int]:
         """The author of each post there is."""
@@ -85,13 +94,23 @@ class PostFacts:
         posts = [None if record is None else read_post(record) for record in records]
         alive = [post for post in posts if post is not None and not post.deleted]
         there = np.array([post is not None and not post.deleted for post in posts], np.bool_)
+        authors = list({post.author for post in alive})
+        nodes = await self._store.nodes(authors)
+        limited = {author for author, node in zip(authors, nodes, strict=True) if node.labels & LIMIT}
         made = ids[there]
         engagement = np.zeros(len(alive), np.float32)
         for graph, direction, worth in self._lists:
             engagement += np.float32(worth) * await self._store.counts(graph, direction, made)
         rows = np.zeros(len(ids), _ROW)
         rows[there] = [
-            (post.author, fingerprint(post), now, amount, _TYPE_NUMBERS[post.type])
+            (
+                post.author,
+                fingerprint(post),
+                now,
+                amount,
+                _TYPE_NUMBERS[post.type],
+                bool(post.labels & LIMIT) or post.author in limited,
+            )
             for post, amount in zip(alive, engagement.tolist(), strict=True)
         ]
         slots, known = self._find(ids)

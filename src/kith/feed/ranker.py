@@ -27,6 +27,8 @@ FEWER_MAX = 200
 FEWER_HALF_LIFE_MS = 30 * 86_400_000
 FEWER_FACTOR = 0.1
 """What is left of an author's scores right after "see fewer"."""
+LIMITED_FACTOR = 0.1
+"""What is left of the score of a post that the app's moderation limits."""
 
 
 class Ranking(NamedTuple):
@@ -59,7 +61,7 @@ class Ranker:
         facts = await self.facts.of(ids)
         ties = await self._affinity.of(reader)
         rows = features(facts, ties.to(facts.authors), self._now_ms())
-        return Ranking(facts, rows, light.score(rows, await self.damping(reader, facts.authors)))
+        return Ranking(facts, rows, light.score(rows, await self.damping(reader, facts)))
 
     async def order(self, reader: NodeId, ids: Integers) -> tuple[Ranking, Flags]:
         """Those of `ids` (newest first) that the reader has not seen, best first.
@@ -89,13 +91,14 @@ class Ranker:
         """Whether the reader has seen a post."""
         return (await self._store.exists_many(self._views, [(reader, post)]))[0]
 
-    async def damping(self, reader: NodeId, authors: Integers) -> Floats:
-        """The factor on the scores of each author: less than 1 for a time after "see fewer"."""
+    async def damping(self, reader: NodeId, facts: Facts) -> Floats:
+        """The factor on each post's score: less than 1 where the app limits it, and for a time after "see fewer"."""
+        limits = np.where(facts.limited, np.float32(LIMITED_FACTOR), np.float32(1))
         page = await self._store.page(Listing(self._fewer, reader, Direction.OUT), Window(FEWER_MAX))
         if not page.items:
-            return np.ones(len(authors), np.float32)
+            return limits
         wishes = sorted((mark.id, mark.position) for mark in page.items)
         said = np.array([author for author, _ in wishes], np.int64)
         age = self._now_ms() - np.array([at for _, at in wishes], np.float64)
         less = (1 - FEWER_FACTOR) * np.exp2(-np.maximum(age, 0) / FEWER_HALF_LIFE_MS)
-        return 1 - at_keys(said, less.astype(np.float32), authors)
+        return limits * (1 - at_keys(said, less.astype(np.float32), facts.authors))

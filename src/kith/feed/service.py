@@ -135,7 +135,7 @@ class FeedService:
         ranking = await self._ranker.score(reader, ids)
         if not len(ranking.rows):
             raise PostNotFound("this post was deleted just now", id=str(post.id))
-        damping = await self._ranker.damping(reader, ranking.facts.authors)
+        damping = await self._ranker.damping(reader, ranking.facts)
         values, added = ranking.rows[0].tolist(), light.contributions(ranking.rows)[0].tolist()
         parts = [(name, values[at], light.WEIGHTS[name], added[at]) for at, name in enumerate(FEATURES)]
         excluded = await self._rules.excluded_by(reader, post)

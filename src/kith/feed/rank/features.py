@@ -38,11 +38,12 @@ class Facts(NamedTuple):
     fingerprints: Integers  # equal for near-duplicates
     engagement: Floats  # what it has got, weighted by kind
     types: NDArray[np.int8]  # see TYPES
+    limited: NDArray[np.bool_]  # by the app's moderation, itself or its author
 
     def take(self, which: Integers | slice) -> Facts:
         """The rows at these places."""
-        ids, authors, fingerprints, engagement, types = self
-        return Facts(ids[which], authors[which], fingerprints[which], engagement[which], types[which])
+        ids, authors, fingerprints, engagement, types, limited = self
+        return Facts(ids[which], authors[which], fingerprints[which], engagement[which], types[which], limited[which])
 
     @property
     def made_ms(self) -> Integers:
