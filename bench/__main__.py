@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench import home, http, local, ranges, streams, suggestions, timelines
+from bench import home, http, local, moderation, ranges, streams, suggestions, timelines
 from bench.figures import Figure, machine, scratch
 
 MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
@@ -36,6 +36,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "fanout-celebrity": timelines.fanout_celebrity,
     "home": home.home,
     "streams": streams.streams,
+    "moderation": moderation.moderation,
 }
 
 

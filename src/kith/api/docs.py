@@ -59,8 +59,11 @@ def _schema(holder: dict[str, Any], schemas: dict[str, Any]) -> str:
 
 
 def _shape(schema: dict[str, Any], schemas: dict[str, Any], indent: str) -> str:
+    """What a schema describes, as JSON would show it; one that holds itself is shown once."""
     if "$ref" in schema:
-        return _shape(schemas.get(schema["$ref"].rsplit("/", 1)[1], {}), schemas, indent)
+        name = schema["$ref"].rsplit("/", 1)[1]
+        others = {other: it for other, it in schemas.items() if other != name}
+        return _shape(schemas[name], others, indent) if name in schemas else "{...}"
     if "properties" in schema:
         inner = indent + "  "
         lines = [f'{inner}"{name}": {_shape(value, schemas, inner)}' for name, value in schema["properties"].items()]

@@ -2,5 +2,6 @@
 
 Rooms: `store` (the port engines implement) · `posts` (what a post is and may hold) · `visibility` (who may see
 it: the hard rules, decided purely) · `service` (making, editing, deleting, and the one door to read posts
-through) · `comments` · `engagement` (likes, saves, shares, views, hides as edges) · `profiles`.
+through) · `comments` · `engagement` (likes, saves, shares, views, hides as edges) · `profiles` · `usernames` (one
+user each) · `labels` (the app's moderation).
 """

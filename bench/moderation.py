@@ -1,0 +1,62 @@
+"""What labels and quotas cost those who meet none: in process, the quietest of many short runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from bench.figures import Figure
+from kith import app
+from kith.api.backend import Backend
+from kith.config import Settings
+from kith.core.ids import NodeId
+from kith.core.labels import LIMIT, SENSITIVE
+from kith.core.quota import Quota
+from kith.engines.embedded.quotas import FileQuotas
+from kith.objects.posts import Draft
+
+_AUTHORS, _PAGE, _READER = 200, 20, NodeId(7)
+_RUNS, _PAGES_A_RUN = 300, 40
+_TAKES = 20_000
+
+
+def moderation(folder: Path) -> list[Figure]:
+    """Reading a page of posts with the hard rules, and counting one request against a quota."""
+    figures = asyncio.run(_visible(folder))
+    store, quota = FileQuotas(folder / "quotas"), Quota(10**9, 60)
+    best_us = float("inf")
+    for _ in range(10):
+        started = time.perf_counter()
+        for user in range(_TAKES):
+            store.take(0, user % 5_000, quota, time.time())
+        best_us = min(best_us, (time.perf_counter() - started) / _TAKES * 1e6)
+    store.close()
+    return [*figures, Figure("quota", best_us, "us", "", data="5,000 users, one process")]
+
+
+async def _visible(folder: Path) -> list[Figure]:
+    settings = Settings(data=str(folder / "moderation"), durability="relaxed")
+    async with app.running(settings) as backend:
+        made = [await backend.objects.create(NodeId(1_000 + at), Draft(text="hello " * 10)) for at in range(_AUTHORS)]
+        posts = [written.post.id for written in made]
+        says = f"{_PAGE} posts of {_PAGE} authors for a reader who follows none of them"
+        figures = [await _figure("visible", backend, posts, says)]
+        for user in range(1_000):
+            await backend.moderation.set("user", NodeId(50_000 + user), LIMIT)
+        figures.append(await _figure("visible-beside", backend, posts, f"{says}; 1,000 labelled accounts elsewhere"))
+        for at in range(_AUTHORS):
+            await backend.moderation.set("user", NodeId(1_000 + at), SENSITIVE)
+        figures.append(await _figure("visible-labelled", backend, posts, f"{says}, each labelled sensitive"))
+    return figures
+
+
+async def _figure(name: str, backend: Backend, posts: list[int], says: str) -> Figure:
+    best_us = float("inf")
+    for _ in range(_RUNS):
+        started = time.perf_counter()
+        for at in range(_PAGES_A_RUN):
+            first = at * _PAGE % (len(posts) - _PAGE)
+            await backend.objects.visible(_READER, posts[first : first + _PAGE])
+        best_us = min(best_us, (time.perf_counter() - started) / _PAGES_A_RUN * 1e6)
+    return Figure(name, best_us, "us", "", data=says)
