@@ -57,12 +57,12 @@ async def put_labels(call: Call, kind: Kind, object_id: PathId, data: LabelsRequ
     return Response(_answer(what, id_, labels), headers=token_header(call.backend.token(mark)))
 
 
-@delete("/labels/{kind:str}/{object_id:str}", summary="Take all labels off", status_code=204, name="delete_labels")
-async def delete_labels(call: Call, kind: Kind, object_id: PathId) -> Response[None]:
+@delete("/labels/{kind:str}/{object_id:str}", summary="Take all labels off", status_code=200, name="delete_labels")
+async def delete_labels(call: Call, kind: Kind, object_id: PathId) -> Response[LabelsAnswer]:
     """In effect at once. Repeating it changes nothing."""
     what, id_ = _object(call, kind, object_id)
-    _, mark = await call.backend.moderation.set(what, id_, 0)
-    return Response(None, status_code=204, headers=token_header(call.backend.token(mark)))
+    labels, mark = await call.backend.moderation.set(what, id_, 0)
+    return Response(_answer(what, id_, labels), headers=token_header(call.backend.token(mark)))
 
 
 def _object(call: Call, kind: str, object_id: str) -> tuple[Labelled, NodeId]:
