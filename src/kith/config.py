@@ -138,7 +138,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate_server_read: Annotated[NotNegative, _doc("Reads a second of one server key; 0: no limit.")] = 0
     rate_server_write: Annotated[NotNegative, _doc("Writes a second of one server key; 0: no limit.")] = 0
     rate_feed_per_minute: Annotated[NotNegative, _doc("Feed loads a minute of one user by token; 0: no limit.")] = 60
-    rate_posts_per_hour: Annotated[NotNegative, _doc("New posts an hour of one user by token; 0: no limit.")] = 10
+    rate_posts_per_hour: Annotated[
+        NotNegative, _doc("New posts and stories an hour of one user by token; 0: no limit.")
+    ] = 10
     rate_engagement_per_minute: Annotated[
         NotNegative, _doc("Likes, shares, saves and comments a minute of one user by token; 0: no limit.")
     ] = 100

@@ -158,6 +158,33 @@ def test_a_hidden_account_is_as_if_it_were_not_there_and_goes_on_all_the_same(
     assert ok(acting(people.carol).get(f"{API}/feed"))["posts"] == []
 
 
+def test_stories_and_lookups_are_doors_too(acting: Acting, http: httpx.Client, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    ok(bob.post(f"{API}/users/{people.alice}/follow"))
+    post, other = make(alice), make(bob)
+    story = ok(alice.post(f"{API}/stories", json={"content": {"text": "x"}}), 201)["id"]
+    own = ok(bob.post(f"{API}/stories", json={"content": {"text": "x"}}), 201)["id"]
+    ok(alice.post(f"{API}/stories/{own}/view"))
+
+    def found() -> list[Any]:
+        posts = ok(bob.post(f"{API}/posts/lookup", json={"ids": [post, other]}))["posts"]
+        users = ok(bob.post(f"{API}/users/lookup", json={"ids": [people.alice, people.bob]}))["users"]
+        strip = ok(bob.get(f"{API}/stories"))["items"]
+        viewers = ok(bob.get(f"{API}/stories/{own}/viewers"))["items"]
+        shown = bob.get(f"{API}/stories/{story}").status_code
+        return [[one and one["id"] for one in rows] for rows in (posts, users, strip, viewers)] + [shown]
+
+    both = [str(people.alice), str(people.bob)]
+    assert found() == [[post, other], both, both[::-1], [both[0]], 200]
+    label(http, "user", people.alice, "hide")
+    assert found() == [[None, other], [None, both[1]], [both[1]], [], 404]
+    assert ok(alice.get(f"{API}/stories/{story}"))["labels"] == ["hide"]
+    label(http, "user", people.alice, "limit", "sensitive")
+    assert found() == [[post, other], both, both[::-1], [both[0]], 200]
+    assert ok(bob.get(f"{API}/stories/{story}"))["labels"] == ["sensitive"]
+    assert code(acting(people.carol).get(f"{API}/stories/{story}"), 404) == "STORY_NOT_FOUND"
+
+
 @pytest.mark.parametrize("kind", ["post", "user"])
 def test_labels_read_as_they_were_set(acting: Acting, http: httpx.Client, people: People, kind: str) -> None:
     id_ = make(acting(people.alice)) if kind == "post" else str(people.alice)
@@ -234,6 +261,7 @@ def test_nothing_that_a_removed_account_said_stays_in_the_store(tmp_path: Path, 
     with serving(tmp_path) as server, server.client(acting=people.alice) as alice, server.client() as http:
         posts = [make(alice, f"word-of-alice-{at}", attributes={"a": "word-of-alice"}) for at in range(5)]
         ok(alice.put(f"{API}/users/{people.alice}", json={"bio": "word-of-alice"}))
+        ok(alice.post(f"{API}/stories", json={"content": {"text": "word-of-alice"}}), 201)
         with server.client(acting=people.bob) as bob:
             other = make(bob)
             for text in ("word-of-alice", "another word-of-alice"):

@@ -25,7 +25,7 @@ from kith.objects.stories import HOUR_MS, Stories
 Acting = Callable[[int], httpx.Client]
 STORY = {
     "id", "author", "content", "visibility", "audience", "mentions", "attributes", "createdAt", "expiresAt", "seen",
-    "viewCount",
+    "viewCount", "labels",
 }  # fmt: skip
 ENTRY = {"id", "author", "storyCount", "unseenCount", "latestAt", "more"}
 PAGINATION = {"nextCursor", "prevCursor", "hasMore"}
@@ -47,7 +47,7 @@ def strip(http: httpx.Client) -> list[tuple[int, int, int]]:
 
 def test_a_story_reads_as_it_was_told(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
-    ok(alice.patch(f"{API}/users/{people.alice}", json={"name": "Alice"}))
+    ok(alice.patch(f"{API}/users/{people.alice}", json={"displayName": "Alice"}))
     asked = {
         "content": {"text": "look 🦊", "link": "https://example.com/a"},
         "visibility": "custom",
@@ -59,7 +59,7 @@ def test_a_story_reads_as_it_was_told(acting: Acting, people: People) -> None:
     body = ok(answer, 201)
     assert set(body) == STORY
     assert answer.headers["Kith-Token"]
-    assert body["author"] == {"id": str(people.alice), "name": "Alice", "avatar": None}
+    assert {"id": str(people.alice), "displayName": "Alice"}.items() <= body["author"].items()
     assert body["content"] == {"type": "link", "text": "look 🦊", "link": "https://example.com/a", "media": []}
     assert (body["audience"], body["mentions"]) == ([str(people.bob)], [str(people.carol)])
     assert (body["attributes"], body["seen"], body["viewCount"]) == (asked["attributes"], True, 0)
@@ -332,7 +332,7 @@ def test_many_posts_at_once_as_each_by_itself(acting: Acting, people: People) ->
 
 def test_many_users_at_once_as_each_by_itself(acting: Acting, people: People, http: httpx.Client) -> None:
     alice, bob, carol, dana = people
-    ok(http.put(f"{API}/users/{alice}", json={"name": "Alice", "private": True, "attributes": {"a": 1}}))
+    ok(http.put(f"{API}/users/{alice}", json={"displayName": "Alice", "private": True, "attributes": {"a": 1}}))
     add_edges(http, "follows", (alice, carol), (dana, alice))
     ok(acting(carol).post(f"{API}/users/{bob}/block"))
     finish(http, http.delete(f"{API}/users/{dana}"))

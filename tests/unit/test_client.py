@@ -26,6 +26,7 @@ from kith.client import (
     HiddenSuggestion,
     Job,
     Kith,
+    Labels,
     ListedEdge,
     ListedNode,
     Mute,
@@ -116,7 +117,7 @@ COUNT = {"count": 7}
 BOTH = out("follows", ALICE) & in_("follows", BOB)
 BOTH_WIRE = BOTH.wire()
 MADE = {
-    "id": "9", "author": {"id": "2", "name": "Bob", "avatar": "44"}, "visibility": "public", "audience": None,
+    "id": "9", "author": {"id": "2", "displayName": "Bob", "avatar": "44"}, "visibility": "public", "audience": None,
     "content": {"type": "image", "text": "", "link": None, "media": [{"id": "7"}]}, "mentions": [str(DANA)],
     "attributes": {"a": 1}, "createdAt": "2023-11-14T22:13:20.001Z",
 }  # fmt: skip
@@ -124,11 +125,13 @@ POST = MADE | {"engagement": {"likeCount": 3, "isLiked": True}, "editedAt": None
 STORY = MADE | {"expiresAt": "2023-11-15T22:13:20.001Z", "seen": True, "viewCount": None}
 AT = datetime(2023, 11, 14, 22, 13, 20, 1000, UTC)
 OF_BOB = {
-    "id": 9, "author": Author(id=BOB, name="Bob", avatar=44), "visibility": "public", "mentions": [DANA],
+    "id": 9, "author": Author(id=BOB, display_name="Bob", avatar=44), "visibility": "public", "mentions": [DANA],
     "content": Content(type="image", media=[Media(id=7)]), "attributes": {"a": 1}, "created_at": AT,
 }  # fmt: skip
 BOB_POST = Post(**OF_BOB, engagement=Engagement(like_count=3, is_liked=True))  # type: ignore[arg-type]
 BOB_STORY = Story(**OF_BOB, expires_at=AT + timedelta(days=1), seen=True)  # type: ignore[arg-type]
+LABELS = {"id": "9", "type": "post", "labels": ["hide"], "reason": "spam", "changedAt": None}
+OF_POST = Labels(id=9, type="post", labels=["hide"], reason="spam")
 JOB = {"id": "j-1", "operation": "archive", "user": "2", "edges": 0, "done": False}
 BOB_JOB = Job(id="j-1", operation="archive", user=BOB, edges=0, done=False)
 
@@ -139,6 +142,11 @@ def followed(following: bool) -> Follow:
 
 # method, arguments, verb, path, body, answer, result
 CONTRACT: list[tuple[str, tuple[Any, ...], str, str, Any, Any, Any]] = [
+    ("user_by_username", ("Bob",), "GET", "/users/by-username/Bob", None, PROFILE, BOB_PROFILE),
+    ("labels", ("post", 9), "GET", "/labels/post/9", None, LABELS, OF_POST),
+    ("put_labels", ("user", "2", ("hide",)), "PUT", "/labels/user/2",
+     {"labels": ["hide"], "reason": ""}, LABELS, OF_POST),
+    ("delete_labels", ("post", 9), "DELETE", "/labels/post/9", None, LABELS, OF_POST),
     ("exists", ("follows", 1, "2"), "GET", "/graph/follows/1/2", None, {"exists": True}, True),
     ("exists", ("follows", 1, DANA), "GET", f"/graph/follows/1/{DANA}", None, {"exists": False}, False),
     ("edge", ("follows", 1, 2), "GET", "/graph/follows/1/2/edge", None, EDGE,

@@ -23,11 +23,12 @@ _ENGAGEMENT = (
 _KIND_OF = {
     "feed": 0,
     "create_post": 1,
+    "create_story": 1,
     **dict.fromkeys(_ENGAGEMENT, 2),
     "upload_media": 3,
 }
 """By the name of the route."""
-_DONE = {0: "feed loads", 1: "new posts", 2: "likes, shares, saves and comments", 3: "uploads"}
+_DONE = {0: "feed loads", 1: "new posts and stories", 2: "likes, shares, saves and comments", 3: "uploads"}
 
 
 class Charge(NamedTuple):

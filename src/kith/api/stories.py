@@ -13,7 +13,15 @@ from kith.api.answers import Call
 from kith.api.backend import Pagination
 from kith.api.graphs import Cursor, Limit, PathId, token_header
 from kith.api.posts import ContentRequest, IdempotencyKey, ids_of
-from kith.api.presenting import AuthorAnswer, ContentAnswer, authors_of, content_of, read_attributes, time_of
+from kith.api.presenting import (
+    AuthorAnswer,
+    ContentAnswer,
+    authors_of,
+    content_of,
+    read_attributes,
+    shown_labels,
+    time_of,
+)
 from kith.core.ids import parse_id
 from kith.objects.posts import Draft, Post, pack_attributes
 
@@ -31,7 +39,9 @@ class StoryRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StoryAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A story. `seen` by the acting user; `audience` and `viewCount` are there for its author only."""
+    """A story. `seen` by the acting user; `audience` and `viewCount` are there for its author only. `labels`: those of
+    its author, as on posts.
+    """
 
     id: str
     author: AuthorAnswer
@@ -40,6 +50,7 @@ class StoryAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     audience: list[str] | None
     mentions: list[str]
     attributes: dict[str, Any]
+    labels: list[str]
     created_at: datetime
     expires_at: datetime
     seen: bool
@@ -186,6 +197,7 @@ async def _present(call: Call, stories: Sequence[Post]) -> list[StoryAnswer]:
             audience=list(map(str, story.audience)) if own and story.audience else None,
             mentions=list(map(str, story.mentions)),
             attributes=read_attributes(story.attributes),
+            labels=shown_labels(story.labels, viewer, story.author),
             created_at=time_of(story.created_at),
             expires_at=time_of(service.over_at(story)),
             seen=saw,

@@ -169,8 +169,28 @@ class Author(Record, frozen=True, kw_only=True):
     """Who made something. `avatar`: id of a media object."""
 
     id: int
-    name: str = ""
+    username: str | None = None
+    display_name: str = ""
     avatar: int | None = None
+    is_verified: bool = False
+
+
+class Location(Record, frozen=True, kw_only=True):
+    """In degrees, with what people call the place."""
+
+    latitude: float
+    longitude: float
+    name: str = ""
+
+
+class Labels(Record, frozen=True, kw_only=True):
+    """What your moderation decided about a post or a user: some of hide, limit, sensitive."""
+
+    id: int
+    type: str
+    labels: list[str] = []
+    reason: str = ""
+    changed_at: datetime | None = None
 
 
 class Media(Record, frozen=True, kw_only=True):
@@ -207,11 +227,15 @@ class Made(Record, frozen=True, kw_only=True):
     audience: list[int] | None = None
     mentions: list[int] = []
     attributes: dict[str, Any] = {}
+    labels: list[str] = []  # of the app's moderation
     created_at: datetime
 
 
 class Post(Made, frozen=True, kw_only=True):
     engagement: Engagement
+    allow_comments: bool = True
+    allow_sharing: bool = True
+    location: Location | None = None
     edited_at: datetime | None = None
 
 

@@ -1,4 +1,4 @@
-"""Calls about what people make: many posts and users by id, and stories. As in `calls`, nothing is sent here."""
+"""Calls about what people make: many posts and users by id, stories, moderation. As in `calls`, nothing is sent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from kith.client.answers import Id, Page, Post, Profile, Story, StoryViewer, StripEntry
+from kith.client.answers import Id, Labels, Page, Post, Profile, Story, StoryViewer, StripEntry
 from kith.client.calls import BASE, PAGE_SIZE, batches, checked_id, listed, reader, user_path
 from kith.client.wire import Call, unreadable
 
@@ -29,6 +29,7 @@ _story = reader(Story)
 _stories = reader(Page[Story])
 _strip = reader(Page[StripEntry])
 _viewers = reader(Page[StoryViewer])
+_labels = reader(Labels)
 
 
 def lookup_posts(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Post | None]]:
@@ -103,6 +104,31 @@ def story_strip(*, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Cal
 def user_stories(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[Story]]:
     """The stories of `user` that the acting user may see, oldest first."""
     return listed(f"{user_path(user)}/stories", _stories, page_size, cursor)
+
+
+def labels(kind: Literal["post", "user"], id: Id) -> Call[Labels]:
+    """What moderation decided about a post or a user. Takes a server key, as do the next two."""
+    return Call("GET", _labelled(kind, id), _labels)
+
+
+def put_labels(
+    kind: Literal["post", "user"],
+    id: Id,
+    labels: Iterable[Literal["hide", "limit", "sensitive"]],
+    *,
+    reason: str = "",
+) -> Call[Labels]:
+    """Replace the labels of a post or a user; in effect when it answers. `reason`: no user is told."""
+    return Call("PUT", _labelled(kind, id), _labels, body={"labels": list(labels), "reason": reason})
+
+
+def delete_labels(kind: Literal["post", "user"], id: Id) -> Call[Labels]:
+    """Take all labels off."""
+    return Call("DELETE", _labelled(kind, id), _labels)
+
+
+def _labelled(kind: str, id_: Id) -> str:
+    return f"{BASE}/labels/{kind}/{checked_id(id_, kind)}"
 
 
 def _path(story: Id) -> str:

@@ -158,5 +158,9 @@ class Routes:
     user_stories = Walk(content.user_stories)
     user_stories_page = Route(content.user_stories)
 
+    labels = Route(content.labels)
+    put_labels = Route(content.put_labels)
+    delete_labels = Route(content.delete_labels)
+
     is_alive = Route(calls.is_alive)
     is_ready = Route(calls.is_ready)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kith.core.clock import wall_ms
 from kith.core.errors import Forbidden, InvalidContent, StoryNotFound
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
+from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction
@@ -111,7 +112,8 @@ class Stories:
         return [saw or story.author == viewer for saw, story in zip(seen, stories, strict=True)]
 
     async def viewers(self, actor: NodeId | None, id_: NodeId, window: Window) -> Page:
-        """Who has seen a story, latest first, for its author (or the app); less those a block stands between.
+        """Who has seen a story, latest first, for its author (or the app); less those a block stands between, and
+        those whom the app hides.
 
         Errors: StoryNotFound; Forbidden to others.
         """
@@ -119,8 +121,14 @@ class Stories:
         if actor not in (None, story.author):
             raise Forbidden("only its author may see who has seen a story", id=str(id_))
         page = await self.graph.store.page(self._viewers(id_), window)
-        blocked = await self.graph.blocked(NodeId(story.author), [mark.id for mark in page.items])
-        shown = [mark for mark, hidden in zip(page.items, blocked, strict=True) if not hidden]
+        viewers = [mark.id for mark in page.items]
+        blocked = await self.graph.blocked(NodeId(story.author), viewers)
+        nodes = await self.graph.store.nodes(viewers)
+        shown = [
+            mark
+            for mark, barred, node in zip(page.items, blocked, nodes, strict=True)
+            if not barred and not node.labels & HIDE
+        ]
         covers = (page.newest, page.oldest) if page.newest and page.oldest else None
         return Page(shown, page.more_after, page.more_before, covers)
 
