@@ -35,6 +35,7 @@ def posts(*, age_h: list[float], engagement: list[float] | None = None, types: l
         np.arange(size),
         np.array(engagement or [0.0] * size, np.float32),
         np.array(types or [0] * size, np.int8),
+        np.zeros(size, np.bool_),
     )
 
 

@@ -16,7 +16,7 @@ from kith.core.paging import Window
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.feed.rank import light
-from kith.feed.rank.features import FEATURES, VERSION
+from kith.feed.rank.features import FEATURES, VERSION, Facts
 from kith.feed.ranker import FEWER_HALF_LIFE_MS, SEEN_MAX
 from kith.feed.service import RankedPage
 from kith.feed.skeleton import Skeleton
@@ -217,16 +217,23 @@ def test_of_many_near_duplicates_that_may_not_be_seen_the_last_is_found(run: Run
 # --- see fewer ---------------------------------------------------------------------------------------------
 
 
+def by(*authors: int) -> Facts:
+    """A post of each author."""
+    size = len(authors)
+    ids, amounts = np.arange(size), np.zeros(size, np.float32)
+    return Facts(ids, np.array(authors, np.int64), ids, amounts, np.zeros(size, np.int8), np.zeros(size, np.bool_))
+
+
 def test_see_fewer_lowers_an_author_fades_and_can_be_taken_back(run: Run, home: Home) -> None:
     def factor() -> float:
-        return float(run(home.ranker.damping(ALICE, np.array([BOB, CAROL], np.int64)))[0])
+        return float(run(home.ranker.damping(ALICE, by(BOB, CAROL)))[0])
 
     assert factor() == 1
     written = run(home.graph.see_fewer(ALICE, BOB))
     assert written.holds
     assert factor() == pytest.approx(0.1)
-    assert run(home.ranker.damping(ALICE, np.array([CAROL, DANA], np.int64))).tolist() == [1, 1]
-    assert run(home.ranker.damping(BOB, np.array([BOB], np.int64))).tolist() == [1], "it is Alice's wish alone"
+    assert run(home.ranker.damping(ALICE, by(CAROL, DANA))).tolist() == [1, 1]
+    assert run(home.ranker.damping(BOB, by(BOB))).tolist() == [1], "it is Alice's wish alone"
     home.clock.ms += FEWER_HALF_LIFE_MS
     assert factor() == pytest.approx(0.55)
     home.clock.ms += FEWER_HALF_LIFE_MS

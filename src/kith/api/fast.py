@@ -16,6 +16,7 @@ import structlog
 
 from kith.api.backend import TOKEN_HEADER, Backend
 from kith.api.errors import respond
+from kith.api.feed import FEED, Asked, answer_plain, read_plain
 from kith.api.guard import Caller
 from kith.api.operations import RELATIONS, check, check_many, relate, write_edges
 from kith.api.stream import PATH as STREAM
@@ -83,12 +84,13 @@ class FrontDoor:
         method = scope.method
         if len(parts) == 7 and method == "GET" and parts[3] == "graph" and parts[6].isdigit():
             await self._check(scope, exchange, started, parts)
-        elif len(parts) == 6 and method == "POST" and parts[3] == "graph" and parts[5] == "check":
-            await self._slow(scope, exchange, started, "check_many", False, parts)
-        elif len(parts) == 6 and method == "POST" and parts[3] == "graph" and parts[5] == "edges":
-            await self._slow(scope, exchange, started, "write_edges", True, parts)
+        elif len(parts) == 6 and method == "POST" and parts[3] == "graph" and parts[5] in ("check", "edges"):
+            name = "check_many" if parts[5] == "check" else "write_edges"
+            await self._slow(scope, exchange, started, name, name == "write_edges", parts)
         elif len(parts) == 6 and parts[3] == "users" and (method, parts[5]) in RELATIONS:
             await self._slow(scope, exchange, started, "un" * (method == "DELETE") + parts[5], True, parts)
+        elif method == "GET" and path == FEED and (asked := read_plain(scope.query_string)) is not None:
+            await self._slow(scope, exchange, started, "feed", False, parts, asked)
         elif method == "GET" and path == STREAM:
             await self._streams.serve(scope, exchange, partial(read_header, scope.headers))
         else:
@@ -109,9 +111,16 @@ class FrontDoor:
         backend.metrics.observe("check", started, status)
 
     async def _slow(
-        self, scope: Scope, exchange: Exchange, started: float, name: str, write: bool, parts: list[str]
+        self,
+        scope: Scope,
+        exchange: Exchange,
+        started: float,
+        name: str,
+        write: bool,
+        parts: list[str],
+        asked: Asked | None = None,
     ) -> None:
-        """The hot routes that have a body or write."""
+        """The hot routes that have a body, write, or read more than a row."""
         backend, status = self._backend, 200
         try:
             caller = self._admit(scope, write=write)
@@ -119,6 +128,8 @@ class FrontDoor:
                 token: str | None = None
                 if name == "check_many":
                     body = await check_many(backend, caller, parts[4], await self._body(scope, exchange))
+                elif asked is not None:
+                    body = await answer_plain(backend, caller, asked, partial(read_header, scope.headers))
                 elif name == "write_edges":
                     body, token = await write_edges(backend, caller, parts[4], await self._body(scope, exchange))
                 else:

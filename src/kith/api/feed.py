@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -14,8 +14,9 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import HeaderParameter, Parameter
 
 from kith.api.answers import Call
-from kith.api.backend import TOKEN_HEADER, Pagination
+from kith.api.backend import TOKEN_HEADER, Backend, Pagination
 from kith.api.graphs import Cursor, PathId, token_header
+from kith.api.guard import Caller
 from kith.api.presenting import PostAnswer, RankingAnswer, present_posts
 from kith.core.errors import BadRequest, FeedUnavailable, NotFound, Unavailable
 from kith.core.ids import parse_id
@@ -23,6 +24,7 @@ from kith.core.paging import LIMIT_DEFAULT
 from kith.feed.slate import unpack
 from kith.graph.service import Written
 
+FEED = "/api/v1/feed"
 FEED_LIMIT_MAX = 50
 REQUEST_ID_CHARS_MAX = 64
 RequestId = Annotated[
@@ -35,6 +37,7 @@ RequestId = Annotated[
     ),
 ]
 FeedType = Literal["ranked", "latest"]
+_PLAIN = re.compile(r"type=(ranked|latest)|limit=[0-9]{1,3}|cursor=[A-Za-z0-9_-]+|refresh=(true|false)")
 _REQUEST_ID = re.compile(rf"[!-~]{{1,{REQUEST_ID_CHARS_MAX}}}")
 FeedLimit = Annotated[
     int | None, Parameter(description=f"Posts a page, 1 to {FEED_LIMIT_MAX}; {LIMIT_DEFAULT} unless given.")
@@ -105,19 +108,54 @@ async def feed(
 
     Ranked: unseen posts, at most 2 an author on a page, near-duplicates once; new posts do not move what was paged.
     """
-    backend, token = call.backend, request.headers.get(TOKEN_HEADER)
-    limit = LIMIT_DEFAULT if limit is None else limit
+    asked = Asked(type, LIMIT_DEFAULT if limit is None else limit, cursor, refresh)
+    return await _home(call, asked, request.headers.get(TOKEN_HEADER), named)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a query asks for."""
+
+    type: FeedType = "ranked"
+    limit: int = LIMIT_DEFAULT
+    cursor: str | None = None
+    refresh: bool = False
+
+
+def read_plain(query: str) -> Asked | None:
+    """A query written as most are; None for any other, which the framework takes, as it can say what is wrong."""
+    if not query:
+        return Asked()
+    parts = query.split("&")
+    given = dict(part.split("=") for part in parts) if all(map(_PLAIN.fullmatch, parts)) else {}
+    return msgspec.convert(given, Asked, strict=False) if len(given) == len(parts) else None
+
+
+async def answer_plain(backend: Backend, caller: Caller, asked: Asked, header: Callable[[str], str | None]) -> bytes:
+    """The body of an answer, for the front door."""
+    charge = backend.quotas.take(caller, "feed")
+    try:
+        answer = await _home(Call(backend, caller), asked, header(TOKEN_HEADER), header("x-request-id"))
+    except BaseException:
+        if charge is not None:
+            backend.quotas.give_back(charge)
+        raise
+    return msgspec.json.encode(answer)
+
+
+async def _home(call: Call, asked: Asked, token: str | None, named: str | None) -> FeedAnswer:
+    """A page of the acting user's home. `named`: what the client calls the request."""
+    kind, limit, cursor, refresh = asked.type, asked.limit, asked.cursor, asked.refresh
     if not 1 <= limit <= FEED_LIMIT_MAX:
         raise BadRequest(f"limit must be from 1 to {FEED_LIMIT_MAX}", limit=limit)
-    seen = 0 if token is None else backend.tokens.read(token).sequence
+    seen = 0 if token is None else call.backend.tokens.read(token).sequence
     request_id = named if named is not None and _REQUEST_ID.fullmatch(named) else secrets.token_hex(8)
-    show = _ranked if type == "ranked" else _latest
+    show = _ranked if kind == "ranked" else _latest
     with unavailable():
         posts, following, degraded = await show(call, limit, cursor, seen, refresh, request_id)
     return FeedAnswer(
         posts,
         Pagination(next_cursor=following, prev_cursor=None, has_more=following is not None),
-        FeedMeta(type, datetime.now(UTC), request_id, degraded),
+        FeedMeta(kind, datetime.now(UTC), request_id, degraded),
     )
 
 
