@@ -16,6 +16,7 @@ from reference_suggestions import ReferenceSuggestions
 from world import ENGINES, FakeClock, answer, open_store, run_all, service_over
 
 from kith.core.ids import NodeId
+from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.core.paging import Window
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.suggestions import EmbeddedSuggestions
@@ -73,7 +74,8 @@ class Model:
     def stands(self, user: int, other: int) -> bool:
         """Whether `other` is active, and no block is between them."""
         blocked = self.holds(BLOCKS, user, other) or self.holds(BLOCKS, other, user)
-        return self.nodes[NodeId(other)].state == State.NORMAL and not blocked
+        node = self.nodes[NodeId(other)]
+        return node.state == State.NORMAL and not node.labels & HIDE and not blocked
 
     def held_back(self, user: int, other: int) -> bool:
         own = (FOLLOW_REQUESTS, BLOCKS, MUTES, SUGGESTION_HIDES)
@@ -109,7 +111,8 @@ class Model:
             ]
             count = ranked - (len(known) - len(faces))
             barred = self.held_back(user, other) or self.holds(FOLLOWS, user, other)
-            if count and not barred and self.nodes[NodeId(other)].state == State.NORMAL:
+            node = self.nodes[NodeId(other)]
+            if count and not barred and node.state == State.NORMAL and not node.labels & (HIDE | LIMIT):
                 found.append(Suggestion(other, count, faces))
         return found
 
@@ -133,7 +136,7 @@ class Town:
     async def act(self) -> None:
         """One random thing that happens; what the rules refuse does not."""
         one, other = self.chosen.sample(PEOPLE, 2)
-        graph, kind = self.graph, self.chosen.randrange(24)
+        graph, kind = self.graph, self.chosen.randrange(27)
         match kind:
             case 7 | 8:
                 await graph.unfollow(one, other)
@@ -153,12 +156,14 @@ class Town:
                 await graph.store.change_node(other, private=self.chosen.random() < 0.5)
             case 18 | 19:
                 left = [user for user in PEOPLE if self.model.nodes[user].state != State.NORMAL]
-                back = bool(left) and kind == 18
+                back = len(left) > 2 or (bool(left) and kind == 18)
                 operation = NodeOperation.RESTORE if back else NodeOperation.ARCHIVE
                 await self.jobs.start(operation, self.chosen.choice(left) if back else one)
                 await self.jobs.wait()
             case 20:  # an app that writes edges itself keeps no rule: a block that drops no follow
                 await graph.write([graph.adding(graph.graphs.number(BLOCKS), one, other)])
+            case 21:
+                await graph.store.change_node(other, labels=self.chosen.choice((0, 0, 0, HIDE, LIMIT, SENSITIVE)))
             case _:
                 await answer(graph.follow(one, other))
 

@@ -41,6 +41,7 @@ from kith.client import (
     Written,
     calls,
     content,
+    discovery,
     in_,
     out,
 )
@@ -458,6 +459,7 @@ def test_both_clients_document_every_method_and_keep_its_signature() -> None:
     assert len(names) > 40
     for name in names:
         for method in (getattr(Kith, name), getattr(AsyncKith, name), getattr(kith, name)):
-            builds = getattr(calls, name.removesuffix("_page"), None) or getattr(content, name.removesuffix("_page"))
+            rooms = (calls, content, discovery)
+            builds = next(build for room in rooms if (build := getattr(room, name.removesuffix("_page"), None)))
             assert inspect.getdoc(method) == inspect.getdoc(builds), name
     assert list(inspect.signature(kith.mutuals).parameters) == ["user", "other", "page_size", "cursor"]

@@ -12,6 +12,7 @@ from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, service_over
 
 from kith.core.errors import Overloaded, SelfEdge, StoreFull
 from kith.core.ids import NodeId
+from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE
 from kith.core.paging import Mark, Window
 from kith.graph import suggestions as module
 from kith.graph.discovery import Reach
@@ -198,7 +199,7 @@ def test_nobody_hides_themself(town: Town) -> None:
         town.run(town.suggestions.hide(ALICE, ALICE))
 
 
-@pytest.mark.parametrize("away", ["block", "blocked", "mute", "deactivate", "remove", "request"])
+@pytest.mark.parametrize("away", ["block", "blocked", "mute", "deactivate", "remove", "request", "hide", "limit"])
 def test_who_may_no_longer_be_suggested_is_gone_at_once(town: Town, away: str) -> None:
     assert town.shown() == [DANA, EVE]
     store, graph = town.graph.store, town.graph
@@ -213,6 +214,8 @@ def test_who_may_no_longer_be_suggested_is_gone_at_once(town: Town, away: str) -
             town.run(store.change_node(EVE, state=State.ARCHIVED))
         case "remove":
             town.run(store.change_node(EVE, state=State.REMOVED))
+        case "hide" | "limit":  # the app's moderation
+            town.run(store.change_node(EVE, labels=NAMES[away]))
         case "request":
             town.run(store.change_node(EVE, private=True))
             assert town.run(graph.follow(ALICE, EVE)).requested
@@ -264,6 +267,17 @@ def test_nobody_is_suggested_whom_one_follows_beyond_the_walk(town: Town) -> Non
     town.follow(FAY, DANA)
     town.suggestions = Suggestions(town.graph, town.kept, reach=Reach(1, 500, 1_000), now_ms=town.clock)
     assert town.shown() == []
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_nothing_is_told_of_a_followee_whom_the_app_hides(town: Town, kept: bool) -> None:
+    if kept:
+        town.page()
+    town.run(town.graph.store.change_node(CAROL, labels=HIDE))
+    assert town.page().items == [Suggestion(DANA, 1, [BOB])]
+    town.run(town.graph.store.change_node(CAROL, labels=LIMIT | SENSITIVE))  # followers still see them
+    town.clock.ms += KEEP_MS
+    assert town.shown() == [DANA, EVE]
 
 
 # --- a cold start

@@ -56,7 +56,8 @@ async def suggestions(call: Call, user_id: PathId, limit: Limit = None, cursor: 
     """The user themself, or a server key. Of the 500 newest followees and the 500 newest of each; up to 1,000 people.
 
     Most mutual followees first. Kept for a while (`suggestions_minutes`); whom the user followed, blocked, muted or hid
-    meanwhile, and who blocked them or left, is never in it. The user's own follows make it anew.
+    meanwhile, and who blocked them, left, or was labelled away by the app, is never in it. The user's own follows make
+    it anew.
     """
     user, query = parse_id(user_id), f"suggestions {user_id}"
     check_own(call.caller, user)

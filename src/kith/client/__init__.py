@@ -1,9 +1,9 @@
 """The Python client, for app code: `Kith` (sync) and `AsyncKith` (async) with the same methods.
 
-Rooms: `calls` (the calls about the graph and users), `content` (those about what people make), `routes` (the same
-as methods), `clients` (what does I/O), `wire` (requests, retries, tokens, errors, without I/O), `streams` (the feed as
-it happens), `answers` (records), `programs` (set programs: `out`, `in_`), `errors`. It needs `kith.core`, httpx and
-msgspec only; `docs/client.md` shows it in use.
+Rooms: `calls` (the calls about the graph and users), `content` (those about what people make), `discovery` (about
+people to follow), `routes` (the same as methods), `clients` (what does I/O), `wire` (requests, retries, tokens, errors,
+without I/O), `streams` (the feed as it happens), `answers` (records), `programs` (set programs), `errors`.
+It needs `kith.core`, httpx and msgspec only; `docs/client.md` shows it in use.
 """
 
 from kith.client.answers import (

@@ -21,7 +21,6 @@ from kith.client.answers import (
     Edge,
     EdgeWrite,
     Follow,
-    HiddenSuggestion,
     Id,
     Job,
     ListedEdge,
@@ -31,7 +30,6 @@ from kith.client.answers import (
     Profile,
     Relationship,
     State,
-    Suggestion,
     Written,
 )
 from kith.client.programs import Program
@@ -85,8 +83,6 @@ _changed = reader(Changed)
 _follow = reader(Follow)
 _block = reader(Block)
 _mute = reader(Mute)
-_hidden_suggestion = reader(HiddenSuggestion)
-_suggestions = reader(Page[Suggestion])
 _job = reader(Job)
 _job_started = reader(_JobStarted)
 _profile = reader(Profile)
@@ -245,21 +241,6 @@ def relationships(targets: Iterable[Id]) -> Generator[Call[Any], Any, list[Relat
 def followers_you_know(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
     """Whom the acting user follows and who follow `user`."""
     return listed(f"{user_path(user)}/followers-you-know", _nodes, page_size, cursor)
-
-
-def suggestions(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[Suggestion]]:
-    """People whom `user` may know, most mutual followees first. Their own, or with a server key."""
-    return listed(f"{user_path(user)}/suggestions", _suggestions, page_size, cursor)
-
-
-def hide_suggestion(user: Id) -> Call[HiddenSuggestion]:
-    """No longer suggest `user` to the acting user."""
-    return Call("POST", f"{user_path(user)}/hide-suggestion", _hidden_suggestion)
-
-
-def unhide_suggestion(user: Id) -> Call[HiddenSuggestion]:
-    """Suggest `user` to the acting user again."""
-    return Call("DELETE", f"{user_path(user)}/hide-suggestion", _hidden_suggestion)
 
 
 # --- anyone's lists

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from kith.client import calls, content
+from kith.client import calls, content, discovery
 from kith.client.answers import Page
 from kith.client.wire import Call, Plan
 
@@ -120,10 +120,10 @@ class Routes:
     decline_follow_request = Route(calls.decline_follow_request)
     relationships = Route(calls.relationships)
 
-    suggestions = Walk(calls.suggestions)
-    suggestions_page = Route(calls.suggestions)
-    hide_suggestion = Route(calls.hide_suggestion)
-    unhide_suggestion = Route(calls.unhide_suggestion)
+    suggestions = Walk(discovery.suggestions)
+    suggestions_page = Route(discovery.suggestions)
+    hide_suggestion = Route(discovery.hide_suggestion)
+    unhide_suggestion = Route(discovery.unhide_suggestion)
 
     following = Walk(calls.following)
     following_page = Route(calls.following)

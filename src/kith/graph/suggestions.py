@@ -2,7 +2,8 @@
 
 What is kept is the ranking of a walk (see `discovery`), in a store that all processes and the batch job share. It is
 bound to the followees it was made from, so one's own follow or unfollow makes it void at once. Who may be shown is
-decided on every read: never oneself, or someone followed, asked, blocked either way, muted, hidden, or not active. The
+decided on every read: never oneself, or someone followed, asked, blocked either way, muted, hidden, not active, or kept
+back by a label of the app. The
 faces are checked too, and a count loses those found gone; what else changed among others waits for the next ranking.
 
 Whoever's walk finds nobody gets the most followed accounts, as counted by the last batch job; before the first one
@@ -22,6 +23,7 @@ import numpy as np
 from kith.core.clock import wall_ms
 from kith.core.errors import Overloaded, SelfEdge, Unavailable
 from kith.core.ids import NodeId
+from kith.core.labels import HIDE, LIMIT
 from kith.core.paging import Mark, Page, Window
 from kith.graph.discovery import (
     Ranked,
@@ -171,7 +173,8 @@ class Suggestions:
             shown = [face for face in row if face not in away and follow[(face, id_)]]
             mutual_count = score_ - (len(row) - len(shown)) if row else 0
             unasked = not row and node.private  # nobody leads here, and they did not want to be found by all
-            if not (bar or unasked or node.state != State.NORMAL or (row and not mutual_count)):
+            kept_back = node.state != State.NORMAL or node.labels & (HIDE | LIMIT)
+            if not (bar or unasked or kept_back or (row and not mutual_count)):
                 found.append((Mark(score_, id_), Suggestion(id_, mutual_count, shown)))
         return found
 
@@ -185,10 +188,13 @@ class Suggestions:
         return barred
 
     async def _stand(self, user: NodeId, followees: Sequence[int]) -> list[bool]:
-        """For each followee: are they active, with no block between? Else nothing of theirs may be told."""
+        """For each followee: are they active, not hidden by the app, with no block between? Else nothing is told."""
         nodes = await self.graph.store.nodes(followees)
         blocked = await self.graph.blocked(user, followees)
-        return [node.state == State.NORMAL and not bar for node, bar in zip(nodes, blocked, strict=True)]
+        return [
+            node.state == State.NORMAL and not (node.labels & HIDE or bar)
+            for node, bar in zip(nodes, blocked, strict=True)
+        ]
 
     async def _popular(self) -> tuple[int | None, Ranked]:
         raw = await self.graph.store.get_note(POPULAR_NOTE)
