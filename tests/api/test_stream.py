@@ -226,6 +226,24 @@ def test_a_block_meanwhile_resets(
     assert listen(bob, start.last_id).wait("reset").data == {"reason": "changed"}
 
 
+def test_a_post_that_fewer_may_see_since_resets(
+    server: Server, people: People, http: httpx.Client, acting: Acting, listen: Callable[..., Listener]
+) -> None:
+    alice, bob, *_ = people
+    add_edges(http, "follows", (bob, alice))
+    start = listen(bob)
+    post = publish(server, alice)
+    start.wait("new_post", post)
+    start.close()
+    ok(acting(alice).patch(f"{API}/posts/{post}", json={"content": {"text": "still for all"}}))
+    between = listen(bob, start.last_id)
+    mark(server, between, alice)
+    assert between.names() == ["new_post"]
+    between.close()
+    ok(acting(alice).patch(f"{API}/posts/{post}", json={"visibility": "private"}))
+    assert listen(bob, between.last_id).wait("reset").data == {"reason": "changed"}
+
+
 def test_bad_requests_are_refused_before_a_stream_begins(server: Server, people: People) -> None:
     with server.client(acting=people.alice) as http:
         for query in ("posts=x", "posts=" + "1," * 101, "post=1", "limit=5"):

@@ -62,6 +62,7 @@ class Reader:
         self.last: str | None = None
         self.at: tuple[Live, Stream] | None = None
         self.resets = 0
+        self.loaded: set[int] = set()  # shown since its home was loaded anew, which may be ahead of the stream
 
     async def connect(self, live: Live) -> None:
         stream = Stream(self.user, self.hear, lambda _: self.drop())
@@ -84,8 +85,8 @@ class Reader:
         post = int(body.get("postId", 0))
         match name:
             case "new_post":
-                assert post not in self.shown, f"{self.user} is told twice of {post}"
-                self.shown[post] = 0
+                assert post not in self.shown or post in self.loaded, f"{self.user} is told twice of {post}"
+                self.shown.setdefault(post, 0)
             case "engagement_update":
                 if post in self.shown:
                     self.shown[post] = body["likeCount"]
@@ -94,6 +95,7 @@ class Reader:
             case "reset":
                 self.resets += 1
                 self.shown = self.town.home(self.user)
+                self.loaded = set(self.shown)
 
 
 class Town:
@@ -142,7 +144,7 @@ class Town:
         other = self.chance.choice([one for one in PEOPLE if one != user])
         match self.chance.choices(
             ["post", "like", "delete", "hide", "private", "mute", "block", "drop", "come", "breathe", "wait"],
-            [12, 8, 2, 1, 1, 0.3, 0.3, 4, 6, 12, 2],
+            [14, 8, 2, 1, 1, 0.2, 0.2, 6, 12, 14, 1],
         )[0]:
             case "post":
                 public = self.chance.random() < 0.8
@@ -178,9 +180,11 @@ class Town:
                 await self.reader(user).connect(self.chance.choice(self.lives))
                 self.records.odds = 0.0
             case "breathe":  # somebody comes or goes while events are half told
-                for _ in range(self.chance.randrange(1, 8)):
+                self.records.odds = self.odds
+                for _ in range(self.chance.randrange(1, 5)):
                     self.seconds += COUNTS_EVERY_S / 4
                     await asyncio.sleep(0)
+                self.records.odds = 0.0
             case "wait":
                 await self.settle()
 
@@ -207,8 +211,8 @@ class Town:
         raise AssertionError(f"shown, and what should be: {wrong}")
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("odds", [0.0, 0.02])
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("odds", [0.0, 0.1])
 def test_what_streams_tell_adds_up_to_home(tmp_path: Path, seed: int, odds: float) -> None:
     print(f"seed {seed}")
 
@@ -218,7 +222,7 @@ def test_what_streams_tell_adds_up_to_home(tmp_path: Path, seed: int, odds: floa
             await town.open(edges, environment)
             for reader in town.readers:
                 await reader.connect(town.lives[0])
-            for _ in range(150):
+            for _ in range(400):
                 await town.act()
             for reader in town.readers:
                 if reader.at is None:

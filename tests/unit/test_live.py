@@ -1,0 +1,259 @@
+"""The moments in which a stream could miss an event or get it twice, one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import ALICE, BOB, CAROL, FakeClock, open_embedded, time_flies
+
+from kith.core.clock import HybridClock
+from kith.core.errors import StoreUnavailable
+from kith.core.ids import NodeId, Snowflakes
+from kith.engines.embedded.log import EmbeddedLog
+from kith.engines.embedded.objects import EmbeddedObjects
+from kith.feed import readers
+from kith.feed.changes import Place
+from kith.feed.live import Live
+from kith.feed.telling import Stream
+from kith.graph.graphs import BUILT_IN, LIKES, Graphs
+from kith.graph.service import GraphService, Limits
+from kith.objects.engagement import Engagement
+from kith.objects.posts import Draft
+from kith.objects.service import ObjectService
+
+SPINS_MAX = 2_000
+
+
+class Hall:
+    """A Live over an empty store, in which Bob and Carol follow Alice. `seconds`: what its clock says."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.seconds, self.lags = folder, 0.0, list[float]()
+
+    async def play(self, scene: Callable[[Hall], Awaitable[None]]) -> None:
+        with open_embedded(self._folder, events_max=200) as (environment, edges):
+            clock = FakeClock()
+            graph = GraphService(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock), Limits())
+            self.store = EmbeddedObjects(environment, edges._commits)
+            self.objects = ObjectService(self.store, graph, Snowflakes(0, clock))
+            self.engagement, self.log = Engagement(self.objects), EmbeddedLog(environment, edges._commits)
+            self.live = self.opened()
+            for user in (BOB, CAROL):
+                await graph.follow(user, ALICE)
+            await scene(self)
+            await self.live.close()
+
+    def opened(self) -> Live:
+        return Live(
+            self.objects, self.engagement, self.log, self,
+            resume_events=100, heartbeat_s=15, now_s=lambda: self.seconds,
+        )  # fmt: skip
+
+    def told(self, event: str, streams: int) -> None:
+        """See `feed.live.Observer`."""
+
+    def tail(self, lag_s: float) -> None:
+        """See `feed.live.Observer`."""
+        self.lags.append(lag_s)
+
+    async def posts(self, count: int) -> list[str]:
+        return [str((await self.objects.create(ALICE, Draft(text="x"))).post.id) for _ in range(count)]
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        for _ in range(SPINS_MAX):
+            if condition():
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("it never came")
+
+
+class Ear:
+    """A stream, and what it heard. `at_new_post`: what to do while the first one is being told."""
+
+    def __init__(self, user: NodeId, at_new_post: Callable[[], Any] | None = None) -> None:
+        self.heard: list[tuple[str, dict[str, Any]]] = []
+        self.places: list[Place] = []
+        self.beats, self.ended, self._at_new_post = 0, "", at_new_post
+        self.stream = Stream(user, self._hear, self._end)
+
+    def _hear(self, place: Place, name: str, data: bytes) -> None:
+        self.places.append(place)
+        if not name:
+            self.beats += 1
+            return
+        self.heard.append((name, json.loads(data)))
+        if name == "new_post" and self._at_new_post is not None:
+            act, self._at_new_post = self._at_new_post, None
+            act()
+
+    def _end(self, why: str) -> None:
+        self.ended = why
+
+    def posts(self) -> list[str]:
+        return [data["postId"] for name, data in self.heard if name == "new_post"]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[[Callable[[Hall], Awaitable[None]]], None]:
+    """Plays a scene in which nobody really waits."""
+
+    def run(scene: Callable[[Hall], Awaitable[None]]) -> None:
+        with time_flies():
+            asyncio.run(Hall(tmp_path / "data").play(scene))
+
+    return run
+
+
+Play = Callable[[Callable[[Hall], Awaitable[None]]], None]
+
+
+@pytest.mark.parametrize("place", ["0-0", None])
+def test_who_joins_while_events_are_half_told_gets_each_once(
+    play: Play, monkeypatch: pytest.MonkeyPatch, place: str | None
+) -> None:
+    async def scene(hall: Hall) -> None:
+        late = Ear(CAROL)
+        joins: list[asyncio.Task[None]] = []
+        early = Ear(BOB, lambda: joins.append(asyncio.ensure_future(hall.live.join(late.stream, place, []))))
+        await hall.live.join(early.stream, None, [])
+        with monkeypatch.context() as patch:
+            patch.setattr(hall.log, "read", lambda *_: [])
+            made = await hall.posts(5)  # which are then read at once
+        await hall.until(lambda: len(early.posts()) == 5)
+        made += await hall.posts(1)
+        await hall.until(lambda: len(early.posts()) == 6 and made[-1] in late.posts())
+        assert early.posts() == made
+        assert late.posts() == (made if place else made[-1:]), "without a place it begins after what was read before"
+        assert sorted(late.places) == late.places
+
+    play(scene)
+
+
+def test_a_refusing_store_half_way_through_the_readers_tells_nobody_twice(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "PART", 1)
+
+    async def scene(hall: Hall) -> None:
+        ears = [Ear(BOB), Ear(CAROL), Ear(ALICE)]
+        for ear in ears:
+            await hall.live.join(ear.stream, None, [])
+        real, calls = hall.store.get_many, [0]
+
+        async def flaky(*args: Any) -> Any:
+            calls[0] += 1
+            if calls[0] in (2, 4):
+                raise StoreUnavailable("not now")
+            return await real(*args)
+
+        monkeypatch.setattr(hall.store, "get_many", flaky)
+        made = await hall.posts(1)
+        await hall.until(lambda: all(ear.posts() for ear in ears))
+        assert [ear.posts() for ear in ears] == [made] * 3
+        assert calls[0] > 4
+
+    play(scene)
+
+
+def test_a_fault_in_one_change_resets_everybody_and_the_rest_goes_on(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(hall: Hall) -> None:
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, None, [])
+
+        async def broken(*_: Any) -> Any:
+            raise ValueError("a fault of ours")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(hall.store, "get_many", broken)
+            await hall.posts(1)
+            await hall.until(lambda: ear.ended)
+        assert (ear.heard[-1], ear.ended) == (("reset", {"reason": "changed"}), "reset")
+        again = Ear(BOB)
+        await hall.live.join(again.stream, str(ear.places[-1]), [])
+        made = await hall.posts(1)
+        await hall.until(lambda: again.posts() == made)
+
+    play(scene)
+
+
+def test_numbers_wait_for_a_second_and_hold_the_place_back_until_they_are_told(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, None, [])
+        (post,) = await hall.posts(1)
+        await hall.until(ear.posts)
+        for user in range(100, 110):
+            await hall.engagement.add(LIKES, NodeId(user), NodeId(int(post)))
+        (later,) = await hall.posts(1)
+        await hall.until(lambda: later in ear.posts())
+        held = ear.places[-1]
+        hall.seconds += 1.0
+        await hall.until(lambda: ear.heard[-1][0] == "engagement_update")
+        assert [data["likeCount"] for name, data in ear.heard if name == "engagement_update"] == [10]
+        other = hall.opened()  # another process
+        resumed = Ear(BOB)
+        await other.join(resumed.stream, str(held), [int(post)])
+        assert [data["likeCount"] for name, data in resumed.heard if name == "engagement_update"] == [10]
+        assert resumed.posts() == []
+        await other.close()
+
+    play(scene)
+
+
+def test_a_quiet_stream_hears_a_heartbeat_that_moves_its_place(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, None, [])
+        for user in range(100, 120):
+            await hall.objects.graph.follow(NodeId(user), NodeId(user + 1))
+        before, beats = ear.places[-1], ear.beats
+        for _ in range(20):
+            hall.seconds += 1.0
+            await hall.until(lambda: True)
+            for _ in range(10):
+                await asyncio.sleep(0)
+        await hall.until(lambda: ear.beats > beats)
+        assert ear.beats == beats + 1
+        assert ear.places[-1].posts >= before.posts + 20
+
+    play(scene)
+
+
+def test_without_a_stream_the_log_is_not_read(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        ears = [Ear(BOB), Ear(CAROL)]
+        for ear in ears:
+            await hall.live.join(ear.stream, None, [])
+        await hall.until(lambda: hall.lags)
+        for ear in ears:
+            hall.live.leave(ear.stream)
+        read = len(hall.lags)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(hall.lags) == read
+        again = Ear(BOB)
+        made = await hall.posts(2)
+        await hall.live.join(again.stream, str(ears[0].places[-1]), [])
+        assert again.posts() == made
+
+    play(scene)
+
+
+def test_events_that_the_log_forgot_are_said_to_be_lost(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        first = Ear(BOB)
+        await hall.live.join(first.stream, None, [])
+        hall.live.leave(first.stream)
+        await hall.posts(500)  # the log keeps 200
+        late = Ear(BOB)
+        await hall.live.join(late.stream, str(first.places[-1]), [])
+        assert (late.heard, late.ended) == ([("reset", {"reason": "expired"})], "reset")
+
+    play(scene)
