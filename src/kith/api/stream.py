@@ -130,6 +130,7 @@ class Streams:
             user = caller.acting()
             lifetime_s = backend.guard.lifetime_s(header("authorization"))
             asked = read_query(scope.query_string, header("last-event-id"))
+            _check_connection(scope)
             self._check_room(user)
             async with asyncio.timeout(backend.bounds.timeout_s):
                 shown = asked.shown if asked.shown is not None else await self._home(user)
@@ -212,3 +213,9 @@ class Streams:
 
     async def _home(self, user: NodeId) -> list[int]:
         return [post.id for post in (await self._backend.feed.latest(user, Window(HOME_WATCHED))).posts]
+
+
+def _check_connection(scope: Scope) -> None:
+    """BadRequest over HTTP/2: a client can hold one of its streams back there, and the kernel does not show it."""
+    if scope.http_version.startswith("2"):
+        raise BadRequest("streams are served over HTTP/1.1, a connection each; have your proxy speak it to Kith")
