@@ -145,6 +145,25 @@ def test_numbers_stop_where_the_reader_may_no_longer_see_the_post(
     assert post not in listener.posts("engagement_update")
 
 
+@pytest.mark.parametrize("kind", ["post", "user"])
+def test_what_the_app_hides_goes_from_screens_and_comes_to_none(
+    server: Server, people: People, http: httpx.Client, listen: Callable[..., Listener], kind: str
+) -> None:
+    alice, bob, carol, _ = people
+    add_edges(http, "follows", (bob, alice), (carol, alice), (bob, carol), (carol, bob))
+    before, away = listen(bob), listen(carol)
+    post = publish(server, alice)
+    before.wait("new_post", post)
+    away.wait("new_post", post)
+    away.close()
+    ok(http.put(f"{API}/labels/{kind}/{post if kind == 'post' else alice}", json={"labels": ["hide"]}))
+    assert before.wait("post_removed", post).data["reason"] == "unavailable"
+    assert listen(carol, away.last_id).wait("reset").data == {"reason": "changed"}
+    later = publish(server, alice)
+    mark(server, before, carol)
+    assert (later in before.posts()) == (kind == "post")
+
+
 def test_a_named_post_that_is_not_there_is_said_to_be_gone_whatever_the_reason(
     server: Server, people: People, acting: Acting, listen: Callable[..., Listener]
 ) -> None:

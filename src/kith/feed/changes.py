@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from kith.core.events import BULK_LOADED, NORMAL, Event
+from kith.core.events import BULK_LOADED, NORMAL, USER_LABELLED, Event
 from kith.graph.edge import State
 from kith.graph.graphs import AUTHORED, BLOCKS, COMMENTS, FOLLOWS, HIDES, LIKES, MUTES, SHARES, Graphs
 
@@ -34,6 +34,7 @@ class Kind(enum.Enum):
     BLOCKED = enum.auto()  # who blocks, whom
     MUTED = enum.auto()  # who mutes, whom
     HIDDEN = enum.auto()  # who hides, post
+    LABELLED = enum.auto()  # user, 0: the app changed what is said of them, and so who may see their posts
     LOADED = enum.auto()  # a whole graph was loaded: everything may have changed
 
 
@@ -94,6 +95,8 @@ class Reading:
         graph, kind = event.graph, None
         if event.state == BULK_LOADED:
             return Change(event.sequence, Kind.LOADED, 0, 0) if graph in self._feeds else None
+        if event.state == USER_LABELLED:
+            return Change(event.sequence, Kind.LABELLED, event.source, 0)
         if graph in self._counted:
             return Change(event.sequence, Kind.ENGAGED, 0, event.destination) if event.began or event.ended else None
         if graph == self._comments:

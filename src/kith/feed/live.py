@@ -237,6 +237,8 @@ class Live:
                 await self._removed(change)
             case Kind.ENGAGED | Kind.EDITED:
                 self._touched.add(change.what, change.sequence, counted=change.kind is Kind.ENGAGED)
+            case Kind.LABELLED:
+                self._look_at_all_of(change)
             case Kind.HIDDEN:
                 self._take_away(change, change.who, "hidden", lambda post, _: post == change.what)
             case Kind.MUTED:
@@ -246,6 +248,14 @@ class Live:
                 self._take_away(change, change.what, "unavailable", lambda _, author: author == change.who)
             case Kind.LOADED:
                 self._reset_all("loaded")
+
+    def _look_at_all_of(self, change: Change) -> None:
+        """Look again at every watched post of a user."""
+        for streams in self._users.values():
+            for stream in streams:
+                for post, author in stream.watched.items():
+                    if author == change.who:
+                        self._touched.add(post, change.sequence, counted=False)
 
     async def _posted(self, change: Change) -> None:
         users = await self._concerned(change.who)

@@ -51,6 +51,9 @@ class Missed:
         user = stream.user
         if any(_upsets(change, user) for change in changes if change.sequence > place.posts):
             return [(place.posts, Reset("changed"))]
+        labelled = {change.who for change in changes if change.kind is Kind.LABELLED} - {int(user)}
+        if await self._readers.followed(user, labelled):
+            return [(place.posts, Reset("changed"))]
         of_posts = [
             change
             for change in changes  # edits are told with the numbers: who may still see the post is asked then
