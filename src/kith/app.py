@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import shutil
 import signal
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from kith import logs
 from kith.api.backend import Backend, Bounds
 from kith.api.bridge import Bridge
 from kith.api.fast import Exchange, FrontDoor, Scope
@@ -178,14 +177,11 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     jobs = NodeJobs(service, objects.erase, comments.erase, stories.erase)
     counts = FileQuotas(Path(settings.data) / quotas.FILE)
     timelines = RingReader(timelines_folder(settings))
-    served = ServedFiles(
-        Path(settings.data) / "served", share=settings.served_log_share, bytes_max=settings.served_log_bytes_max
-    )
+    share, bytes_max = settings.served_log_share, settings.served_log_bytes_max
+    served = ServedFiles(Path(settings.data) / "served", share=share, bytes_max=bytes_max)
     engagement = Engagement(objects)
-    live = Live(
-        objects, engagement, log, metrics,
-        resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
-    )  # fmt: skip
+    heartbeat_s, resume_events = settings.stream_heartbeat_s, settings.stream_resume_events
+    live = Live(objects, engagement, log, metrics, resume_events=resume_events, heartbeat_s=heartbeat_s)
     per_process = max(1, settings.workers)
     rates = Rates(*(-(-rate // per_process) for rate in _rates(settings)))
     backend = Backend(
@@ -332,7 +328,7 @@ class Server:
         self._watch: asyncio.Task[None] | None = None
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        configure_logging(self._settings)
+        logs.configure(self._settings.log_level)
         self._watch = loop.create_task(_end_with_supervisor())
         self._running = running(self._settings, on_fatal=_replace_process)
         backend = loop.run_until_complete(self._running.__aenter__())
@@ -383,23 +379,6 @@ def settings_of_process(data: str | None = None) -> Settings:
     """The settings that `kith serve` handed down, or else those of this folder."""
     raw = os.environ.get(SETTINGS_VARIABLE)
     return msgspec.json.decode(raw, type=Settings) if raw else load({"data": data})
-
-
-def configure_logging(settings: Settings) -> None:
-    """Structured lines on stderr, one JSON object each."""
-    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-        cache_logger_on_first_use=True,
-    )
 
 
 @contextlib.contextmanager
