@@ -14,7 +14,8 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.figures import KEY, Figure, imported, real_graph, server
+from bench import peers
+from bench.figures import KEY, Figure, imported, real_graph, server, with_peer
 from bench.load import Load, request, run
 from kith import app
 from kith.api.backend import Backend
@@ -23,11 +24,13 @@ from kith.core.ids import EPOCH_MS, NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, LIKES
 from kith.objects.posts import Draft, check_draft, made, post_record
+from kith.timeline.store import TIMELINE_IDS_MAX
 from kith.transfer.formats import read
 
 SECONDS = 6.0
 _POSTS, _LIKES_A_POST, _READERS, _FOLLOWED_MIN = 60_000, 3, 2_000, 20
 _DAYS = 7
+_PEER = "Redis: ZREVRANGE and 20 HGETALL in a pipeline, redis-py asyncio, 8 connections; no HTTP, no rules, no ranking"
 _SNOWFLAKE_BITS = 22
 _WORDS = ["the river was quiet this morning", "somebody had left a red boat", "by the old bridge", "again", "tea"]
 Ids = Sequence[int]
@@ -39,7 +42,7 @@ def home(folder: Path) -> list[Figure]:
     data = real_graph(folder)
     settings = imported(folder, data)
     edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
-    asyncio.run(_fill(settings, edges))
+    posts = asyncio.run(_fill(settings, edges))
     sources, follows = np.unique(edges[:, 0], return_counts=True)
     readers = random.Random(3).sample(sources[follows >= _FOLLOWED_MIN].tolist(), _READERS)
     says = (
@@ -56,7 +59,25 @@ def home(folder: Path) -> list[Figure]:
                 Figure(name, load.rate, "pages/s", ">= 2,000", data=says),
                 Figure(f"{name}-p99", load.p99_ms, "ms", "< 10", data=says),
             ]
-    return figures
+    peer = peers.redis_pages(folder, posts, _homes(edges, posts, readers))
+    return [with_peer(figure, _PEER, peer) if figure.unit == "pages/s" else figure for figure in figures]
+
+
+def _homes(edges: NDArray[Any], posts: Sequence[tuple[int, int]], readers: Ids) -> dict[int, list[int]]:
+    """The newest ids of each reader's home."""
+    followed: dict[int, set[int]] = {reader: set() for reader in readers}
+    for reader, author in edges.tolist():
+        if reader in followed:
+            followed[reader].add(author)
+    by_author: dict[int, list[int]] = {}
+    for id_, author in posts:
+        by_author.setdefault(author, []).append(id_)
+    return {
+        reader: sorted((id_ for author in authors for id_ in by_author.get(author, ())), reverse=True)[
+            :TIMELINE_IDS_MAX
+        ]
+        for reader, authors in followed.items()
+    }
 
 
 def _pages(readers: Ids, kind: str) -> list[bytes]:
@@ -83,8 +104,8 @@ def _warm(settings: Settings, readers: Ids) -> None:
             time.sleep(0.1)
 
 
-async def _fill(settings: Settings, edges: NDArray[Any]) -> None:
-    """Posts by authors drawn by their followers, over the last days, and likes by those who follow them."""
+async def _fill(settings: Settings, edges: NDArray[Any]) -> Sequence[tuple[int, int]]:
+    """(id, author) of posts made over the last days by authors drawn by their followers; these like some of them."""
     chosen = random.Random(5)
     async with app.running(settings) as backend:
         rows = chosen.choices(range(len(edges)), k=_POSTS)
@@ -105,6 +126,7 @@ async def _fill(settings: Settings, edges: NDArray[Any]) -> None:
         ]
         for some in _batches(writes, 5_000):
             await backend.graph.store.apply(some)
+        return posts
 
 
 async def _put_posts(backend: Backend, chosen: random.Random, chunk: Sequence[tuple[int, int]]) -> None:

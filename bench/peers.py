@@ -16,7 +16,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from bench.figures import Data, free_port
 from kith.transfer.formats import read
 
 SECONDS = 4.0
+_PAGE_CONNECTIONS = 8
 _CONNECTIONS = 16
 _INSERT_CONNECTIONS = 64
 
@@ -113,6 +114,50 @@ def _redis_benchmark(port: int, pair: tuple[int, int]) -> float | None:
         [*command, "sismember", f"f:{pair[0]}", str(pair[1])], check=True, capture_output=True, text=True
     )
     return float(answer.stdout.strip().splitlines()[-1].split('","')[1].strip('"'))
+
+
+def redis_pages(folder: Path, posts: Sequence[tuple[int, int]], homes: Mapping[int, Sequence[int]]) -> float | None:
+    """Pages of 20 a second from a sorted set a reader and a hash a post, as hand-rolled feeds have them: no rules, no
+    ranking, no HTTP. `posts`: (id, author); `homes`: ids a reader.
+    """
+    import redis
+
+    with redis_server(folder) as port:
+        if port is None:
+            return None
+        client = redis.Redis(port=port)
+        for chunk in (posts[at : at + 1_000] for at in range(0, len(posts), 1_000)):
+            pipe = client.pipeline(transaction=False)
+            for id_, author in chunk:
+                counts = dict.fromkeys(("likes", "comments", "shares", "views"), 3)
+                pipe.hset(f"post:{id_}", mapping={"author": author, "text": "a post " * 6, **counts})
+            pipe.execute()
+        for reader, ids in homes.items():
+            client.zadd(f"feed:{reader}", {str(id_): id_ >> 22 for id_ in ids})
+        return asyncio.run(_redis_pages(port, list(homes)))
+
+
+async def _redis_pages(port: int, readers: Sequence[int]) -> float:
+    from redis import asyncio as redis
+
+    deadline, done = time.perf_counter() + SECONDS, 0
+
+    async def worker(start: int) -> None:
+        nonlocal done
+        client = redis.Redis(port=port, single_connection_client=True)
+        at = start
+        while time.perf_counter() < deadline:
+            ids: Any = await client.zrevrange(f"feed:{readers[at % len(readers)]}", 0, 19)
+            pipe = client.pipeline(transaction=False)
+            for id_ in ids:
+                pipe.hgetall(b"post:" + id_)
+            await pipe.execute()
+            at += _PAGE_CONNECTIONS
+            done += 1
+        await client.aclose()
+
+    await asyncio.gather(*(worker(start) for start in range(_PAGE_CONNECTIONS)))
+    return done / SECONDS
 
 
 def redis_intersection(folder: Path, data: Data) -> float | None:
