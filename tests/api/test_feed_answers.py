@@ -90,6 +90,7 @@ def test_the_feed_answers_with_the_fields_of_the_article(acting: Acting, people:
     assert {"id", "author", "content", "engagement", "ranking", "createdAt", "visibility"} <= set(post)
     assert post["id"] == id_
     assert post["author"]["id"] == str(people.bob)
+    assert {"id", "username", "displayName", "isVerified"} <= set(post["author"])
     assert (post["content"]["type"], post["content"]["text"]) == ("image", "Beautiful sunset!")
     assert [media["id"] for media in post["content"]["media"]] == ["789"]
     assert post["engagement"] == {

@@ -144,6 +144,14 @@ def test_an_author_has_two_posts_on_a_page_unless_nobody_else_has_any() -> None:
     assert page_of(bobs, 20, more=True) == bobs[:2], "there may be others among those that were not looked at"
 
 
+def test_a_page_begun_when_nobody_else_had_any_posts_stays_that_authors() -> None:
+    taken = [candidate(at, 1) for at in range(3)]
+    ranked = [candidate(10, 2), candidate(11, 1), candidate(12, 3)]
+    assert choose(ranked, taken, 5, MIX, NOW) == [1]
+    assert choose(ranked[:1], taken, 5, MIX, NOW) == []
+    assert choose(ranked, taken[:2], 5, MIX, NOW) == [0, 2], "two are no crowd"
+
+
 def test_a_type_gives_way_beyond_its_share_while_others_are_left() -> None:
     texts = [candidate(at, at, TEXT) for at in range(20)]
     images = [candidate(at, at, IMAGE) for at in range(20, 30)]

@@ -38,7 +38,8 @@ def choose(
 
     An author has at most `author_max` posts on a page, unless nobody else has any; a type gives way beyond its
     share while others are left; a share of the places goes to posts younger than `fresh_ms`, the best of them.
-    `more`: `ranked` is not all there is, so there may be others.
+    `more`: `ranked` is not all there is, so there may be others. A page that was begun when nobody else had any stays
+    that author's, and the others have the next one.
     """
     page = _Page(ranked, taken, mix, more)
     since = now_ms - mix.fresh_ms
@@ -61,19 +62,20 @@ class _Page:
             self._types[candidate.type] += 1
         self._size = len(taken)
         first = ranked[0].author if ranked else 0
+        self._only = next((author for author, count in self._authors.items() if count > mix.author_max), None)
         alone = not more and all(candidate.author == first for candidate in [*taken, *ranked])
-        self._author_max = len(ranked) + len(taken) if alone else mix.author_max
+        self._author_max = len(ranked) + len(taken) if alone or self._only is not None else mix.author_max
         self.chosen: set[int] = set()
 
     def fill(self, places: Sequence[int], want: int, *, by_type: bool = False) -> None:
         """Choose of `places` until `want` are chosen."""
         chosen, authors, types, author_max = self.chosen, self._authors, self._types, self._author_max
-        shares, types_after = self._mix.type_shares, self._mix.types_after
+        shares, types_after, only = self._mix.type_shares, self._mix.types_after, self._only
         for at in places:
             if len(chosen) >= want:
                 return
             _, author, type_, _ = self._ranked[at]
-            if at in chosen or authors.get(author, 0) >= author_max:
+            if at in chosen or authors.get(author, 0) >= author_max or (only is not None and author != only):
                 continue
             size = self._size + len(chosen)
             if by_type and size >= types_after and types[type_] + 1 > shares[type_] * (size + 1):
