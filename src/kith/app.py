@@ -15,22 +15,22 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from kith import logs
-from kith.api.backend import Backend, Bounds
+from kith import limits, logs
+from kith.api.backend import Backend
 from kith.api.bridge import Bridge
 from kith.api.fast import Exchange, FrontDoor, Scope
-from kith.api.guard import Guard, Rates, UserTokens, hash_key
+from kith.api.guard import Guard, UserTokens, hash_key
 from kith.api.http import build
+from kith.api.media import FILES_PATH
 from kith.api.metrics import Metrics
 from kith.api.quotas import Quotas
-from kith.api.stream import StreamLimits
 from kith.config import Settings, load
 from kith.core.clock import HybridClock, ms_of, wall_ms
 from kith.core.errors import StoreMismatch, Unavailable
 from kith.core.ids import NODES_MAX, Snowflakes
 from kith.core.paging import Cursors
-from kith.core.quota import Quota
 from kith.core.tokens import WriteTokens
+from kith.engines.blobs.store import open_blobs
 from kith.engines.embedded import environment as environments
 from kith.engines.embedded import quotas
 from kith.engines.embedded.commits import CommitQueue
@@ -64,6 +64,7 @@ from kith.objects.profiles import Profiles
 from kith.objects.reclaiming import reclaim
 from kith.objects.service import ObjectService
 from kith.objects.stories import Stories
+from kith.objects.uploads import MediaService
 from kith.workers import fanout
 
 SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
@@ -143,8 +144,8 @@ async def opened(
     )
     store, log = EmbeddedEdges(environment, commits), EmbeddedLog(environment, commits)
     store.restore_clock(clock)
-    limits = Limits(settings.follows_max, settings.batch_max, settings.walk_max)
-    service = GraphService(store, Graphs(environment.graph_numbers()), clock, limits)
+    bounds = Limits(settings.follows_max, settings.batch_max, settings.walk_max)
+    service = GraphService(store, Graphs(environment.graph_numbers()), clock, bounds)
     try:
         yield Opened(environment, commits, store, log, service, metrics)
     finally:
@@ -168,7 +169,7 @@ async def running(
 async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncIterator[Backend]:
     environment, commits, store, log, service, metrics = parts
     secret = environment.secret("signing")
-    objects = _objects(parts, number)
+    objects = objects_of(parts, number)
     comments = Comments(objects)
     facts = PostFacts(objects.store, service, wall_ms)
     affinity = Affinity(service, comments, facts, wall_ms)
@@ -182,8 +183,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     engagement = Engagement(objects)
     heartbeat_s, resume_events = settings.stream_heartbeat_s, settings.stream_resume_events
     live = Live(objects, engagement, log, metrics, resume_events=resume_events, heartbeat_s=heartbeat_s)
-    per_process = max(1, settings.workers)
-    rates = Rates(*(-(-rate // per_process) for rate in _rates(settings)))
+    media = media_over(settings, objects)
     backend = Backend(
         graph=service,
         jobs=jobs,
@@ -192,6 +192,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         comments=comments,
         engagement=engagement,
         profiles=Profiles(objects.store, service.clock),
+        media=media,
         feed=FeedService(
             Skeletons(service, timelines, log, group=fanout.NAME),
             Ranker(service, facts, affinity, wall_ms),
@@ -202,15 +203,14 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         strip=Strip(service, stories, affinity.between),
         live=live,
         moderation=Moderation(objects),
-        guard=Guard(server_keys(environment, settings), user_tokens(environment, settings), rates),
-        quotas=Quotas(counts, _quotas(settings)),
+        guard=Guard(server_keys(environment, settings), user_tokens(environment, settings), limits.rates(settings)),
+        quotas=Quotas(counts, limits.quotas(settings)),
         cursors=Cursors(secret),
         tokens=WriteTokens(secret),
         metrics=metrics,
-        bounds=Bounds(
-            settings.batch_max, settings.body_bytes_max, settings.select_ids_max, settings.request_timeout_ms / 1000
-        ),
-        streams=StreamLimits(settings.streams_max, settings.streams_user_max, settings.stream_buffer_bytes),
+        bounds=limits.bounds(settings),
+        streams=limits.streams(settings),
+        media_base_url=settings.media_base_url.rstrip("/") or FILES_PATH,
         sequence=lambda: store.log_bounds()[1],
         ready=lambda: {"store": "the store refused to go on; this process restarts"} if commits.failed else {},
     )
@@ -224,6 +224,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         timelines.close()
         served.flush()
         counts.close()
+        media.close()
 
 
 async def work(settings: Settings) -> None:
@@ -279,7 +280,13 @@ def suggestions(settings: Settings, parts: Opened) -> Suggestions:
     return Suggestions(parts.graph, store, keep_ms=settings.suggestions_minutes * 60_000)
 
 
-def _objects(parts: Opened, number: int) -> ObjectService:
+def media_over(settings: Settings, objects: ObjectService) -> MediaService:
+    """Pictures and videos, with their files where the settings say."""
+    blobs = open_blobs(settings.media_url, Path(settings.data) / "media", sync=settings.durability == "full")
+    return MediaService(objects, blobs, limits.media(settings))
+
+
+def objects_of(parts: Opened, number: int) -> ObjectService:
     """Posts of this process. Ids take their time from the clock that was restored past all that is stored, and
     start after it: whoever made ids with our node number before can have used no later millisecond.
     """
@@ -287,22 +294,6 @@ def _objects(parts: Opened, number: int) -> ObjectService:
     snowflakes = Snowflakes(number, lambda: ms_of(clock.next()))
     snowflakes.restore(ms_of(clock.next()))
     return ObjectService(EmbeddedObjects(parts.environment, parts.commits), parts.graph, snowflakes)
-
-
-def _rates(settings: Settings) -> tuple[int, int, int, int]:
-    return (
-        settings.rate_user_read, settings.rate_user_write, settings.rate_server_read, settings.rate_server_write
-    )  # fmt: skip
-
-
-def _quotas(settings: Settings) -> dict[str, Quota]:
-    asked = {
-        "feed": Quota(settings.rate_feed_per_minute, 60),
-        "posts": Quota(settings.rate_posts_per_hour, 3_600),
-        "engagement": Quota(settings.rate_engagement_per_minute, 60),
-        "media": Quota(settings.rate_media_per_hour, 3_600),
-    }
-    return {kind: quota for kind, quota in asked.items() if quota.limit}
 
 
 def _gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:

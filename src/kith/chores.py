@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from kith import app
 from kith.config import Settings
-from kith.core.clock import HybridClock
+from kith.core.clock import HybridClock, wall_ms
 from kith.core.errors import BadRequest, Conflict, KithError
+from kith.core.ids import NODES_MAX
 from kith.engines.embedded import bulk
-from kith.engines.embedded.environment import STORE_FILE, Environment, alone, beside_servers, only_run
+from kith.engines.embedded.environment import STORE_FILE, Environment, alone, beside_servers, node_number, only_run
 from kith.graph.audit import Audit, audit
 from kith.graph.edge import Direction, State
 from kith.graph.service import GraphService
@@ -22,6 +23,7 @@ from kith.graph.suggestion_batch import Everyone, suggest_everyone
 from kith.graph.suggestion_batch import Report as SuggestReport
 from kith.log import runner
 from kith.log.store import Failure
+from kith.objects.uploads import Swept
 from kith.transfer.loading import Imported, Progress, Report, fingerprint, load_bulk, load_merging
 from kith.transfer.unloading import export
 
@@ -197,6 +199,18 @@ def doctor(settings: Settings) -> list[Finding]:
         Finding("network", not public, "open to the network: put TLS in front" if public else settings.host)
     )
     return findings
+
+
+def sweep(settings: Settings, *, remove: bool) -> Swept:
+    """Find, and `remove`, files of pictures and videos that no record names; servers may run."""
+
+    async def run() -> Swept:
+        async with app.opened(settings, "chore", create=False) as parts:
+            with node_number(Path(settings.data), NODES_MAX) as number:
+                media = app.media_over(settings, app.objects_of(parts, number))
+                return await media.sweep(wall_ms(), remove=remove)
+
+    return asyncio.run(run())
 
 
 @contextlib.asynccontextmanager

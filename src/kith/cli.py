@@ -201,6 +201,13 @@ def restore(source: Annotated[Path, typer.Argument(help="A backup.")], data: Dat
 
 
 @cli.command()
+def sweep(data: Data = None, dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False) -> None:
+    """Remove files of pictures and videos that no record names, once they are an hour old. Servers may run."""
+    files, gone, size = chores.sweep(config.load({"data": data}), remove=not dry_run)
+    _say(f"{gone:,} of {files:,} files {'would go' if dry_run else 'removed'}, {size / 1e6:,.1f} MB")
+
+
+@cli.command()
 def doctor(data: Data = None) -> None:
     """Look the data folder and the settings over. Status 1 if something needs attention."""
     findings = chores.doctor(config.load({"data": data}))

@@ -133,6 +133,27 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drain_timeout_s: Annotated[Positive, _doc("Longest a stopping process may take to finish its writes.")] = 20
     body_bytes_max: Annotated[Positive, _doc("Largest request body; beyond: BODY_TOO_LARGE.")] = 1 << 20
 
+    media_url: Annotated[
+        str, _doc("Where pictures and videos lie: empty for the folder `media` beside the data, or s3://bucket/prefix.")
+    ] = ""
+    media_base_url: Annotated[
+        str,
+        _doc("What addresses of files begin with, such as that of a CDN; empty: `/media`, a path of this server."),
+    ] = ""
+    media_image_bytes_max: Annotated[Positive, _doc("Largest image; beyond: BODY_TOO_LARGE.")] = 20 << 20
+    media_video_bytes_max: Annotated[Positive, _doc("Largest video; beyond: BODY_TOO_LARGE.")] = 100 << 20
+    media_pixels_max: Annotated[
+        int,
+        Meta(ge=1, le=150_000_000),
+        _doc("Pixels of an image, all frames together, or of a video's frame; beyond: INVALID_CONTENT."),
+    ] = 50_000_000
+    media_side_max: Annotated[
+        int, Meta(ge=16, le=16_000), _doc("Longest side of a stored image in pixels; larger ones are scaled down.")
+    ] = 2_000
+    media_threads: Annotated[int, Meta(ge=1, le=64), _doc("Uploads that an API process decodes at once.")] = 2
+    uploads_max: Annotated[Positive, _doc("Uploads under way in an API process; beyond: OVERLOADED.")] = 8
+    upload_timeout_ms: Annotated[Positive, _doc("Longest an upload may take; beyond: TIMEOUT.")] = 120_000
+
     rate_user_read: Annotated[NotNegative, _doc("Reads a second of one user token; 0: no limit.")] = 200
     rate_user_write: Annotated[NotNegative, _doc("Writes a second of one user token; 0: no limit.")] = 20
     rate_server_read: Annotated[NotNegative, _doc("Reads a second of one server key; 0: no limit.")] = 0

@@ -29,6 +29,7 @@ from kith.objects.labels import Moderation
 from kith.objects.profiles import Profiles
 from kith.objects.service import ObjectService
 from kith.objects.stories import Stories
+from kith.objects.uploads import MediaService
 
 TOKEN_HEADER = "kith-token"  # noqa: S105 - a header's name
 
@@ -40,6 +41,8 @@ class Bounds(msgspec.Struct, frozen=True):
     body_bytes_max: int
     select_ids_max: int
     timeout_s: float
+    upload_bytes_max: int
+    upload_timeout_s: float
 
 
 class Backend(msgspec.Struct, frozen=True):
@@ -52,6 +55,7 @@ class Backend(msgspec.Struct, frozen=True):
     comments: Comments
     engagement: Engagement
     profiles: Profiles
+    media: MediaService
     feed: FeedService
     stories: Stories
     strip: Strip
@@ -64,6 +68,8 @@ class Backend(msgspec.Struct, frozen=True):
     metrics: Metrics
     bounds: Bounds
     streams: StreamLimits
+    media_base_url: str
+    """What stands before the key of a file in its address."""
     sequence: Callable[[], int]
     """How far the log has come here; a token beyond it comes from a future this store has not seen."""
     ready: Callable[[], Mapping[str, str]]

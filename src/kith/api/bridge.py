@@ -1,15 +1,22 @@
-"""Hands an RSGI request to an ASGI app (Litestar). Bodies are bounded before they get there."""
+"""Hands an RSGI request to an ASGI app (Litestar). Bodies are bounded before they get there.
+
+Every request has a deadline. An upload has a later one, and its body goes on as it comes. Files are sent by granian
+(the `pathsend` extension of ASGI, with a `start` and an `end`): what Python streams to a slow reader, granian 2.8 keeps
+in memory.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 from kith.api.backend import Backend
 from kith.api.errors import respond, status_of
-from kith.api.fast import UNREADABLE, Exchange, Scope, read_body
+from kith.api.fast import UNREADABLE, Exchange, Scope, body_chunks, read_body
+from kith.api.media import UPLOAD_PATH
 from kith.core.errors import KithError, TimedOut
 
 
@@ -21,16 +28,21 @@ class Bridge:
 
     async def __call__(self, scope: Scope, exchange: Exchange) -> None:
         """Answer one request through the app, in bounded time, and count it."""
-        started = time.perf_counter()
+        started, bounds = time.perf_counter(), self._backend.bounds
         request, send = _asgi(scope), _Send(exchange)
+        upload = scope.path == UPLOAD_PATH and scope.method == "POST"
         try:
-            async with asyncio.timeout(self._backend.bounds.timeout_s):
-                body = await read_body(scope, exchange, self._backend.bounds.body_bytes_max)
-                await self._app(request, _receive(body, exchange), send)
+            async with asyncio.timeout(bounds.upload_timeout_s if upload else bounds.timeout_s):
+                if upload:
+                    receive = _receive_parts(body_chunks(scope, exchange, bounds.upload_bytes_max), exchange)
+                else:
+                    receive = _receive(await read_body(scope, exchange, bounds.body_bytes_max), exchange)
+                await self._app(request, receive, send)
         except KithError as error:
             send.refuse(error)
         except TimeoutError:
-            send.refuse(TimedOut("this took longer than `request_timeout_ms`; ask for less, or try again"))
+            setting = "upload_timeout_ms" if upload else "request_timeout_ms"
+            send.refuse(TimedOut(f"this took longer than `{setting}`; ask for less, or try again"))
         handler = request.get("route_handler")
         self._backend.metrics.observe(getattr(handler, "name", None) or "unmatched", started, send.status)
 
@@ -79,6 +91,23 @@ def _receive(body: bytes, exchange: Exchange) -> Any:
     return receive
 
 
+def _receive_parts(chunks: AsyncIterator[bytes], exchange: Exchange) -> Any:
+    """The body as it comes."""
+    whole = False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal whole
+        if not whole:
+            chunk = await anext(chunks, None)
+            whole = chunk is None
+            return {"type": "http.request", "body": chunk or b"", "more_body": not whole}
+        with contextlib.suppress(asyncio.CancelledError):
+            await exchange.client_disconnect()
+        return {"type": "http.disconnect"}
+
+    return receive
+
+
 class _Send:
     """Collects a whole answer, or streams one that comes in parts."""
 
@@ -99,6 +128,9 @@ class _Send:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self._headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in message["headers"]]
+        elif message["type"] == "http.response.pathsend":
+            self._answered, path, end = True, message["path"], message["end"]
+            self._exchange.response_file_range(self.status, self._headers, path, message["start"], end)
         elif message["type"] == "http.response.body":
             body, more = message.get("body", b""), message.get("more_body", False)
             if self._stream is None and not more:

@@ -15,6 +15,7 @@ from kith.core import errors
 _STATUS: dict[type[errors.KithError], int] = {
     errors.BatchTooLarge: 413,
     errors.BodyTooLarge: 413,
+    errors.RangeNotThere: 416,
     errors.BadRequest: 400,
     errors.Unauthorized: 401,
     errors.Forbidden: 403,
@@ -50,6 +51,8 @@ def headers_of(error: errors.KithError) -> list[tuple[str, str]]:
         headers.append(("retry-after", "1"))
     elif isinstance(error, errors.BodyTooLarge):
         headers.append(("connection", "close"))  # what is left of the body is not read
+    elif isinstance(error, errors.RangeNotThere):
+        headers.append(("content-range", f"bytes */{error.details['size']}"))
     elif isinstance(error, errors.MethodNotAllowed):
         headers.append(("allow", error.details["allow"]))
     elif isinstance(error, errors.Unauthorized):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -62,6 +62,9 @@ class Exchange(Protocol):
     def __aiter__(self) -> Any: ...
     async def client_disconnect(self) -> None: ...
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
+    def response_file_range(
+        self, status: int, headers: list[tuple[str, str]], file: str, start: int, end: int
+    ) -> None: ...
     def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Any: ...
 
 
@@ -160,17 +163,21 @@ def read_header(headers: Headers, name: str) -> str | None:
 
 async def read_body(scope: Scope, exchange: Exchange, bytes_max: int) -> bytes:
     """The request's body; BodyTooLarge as soon as it is known to be."""
+    return b"".join([chunk async for chunk in body_chunks(scope, exchange, bytes_max)])
+
+
+async def body_chunks(scope: Scope, exchange: Exchange, bytes_max: int) -> AsyncIterator[bytes]:
+    """The request's body as it comes; BodyTooLarge as soon as it is known to be."""
     declared = scope.headers.get("content-length")
     too_large = BodyTooLarge(f"the body has more than {bytes_max} bytes; send less at a time", max=bytes_max)
     if declared is not None and declared.isdigit() and int(declared) > bytes_max:
         raise too_large
-    chunks, size = [], 0
+    size = 0
     async for chunk in exchange:
-        chunks.append(chunk)
         size += len(chunk)
         if size > bytes_max:
             raise too_large
-    return b"".join(chunks)
+        yield chunk
 
 
 def _refuse(exchange: Exchange, error: KithError) -> int:

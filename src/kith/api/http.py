@@ -14,7 +14,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import HeaderParameter
 
 from kith import __version__
-from kith.api import comments, docs, feed, graphs, labels, posts, profiles, stories, suggestions, users
+from kith.api import comments, docs, feed, files, graphs, labels, media, posts, profiles, stories, suggestions, users
 from kith.api.answers import Call, ErrorAnswer
 from kith.api.backend import Backend
 from kith.api.errors import respond
@@ -39,23 +39,15 @@ _ERROR_RESPONSES = {
         (503, "Not now; nothing was half done. See Retry-After."),
     )
 }
-_ROUTES = [
-    *graphs.ROUTES,
-    *users.ROUTES,
-    *profiles.ROUTES,
-    *suggestions.ROUTES,
-    *posts.ROUTES,
-    *comments.ROUTES,
-    *feed.ROUTES,
-    *stories.ROUTES,
-    *labels.ROUTES,
-]
+_ROOMS = (graphs, users, profiles, suggestions, posts, comments, media, feed, stories, labels)
+_ROUTES = [route for room in _ROOMS for route in room.ROUTES]
 _READS = frozenset({"check", "check_many", "select", "select_count", "relationships", "lookup_posts", "lookup_users"})
 _SHOWN = {
     "edge_state": "state",
     "user_id": "id",
     "post_id": "id",
     "comment_id": "id",
+    "media_id": "id",
     "story_id": "id",
     "other_id": "other",
     "object_id": "id",
@@ -109,7 +101,7 @@ def build(backend: Backend) -> Litestar:
         dependencies={"call": Provide(call, sync_to_thread=False)},
     )
     return Litestar(
-        route_handlers=[api, healthz, readyz, metrics, docs_page, openapi],
+        route_handlers=[api, files.router(backend), healthz, readyz, metrics, docs_page, openapi],
         exception_handlers={kind: _settled(backend, refuse) for kind, refuse in _REFUSALS.items()},
         openapi_config=OpenAPIConfig(
             title="Kith",

@@ -17,7 +17,7 @@ from kith.api.presenting import (
     ContentAnswer,
     PostAnswer,
     PostsAnswer,
-    authors_of,
+    authors_and_media,
     content_of,
     present_posts,
     time_of,
@@ -38,7 +38,7 @@ IdempotencyKey = Annotated[
 
 
 class ContentRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What a post says. `type` follows from the rest unless given."""
+    """What a post says. `mediaIds`: uploads of the author. `type` follows from the rest; given, it must fit."""
 
     text: str = ""
     type: PostType | None = None
@@ -68,23 +68,23 @@ class PostRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class ContentChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What to change of what a post says; what is left out stays."""
+    """What to change of what a post says; what is left out stays, null takes it away."""
 
-    text: str | None = None
-    link: str | None = None
-    media_ids: list[int | str] | None = None
+    text: str | UnsetType = UNSET
+    link: str | UnsetType | None = UNSET
+    media_ids: list[int | str] | UnsetType | None = UNSET
 
 
 class PostChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """What to change of a post; what is left out stays. A `location` of null takes it away."""
 
-    content: ContentChange | None = None
-    visibility: Visibility | None = None
-    audience: list[int | str] | None = None
-    mentions: list[int | str] | None = None
-    attributes: dict[str, Any] | None = None
-    allow_comments: bool | None = None
-    allow_sharing: bool | None = None
+    content: ContentChange | UnsetType = UNSET
+    visibility: Visibility | UnsetType = UNSET
+    audience: list[int | str] | UnsetType = UNSET
+    mentions: list[int | str] | UnsetType = UNSET
+    attributes: dict[str, Any] | UnsetType = UNSET
+    allow_comments: bool | UnsetType = UNSET
+    allow_sharing: bool | UnsetType = UNSET
     location: LocationRequest | UnsetType | None = UNSET
 
 
@@ -161,8 +161,9 @@ async def create_post(call: Call, data: PostRequest, idempotency_key: Idempotenc
         _location(data.location),
     )
     made, mark = await call.backend.objects.create(call.acting, draft, idempotency_key)
-    author = (await authors_of(call, [made.author]))[made.author]
-    answer = PostCreated(str(made.id), author, content_of(made), time_of(made.created_at), made.visibility)
+    authors, media = await authors_and_media(call, [made.author], made.media)
+    content = content_of(call, made, media)
+    answer = PostCreated(str(made.id), authors[made.author], content, time_of(made.created_at), made.visibility)
     return Response(answer, status_code=201, headers=token_header(call.backend.token(mark)))
 
 
@@ -187,11 +188,11 @@ async def edit_post(call: Call, post_id: PathId, data: PostChange) -> Response[P
     change = Change(
         content.text,
         content.link,
-        None if content.media_ids is None else ids_of(content.media_ids, "mediaIds"),
+        UNSET if content.media_ids is UNSET else ids_of(content.media_ids or [], "mediaIds"),
         data.visibility,
-        None if data.audience is None else ids_of(data.audience, "audience"),
-        None if data.mentions is None else ids_of(data.mentions, "mentions"),
-        None if data.attributes is None else pack_attributes(data.attributes),
+        UNSET if data.audience is UNSET else ids_of(data.audience, "audience"),
+        UNSET if data.mentions is UNSET else ids_of(data.mentions, "mentions"),
+        UNSET if data.attributes is UNSET else pack_attributes(data.attributes),
         data.allow_comments,
         data.allow_sharing,
         UNSET if data.location is UNSET else _location(data.location),

@@ -5,29 +5,31 @@ Times are RFC 3339 in UTC. Ids are strings; counts are numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from kith.api.answers import Call, IdItem
+from kith.api.answers import Call
 from kith.api.backend import Pagination
+from kith.api.media import MediaAnswer, avatar_url, media_answer
 from kith.core.labels import FOR_ALL, names_of
 from kith.objects.comments import Comment, CommentCounts
+from kith.objects.media import Media
 from kith.objects.posts import NO_ATTRIBUTES, Post, PostType, Visibility
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AuthorAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """Who made it. `avatar`: id of a media object."""
+    """Who made it."""
 
     id: str
     username: str | None
     display_name: str
-    avatar: str | None
+    avatar_url: str | None
     is_verified: bool
 
 
@@ -37,7 +39,7 @@ class ContentAnswer(msgspec.Struct, frozen=True):
     type: PostType
     text: str
     link: str | None
-    media: list[IdItem]
+    media: list[MediaAnswer]
 
 
 class EngagementAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -129,13 +131,15 @@ async def present_posts(
     if not posts:
         return []
     viewer, backend = call.caller.user, call.backend
-    authors = await authors_of(call, [post.author for post in posts])
+    authors, media = await authors_and_media(
+        call, [post.author for post in posts], (id_ for post in posts for id_ in post.media)
+    )
     counts = await backend.engagement.counts(viewer, [post.id for post in posts])
     return [
         PostAnswer(
             id=str(post.id),
             author=authors[post.author],
-            content=content_of(post),
+            content=content_of(call, post, media),
             engagement=EngagementAnswer(*numbers),
             visibility=post.visibility,
             audience=list(map(str, post.audience)) if post.audience and viewer in (None, post.author) else None,
@@ -181,9 +185,10 @@ async def present_comments(
     ]
 
 
-def content_of(post: Post) -> ContentAnswer:
-    """What a post says, as an answer."""
-    return ContentAnswer(post.type, post.text, post.link, [IdItem(str(id_)) for id_ in post.media])
+def content_of(call: Call, post: Post, known: Mapping[int, Media]) -> ContentAnswer:
+    """What a post says, as an answer. `known`: its media that are still there."""
+    shown = [media_answer(known[id_], call.backend.media_base_url) for id_ in post.media if id_ in known]
+    return ContentAnswer(post.type, post.text, post.link, shown)
 
 
 def time_of(ms: int) -> datetime:
@@ -197,19 +202,29 @@ def read_attributes(packed: bytes) -> dict[str, Any]:
 
 
 async def authors_of(call: Call, ids: Sequence[int]) -> dict[int, AuthorAnswer]:
-    """The users with these ids, as they stand beside what they made; one batch."""
-    known = list(dict.fromkeys(ids))
-    profiles = await call.backend.profiles.get_many(known)
-    return {
+    """The users with these ids, as they stand beside what they made; one batch a kind."""
+    return (await authors_and_media(call, ids))[0]
+
+
+async def authors_and_media(
+    call: Call, ids: Sequence[int], media: Iterable[int] = ()
+) -> tuple[dict[int, AuthorAnswer], dict[int, Media]]:
+    """The users with these ids, and what is there of `media`: the pictures of both in one batch."""
+    backend, known = call.backend, list(dict.fromkeys(ids))
+    profiles = await backend.profiles.get_many(known)
+    avatars = [profile.avatar for profile in profiles if profile.avatar is not None]
+    found = await backend.media.get_many([*media, *avatars])
+    authors = {
         id_: AuthorAnswer(
             str(id_),
             profile.username or None,
             profile.display_name,
-            None if profile.avatar is None else str(profile.avatar),
+            avatar_url(profile.avatar, found, backend.media_base_url),
             profile.verified,
         )
         for id_, profile in zip(known, profiles, strict=True)
     }
+    return authors, found
 
 
 async def _replies(

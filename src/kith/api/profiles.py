@@ -8,10 +8,12 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Response, get, patch, post, put
 from litestar.params import Parameter
+from msgspec import UNSET, UnsetType
 
 from kith.api.answers import Call, LookupRequest, check_lookup
 from kith.api.backend import check_own
 from kith.api.graphs import PathId, token_header
+from kith.api.media import avatar_url
 from kith.api.presenting import read_attributes, shown_labels
 from kith.core.errors import Forbidden, UserNotFound
 from kith.core.ids import NodeId, parse_id
@@ -26,8 +28,8 @@ Username = Annotated[str, Parameter(description="In any spelling.")]
 
 
 class ProfileAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A user. The counts are exact; `avatar` is the id of a media object, `attributes` are the app's own. `labels`: of
-    the app's moderation, `sensitive` for everybody, `hide` and `limit` for the user.
+    """A user. The counts are exact; `avatar` is the id of an image of theirs, `attributes` are the app's own. `labels`:
+    of the app's moderation, `sensitive` for everybody, `hide` and `limit` for the user.
     """
 
     id: str
@@ -39,6 +41,7 @@ class ProfileAnswer(msgspec.Struct, frozen=True, rename="camel"):
     display_name: str
     bio: str
     avatar: str | None
+    avatar_url: str | None
     is_verified: bool
     attributes: dict[str, Any]
     labels: list[str]
@@ -66,15 +69,15 @@ class ProfileRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 
 
 class ProfileChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What to change on a user; what is left out stays. A `username` of "" gives it up."""
+    """What to change on a user; what is left out stays, null takes the avatar away. A `username` of "" gives it up."""
 
-    private: bool | None = None
-    username: str | None = None
-    display_name: str | None = None
-    bio: str | None = None
-    avatar: int | str | None = None
-    attributes: dict[str, Any] | None = None
-    is_verified: bool | None = None
+    private: bool | UnsetType = UNSET
+    username: str | UnsetType = UNSET
+    display_name: str | UnsetType = UNSET
+    bio: str | UnsetType = UNSET
+    avatar: int | str | UnsetType | None = UNSET
+    attributes: dict[str, Any] | UnsetType = UNSET
+    is_verified: bool | UnsetType = UNSET
 
 
 @get("/users/{user_id:str}", summary="A user", name="get_user")
@@ -126,11 +129,11 @@ async def patch_user(call: Call, user_id: PathId, data: ProfileChange) -> Respon
         "username": data.username,
         "display_name": data.display_name,
         "bio": data.bio,
-        "avatar": _avatar(data.avatar),
-        "attributes": None if data.attributes is None else pack_attributes(data.attributes),
+        "avatar": UNSET if data.avatar is UNSET else _avatar(data.avatar),
+        "attributes": UNSET if data.attributes is UNSET else pack_attributes(data.attributes),
         "verified": data.is_verified,
     }
-    changes = {name: value for name, value in asked.items() if value is not None}
+    changes = {name: value for name, value in asked.items() if value is not UNSET}
     return await _set(call, parse_id(user_id), data, lambda old: msgspec.structs.replace(old, **changes))
 
 
@@ -150,11 +153,12 @@ async def _set(
 ) -> Response[ProfileAnswer]:
     """The profile first: if it is refused, nothing has changed; if we stop in between, a repetition finishes it."""
     check_own(call.caller, user)
-    if data.is_verified is not None and not call.caller.server:
+    if data.is_verified not in (None, UNSET) and not call.caller.server:
         raise Forbidden("isVerified is the app's to say: leave it out, or use a server key")
     await _check_there(call, user, user)
     profile, mark = await call.backend.profiles.change(user, change)
-    await call.backend.graph.store.change_node(user, private=data.private)
+    private = None if data.private is UNSET else data.private
+    await call.backend.graph.store.change_node(user, private=private)
     return Response(await _answer(call, user, user, profile), headers=token_header(call.backend.token(mark)))
 
 
@@ -174,12 +178,14 @@ async def _answers(
     listings = [Listing(number, user, direction) for user in users for direction in (Direction.OUT, Direction.IN)]
     counts = await graph.store.count_many(listings)
     nodes = await graph.store.nodes(users)
+    avatars = [profile.avatar for profile in profiles if profile.avatar is not None]
+    media, base_url = await call.backend.media.get_many(avatars), call.backend.media_base_url
     return [
         None if _gone(node, viewer, user) else ProfileAnswer(
             str(user), node.state.name.lower(), node.private, counts[2 * at], counts[2 * at + 1],
             profile.username or None, profile.display_name, profile.bio,
-            None if profile.avatar is None else str(profile.avatar), profile.verified,
-            read_attributes(profile.attributes), shown_labels(node.labels, viewer, user),
+            str(profile.avatar) if profile.avatar in media else None, avatar_url(profile.avatar, media, base_url),
+            profile.verified, read_attributes(profile.attributes), shown_labels(node.labels, viewer, user),
         )
         for at, (user, node, profile) in enumerate(zip(users, nodes, profiles, strict=True))
     ]  # fmt: skip

@@ -16,6 +16,7 @@ from kith.api.posts import ContentRequest, IdempotencyKey, ids_of
 from kith.api.presenting import (
     AuthorAnswer,
     ContentAnswer,
+    authors_and_media,
     authors_of,
     content_of,
     read_attributes,
@@ -185,14 +186,16 @@ async def _present(call: Call, stories: Sequence[Post]) -> list[StoryAnswer]:
     if not stories:
         return []
     viewer, service = call.caller.user, call.backend.stories
-    authors = await authors_of(call, [story.author for story in stories])
+    authors, media = await authors_and_media(
+        call, [story.author for story in stories], (id_ for story in stories for id_ in story.media)
+    )
     seen = await service.seen(viewer, stories)
     views = await service.view_counts([story.id for story in stories])
     return [
         StoryAnswer(
             id=str(story.id),
             author=authors[story.author],
-            content=content_of(story),
+            content=content_of(call, story, media),
             visibility=story.visibility,  # type: ignore[arg-type]  # `Stories.create` takes no private one
             audience=list(map(str, story.audience)) if own and story.audience else None,
             mentions=list(map(str, story.mentions)),

@@ -149,7 +149,8 @@ class Profile(Record, frozen=True, kw_only=True):
     username: str | None = None
     display_name: str = ""
     bio: str = ""
-    avatar: int | None = None
+    avatar: int | None = None  # id of a picture of theirs
+    avatar_url: str | None = None
     is_verified: bool = False
     attributes: dict[str, Any] = {}
     labels: list[str] = []  # of the app's moderation
@@ -166,12 +167,12 @@ class Job(Record, frozen=True, kw_only=True):
 
 
 class Author(Record, frozen=True, kw_only=True):
-    """Who made something. `avatar`: id of a media object."""
+    """Who made something. `avatar_url`: of a small picture."""
 
     id: int
     username: str | None = None
     display_name: str = ""
-    avatar: int | None = None
+    avatar_url: str | None = None
     is_verified: bool = False
 
 
@@ -194,7 +195,15 @@ class Labels(Record, frozen=True, kw_only=True):
 
 
 class Media(Record, frozen=True, kw_only=True):
+    """A picture or video; sizes in pixels. The addresses may be paths of the server. Videos have no thumbnail."""
+
     id: int
+    type: str
+    url: str
+    thumbnail_url: str | None = None
+    width: int = 0
+    height: int = 0
+    alt_text: str = ""
 
 
 class Content(Record, frozen=True, kw_only=True):

@@ -3,11 +3,11 @@
     KithError
     ├── BadRequest          the request cannot be served as written
     │   ├── SelfEdge · BadId · BadCursor · BadToken · BatchTooLarge · BodyTooLarge · ProgramTooComplex
-    │   └── ClockTooFarAhead · InvalidContent
+    │   └── ClockTooFarAhead · InvalidContent · RangeNotThere
     ├── Unauthorized        no credentials, or credentials that do not hold
     ├── Forbidden           known, but not allowed
     ├── NotFound            what does not exist, or must not be seen
-    │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound · StoryNotFound
+    │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound · StoryNotFound · MediaNotFound
     ├── MethodNotAllowed    the path exists, for another method
     ├── Conflict            allowed in general, refused by the present state
     │   └── FollowLimitReached · IdempotencyKeyReused · UsernameTaken
@@ -76,9 +76,15 @@ class ClockTooFarAhead(BadRequest):
 
 
 class InvalidContent(BadRequest):
-    """A post, comment or profile that breaks a rule of what it may hold."""
+    """A post, comment, profile, image or video that breaks a rule of what it may hold."""
 
     code = "INVALID_CONTENT"
+
+
+class RangeNotThere(BadRequest):
+    """A range of bytes that begins behind the end of the file."""
+
+    code = "RANGE_NOT_SATISFIABLE"
 
 
 class Unauthorized(KithError):
@@ -117,6 +123,12 @@ class StoryNotFound(NotFound):
     """As PostNotFound, of a story; or its time is over."""
 
     code = "STORY_NOT_FOUND"
+
+
+class MediaNotFound(NotFound):
+    """As PostNotFound, of a picture or video, or of one of their files."""
+
+    code = "MEDIA_NOT_FOUND"
 
 
 class MethodNotAllowed(KithError):

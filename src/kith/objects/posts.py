@@ -6,6 +6,7 @@ Pure: nothing here reads or writes. Every bound has a name, and InvalidContent s
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from kith.core.clock import Hlc
 from kith.core.errors import InvalidContent
+from kith.objects.media import MediaType
 from kith.objects.store import Kind, Record
 
 PostType = Literal["text", "link", "image", "video"]
@@ -39,7 +41,7 @@ class Location(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Draft(msgspec.Struct, frozen=True, array_like=True):
-    """What an author says of a post. `type` may be left open: `check_draft` finds it.
+    """What an author says of a post. `type` may be left open: `check_draft` finds it, from the media if there are any.
 
     `audience`: who may see it where the visibility is custom. `attributes`: a JSON object of the app's own.
     """
@@ -58,20 +60,17 @@ class Draft(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What to change of a post; None leaves it (UNSET a location, which None takes away).
+    """What to change of a post; what is UNSET stays, and who made it and when. The type follows media and link."""
 
-    The type stays, and who made it and when.
-    """
-
-    text: str | None = None
-    link: str | None = None
-    media: tuple[int, ...] | None = None
-    visibility: Visibility | None = None
-    audience: tuple[int, ...] | None = None
-    mentions: tuple[int, ...] | None = None
-    attributes: bytes | None = None
-    allow_comments: bool | None = None
-    allow_sharing: bool | None = None
+    text: str | UnsetType = UNSET
+    link: str | UnsetType | None = UNSET
+    media: tuple[int, ...] | UnsetType = UNSET
+    visibility: Visibility | UnsetType = UNSET
+    audience: tuple[int, ...] | UnsetType = UNSET
+    mentions: tuple[int, ...] | UnsetType = UNSET
+    attributes: bytes | UnsetType = UNSET
+    allow_comments: bool | UnsetType = UNSET
+    allow_sharing: bool | UnsetType = UNSET
     location: Location | UnsetType | None = UNSET
 
 
@@ -117,18 +116,21 @@ def fingerprint_of(draft: Draft) -> bytes:
     return _encode(draft)
 
 
-def check_draft(draft: Draft) -> Draft:
-    """The draft with its type; InvalidContent if it breaks a rule."""
-    kind: PostType = draft.type or ("image" if draft.media else "link" if draft.link else "text")
+def check_draft(draft: Draft, media_types: Sequence[MediaType] = ()) -> Draft:
+    """The draft with its type; InvalidContent if it breaks a rule. `media_types`: of what it shows, if anything."""
+    found = type_of(draft, media_types)
+    kind: PostType = draft.type or found
     check_text(draft.text, needed=not (draft.link or draft.media), chars_max=TEXT_CHARS_MAX)
     if draft.link is not None and (len(draft.link) > LINK_CHARS_MAX or not _LINK.fullmatch(draft.link)):
         raise InvalidContent(f"link must be a http or https address of at most {LINK_CHARS_MAX} characters")
     if kind == "link" and draft.link is None:
         raise InvalidContent("a post of type link needs a link")
-    if (kind in ("image", "video")) != bool(draft.media):
-        raise InvalidContent("posts of type image and video need mediaIds, and others take none", type=kind)
+    if kind != found and (draft.media or kind in ("image", "video")):
+        raise InvalidContent(
+            f"this is a post of type {found} by what it shows, not {kind}; leave the type out, or change mediaIds",
+            type=kind,
+        )
     for name, values, values_max in (
-        ("mediaIds", draft.media, MEDIA_MAX),
         ("mentions", draft.mentions, MENTIONS_MAX),
         ("audience", draft.audience, AUDIENCE_MAX),
     ):
@@ -139,6 +141,13 @@ def check_draft(draft: Draft) -> Draft:
     if draft.location is not None:
         check_location(draft.location)
     return msgspec.structs.replace(draft, type=kind)
+
+
+def type_of(draft: Draft, media_types: Sequence[MediaType]) -> PostType:
+    """The type that follows from what a draft holds: a video among the media makes it one of video."""
+    if draft.media:
+        return "video" if "video" in media_types else "image"
+    return "link" if draft.link else "text"
 
 
 def check_text(text: str, *, needed: bool, chars_max: int, field: str = "text") -> None:
@@ -191,17 +200,17 @@ def made(id_: int, author: int, created_at: int, draft: Draft) -> Post:
     )  # fmt: skip
 
 
-def edited(post: Post, change: Change, at_ms: int) -> Post:
-    """The post with `change`; InvalidContent if it would break a rule."""
-    given = msgspec.structs.asdict(change)
-    location = given.pop("location")
-    changes = {name: value for name, value in given.items() if value is not None}
-    if location is not UNSET:
-        changes["location"] = location
+def edited(post: Post, change: Change, at_ms: int, media_types: Sequence[MediaType] = ()) -> Post:
+    """The post with `change`; InvalidContent if it would break a rule. `media_types`: of the media it changes to."""
+    changes = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
     if changes.get("visibility", post.visibility) != "custom":
         changes.setdefault("audience", ())
+    if "media" in changes or "link" in changes:
+        changes["type"] = None
+    if "media" not in changes and post.type in ("image", "video"):
+        media_types = [post.type]
     said = {name: getattr(post, name) for name in Draft.__struct_fields__}
-    draft = check_draft(Draft(**{**said, **changes}))
+    draft = check_draft(Draft(**{**said, **changes}), media_types)
     return msgspec.structs.replace(post, **{**msgspec.structs.asdict(draft), "edited_at": at_ms})
 
 

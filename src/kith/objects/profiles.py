@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from kith.core.clock import Hlc, HybridClock
-from kith.core.errors import Conflict
+from kith.core.errors import Conflict, InvalidContent
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
+from kith.objects.media import owned
 from kith.objects.posts import NO_ATTRIBUTES, check_text
 from kith.objects.service import REWRITES_MAX
 from kith.objects.store import AtVersion, Kind, ObjectStore, Record
@@ -28,7 +29,7 @@ class Profile(msgspec.Struct, frozen=True, array_like=True):
 
     display_name: str = ""
     bio: str = ""
-    avatar: int | None = None  # id of a media object
+    avatar: int | None = None  # id of an image of theirs
     attributes: bytes = NO_ATTRIBUTES  # the app's own JSON object
     username: str = ""  # as the user spells it; "" for none
     verified: bool = False  # the app knows who this is
@@ -65,6 +66,8 @@ class Profiles:
             old, at = _read(stored), 0 if stored is None else stored.updated_at
             profile, version = change(old), max(self._clock.next(), Hlc(at + 1))
             _check(profile)
+            if profile.avatar is not None and profile.avatar != old.avatar:
+                await self._check_avatar(user, profile.avatar)
             renamed = Move([], [], [])
             if fold(profile.username) != fold(old.username):
                 renamed = await move(self._store, user, (old.username, profile.username), version, self._says)
@@ -74,6 +77,11 @@ class Profiles:
             if put.stored:
                 return profile, put.mark
         raise Conflict("this profile is being changed by many at once; try again", id=str(user))
+
+    async def _check_avatar(self, user: NodeId, id_: int) -> None:
+        (media,) = owned(user, [id_], await self._store.get_many(Kind.MEDIA, [id_]), "avatar")
+        if media.type != "image":
+            raise InvalidContent("avatar names a video; it must be an image", field="avatar", id=str(id_))
 
     async def _says(self, user: int) -> str:
         """The username that a user's profile says."""

@@ -14,9 +14,18 @@ from functools import partial
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from kith.core.clock import Hlc, ms_of
-from kith.core.errors import BadRequest, Conflict, Forbidden, IdempotencyKeyReused, NotFound, PostNotFound
+from kith.core.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    IdempotencyKeyReused,
+    InvalidContent,
+    NotFound,
+    PostNotFound,
+)
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.labels import LIMIT
 from kith.core.paging import Page, Window
@@ -25,7 +34,9 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED
 from kith.graph.service import GraphService
 from kith.graph.store import Listing
+from kith.objects.media import MediaType, owned
 from kith.objects.posts import (
+    MEDIA_MAX,
     Change,
     Draft,
     Post,
@@ -81,7 +92,7 @@ class ObjectService:
         Errors: InvalidContent; Forbidden where the actor is deactivated; IdempotencyKeyReused where the key
         came with another draft.
         """
-        draft = check_draft(draft)
+        draft = check_draft(draft, await self._media_types(actor, draft.media))
         await self.check_active(actor)
         id_, version = self.snowflakes.next(), self.graph.clock.next()
         claim = None if key is None else _claim(self._shelf.noun, actor, key, draft, id_, version)
@@ -97,7 +108,8 @@ class ObjectService:
     async def edit(self, actor: NodeId, id_: NodeId, change: Change) -> PostWritten:
         """Change a post. Errors: PostNotFound; Forbidden to all but its author; InvalidContent."""
         now_ms = ms_of(self.graph.clock.next())
-        return await self._rewrite(actor, id_, lambda post: edited(post, change, now_ms), self._keeping)
+        types = [] if change.media is UNSET else await self._media_types(actor, change.media)
+        return await self._rewrite(actor, id_, lambda post: edited(post, change, now_ms, types), self._keeping)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
         """Empty a post for good and take it out of the outbox. Errors: PostNotFound; Forbidden as in `edit`."""
@@ -130,6 +142,13 @@ class ObjectService:
         (node,) = await self.graph.store.nodes([actor])
         if node.state != State.NORMAL:
             raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
+
+    async def _media_types(self, actor: NodeId, ids: Sequence[int]) -> list[MediaType]:
+        """What `actor` would show; InvalidContent for what they have not uploaded, and for more than a post takes."""
+        if len(ids) > MEDIA_MAX:
+            raise InvalidContent(f"mediaIds takes at most {MEDIA_MAX} ids", field="mediaIds", max=MEDIA_MAX)
+        records = await self.store.get_many(Kind.MEDIA, ids) if ids else []
+        return [media.type for media in owned(actor, ids, records, "mediaIds")]
 
     def after(self, stored: Record) -> Hlc:
         """A version that replaces a stored one, whichever host's clock made it."""

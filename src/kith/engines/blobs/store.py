@@ -1,0 +1,128 @@
+"""See `objects.blobs.BlobStore`: files by key through obstore, in a local folder or in S3."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import BinaryIO
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore, S3Store
+
+from kith.core.errors import BadRequest, StoreFull, StoreUnavailable
+from kith.objects.blobs import Blob, BlobStore
+
+_LISTED_AT_ONCE = 1_000
+_LINK_HOLDS = timedelta(hours=1)
+_S3_TIMEOUT = timedelta(seconds=30)
+_S3_RETRIES = 3
+_S3_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Disposition": "inline"}
+
+
+def open_blobs(url: str, folder: Path, *, sync: bool) -> BlobStore:
+    """Where `media_url` says: `s3://bucket/prefix`, or else in `folder`. `sync`: a file there survives a power cut."""
+    if not url:
+        return FolderBlobs(folder, sync=sync)
+    if url.startswith("s3://"):
+        return BucketBlobs(url)
+    raise BadRequest("media_url is empty (a folder beside the data) or s3://bucket/prefix")
+
+
+class FolderBlobs:
+    """Files in a local folder."""
+
+    def __init__(self, folder: Path, *, sync: bool) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._sync = folder.resolve(), sync
+        self._store = LocalStore(prefix=self._folder)
+
+    async def put(self, key: str, data: bytes | BinaryIO, content_type: str) -> None:
+        with _translated():
+            await obstore.put_async(self._store, key, data)
+            if self._sync:
+                await asyncio.to_thread(_sync, self._folder, key)
+
+    async def locate(self, key: str) -> Path | str | None:
+        path = self._folder / key
+        return path if path.is_file() else None
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        with _translated():
+            for key in keys:
+                (self._folder / key).unlink(missing_ok=True)
+
+    async def list(self) -> AsyncIterator[Sequence[Blob]]:
+        with _translated():
+            async for found in obstore.list(self._store, chunk_size=_LISTED_AT_ONCE):
+                yield [_blob(one) for one in found]
+            for file in self._folder.glob("*/*#*"):  # what obstore has not finished, it does not list
+                about = file.stat()
+                yield [Blob(f"{file.parent.name}/{file.name}", about.st_size, int(about.st_mtime * 1000))]
+
+
+class BucketBlobs:
+    """Files in a bucket of S3, or of what speaks like it. Credentials and endpoint: the usual AWS_* variables."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._store = S3Store.from_url(
+                url,
+                client_options={
+                    "timeout": _S3_TIMEOUT,
+                    "connect_timeout": _S3_TIMEOUT,
+                    "allow_http": True,  # only where AWS_ENDPOINT_URL says http
+                },
+                retry_config={"max_retries": _S3_RETRIES, "retry_timeout": _S3_TIMEOUT},
+            )
+        except (BaseError, ValueError) as error:
+            raise BadRequest(f"media_url cannot be used: {str(error).splitlines()[0]}") from None
+
+    async def put(self, key: str, data: bytes | BinaryIO, content_type: str) -> None:
+        with _translated():
+            await obstore.put_async(self._store, key, data, attributes={**_S3_HEADERS, "Content-Type": content_type})
+
+    async def locate(self, key: str) -> Path | str | None:
+        with _translated():
+            return await obstore.sign_async(self._store, "GET", key, _LINK_HOLDS)
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        with _translated(), contextlib.suppress(FileNotFoundError):
+            if keys:
+                await obstore.delete_async(self._store, list(keys))
+
+    async def list(self) -> AsyncIterator[Sequence[Blob]]:
+        with _translated():
+            async for found in obstore.list(self._store, chunk_size=_LISTED_AT_ONCE):
+                yield [_blob(one) for one in found]
+
+
+def _blob(found: obstore.ObjectMeta) -> Blob:
+    return Blob(found["path"], found["size"], int(found["last_modified"].timestamp() * 1000))
+
+
+def _sync(folder: Path, key: str) -> None:
+    """The file, its folder, and the folder that names that one."""
+    path = folder / key
+    for one in (path, path.parent, folder):
+        number = os.open(one, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    """Our errors for the library's. The text of its errors may hold keys, which give access, so it is not passed on."""
+    try:
+        yield
+    except (BaseError, OSError, ValueError) as error:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
+            raise StoreFull("no room for files; make room where media_url points, then try again") from None
+        raise StoreUnavailable(f"the store of files did not answer ({type(error).__name__}); try again") from None

@@ -1,0 +1,59 @@
+"""What the settings allow, in the words of those who hold to it. Pure; the wiring hands it on."""
+
+from __future__ import annotations
+
+from kith.api.backend import Bounds
+from kith.api.forms import FORM_BYTES
+from kith.api.guard import Rates
+from kith.api.stream import StreamLimits
+from kith.config import Settings
+from kith.core.quota import Quota
+from kith.objects.uploads import MediaLimits
+
+
+def bounds(settings: Settings) -> Bounds:
+    """What a request may cost."""
+    return Bounds(
+        settings.batch_max,
+        settings.body_bytes_max,
+        settings.select_ids_max,
+        settings.request_timeout_ms / 1000,
+        max(settings.media_image_bytes_max, settings.media_video_bytes_max) + FORM_BYTES,
+        settings.upload_timeout_ms / 1000,
+    )
+
+
+def rates(settings: Settings) -> Rates:
+    """Requests a second, of which each API process has its share."""
+    asked = (
+        settings.rate_user_read, settings.rate_user_write, settings.rate_server_read, settings.rate_server_write
+    )  # fmt: skip
+    return Rates(*(-(-rate // max(1, settings.workers)) for rate in asked))
+
+
+def quotas(settings: Settings) -> dict[str, Quota]:
+    """What a user may do in longer times; what is left out has no quota."""
+    asked = {
+        "feed": Quota(settings.rate_feed_per_minute, 60),
+        "posts": Quota(settings.rate_posts_per_hour, 3_600),
+        "engagement": Quota(settings.rate_engagement_per_minute, 60),
+        "media": Quota(settings.rate_media_per_hour, 3_600),
+    }
+    return {kind: quota for kind, quota in asked.items() if quota.limit}
+
+
+def streams(settings: Settings) -> StreamLimits:
+    """Open streams."""
+    return StreamLimits(settings.streams_max, settings.streams_user_max, settings.stream_buffer_bytes)
+
+
+def media(settings: Settings) -> MediaLimits:
+    """Uploads, and what of them is decoded."""
+    return MediaLimits(
+        settings.media_image_bytes_max,
+        settings.media_video_bytes_max,
+        settings.media_pixels_max,
+        settings.media_side_max,
+        settings.media_threads,
+        settings.uploads_max,
+    )
