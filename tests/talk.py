@@ -8,7 +8,8 @@ import httpx
 from running import API, eventually
 
 NO_PROFILE = {
-    "username": None, "displayName": "", "bio": "", "avatar": None, "isVerified": False, "attributes": {}, "labels": [],
+    "username": None, "displayName": "", "bio": "", "avatar": None, "avatarUrl": None, "isVerified": False,
+    "attributes": {}, "labels": [],
 }  # fmt: skip
 """What a user who has said nothing of themselves has said."""
 
@@ -28,6 +29,11 @@ def code(response: httpx.Response, status: int) -> str:
     assert isinstance(body["error"]["details"], dict)
     assert response.headers["content-type"] == "application/json"
     return str(body["error"]["code"])
+
+
+def upload(http: httpx.Client, data: bytes, **text: str) -> Any:
+    """The answer to an upload."""
+    return ok(http.post(f"{API}/media", files={"file": ("x", data)}, data=text), 201)
 
 
 def ids(body: Any) -> list[int]:

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from pictures import photo
 from running import API, JWT_SECRET, KEY, OTHER_KEY, People, Server, serving, sign
-from talk import NO_PROFILE, add_edges, check, code, finish, ids, ok
+from talk import NO_PROFILE, add_edges, check, code, finish, ids, ok, upload
 
 CALLERS = ("server", "server for Alice", "Alice", "Bob", "nobody", "bad key")
 
 
 class Row(NamedTuple):
     """What each of CALLERS gets. `{a}`: Alice, whose data it is; `{b}`: Bob; `{c}`: Carol; `{job}`, `{post}`,
-    `{comment}` and `{story}`: of Alice; `{name}`: her username.
+    `{comment}`, `{story}` and `{media}`: of Alice; `{name}`: her username.
     """
 
     method: str
@@ -30,6 +31,8 @@ class Row(NamedTuple):
 ALL, OWN, SERVER, ACTS = (200, 200, 200, 200), (200, 200, 200, 403), (200, 200, 403, 403), (401, 200, 200, 200)
 SEES, DOES, MAKES, ENDS = (200, 200, 200, 404), (401, 200, 200, 404), (401, 201, 201, 404), (401, 204, 404, 404)
 CONTENT = {"content": {"text": "x"}}
+FORM = {"file": ("x", photo())}
+"""Sent as a form, not as JSON."""
 LEAF = {"graph": "follows", "node": "{a}", "direction": "out"}
 ROWS = [
     Row("GET", "/graph/{graph}/{source}/{destination}", "/graph/likes/{a}/{c}", OWN),
@@ -122,6 +125,10 @@ ROWS = [
     Row("GET", "/graph/{graph}/{node}/out", "/graph/comments/{post}/out", SERVER),
     Row("GET", "/graph/{graph}/{node}/in", "/graph/likes/{post}/in", SERVER),
     Row("GET", "/graph/{graph}/{node}/in/count", "/graph/views/{post}/in/count", SERVER),
+    Row("POST", "/media", "/media", (401, 201, 201, 201), FORM),
+    Row("GET", "/media/{media_id}", "/media/{media}", SEES),
+    Row("PATCH", "/media/{media_id}", "/media/{media}", DOES, {"altText": "x"}),
+    Row("DELETE", "/media/{media_id}", "/media/{media}", (401, 204, 204, 404)),
     Row("GET", "/jobs/{job_id}", "/jobs/{job}", OWN),
     Row("GET", "/feed", "/feed", ACTS),
     Row("GET", "/posts/{post_id}/why", "/posts/{post}/why", DOES),
@@ -170,14 +177,16 @@ def test_each_caller_gets_what_the_table_says(server: Server, people: People, ro
     post = ok(clients["Alice"].post(f"{API}/posts", json=CONTENT), 201)["id"]
     comment = ok(clients["Alice"].post(f"{API}/posts/{post}/comments", json={"text": "x"}), 201)["id"]
     story = ok(clients["Alice"].post(f"{API}/stories", json=CONTENT), 201)["id"]
-    of_alice = {"job": job, "post": post, "comment": comment, "story": story}
+    media = upload(clients["Alice"], photo())["id"]
+    of_alice = {"job": job, "post": post, "comment": comment, "story": story, "media": media}
     names = dict(zip("abcd", people, strict=True)) | of_alice
     names["name"] = f"A{people.alice}"
     path, body = (filled(part, {name: str(value) for name, value in names.items()}) for part in (row.path, row.body))
+    sent = {"files": FORM} if row.body is FORM else {"json": body}
     expected = dict(zip(CALLERS, (*row.statuses, 401, 401), strict=True))
     got = {}
     for caller in ("nobody", "bad key", "Bob", "server for Alice", "Alice", "server"):
-        with clients[caller].stream(row.method, API + path, json=body) as answer:  # one that need not end
+        with clients[caller].stream(row.method, API + path, **sent) as answer:  # one that need not end
             got[caller] = answer.status_code
     for client in clients.values():
         client.close()
@@ -194,7 +203,7 @@ def test_every_route_has_a_row(server: Server) -> None:
     }
     assert routes == {(row.method, row.route) for row in ROWS}
     outside = {path for path in document["paths"] if not path.startswith(API)}
-    assert outside <= {"/healthz", "/readyz", "/metrics"}
+    assert outside <= {"/healthz", "/readyz", "/metrics", "/media/{folder}/{file}"}
 
 
 def test_a_user_token_may_name_its_own_user_and_no_other(server: Server, people: People) -> None:

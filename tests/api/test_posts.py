@@ -10,12 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
+from pictures import mp4, photo
 from running import AGREED, API, People, Server, serving
-from talk import NO_PROFILE, add_edges, code, finish, ids, ok
+from talk import NO_PROFILE, add_edges, code, finish, ids, ok, upload
 
 Acting = Callable[[int], httpx.Client]
 PAGINATION = {"nextCursor", "prevCursor", "hasMore"}
-NO_AUTHOR = {"username": None, "displayName": "", "avatar": None, "isVerified": False}
+NO_AUTHOR = {"username": None, "displayName": "", "avatarUrl": None, "isVerified": False}
 POST = {
     "id", "author", "content", "engagement", "visibility", "audience", "mentions", "attributes", "createdAt",
     "editedAt", "allowComments", "allowSharing", "location", "labels",
@@ -65,20 +66,27 @@ def test_a_new_post_answers_as_the_article_says(acting: Acting, people: People) 
 
 def test_a_post_reads_as_it_was_made(acting: Acting, people: People) -> None:
     alice = acting(people.alice)
+    film, image = upload(alice, mp4(), altText="a fox"), upload(alice, photo())
     asked = {
-        "content": {"text": "look 🦊", "link": "https://example.com/?a=b", "mediaIds": ["7", 9, "7"], "type": "video"},
+        "content": {
+            "text": "look 🦊",
+            "link": "https://example.com/?a=b",
+            "mediaIds": [film["id"], int(image["id"]), film["id"]],
+            "type": "video",
+        },
         "visibility": "custom",
         "audience": [people.bob, str(people.dana)],
         "mentions": [str(people.carol)],
         "attributes": {"mood": ["warm", 1, None, {"deep": 2**60}]},
     }
-    ok(alice.patch(f"{API}/users/{people.alice}", json={"displayName": "Alice", "avatar": "44"}))
+    ok(alice.patch(f"{API}/users/{people.alice}", json={"displayName": "Alice", "avatar": image["id"]}))
     id_ = ok(alice.post(f"{API}/posts", json=asked), 201)["id"]
     body = ok(alice.get(f"{API}/posts/{id_}"))
     assert set(body) == POST
-    assert body["author"] == {"id": str(people.alice), **NO_AUTHOR, "displayName": "Alice", "avatar": "44"}
+    author = {"displayName": "Alice", "avatarUrl": image["thumbnailUrl"]}
+    assert body["author"] == {"id": str(people.alice), **NO_AUTHOR, **author}
     assert body["content"] == {
-        "type": "video", "text": "look 🦊", "link": "https://example.com/?a=b", "media": [{"id": "7"}, {"id": "9"}]
+        "type": "video", "text": "look 🦊", "link": "https://example.com/?a=b", "media": [film, image]
     }  # fmt: skip
     assert body["audience"] == [str(people.bob), str(people.dana)]
     assert (body["mentions"], body["attributes"]) == ([str(people.carol)], asked["attributes"])
@@ -103,6 +111,7 @@ def test_a_post_reads_as_it_was_made(acting: Acting, people: People) -> None:
         ({"mediaIds": [1] * 2 + list(range(30))}, "INVALID_CONTENT"),
         ({"mediaIds": ["x"]}, "INVALID_ID"),
         ({"mediaIds": [-1]}, "INVALID_ID"),
+        ({"mediaIds": [7]}, "INVALID_CONTENT"),
         ({"text": "x", "type": "poll"}, "INVALID_REQUEST"),
         ({"text": 5}, "INVALID_REQUEST"),
         ({"text": None}, "INVALID_REQUEST"),
@@ -441,16 +450,18 @@ def test_a_comment_is_refused_where_it_has_nothing_to_hang_on(acting: Acting, pe
 
 def test_a_profile_is_set_whole_and_changed_in_part(acting: Acting, people: People) -> None:
     alice, path = acting(people.alice), f"{API}/users/{people.alice}"
+    image = upload(alice, photo())
     said = {
         "displayName": "Alice 🦊", "username": f"Alice.{people.alice}", "bio": "Fox.",
-        "avatar": "9223372036854775807", "attributes": {"pronouns": "she"},
+        "avatar": image["id"], "attributes": {"pronouns": "she"},
     }  # fmt: skip
     put = alice.put(path, json={**said, "private": True})
     seen = ok(acting(people.bob).get(path))
     assert ok(put) == seen
-    assert {key: seen[key] for key in NO_PROFILE} == {**NO_PROFILE, **said}
+    assert {key: seen[key] for key in NO_PROFILE} == {**NO_PROFILE, **said, "avatarUrl": image["thumbnailUrl"]}
     assert seen["private"]
     assert ok(alice.patch(path, json={"bio": "Hare."})) == {**seen, "bio": "Hare."}
+    assert ok(alice.patch(path, json={"avatar": None})) == {**seen, "bio": "Hare.", "avatar": None, "avatarUrl": None}
     assert ok(alice.put(path, json={}))["displayName"] == ""
     assert {key: ok(alice.get(path))[key] for key in NO_PROFILE} == NO_PROFILE
     assert not ok(alice.get(path))["private"]
@@ -464,6 +475,7 @@ def test_a_profile_is_set_whole_and_changed_in_part(acting: Acting, people: Peop
         {"attributes": {"x": "y" * 4_096}},
         {"avatar": "x"},
         {"avatar": -1},
+        {"avatar": 5},
         {"displayName": 5},
         {"name": "alice"},
     ],

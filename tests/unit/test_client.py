@@ -117,17 +117,19 @@ BOB_PROFILE = Profile(id=BOB, state="normal", private=True, following_count=0, f
 COUNT = {"count": 7}
 BOTH = out("follows", ALICE) & in_("follows", BOB)
 BOTH_WIRE = BOTH.wire()
+IMAGE = {"id": "7", "type": "image", "url": "/media/x", "thumbnailUrl": "/media/y", "width": 3, "height": 4}
 MADE = {
-    "id": "9", "author": {"id": "2", "displayName": "Bob", "avatar": "44"}, "visibility": "public", "audience": None,
-    "content": {"type": "image", "text": "", "link": None, "media": [{"id": "7"}]}, "mentions": [str(DANA)],
+    "id": "9", "author": {"id": "2", "displayName": "Bob", "avatarUrl": "/media/b"}, "visibility": "public",
+    "audience": None, "content": {"type": "image", "text": "", "link": None, "media": [IMAGE]}, "mentions": [str(DANA)],
     "attributes": {"a": 1}, "createdAt": "2023-11-14T22:13:20.001Z",
 }  # fmt: skip
 POST = MADE | {"engagement": {"likeCount": 3, "isLiked": True}, "editedAt": None}
 STORY = MADE | {"expiresAt": "2023-11-15T22:13:20.001Z", "seen": True, "viewCount": None}
 AT = datetime(2023, 11, 14, 22, 13, 20, 1000, UTC)
+OF_IMAGE = Media(id=7, type="image", url="/media/x", thumbnail_url="/media/y", width=3, height=4)
 OF_BOB = {
-    "id": 9, "author": Author(id=BOB, display_name="Bob", avatar=44), "visibility": "public", "mentions": [DANA],
-    "content": Content(type="image", media=[Media(id=7)]), "attributes": {"a": 1}, "created_at": AT,
+    "id": 9, "author": Author(id=BOB, display_name="Bob", avatar_url="/media/b"), "visibility": "public",
+    "mentions": [DANA], "content": Content(type="image", media=[OF_IMAGE]), "attributes": {"a": 1}, "created_at": AT,
 }  # fmt: skip
 BOB_POST = Post(**OF_BOB, engagement=Engagement(like_count=3, is_liked=True))  # type: ignore[arg-type]
 BOB_STORY = Story(**OF_BOB, expires_at=AT + timedelta(days=1), seen=True)  # type: ignore[arg-type]

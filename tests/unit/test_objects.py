@@ -391,7 +391,7 @@ def test_a_profile_is_empty_until_it_is_set_and_changes_are_not_lost(
     run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(room.profiles.get_many([ALICE, BOB])) == [Profile(), Profile()]
-    run(room.profiles.change(ALICE, lambda _: Profile("Alice", "fox", 7, b'{"a":1}')))
+    run(room.profiles.change(ALICE, lambda _: Profile("Alice", "fox", None, b'{"a":1}')))
     put = room.store.put
 
     async def overtaken(*args: Any, **conditions: Any) -> Any:
@@ -401,7 +401,7 @@ def test_a_profile_is_empty_until_it_is_set_and_changes_are_not_lost(
 
     monkeypatch.setattr(room.store, "put", overtaken)
     run(room.profiles.change(ALICE, lambda old: Profile("Alicia", old.bio, old.avatar, old.attributes)))
-    assert run(room.profiles.get_many([BOB, ALICE])) == [Profile(), Profile("Alicia", "hare", 7, b'{"a":1}')]
+    assert run(room.profiles.get_many([BOB, ALICE])) == [Profile(), Profile("Alicia", "hare", None, b'{"a":1}')]
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_a_room_knows_only_what_is_below_it(who: str, knows: set[str]) -> None:
 def test_engines_use_ports_and_not_services() -> None:
     ports = {
         "kith.graph": {"store", "edge", "graphs", "suggestion_store"},
-        "kith.objects": {"store"},
+        "kith.objects": {"store", "blobs"},
         "kith.timeline": {"store"},
         "kith.log": {"store"},
     }

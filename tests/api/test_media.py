@@ -1,0 +1,408 @@
+"""Pictures and videos over real HTTP: what is refused, what is served and how, and who gets what (article 001)."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pictures import PLACE, animation, bomb, decoded, drawing, encoded, mp4, photo, webm
+from running import API, KEY, People, Server, eventually, serving
+from small_s3 import small_s3
+from talk import code, ok, upload
+
+Acting = Callable[[int], httpx.Client]
+ANSWER = {"id", "type", "url", "thumbnailUrl", "width", "height", "altText"}
+BYTES_MAX = 300_000
+SAFE = {
+    "x-content-type-options": "nosniff",
+    "content-security-policy": "sandbox; default-src 'none'",
+    "cache-control": "public, max-age=31536000, immutable",
+    "accept-ranges": "bytes",
+}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with small limits."""
+    limits = {
+        "KITH_MEDIA_IMAGE_BYTES_MAX": str(BYTES_MAX),
+        "KITH_MEDIA_VIDEO_BYTES_MAX": str(BYTES_MAX),
+        "KITH_MEDIA_PIXELS_MAX": "1000000",
+        "KITH_MEDIA_SIDE_MAX": "600",
+        "KITH_UPLOADS_MAX": "2",
+        "KITH_UPLOAD_TIMEOUT_MS": "4000",
+        "KITH_MEDIA_BASE_URL": "https://cdn.example.com/kith/",
+    }
+    with serving(tmp_path_factory.mktemp("media"), **limits) as running:
+        yield running
+
+
+@pytest.fixture
+def visitor(server: Server) -> Iterator[httpx.Client]:
+    """A browser that shows an image: without credentials."""
+    with httpx.Client(base_url=server.url, trust_env=False) as client:
+        yield client
+
+
+def files(server: Server) -> set[str]:
+    """The files that lie in the folder."""
+    return {file.name for file in (server.data / "media").rglob("*") if file.is_file()}
+
+
+def post_form(http: httpx.Client, data: bytes, content_type: str = "image/jpeg", name: str = "x.jpg") -> httpx.Response:
+    return http.post(f"{API}/media", files={"file": (name, data, content_type)})
+
+
+# --- upload --------------------------------------------------------------------------------------------------
+
+
+def test_an_upload_answers_as_the_article_says(acting: Acting, visitor: httpx.Client, people: People) -> None:
+    made = upload(acting(people.alice), photo(orientation=6), altText="a fox 🦊")
+    assert set(made) == ANSWER
+    assert (made["type"], made["width"], made["height"], made["altText"]) == ("image", 80, 120, "a fox 🦊")
+    assert isinstance(made["id"], str)
+    for url in (made["url"], made["thumbnailUrl"]):
+        shown = visitor.get(url)
+        assert decoded(shown.content).size == (80, 120)
+        assert PLACE not in shown.content
+    assert ok(acting(people.alice).get(f"{API}/media/{made['id']}")) == made
+
+
+@pytest.mark.parametrize(
+    ("data", "content_type", "kind"),
+    [
+        (photo(), "image/jpeg", "image"),
+        (encoded(form="PNG"), "image/png", "image"),
+        (animation(), "image/gif", "image"),
+        (encoded(form="WEBP"), "image/webp", "image"),
+        (mp4(), "video/mp4", "video"),
+        (webm(), "video/webm", "video"),
+    ],
+    ids=["jpg", "png", "gif", "webp", "mp4", "webm"],
+)
+def test_a_file_is_what_its_bytes_say_whatever_its_sender_says(
+    acting: Acting, visitor: httpx.Client, people: People, data: bytes, content_type: str, kind: str
+) -> None:
+    made = ok(post_form(acting(people.alice), data, "text/html", "evil.html"), 201)
+    shown = visitor.get(made["url"])
+    assert (made["type"], shown.headers["content-type"]) == (kind, content_type)
+    assert (made["thumbnailUrl"] is None) == (kind == "video")
+    assert PLACE not in shown.content
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "expected"),
+    [
+        (b"", 400, "INVALID_CONTENT"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>", 400, "INVALID_CONTENT"),
+        (b"<!doctype html><script>alert(1)</script>", 400, "INVALID_CONTENT"),
+        (encoded(form="TIFF"), 400, "INVALID_CONTENT"),
+        (photo()[:-200], 400, "INVALID_CONTENT"),
+        (mp4()[:-1], 400, "INVALID_CONTENT"),
+        (photo() + b"PK\3\4 an archive", 400, "INVALID_CONTENT"),
+        (animation() + b"=1;alert(1)", 400, "INVALID_CONTENT"),
+        (bomb(), 400, "INVALID_CONTENT"),
+        (bomb(1_001, 1_000), 400, "INVALID_CONTENT"),
+        (animation(3, 600, 600, "WEBP"), 400, "INVALID_CONTENT"),
+        (photo() + bytes(BYTES_MAX), 413, "BODY_TOO_LARGE"),
+        (mp4() + bytes(BYTES_MAX), 413, "BODY_TOO_LARGE"),
+        (bytes(4_000_000), 413, "BODY_TOO_LARGE"),
+    ],
+    ids=range(14),
+)
+def test_what_cannot_be_shown_is_refused_and_leaves_nothing(
+    small: Server, people: People, data: bytes, status: int, expected: str
+) -> None:
+    before = files(small)
+    with small.client(acting=people.alice) as http:
+        assert code(post_form(http, data), status) == expected
+    assert files(small) == before
+
+
+FILE = b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n' + photo() + b"\r\n"
+TEXT = b'--b\r\nContent-Disposition: form-data; name="altText"\r\n\r\n'
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("image/jpeg", photo()),
+        ("application/json", b"{}"),
+        ("multipart/form-data", FILE + b"--b--"),
+        ("multipart/form-data; boundary=b", b""),
+        ("multipart/form-data; boundary=b", b"not a form"),
+        ("multipart/form-data; boundary=b", FILE),
+        ("multipart/form-data; boundary=b", TEXT + b"x\r\n--b--"),
+        ("multipart/form-data; boundary=b", FILE + FILE + b"--b--"),
+        ("multipart/form-data; boundary=b", FILE + TEXT.replace(b"altText", b"owner") + b"1\r\n--b--"),
+        ("multipart/form-data; boundary=b", FILE + TEXT + b"x\r\n" + TEXT + b"x\r\n--b--"),
+        ("multipart/form-data; boundary=b", FILE + TEXT + b"\xff\xfe\r\n--b--"),
+        ("multipart/form-data; boundary=b", FILE + TEXT + b"x" * 1_501 + b"\r\n--b--"),
+        ("multipart/form-data; boundary=b", FILE + TEXT + b"x" * 200_000 + b"\r\n--b--"),
+        ("multipart/form-data; boundary=b", FILE.replace(b"\r\n\r\n", b"\r\nX: " + b"y" * 9_000 + b"\r\n\r\n", 1)),
+    ],
+    ids=range(14),
+)
+def test_a_form_that_is_none_is_a_400_and_leaves_nothing(
+    small: Server, people: People, content_type: str, body: bytes
+) -> None:
+    before = files(small)
+    with small.client(acting=people.alice) as http:
+        answer = http.post(f"{API}/media", content=body, headers={"Content-Type": content_type})
+    assert code(answer, 400)[:7] == "INVALID"
+    assert files(small) == before
+
+
+def open_upload(server: Server, sent: bytes, credential: str | None = KEY, size: int = 200_000) -> socket.socket:
+    """An upload of which only the beginning has been sent."""
+    client = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    authorization = f"Authorization: Bearer {credential}\r\n" if credential else ""
+    head = f"POST {API}/media HTTP/1.1\r\nHost: x\r\n{authorization}X-Kith-User: 1\r\nContent-Length: {size}\r\n"
+    client.sendall(f"{head}Content-Type: multipart/form-data; boundary=b\r\n\r\n".encode() + sent)
+    return client
+
+
+def test_who_has_no_credentials_is_refused_before_the_body_comes(small: Server) -> None:
+    with open_upload(small, b"", credential=None) as client:
+        assert client.recv(20).startswith(b"HTTP/1.1 401")
+
+
+def test_a_body_that_never_ends_is_cut_off_at_the_limit(small: Server) -> None:
+    client = socket.create_connection(("127.0.0.1", small.port), timeout=20)
+    head = f"POST {API}/media HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nX-Kith-User: 1\r\n"
+    form = "Content-Type: multipart/form-data; boundary=b\r\nTransfer-Encoding: chunked\r\n\r\n"
+    client.sendall((head + form).encode())
+    with client:
+        client.sendall(b"%x\r\n%s\r\n" % (len(FILE[:80]), FILE[:80]))
+        for _ in range(4 * BYTES_MAX // 10_000):
+            if select.select([client], [], [], 0.01)[0]:
+                break
+            client.sendall(b"%x\r\n%s\r\n" % (10_000, bytes(10_000)))
+        answer = client.recv(30)
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_uploads_beyond_the_places_are_refused_and_an_idle_one_runs_out_of_time(small: Server, people: People) -> None:
+    with small.client(acting=people.alice) as http:
+
+        def refused() -> bool:
+            answer = post_form(http, photo())
+            return answer.status_code == 503 and code(answer, 503) == "OVERLOADED"
+
+        idle = [open_upload(small, FILE[:-10]) for _ in range(2)]
+        eventually(refused)
+        assert idle[0].recv(20).startswith(b"HTTP/1.1 503")
+        for client in idle:
+            client.close()
+        eventually(lambda: post_form(http, photo()).status_code == 201)
+
+
+def test_a_large_photo_is_scaled_down(small: Server, people: People) -> None:
+    with small.client(acting=people.alice) as http:
+        made = upload(http, encoded(drawing(1_200, 800), quality=60))
+    assert (made["width"], made["height"]) == (600, 400)
+    assert made["url"].startswith("https://cdn.example.com/kith/")
+    assert made["thumbnailUrl"].startswith("https://cdn.example.com/kith/")
+
+
+# --- files ---------------------------------------------------------------------------------------------------
+
+
+def test_files_are_served_with_safe_headers(acting: Acting, visitor: httpx.Client, people: People) -> None:
+    made = upload(acting(people.alice), photo())
+    for url, content_type, ending in ((made["url"], "image/jpeg", "jpg"), (made["thumbnailUrl"], "image/webp", "webp")):
+        shown = visitor.get(url)
+        assert {name: shown.headers[name] for name in SAFE} == SAFE
+        assert shown.headers["content-type"] == content_type
+        assert shown.headers["content-disposition"].startswith(f'inline; filename="{made["id"]}.')
+        assert shown.headers["content-disposition"].endswith(f'{ending}"')
+        again = visitor.get(url, headers={"If-None-Match": shown.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "first", "last"),
+    [
+        ("bytes=0-0", 206, 0, 0),
+        ("bytes=10-19", 206, 10, 19),
+        ("bytes=700-", 206, 700, None),
+        ("bytes=-5", 206, -5, None),
+        ("bytes=0-999999999", 206, 0, None),
+        ("bytes=-769", 206, 0, None),
+        ("bytes=-999999999", 206, 0, None),
+        ("bytes=5-4", 200, 0, None),
+        ("bytes=a-b", 200, 0, None),
+        ("bytes=-", 200, 0, None),
+        ("bytes=0-1,5-6", 200, 0, None),
+        ("rows=0-1", 200, 0, None),
+        ("bytes=999999-", 416, 0, None),
+        ("bytes=-0", 416, 0, None),
+    ],
+)
+def test_a_player_gets_the_part_of_a_video_that_it_asks_for(
+    acting: Acting, visitor: httpx.Client, people: People, asked: str, status: int, first: int, last: int | None
+) -> None:
+    made = upload(acting(people.alice), mp4())
+    whole = visitor.get(made["url"]).content
+    assert len(whole) == len(mp4())
+    answer = visitor.get(made["url"], headers={"Range": asked})
+    assert answer.status_code == status
+    if status == 416:
+        assert code(answer, 416) == "RANGE_NOT_SATISFIABLE"
+        assert answer.headers["content-range"] == f"bytes */{len(whole)}"
+        return
+    expected = whole[first:] if last is None else whole[first : last + 1]
+    assert answer.content == expected
+    start = first % len(whole)
+    if status == 206:
+        assert answer.headers["content-range"] == f"bytes {start}-{start + len(expected) - 1}/{len(whole)}"
+    else:
+        assert "content-range" not in answer.headers
+    stale = visitor.get(made["url"], headers={"Range": asked, "If-Range": '"another file"'})
+    assert (stale.status_code, stale.content) == (200, whole)
+
+
+def test_addresses_cannot_be_guessed_or_bent(acting: Acting, visitor: httpx.Client, people: People) -> None:
+    made = upload(acting(people.alice), photo())
+    folder, file = made["url"].removeprefix("/media/").split("/")
+    digit = "0" if file[-5] != "0" else "1"
+    for path in (
+        f"/media/{folder}/{file[:-5]}{digit}.jpg",
+        f"/media/{folder}/{file.replace('.jpg', '.png')}",
+        f"/media/{folder}/{file}%00",
+        f"/media/{folder}/..%2f..%2fstore.mdb",
+        f"/media/..%2f{folder}/{file}",
+        f"/media/{folder}/{file}%231",
+        f"/media/{folder}/{file.upper()}",
+        f"/media/{folder}/",
+        f"/media/{made['id']}/jpg",
+    ):
+        assert code(visitor.get(path), 404) in ("MEDIA_NOT_FOUND", "NOT_FOUND"), path
+
+
+@pytest.mark.parametrize("path", ["../store.mdb", "./../store.mdb", "..//store.mdb", "../media/x", "%2e%2e/store.mdb"])
+def test_no_other_file_of_the_machine_is_served(server: Server, path: str) -> None:
+    """Sent as it is: clients take such a path apart before they send it."""
+    assert (server.data / "media" / "../store.mdb").exists()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as client:
+        client.sendall(f"GET /media/{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert client.recv(12) == b"HTTP/1.1 404"
+
+
+def test_what_a_stalled_reader_leaves_is_not_kept_in_memory(server: Server, acting: Acting, people: People) -> None:
+    made = upload(acting(people.alice), mp4() + b"\0\0\0\0mdat" + bytes(60 << 20))
+    pids = [int(file.stem.removeprefix("api-")) for file in (server.data / "metrics").glob("api-*.json")]
+
+    def memory_mb() -> float:
+        lines = [line for pid in pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
+        return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1_000
+
+    before, readers = memory_mb(), []
+    for _ in range(4):
+        reader = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+        reader.sendall(f"GET {made['url']} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert reader.recv(16).startswith(b"HTTP/1.1 200")
+        readers.append(reader)
+    assert httpx.get(server.url + made["url"], trust_env=False).status_code == 200
+    assert memory_mb() - before < 60
+    for reader in readers:
+        reader.close()
+
+
+def test_files_of_a_bucket_are_shown_by_the_bucket(tmp_path: Path, people: People) -> None:
+    with small_s3() as bucket, serving(tmp_path, KITH_MEDIA_URL="s3://bucket/kith", **bucket.environment) as server:
+        with server.client(acting=people.alice) as http:
+            made = upload(http, photo())
+            sent = httpx.get(server.url + made["url"], trust_env=False)
+            assert sent.status_code == 307
+            shown = httpx.get(sent.headers["location"], trust_env=False)
+            assert decoded(shown.content).size == (120, 80)
+            assert shown.headers["content-type"] == "image/jpeg"
+            assert len(bucket.files) == 2
+            assert http.delete(f"{API}/media/{made['id']}").status_code == 204
+        assert bucket.files == {}
+        assert files(server) == set()
+
+
+# --- owners, posts and profiles ------------------------------------------------------------------------------
+
+
+def test_only_its_owner_describes_and_deletes_it(acting: Acting, visitor: httpx.Client, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    made = upload(alice, photo())
+    path = f"{API}/media/{made['id']}"
+    for answer in (bob.get(path), bob.patch(path, json={"altText": "mine"}), bob.delete(path)):
+        assert code(answer, 404) == "MEDIA_NOT_FOUND"
+    assert ok(alice.patch(path, json={"altText": "a fox"})) == {**made, "altText": "a fox"}
+    for body in ({"altText": "x" * 1_501}, {"altText": None}, {}, {"url": "x"}):
+        assert code(alice.patch(path, json=body), 400)[:7] == "INVALID"
+    assert visitor.get(made["url"]).status_code == 200
+    assert [alice.delete(path).status_code for _ in range(2)] == [204, 204]
+    assert code(alice.get(path), 404) == "MEDIA_NOT_FOUND"
+    for url in (made["url"], made["thumbnailUrl"]):
+        assert code(visitor.get(url), 404) == "MEDIA_NOT_FOUND"
+
+
+def test_a_post_shows_media_of_its_author_and_loses_what_is_deleted(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    image, film, other = upload(alice, photo(), altText="fox"), upload(alice, mp4()), upload(bob, photo())
+    made = ok(alice.post(f"{API}/posts", json={"content": {"mediaIds": [image["id"], film["id"]]}}), 201)
+    assert made["content"] == {"type": "video", "text": "", "link": None, "media": [image, film]}
+    path = f"{API}/posts/{made['id']}"
+    assert ok(bob.get(path))["content"] == made["content"]
+    assert ok(bob.get(f"{API}/users/{people.alice}/posts"))["items"][0]["content"] == made["content"]
+    assert ok(alice.get(f"{API}/feed"))["posts"][0]["content"] == made["content"]
+    for bad in ([other["id"]], [image["id"], other["id"]], ["5"]):
+        answer = alice.post(f"{API}/posts", json={"content": {"mediaIds": bad}})
+        assert code(answer, 400) == "INVALID_CONTENT"
+        assert code(alice.patch(path, json={"content": {"mediaIds": bad}}), 400) == "INVALID_CONTENT"
+    ok(alice.patch(f"{API}/media/{image['id']}", json={"altText": "a fox"}))
+    assert alice.delete(f"{API}/media/{film['id']}").status_code == 204
+    assert ok(bob.get(path))["content"]["media"] == [{**image, "altText": "a fox"}]
+
+
+def test_null_takes_link_and_media_away_and_what_is_left_out_stays(acting: Acting, people: People) -> None:
+    alice = acting(people.alice)
+    image = upload(alice, photo())
+    said = {"text": "hi", "link": "https://example.com/", "mediaIds": [image["id"]]}
+    path = f"{API}/posts/{ok(alice.post(f'{API}/posts', json={'content': said}), 201)['id']}"
+
+    def edit(**content: Any) -> Any:
+        return ok(alice.patch(path, json={"content": content}))["content"]
+
+    whole = {"type": "image", "text": "hi", "link": "https://example.com/", "media": [image]}
+    assert edit() == whole
+    assert edit(link=None) == {**whole, "link": None}
+    assert edit(mediaIds=None) == {"type": "text", "text": "hi", "link": None, "media": []}
+    assert edit(link="https://example.com/a")["type"] == "link"
+    assert edit(mediaIds=[image["id"]], link=None) == {**whole, "link": None}
+    assert edit(mediaIds=[])["type"] == "text"
+    for body in ({"content": {"text": None}}, {"visibility": None}, {"attributes": None}, {"content": None}):
+        assert code(alice.patch(path, json=body), 400) == "INVALID_REQUEST"
+
+
+def test_an_avatar_is_shown_with_all_that_its_user_says(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    image, film, other = upload(alice, photo()), upload(alice, mp4()), upload(bob, photo())
+    path = f"{API}/users/{people.alice}"
+    for bad in (film["id"], other["id"], "5"):
+        for method in ("PATCH", "PUT"):
+            assert code(alice.request(method, path, json={"avatar": bad}), 400) == "INVALID_CONTENT"
+    ok(alice.patch(path, json={"avatar": image["id"]}))
+    post = ok(alice.post(f"{API}/posts", json={"content": {"text": "x"}}), 201)["id"]
+    ok(alice.post(f"{API}/posts/{post}/comments", json={"text": "x"}), 201)
+
+    def shown() -> list[Any]:
+        (comment,) = ok(bob.get(f"{API}/posts/{post}/comments"))["items"]
+        authors = [comment["author"], ok(bob.get(f"{API}/posts/{post}"))["author"]]
+        return [ok(bob.get(path))["avatarUrl"], *(author["avatarUrl"] for author in authors)]
+
+    assert shown() == [image["thumbnailUrl"]] * 3
+    assert alice.delete(f"{API}/media/{image['id']}").status_code == 204
+    assert shown() == [None] * 3
+    assert ok(alice.get(path))["avatar"] is None

@@ -1,0 +1,53 @@
+"""A picture through real processes: uploaded, shown in a follower's home, there after a kill, swept when orphaned."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import httpx
+from pictures import decoded, mp4, photo
+from running import API, COMMAND, People, serving
+from talk import ok, upload
+
+
+def sweep(folder: Path, *options: str) -> str:
+    """What `kith sweep` says."""
+    command = [COMMAND, "sweep", "--data", str(folder / "data"), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder).stdout
+
+
+def test_a_picture_comes_home_and_is_there_after_a_kill(tmp_path: Path, people: People) -> None:
+    with serving(tmp_path, "--workers", "2", KITH_DURABILITY="full") as server:
+        with server.client(acting=people.bob) as bob:
+            ok(bob.post(f"{API}/users/{people.alice}/follow"))
+        with server.client(acting=people.alice) as alice:
+            image, film = upload(alice, photo(), altText="a fox"), upload(alice, mp4())
+            ok(alice.post(f"{API}/posts", json={"content": {"mediaIds": [image["id"], film["id"]]}}), 201)
+        server.process.kill()
+        server.process.wait()
+    with serving(tmp_path) as server:
+        with server.client(acting=people.bob) as bob:
+            (post,) = ok(bob.get(f"{API}/feed"))["posts"]
+        assert post["content"]["media"] == [image, film]
+        shown = httpx.get(server.url + image["url"], trust_env=False)
+        assert decoded(shown.content).size == (120, 80)
+        part = httpx.get(server.url + film["url"], headers={"Range": "bytes=4-7"}, trust_env=False)
+        assert (part.status_code, part.content) == (206, b"ftyp")
+
+
+def test_a_sweep_beside_a_server_removes_only_what_no_record_names(tmp_path: Path, people: People) -> None:
+    with serving(tmp_path) as server:
+        with server.client(acting=people.alice) as alice:
+            made = upload(alice, photo())
+        folder = server.data / "media"
+        for file in ("00", "00/99-00.jpg", "00/99-00.mp4#1"):
+            path = folder / file
+            path.mkdir() if file == "00" else path.write_bytes(b"12345")
+        for path in folder.rglob("*.*"):
+            os.utime(path, (1, 1))
+        assert sweep(tmp_path, "--dry-run").startswith("2 of 4 files would go")
+        assert sweep(tmp_path).startswith("2 of 4 files removed")
+        assert sweep(tmp_path).startswith("0 of 2 files removed")
+        assert httpx.get(server.url + made["url"], trust_env=False).status_code == 200
