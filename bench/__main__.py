@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench import home, http, local, moderation, publish, ranges, streams, suggestions, timelines
+from bench import home, http, local, media, moderation, publish, ranges, streams, suggestions, timelines
 from bench.figures import Figure, machine, scratch
 
 MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
@@ -32,6 +32,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "strip": ranges.strip,
     "suggest": suggestions.suggest,
     "suggest-all": suggestions.suggest_all,
+    "media": media.media,
     "fanout": timelines.fanout,
     "fanout-celebrity": timelines.fanout_celebrity,
     "home": home.home,
