@@ -129,7 +129,7 @@ def redis_pages(folder: Path, posts: Sequence[tuple[int, int]], homes: Mapping[i
         for chunk in (posts[at : at + 1_000] for at in range(0, len(posts), 1_000)):
             pipe = client.pipeline(transaction=False)
             for id_, author in chunk:
-                counts = dict.fromkeys(("likes", "comments", "shares", "views"), 3)
+                counts: dict[Any, Any] = dict.fromkeys(("likes", "comments", "shares", "views"), 3)
                 pipe.hset(f"post:{id_}", mapping={"author": author, "text": "a post " * 6, **counts})
             pipe.execute()
         for reader, ids in homes.items():
