@@ -13,6 +13,7 @@ from unittest.mock import patch
 import httpx
 import pytest
 from litestar.testing import AsyncTestClient
+from pictures import drawing, encoded
 from running import AGREED, API, KEY, People, Server, serving
 from talk import code, ok
 
@@ -74,7 +75,10 @@ def scroll(http: httpx.Client, **params: Any) -> list[str]:
 @pytest.mark.usefixtures("follow")
 def test_the_feed_answers_with_the_fields_of_the_article(acting: Acting, people: People, make: Make) -> None:
     alice = acting(people.alice)
-    id_ = make(people.bob, "Beautiful sunset!", content={"mediaIds": ["789"]})
+    picture = ("sunset.png", encoded(drawing(120, 80), "PNG"), "image/png")
+    files, fields = {"file": picture}, {"altText": "Sunset over the ocean"}
+    uploaded = ok(acting(people.bob).post(f"{API}/media", files=files, data=fields), 201)
+    id_ = make(people.bob, "Beautiful sunset!", content={"mediaIds": [uploaded["id"]]})
     ok(alice.post(f"{API}/posts/{id_}/save"))
     answer = alice.get(f"{API}/feed")
     assert answer.headers["content-type"] == "application/json"
@@ -90,9 +94,13 @@ def test_the_feed_answers_with_the_fields_of_the_article(acting: Acting, people:
     assert {"id", "author", "content", "engagement", "ranking", "createdAt", "visibility"} <= set(post)
     assert post["id"] == id_
     assert post["author"]["id"] == str(people.bob)
-    assert {"id", "username", "displayName", "isVerified"} <= set(post["author"])
+    assert set(post["author"]) == {"id", "username", "displayName", "avatarUrl", "isVerified"}
     assert (post["content"]["type"], post["content"]["text"]) == ("image", "Beautiful sunset!")
-    assert [media["id"] for media in post["content"]["media"]] == ["789"]
+    (media,) = post["content"]["media"]
+    assert set(media) == {"id", "type", "url", "thumbnailUrl", "width", "height", "altText"}
+    assert (media["id"], media["type"], media["width"], media["height"], media["altText"]) == (
+        uploaded["id"], "image", 120, 80, "Sunset over the ocean"
+    )  # fmt: skip
     assert post["engagement"] == {
         "likeCount": 0, "commentCount": 0, "shareCount": 0, "viewCount": 0, "isLiked": False, "isSaved": True
     }  # fmt: skip

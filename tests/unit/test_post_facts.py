@@ -141,3 +141,14 @@ def test_any_text_has_a_fingerprint_of_64_bits_whatever_its_case(text: str) -> N
     text = text.encode("utf-8", "ignore").decode()
     assert -(2**63) <= shown(text) < 2**63
     assert shown(text) == shown(text.casefold())
+
+
+def test_pictures_that_look_alike_are_near_duplicates_and_those_that_tell_nothing_are_not() -> None:
+    def shown(media: tuple[int, ...], prints: dict[int, int]) -> int:
+        return fingerprint(Post(1, ALICE, 0, "image", "", None, media, "public", (), (), b"{}"), prints)
+
+    prints = {10: 77, 11: 77, 12: 0, 13: 0}
+    assert shown((10,), prints) == shown((11,), prints)
+    assert shown((12,), prints) != shown((13,), prints)
+    assert shown((10,), {}) != shown((11,), {})
+    assert shown((10, 12), prints) != shown((10,), prints)

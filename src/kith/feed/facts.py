@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from kith.feed.rank.features import TYPES, Facts, Integers
 from kith.graph.edge import Direction
 from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
 from kith.graph.service import GraphService
+from kith.objects.media import read_media
 from kith.objects.posts import Post, read_post
 from kith.objects.store import Kind, ObjectStore
 
@@ -94,30 +96,31 @@ class PostFacts:
         posts = [None if record is None else read_post(record) for record in records]
         alive = [post for post in posts if post is not None and not post.deleted]
         there = np.array([post is not None and not post.deleted for post in posts], np.bool_)
-        authors = list({post.author for post in alive})
-        nodes = await self._store.nodes(authors)
-        limited = {author for author, node in zip(authors, nodes, strict=True) if node.labels & LIMIT}
-        made = ids[there]
-        engagement = np.zeros(len(alive), np.float32)
-        for graph, direction, worth in self._lists:
-            engagement += np.float32(worth) * await self._store.counts(graph, direction, made)
         rows = np.zeros(len(ids), _ROW)
-        rows[there] = [
-            (
-                post.author,
-                fingerprint(post),
-                now,
-                amount,
-                _TYPE_NUMBERS[post.type],
-                bool(post.labels & LIMIT) or post.author in limited,
-            )
-            for post, amount in zip(alive, engagement.tolist(), strict=True)
-        ]
+        rows[there] = await self._rows_of(alive, now)
         slots, known = self._find(ids)
         self._ids.reshape(-1)[slots[known]] = -1  # what is not there any more is forgotten
-        for id_, row in zip(made.tolist(), rows[there], strict=True):
-            self._keep(id_, row)
+        for post, row in zip(alive, rows[there], strict=True):
+            self._keep(post.id, row)
         return there, rows
+
+    async def _rows_of(self, posts: Sequence[Post], now: int) -> list[tuple[int | float, ...]]:
+        authors = list({post.author for post in posts})
+        nodes = await self._store.nodes(authors)
+        limited = {author for author, node in zip(authors, nodes, strict=True) if node.labels & LIMIT}
+        media = list({id_ for post in posts for id_ in post.media})
+        records = await self._objects.get_many(Kind.MEDIA, media) if media else []
+        prints = {record.id: read_media(record).fingerprint for record in records if record is not None}
+        ids, engagement = np.array([post.id for post in posts], np.int64), np.zeros(len(posts), np.float32)
+        for graph, direction, worth in self._lists:
+            engagement += np.float32(worth) * await self._store.counts(graph, direction, ids)
+        return [
+            (
+                post.author, fingerprint(post, prints), now, amount, _TYPE_NUMBERS[post.type],
+                bool(post.labels & LIMIT) or post.author in limited,
+            )
+            for post, amount in zip(posts, engagement.tolist(), strict=True)
+        ]  # fmt: skip
 
     def _keep(self, id_: int, row: np.void) -> None:
         """Put a post in the emptiest or oldest of its places."""
@@ -129,10 +132,12 @@ class PostFacts:
         self._ids.reshape(-1)[slot], self._rows[slot] = id_, row
 
 
-def fingerprint(post: Post) -> int:
-    """The same for posts that show the same: the same link, or media, or words, whatever their case and spacing."""
+def fingerprint(post: Post, prints: Mapping[int, int] = MappingProxyType({})) -> int:
+    """The same for posts that show the same: media that look alike, the same link, or the same words, whatever their
+    case and spacing. `prints`: the fingerprints of media by id; one that has none, or 0, is like itself alone.
+    """
     if post.media:
-        shown = b"media" + b"".join(id_.to_bytes(8, "big") for id_ in post.media)
+        shown = b"media" + b"".join((prints.get(id_) or id_).to_bytes(8, "big") for id_ in post.media)
     elif post.link:
         shown = b"link" + post.link.rstrip("/").encode()
     else:
