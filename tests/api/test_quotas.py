@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pictures import photo
 from running import AGREED, API, People, Server, serving, sign
 from talk import code, ok
 
@@ -79,6 +80,16 @@ def test_a_minute_has_a_hundred_likes_comments_and_their_undoing(limited: Server
     for method, path in (("DELETE", f"/posts/{post}/like"), ("POST", f"/comments/{comment}/like")):
         assert code(alice.ask(method, path), 429) == "RATE_LIMITED"
     ok(alice.ask("POST", f"/posts/{post}/view"))
+
+
+def test_uploads_are_counted_where_they_are_kept(tmp_path: Any, people: People) -> None:
+    with serving(tmp_path, settings={**DEFAULT, "KITH_RATE_MEDIA_PER_HOUR": "2"}) as server:
+        alice = User(server, people.alice)
+        for _ in range(3):
+            assert code(alice.ask("POST", "/media", files={"file": ("x", b"no picture")}), 400) == "INVALID_CONTENT"
+        passed, refused = alice.until_refused(5, "POST", "/media", files={"file": ("x", photo())})
+        assert passed == 2
+        assert refused.headers["RateLimit-Policy"] == '"2";q=2;w=3600'
 
 
 def test_what_was_not_done_does_not_count(limited: Server, people: People) -> None:

@@ -142,6 +142,15 @@ def test_a_hidden_user_may_go_on_and_is_seen_when_the_label_is_taken_off(run: Ru
     assert run(room.comments.get(BOB, comment.id)) == comment
 
 
+def test_nobody_learns_that_a_hidden_post_was_deleted(run: Run, room: Room) -> None:
+    shown, hidden = write(run, room), write(run, room)
+    run(room.moderation.set("post", NodeId(hidden.id), HIDE))
+    for post in (shown, hidden):
+        run(room.posts.delete(ALICE, NodeId(post.id)))
+        _, told = run(room.posts.seen_by(post.id, [ALICE, BOB], deleted=True))
+        assert told == [True, post is shown]
+
+
 def test_a_post_takes_comments_and_shares_as_its_author_says(run: Run, room: Room) -> None:
     post = write(run, room, allow_comments=False, allow_sharing=False)
     id_ = NodeId(post.id)

@@ -223,5 +223,5 @@ def emptied(post: Post) -> Post:
     """What remains of a deleted post: that there was one, whose and when, and who has to be told that it is gone."""
     return Post(
         post.id, post.author, post.created_at, post.type, "", None, (), post.visibility, post.audience, (),
-        NO_ATTRIBUTES, deleted=True,
+        NO_ATTRIBUTES, deleted=True, labels=post.labels,
     )  # fmt: skip
