@@ -9,8 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
+from pictures import photo
 from running import API, People, serving
-from talk import code, finish, ok
+from talk import code, finish, ok, upload
 
 Acting = Callable[[int], httpx.Client]
 HELLO = {"content": {"text": "hello"}}
@@ -119,10 +120,11 @@ def test_a_new_post_and_its_comments_tell_who_made_them(acting: Acting, people: 
     alice, name = acting(people.alice), name_of(people.alice)
     ok(alice.put(f"{API}/users/{people.alice}", json={"username": name, "displayName": "Ann"}))
     author = {"id": str(people.alice), "username": name, "displayName": "Ann", "isVerified": False}
-    body = {"content": {"mediaIds": ["7"]}, "visibility": "public", "allowComments": True, "allowSharing": True}
+    image = upload(alice, photo())
+    body = {"content": {"mediaIds": [image["id"]]}, "visibility": "public", "allowComments": True, "allowSharing": True}
     made = ok(alice.post(f"{API}/posts", json=body), 201)
     assert author.items() <= made["author"].items()
-    assert [media["id"] for media in made["content"]["media"]] == ["7"]
+    assert made["content"]["media"] == [image]
     comment = ok(alice.post(f"{API}/posts/{made['id']}/comments", json={"text": "x"}), 201)
     assert author.items() <= comment["author"].items()
 
