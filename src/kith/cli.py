@@ -19,7 +19,7 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from kith import __version__, app, bars, capacity, chores, config, demo, generate, replay, serving
 from kith.core.errors import BadRequest, KithError
@@ -241,7 +241,7 @@ def token(
 @cli.command()
 def settings(data: Data = None) -> None:
     """Every setting with its value, default and meaning."""
-    table = Table("setting", "value", "default", "meaning")
+    table = Table(Column("setting", no_wrap=True), "value", "default", "meaning")
     for row in config.table(config.load({"data": data})):
         table.add_row(row.name, row.value, row.default, row.meaning)
     Console().print(table)
