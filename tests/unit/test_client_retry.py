@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kith.client import ApiError, EdgeWrite, Retry, Unreachable, calls
+from kith.client import ApiError, EdgeWrite, Retry, Unreachable, comments, graphs, operations, posts, stories, uploads
 from kith.client.wire import Outcome, Plan, Request, Session, Wait
 
 ALICE, BOB = 1, 2
@@ -51,17 +51,71 @@ class Driver:
                 outcome = self.outcomes.pop(0)
 
 
-CHECK = calls.exists("follows", ALICE, BOB)
+CHECK = graphs.exists("follows", ALICE, BOB)
 
 
 @pytest.mark.parametrize("failure", [no(429), no(503), REFUSED, httpx.ReadTimeout("slow")], ids=str)
-@pytest.mark.parametrize(("call", "success"), [(CHECK, YES), (calls.follow(BOB), FOLLOWED)])
+@pytest.mark.parametrize(("call", "success"), [(CHECK, YES), (graphs.follow(BOB), FOLLOWED)])
 def test_a_read_or_a_write_is_tried_again_until_it_is_answered(
     failure: Outcome, call: Any, success: httpx.Response
 ) -> None:
     driver = Driver(failure, failure, failure, success)
     assert driver.run(call) is not None
     assert driver.requests == [driver.requests[0]] * 4
+
+
+OVERLOADED = httpx.Response(503, json={"error": {"code": "OVERLOADED", "message": "wait", "details": {}}})
+GONE = httpx.Response(204)
+COMMENT = comments.create_comment(9, "hello")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [no(429), OVERLOADED, REFUSED, httpx.ConnectTimeout("slow"), httpx.PoolTimeout("busy")],
+    ids=["429", "OVERLOADED", "refused", "connect", "pool"],
+)
+@pytest.mark.parametrize("call", [COMMENT, uploads.upload_media(b"x")], ids=["comment", "upload"])
+def test_what_must_not_be_done_twice_is_tried_again_where_it_was_not_started(failure: Outcome, call: Any) -> None:
+    driver = Driver(failure, failure, no(404))
+    with pytest.raises(ApiError):
+        driver.run(call)
+    assert driver.requests == [driver.requests[0]] * 3
+
+
+@pytest.mark.parametrize("failure", [no(503), httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("cut"),
+                                     httpx.WriteError("cut")], ids=repr)  # fmt: skip
+def test_what_must_not_be_done_twice_is_not_tried_again_where_it_may_have_been_done(failure: Outcome) -> None:
+    driver = Driver(failure)
+    with pytest.raises((ApiError, Unreachable)):
+        driver.run(COMMENT)
+    assert driver.waits == []
+
+
+@pytest.mark.parametrize("lost", [no(503), httpx.ReadTimeout("slow")], ids=["503", "timeout"])
+@pytest.mark.parametrize(
+    "call",
+    [posts.delete_post(9), comments.delete_comment(9), stories.delete_story(9), uploads.delete_media(9)],
+    ids=["post", "comment", "story", "media"],
+)
+def test_what_is_not_found_after_a_lost_answer_was_deleted(lost: Outcome, call: Any) -> None:
+    assert Driver(lost, no(404)).run(call) is None
+    assert Driver(GONE).run(call) is None
+
+
+@pytest.mark.parametrize("failures", [[], [no(429)], [REFUSED], [OVERLOADED]], ids=["at once", "429", "off", "busy"])
+def test_what_was_never_there_is_not_called_deleted(failures: list[Outcome]) -> None:
+    with pytest.raises(ApiError, match="404"):
+        Driver(*failures, no(404)).run(posts.delete_post(9))
+
+
+def test_a_post_that_is_sent_again_is_the_same_request_and_another_is_not() -> None:
+    driver = Driver(no(503), httpx.ReadTimeout("slow"), no(400), no(400))
+    for _ in range(2):
+        with pytest.raises(ApiError):
+            driver.run(posts.create_post("hello"))
+    first, *again, other = (request.headers["Idempotency-Key"] for request in driver.requests)
+    assert again == [first] * 2
+    assert other != first
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 500, 502, 302])
@@ -135,14 +189,14 @@ def test_no_wait_is_longer_than_the_cap_or_shorter_than_asked(
 def test_a_batch_that_fails_in_the_middle_is_tried_again_alone() -> None:
     first, second = (httpx.Response(200, json={"applied": n, "token": f"t{n}"}) for n in (1000, 1))
     driver = Driver(first, REFUSED, second)
-    written = driver.run(calls.write_edges("follows", (EdgeWrite("add", ALICE, n) for n in range(1001))))
+    written = driver.run(graphs.write_edges("follows", (EdgeWrite("add", ALICE, n) for n in range(1001))))
     assert (written.applied, written.token) == (1001, "t1")
     assert driver.requests[1].content == driver.requests[2].content != driver.requests[0].content
 
 
 def test_a_probe_asks_once_about_readiness_but_again_for_a_connection() -> None:
     driver = Driver(REFUSED, no(503))
-    assert driver.run(calls.is_ready()) is False
+    assert driver.run(operations.is_ready()) is False
     assert len(driver.requests) == 2
 
 
@@ -168,7 +222,7 @@ def test_a_success_that_cannot_be_read_is_an_error(body: str) -> None:
 def test_fewer_answers_than_pairs_are_an_error_and_not_shifted() -> None:
     with pytest.raises(ApiError, match="1 answers to 2 pairs"):
         Driver(httpx.Response(200, json={"exists": [True]})).run(
-            calls.exists_many("follows", [(ALICE, BOB), (BOB, ALICE)])
+            graphs.exists_many("follows", [(ALICE, BOB), (BOB, ALICE)])
         )
 
 

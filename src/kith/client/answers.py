@@ -1,11 +1,10 @@
-"""What calls take and answer: frozen records, 64-bit values as int.
+"""What calls about the graph and users take and answer: frozen records, 64-bit values as int.
 
-Fields that a newer server adds are ignored, so an older client keeps working.
+Fields that a newer server adds are ignored, so an older client keeps working. What people make is in `objects`.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -164,110 +163,3 @@ class Job(Record, frozen=True, kw_only=True):
     user: int
     edges: int
     done: bool
-
-
-class Author(Record, frozen=True, kw_only=True):
-    """Who made something. `avatar_url`: of a small picture."""
-
-    id: int
-    username: str | None = None
-    display_name: str = ""
-    avatar_url: str | None = None
-    is_verified: bool = False
-
-
-class Location(Record, frozen=True, kw_only=True):
-    """In degrees, with what people call the place."""
-
-    latitude: float
-    longitude: float
-    name: str = ""
-
-
-class Labels(Record, frozen=True, kw_only=True):
-    """What your moderation decided about a post or a user: some of hide, limit, sensitive."""
-
-    id: int
-    type: str
-    labels: list[str] = []
-    reason: str = ""
-    changed_at: datetime | None = None
-
-
-class Media(Record, frozen=True, kw_only=True):
-    """A picture or video; sizes in pixels. The addresses may be paths of the server. Videos have no thumbnail."""
-
-    id: int
-    type: str
-    url: str
-    thumbnail_url: str | None = None
-    width: int = 0
-    height: int = 0
-    alt_text: str = ""
-
-
-class Content(Record, frozen=True, kw_only=True):
-    """What a post or story says."""
-
-    type: str
-    text: str = ""
-    link: str | None = None
-    media: list[Media] = []
-
-
-class Engagement(Record, frozen=True, kw_only=True):
-    """What a post has got, exactly; `is_liked` and `is_saved` by the acting user."""
-
-    like_count: int = 0
-    comment_count: int = 0
-    share_count: int = 0
-    view_count: int = 0
-    is_liked: bool = False
-    is_saved: bool = False
-
-
-class Made(Record, frozen=True, kw_only=True):
-    """What posts and stories have in common. `audience` is there for the author only."""
-
-    id: int
-    author: Author
-    content: Content
-    visibility: str
-    audience: list[int] | None = None
-    mentions: list[int] = []
-    attributes: dict[str, Any] = {}
-    labels: list[str] = []  # of the app's moderation
-    created_at: datetime
-
-
-class Post(Made, frozen=True, kw_only=True):
-    engagement: Engagement
-    allow_comments: bool = True
-    allow_sharing: bool = True
-    location: Location | None = None
-    edited_at: datetime | None = None
-
-
-class Story(Made, frozen=True, kw_only=True):
-    """`seen` by the acting user; `view_count` is there for the author only."""
-
-    expires_at: datetime
-    seen: bool = False
-    view_count: int | None = None
-
-
-class StripEntry(Record, frozen=True, kw_only=True):
-    """One author's stories, as far as the acting user may see them; `more`: the counts stop at the newest 50."""
-
-    id: int
-    author: Author
-    story_count: int
-    unseen_count: int
-    latest_at: datetime
-    more: bool = False
-
-
-class StoryViewer(Record, frozen=True, kw_only=True):
-    id: int
-    user: Author
-    viewed_at: datetime

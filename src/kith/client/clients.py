@@ -11,18 +11,21 @@ import copy
 import random as _random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 
 from kith.client.answers import Id, Page
 from kith.client.routes import Awaiting, Blocking, Routes
 from kith.client.streams import FeedEvent, FeedStream
-from kith.client.wire import Call, Outcome, Plan, Retry, Session, Step, Wait, next_call
+from kith.client.wire import Call, Outcome, Plan, Request, Retry, Session, Step, Wait, next_call
 from kith.core.ids import parse_id
 
 TIMEOUT_S = 5.0
+UPLOAD_ANSWER_S = 130.0
+"""How long to wait for the answer to an upload, which is decoded first; the service gives it up after 120 s."""
 _RETRY = Retry()
 
 T = TypeVar("T")
@@ -123,9 +126,9 @@ class Kith(_Client, Blocking):
         if isinstance(step, Wait):
             self._sleep(step.seconds)
             return None
-        method, path, params, headers, content = step
         try:
-            return self._http.request(method, path, params=params, headers=headers, content=content)
+            with _body(step, self._timeout_s) as body:
+                return self._http.request(step.method, step.path, params=step.params, headers=step.headers, **body)
         except httpx.RequestError as error:
             return error
 
@@ -145,7 +148,7 @@ class Kith(_Client, Blocking):
         stream = FeedStream(self._session, posts, after)
         while True:
             outcome: httpx.Response | httpx.RequestError | None = None
-            method, path, params, headers, _ = stream.request()
+            method, path, params, headers, *_ = stream.request()
             timeout = stream.timeout(self._timeout_s)
             try:
                 with self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response:
@@ -213,9 +216,11 @@ class AsyncKith(_Client, Awaiting):
         if isinstance(step, Wait):
             await self._sleep(step.seconds)
             return None
-        method, path, params, headers, content = step
         try:
-            return await self._http.request(method, path, params=params, headers=headers, content=content)
+            with _body(step, self._timeout_s) as body:
+                return await self._http.request(
+                    step.method, step.path, params=step.params, headers=step.headers, **body
+                )
         except httpx.RequestError as error:
             return error
 
@@ -234,7 +239,7 @@ class AsyncKith(_Client, Awaiting):
         stream = FeedStream(self._session, posts, after)
         while True:
             outcome: httpx.Response | httpx.RequestError | None = None
-            method, path, params, headers, _ = stream.request()
+            method, path, params, headers, *_ = stream.request()
             timeout = stream.timeout(self._timeout_s)
             try:
                 async with self._http.stream(method, path, params=params, headers=headers, timeout=timeout) as response:
@@ -249,6 +254,21 @@ class AsyncKith(_Client, Awaiting):
             except httpx.RequestError as error:
                 outcome = error
             await self._sleep(stream.wait_s(outcome))
+
+
+@contextmanager
+def _body(request: Request, timeout_s: float) -> Iterator[dict[str, Any]]:
+    """The body of a request as httpx takes it. A file is open while it is sent, from its start in each try."""
+    if request.form is None:
+        yield {"content": request.content}
+        return
+    file, fields = request.form
+    timeout = httpx.Timeout(timeout_s, read=max(timeout_s, UPLOAD_ANSWER_S))
+    if isinstance(file, bytes):
+        yield {"files": {"file": ("file", file)}, "data": fields, "timeout": timeout}
+        return
+    with open(file, "rb") as opened:
+        yield {"files": {"file": ("file", opened)}, "data": fields, "timeout": timeout}
 
 
 def _checked_url(url: str) -> str:

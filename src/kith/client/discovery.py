@@ -1,9 +1,9 @@
-"""Calls about people to follow. As in `calls`, nothing is sent."""
+"""Calls about people to follow. As in `graphs`, nothing is sent."""
 
 from __future__ import annotations
 
 from kith.client.answers import HiddenSuggestion, Id, Page, Suggestion
-from kith.client.calls import PAGE_SIZE, listed, reader, user_path
+from kith.client.asking import PAGE_SIZE, listed, reader, user_path
 from kith.client.wire import Call
 
 _suggestions = reader(Page[Suggestion])

@@ -47,7 +47,9 @@ class ApiError(ClientError):
 
 
 class Unreachable(ClientError):
-    """No answer from `url` in `tries` tries. A write may still have happened; repeating it is safe."""
+    """No answer from `url` in `tries` tries. A write may still have happened; repeating it is safe, but for a comment
+    or an upload: look first.
+    """
 
     def __init__(self, url: str, tries: int, reason: str) -> None:
         super().__init__(url, tries, reason)

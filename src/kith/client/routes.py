@@ -1,4 +1,4 @@
-"""The methods of both clients, written once: each name is a call of `calls`, run the client's own way.
+"""The methods of both clients, written once: each name is a call of another room, run the client's own way.
 
 `Route` runs a plan: it returns the answer on `Kith` and an awaitable of it on `AsyncKith`. `Walk` iterates
 over a list, page after page: with `for` on `Kith`, with `async for` on `AsyncKith`. Both keep the signature
@@ -12,7 +12,18 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from kith.client import calls, content, discovery
+from kith.client import (
+    comments,
+    discovery,
+    graphs,
+    home,
+    moderation,
+    operations,
+    posts,
+    stories,
+    uploads,
+    users,
+)
 from kith.client.answers import Page
 from kith.client.wire import Call, Plan
 
@@ -93,74 +104,110 @@ class Walk(Generic[P, T]):
 class Routes:
     """The contract as methods. A list `x` comes as `x(...)`, all its items, and `x_page(...)`, one page."""
 
-    exists = Route(calls.exists)
-    exists_many = Route(calls.exists_many)
-    edge = Route(calls.edge)
-    write_edges = Route(calls.write_edges)
-    edges_out = Walk(calls.edges_out)
-    edges_out_page = Route(calls.edges_out)
-    edges_in = Walk(calls.edges_in)
-    edges_in_page = Route(calls.edges_in)
-    count_out = Route(calls.count_out)
-    count_in = Route(calls.count_in)
-    select = Walk(calls.select)
-    select_page = Route(calls.select)
-    select_count = Route(calls.select_count)
+    exists = Route(graphs.exists)
+    exists_many = Route(graphs.exists_many)
+    edge = Route(graphs.edge)
+    write_edges = Route(graphs.write_edges)
+    edges_out = Walk(graphs.edges_out)
+    edges_out_page = Route(graphs.edges_out)
+    edges_in = Walk(graphs.edges_in)
+    edges_in_page = Route(graphs.edges_in)
+    count_out = Route(graphs.count_out)
+    count_in = Route(graphs.count_in)
+    select = Walk(graphs.select)
+    select_page = Route(graphs.select)
+    select_count = Route(graphs.select_count)
 
-    follow = Route(calls.follow)
-    unfollow = Route(calls.unfollow)
-    block = Route(calls.block)
-    unblock = Route(calls.unblock)
-    mute = Route(calls.mute)
-    unmute = Route(calls.unmute)
-    remove_follower = Route(calls.remove_follower)
-    follow_requests = Walk(calls.follow_requests)
-    follow_requests_page = Route(calls.follow_requests)
-    accept_follow_request = Route(calls.accept_follow_request)
-    decline_follow_request = Route(calls.decline_follow_request)
-    relationships = Route(calls.relationships)
+    follow = Route(graphs.follow)
+    unfollow = Route(graphs.unfollow)
+    block = Route(graphs.block)
+    unblock = Route(graphs.unblock)
+    mute = Route(graphs.mute)
+    unmute = Route(graphs.unmute)
+    remove_follower = Route(graphs.remove_follower)
+    follow_requests = Walk(graphs.follow_requests)
+    follow_requests_page = Route(graphs.follow_requests)
+    accept_follow_request = Route(graphs.accept_follow_request)
+    decline_follow_request = Route(graphs.decline_follow_request)
+    relationships = Route(graphs.relationships)
 
     suggestions = Walk(discovery.suggestions)
     suggestions_page = Route(discovery.suggestions)
     hide_suggestion = Route(discovery.hide_suggestion)
     unhide_suggestion = Route(discovery.unhide_suggestion)
 
-    following = Walk(calls.following)
-    following_page = Route(calls.following)
-    followers = Walk(calls.followers)
-    followers_page = Route(calls.followers)
-    friends = Walk(calls.friends)
-    friends_page = Route(calls.friends)
-    mutuals = Walk(calls.mutuals)
-    mutuals_page = Route(calls.mutuals)
-    followers_you_know = Walk(calls.followers_you_know)
-    followers_you_know_page = Route(calls.followers_you_know)
+    following = Walk(graphs.following)
+    following_page = Route(graphs.following)
+    followers = Walk(graphs.followers)
+    followers_page = Route(graphs.followers)
+    friends = Walk(graphs.friends)
+    friends_page = Route(graphs.friends)
+    mutuals = Walk(graphs.mutuals)
+    mutuals_page = Route(graphs.mutuals)
+    followers_you_know = Walk(graphs.followers_you_know)
+    followers_you_know_page = Route(graphs.followers_you_know)
 
-    user = Route(calls.user)
-    user_by_username = Route(calls.user_by_username)
-    put_user = Route(calls.put_user)
-    patch_user = Route(calls.patch_user)
-    deactivate_user = Route(calls.deactivate_user)
-    reactivate_user = Route(calls.reactivate_user)
-    delete_user = Route(calls.delete_user)
-    job = Route(calls.job)
+    user = Route(users.user)
+    user_by_username = Route(users.user_by_username)
+    put_user = Route(users.put_user)
+    patch_user = Route(users.patch_user)
+    deactivate_user = Route(users.deactivate_user)
+    reactivate_user = Route(users.reactivate_user)
+    delete_user = Route(users.delete_user)
+    lookup_users = Route(users.lookup_users)
+    job = Route(operations.job)
 
-    lookup_posts = Route(content.lookup_posts)
-    lookup_users = Route(content.lookup_users)
-    create_story = Route(content.create_story)
-    story = Route(content.story)
-    delete_story = Route(content.delete_story)
-    view_story = Route(content.view_story)
-    story_viewers = Walk(content.story_viewers)
-    story_viewers_page = Route(content.story_viewers)
-    story_strip = Walk(content.story_strip)
-    story_strip_page = Route(content.story_strip)
-    user_stories = Walk(content.user_stories)
-    user_stories_page = Route(content.user_stories)
+    create_post = Route(posts.create_post)
+    post = Route(posts.post)
+    lookup_posts = Route(posts.lookup_posts)
+    edit_post = Route(posts.edit_post)
+    delete_post = Route(posts.delete_post)
+    user_posts = Walk(posts.user_posts)
+    user_posts_page = Route(posts.user_posts)
+    like_post = Route(posts.like_post)
+    unlike_post = Route(posts.unlike_post)
+    save_post = Route(posts.save_post)
+    unsave_post = Route(posts.unsave_post)
+    share_post = Route(posts.share_post)
+    unshare_post = Route(posts.unshare_post)
+    view_post = Route(posts.view_post)
+    hide_post = Route(posts.hide_post)
+    unhide_post = Route(posts.unhide_post)
 
-    labels = Route(content.labels)
-    put_labels = Route(content.put_labels)
-    delete_labels = Route(content.delete_labels)
+    create_comment = Route(comments.create_comment)
+    post_comments = Walk(comments.post_comments)
+    post_comments_page = Route(comments.post_comments)
+    comment_replies = Walk(comments.comment_replies)
+    comment_replies_page = Route(comments.comment_replies)
+    delete_comment = Route(comments.delete_comment)
+    like_comment = Route(comments.like_comment)
+    unlike_comment = Route(comments.unlike_comment)
 
-    is_alive = Route(calls.is_alive)
-    is_ready = Route(calls.is_ready)
+    feed = Walk(home.feed)
+    feed_page = Route(home.feed)
+    why_post = Route(home.why_post)
+    see_fewer = Route(home.see_fewer)
+    see_as_before = Route(home.see_as_before)
+
+    upload_media = Route(uploads.upload_media)
+    media = Route(uploads.media)
+    edit_media = Route(uploads.edit_media)
+    delete_media = Route(uploads.delete_media)
+
+    create_story = Route(stories.create_story)
+    story = Route(stories.story)
+    delete_story = Route(stories.delete_story)
+    view_story = Route(stories.view_story)
+    story_viewers = Walk(stories.story_viewers)
+    story_viewers_page = Route(stories.story_viewers)
+    story_strip = Walk(stories.story_strip)
+    story_strip_page = Route(stories.story_strip)
+    user_stories = Walk(stories.user_stories)
+    user_stories_page = Route(stories.user_stories)
+
+    labels = Route(moderation.labels)
+    put_labels = Route(moderation.put_labels)
+    delete_labels = Route(moderation.delete_labels)
+
+    is_alive = Route(operations.is_alive)
+    is_ready = Route(operations.is_ready)

@@ -2,12 +2,13 @@
 
 A `Call` says what to ask and how to read the answer; a `Plan` is a sequence of them with one result.
 `Session.steps` turns a plan into steps for a driver, which only sends and waits (see `clients`), so nothing
-here differs between sync and async. Every write is idempotent by contract, so every call may be retried.
+here differs between sync and async. A call is tried again only where repeating it makes nothing twice.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -16,29 +17,42 @@ import msgspec
 
 from kith.client.answers import Page
 from kith.client.errors import INVALID_ANSWER, ApiError, Unreachable
+from kith.core.errors import Overloaded
 from kith.core.ids import NodeId
 
 TOKEN_HEADER = "Kith-Token"  # noqa: S105 (a name, no secret)
 USER_HEADER = "X-Kith-User"
 _RETRIED = frozenset({429, 503})
+_NOT_STARTED = Overloaded.code  # the one 503 that says that nothing was done
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _DOUBLINGS_MAX = 30  # keeps the backoff a float, however many tries are asked for
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Call(msgspec.Struct, Generic[T], frozen=True):
+class Form(NamedTuple):
+    """A file to send, as its bytes or by its path, and the text fields beside it."""
+
+    file: bytes | str | os.PathLike[str]
+    fields: Mapping[str, str]
+
+
+class Call(msgspec.Struct, Generic[T_co], frozen=True):
     """One request, and how to read its answer. As a plan it is a sequence of one."""
 
     method: str
     path: str
-    parse: Callable[[bytes], T]
+    parse: Callable[[bytes], T_co]
     params: Mapping[str, str | int] = {}
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = {}
-    on_503: T | None = None  # the answer that a 503 stands for, where it is no failure
+    form: Form | None = None  # sent in place of a body
+    on_503: T_co | None = None  # the answer that a 503 stands for, where it is no failure
+    repeatable: bool = True  # a repetition changes nothing; otherwise it is tried again only if it was not started
+    deletes: bool = False  # after a try that may have been the one, a 404 says that it was
 
-    def asking(self, **fields: str | int | None) -> Call[T]:
+    def asking(self, **fields: str | int | None) -> Call[T_co]:
         """The same call with these fields in its query (or body); None leaves one out."""
         given = {name: value for name, value in fields.items() if value is not None}
         if self.body is None:
@@ -49,8 +63,8 @@ class Call(msgspec.Struct, Generic[T], frozen=True):
         """The cursor it asks with, if any."""
         return (self.params if self.body is None else self.body).get("cursor")
 
-    def __iter__(self) -> Generator[Call[Any], Any, T]:
-        answer: T = yield self
+    def __iter__(self) -> Generator[Call[Any], Any, T_co]:
+        answer: T_co = yield self
         return answer
 
 
@@ -68,6 +82,7 @@ class Request(NamedTuple):
     params: Mapping[str, str | int]
     headers: Mapping[str, str]
     content: bytes | None
+    form: Form | None = None
 
 
 class Wait(NamedTuple):
@@ -134,7 +149,7 @@ class Session:
             answer = yield from self._exchange(call)
 
     def _exchange(self, call: Call[T]) -> Steps[T]:
-        failures = 0
+        failures, perhaps_done = 0, False
         while True:
             outcome = yield self.request(call)
             failures += 1
@@ -142,20 +157,24 @@ class Session:
                 self._carry(outcome.headers.get(TOKEN_HEADER))
                 if outcome.status_code == 503 and call.on_503 is not None:
                     return call.on_503
+                if outcome.status_code == 404 and call.deletes and perhaps_done:
+                    return call.parse(b"")
                 if outcome.status_code not in _RETRIED:
                     return self._answer(call, outcome)
-            yield Wait(self.wait_or_raise(outcome, failures))
+            not_started = _was_not_started(outcome)
+            perhaps_done |= not not_started
+            yield Wait(self.wait_or_raise(outcome, failures, may_repeat=call.repeatable or not_started))
 
-    def wait_or_raise(self, outcome: httpx.Response | httpx.RequestError | None, failures: int) -> float:
-        """How long to wait after a refusal or a lost connection; raises it where another try is of no use."""
+    def wait_or_raise(self, outcome: Outcome, failures: int, *, may_repeat: bool = True) -> float:
+        """How long to wait after a refusal or a lost connection; raises it where there should be no other try."""
         if isinstance(outcome, httpx.Response):
             refused = _refusal(outcome)
-            again = outcome.status_code in _RETRIED
+            again = may_repeat and outcome.status_code in _RETRIED
             wait_s = self.retry.wait_s(failures, refused.retry_after_s, self.random) if again else None
             if wait_s is None:
                 raise refused
             return wait_s
-        wait_s = self.retry.wait_s(failures, None, self.random)
+        wait_s = self.retry.wait_s(failures, None, self.random) if may_repeat else None
         if wait_s is None:
             raise Unreachable(self.url, failures, _reason(outcome)) from outcome
         return wait_s
@@ -171,7 +190,7 @@ class Session:
         if call.body is not None:
             headers["Content-Type"] = "application/json"
             content = msgspec.json.encode(call.body)
-        return Request(call.method, call.path, call.params, headers, content)
+        return Request(call.method, call.path, call.params, headers, content, call.form)
 
     def _answer(self, call: Call[T], response: httpx.Response) -> T:
         if not response.is_success:
@@ -187,6 +206,13 @@ class Session:
     def _carry(self, token: str | None) -> None:
         if token:
             self.token = token
+
+
+def _was_not_started(outcome: Outcome) -> bool:
+    """Whether a failure says that the service did nothing of what was asked."""
+    if isinstance(outcome, httpx.Response):
+        return outcome.status_code == 429 or _refusal(outcome).code == _NOT_STARTED
+    return isinstance(outcome, _NOT_SENT)
 
 
 def next_call(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:

@@ -1,17 +1,15 @@
-"""The calls about the graph and users: arguments in, a `Call` or a plan of calls out. Nothing is sent here.
+"""The calls about the graph and the relations of users: arguments in, a `Call` or a plan of calls out.
 
-Ids and graph names are checked before they become part of a path. Lists take `page_size` (1 to 1,000 items
-a request) and the `cursor` of an earlier page. Input longer than a batch is sent in several requests, in
+Nothing is sent here. Ids and graph names are checked before they become part of a path. Lists take `page_size` (1 to
+1,000 items a request) and the `cursor` of an earlier page. Input longer than a batch is sent in several requests, in
 order; if one fails those before it stay applied, and sending all again is safe.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
-from itertools import islice
-from typing import Any, TypeVar
-from urllib.parse import quote
+from collections.abc import Generator, Iterable
+from typing import Any
 
 import msgspec
 
@@ -22,28 +20,20 @@ from kith.client.answers import (
     EdgeWrite,
     Follow,
     Id,
-    Job,
     ListedEdge,
     ListedNode,
     Mute,
     Page,
-    Profile,
     Relationship,
     State,
     Written,
 )
+from kith.client.asking import BASE, PAGE_SIZE, batches, checked_id, listed, reader, user_path
 from kith.client.programs import Program
 from kith.client.wire import Call, unreadable
 from kith.core.errors import BadRequest
-from kith.core.ids import parse_id
 
-BATCH_MAX = 1000  # the contract's, for one request
-PAGE_SIZE = 100
-BASE = "/api/v1"
 _GRAPH = re.compile(r"[a-z][a-z0-9_]{0,31}")
-_JOB_ID = re.compile(r"[A-Za-z0-9_-]+")
-
-T = TypeVar("T")
 
 
 class _Exists(msgspec.Struct):
@@ -62,15 +52,6 @@ class _Relationships(msgspec.Struct):
     relationships: list[Relationship]
 
 
-class _JobStarted(msgspec.Struct):
-    job: Job
-
-
-def reader(kind: type[T]) -> Callable[[bytes], T]:
-    """Reads an answer of this shape."""
-    return msgspec.json.Decoder(kind, strict=False).decode  # not strict: "12" is an int
-
-
 _exists = reader(_Exists)
 _exists_many = reader(_ExistsMany)
 _count = reader(_Count)
@@ -83,9 +64,6 @@ _changed = reader(Changed)
 _follow = reader(Follow)
 _block = reader(Block)
 _mute = reader(Mute)
-_job = reader(Job)
-_job_started = reader(_JobStarted)
-_profile = reader(Profile)
 
 
 # --- the graph
@@ -266,124 +244,11 @@ def mutuals(user: Id, other: Id, *, page_size: int = PAGE_SIZE, cursor: str | No
     return listed(f"{user_path(user)}/mutuals/{checked_id(other, 'other')}", _nodes, page_size, cursor)
 
 
-# --- users
-
-
-def user(user: Id) -> Call[Profile]:
-    """The profile of `user`; ApiError 404 if there is none."""
-    return Call("GET", user_path(user), _profile)
-
-
-def user_by_username(username: str) -> Call[Profile]:
-    """The profile of the user of this name, in any spelling; ApiError 404 if there is none."""
-    return Call("GET", f"{BASE}/users/by-username/{quote(username, safe='')}", _profile)
-
-
-def put_user(
-    user: Id,
-    *,
-    private: bool = False,
-    username: str = "",
-    display_name: str = "",
-    bio: str = "",
-    attributes: dict[str, Any] | None = None,
-    is_verified: bool | None = None,
-) -> Call[Profile]:
-    """Create `user`, or set the whole profile: what is left out is emptied, but for `is_verified`, which stays.
-
-    `username`: ApiError 409 `USERNAME_TAKEN` if another user has it. `attributes`: your own, JSON of 4 KB.
-    """
-    body: dict[str, Any] = {"private": private, "username": username, "displayName": display_name, "bio": bio}
-    if is_verified is not None:
-        body["isVerified"] = is_verified
-    return Call("PUT", user_path(user), _profile, body={**body, "attributes": attributes or {}})
-
-
-def patch_user(
-    user: Id,
-    *,
-    private: bool | None = None,
-    username: str | None = None,
-    display_name: str | None = None,
-    bio: str | None = None,
-    attributes: dict[str, Any] | None = None,
-    is_verified: bool | None = None,
-) -> Call[Profile]:
-    """Change what is given of the profile, and nothing else; a `username` of "" is given up."""
-    given = {
-        "private": private, "username": username, "displayName": display_name, "bio": bio, "attributes": attributes,
-        "isVerified": is_verified,
-    }  # fmt: skip
-    changes = {key: value for key, value in given.items() if value is not None}
-    return Call("PATCH", user_path(user), _profile, body=changes)
-
-
-def deactivate_user(user: Id) -> Call[Job]:
-    """Archive all edges of `user`."""
-    return Call("POST", f"{user_path(user)}/deactivate", _started)
-
-
-def reactivate_user(user: Id) -> Call[Job]:
-    """Restore all edges of `user`; one whose other end is still deactivated stays archived."""
-    return Call("POST", f"{user_path(user)}/reactivate", _started)
-
-
-def delete_user(user: Id) -> Call[Job]:
-    """Remove all edges of `user`, for good."""
-    return Call("DELETE", user_path(user), _started)
-
-
-def job(job_id: str) -> Call[Job]:
-    """How far a job has come; ApiError 404 a day after it is done."""
-    if not _JOB_ID.fullmatch(job_id):
-        raise BadRequest(f"{job_id!r} cannot be the id of a job", id=job_id)
-    return Call("GET", f"{BASE}/jobs/{job_id}", _job)
-
-
-# --- operations
-
-
-def is_alive() -> Call[bool]:
-    """Whether the process answers and calls itself healthy; Unreachable if none answers."""
-    return Call("GET", "/healthz", lambda _: True, on_503=False)
-
-
-def is_ready() -> Call[bool]:
-    """Whether the service can serve now. A no is an answer, so it is not retried."""
-    return Call("GET", "/readyz", lambda _: True, on_503=False)
-
-
 def _graph(graph: str) -> str:
     if not _GRAPH.fullmatch(graph):
         raise BadRequest(f"{graph!r} cannot be a graph's name: use 1 to 32 of a-z, 0-9 and _", graph=graph)
     return f"{BASE}/graph/{graph}"
 
 
-def checked_id(raw: Id, field: str) -> str:
-    """An id as it may stand in a request; BadId names the field."""
-    return str(parse_id(raw, field))
-
-
-def user_path(user: Id) -> str:
-    """Where a user is."""
-    return f"{BASE}/users/{checked_id(user, 'user')}"
-
-
-def listed(path: str, parse: Callable[[bytes], Page[T]], page_size: int, cursor: str | None) -> Call[Page[T]]:
-    """The call for a page of a list."""
-    return Call("GET", path, parse).asking(limit=page_size, cursor=cursor)
-
-
 def _counted(content: bytes) -> int:
     return _count(content).count
-
-
-def _started(content: bytes) -> Job:
-    return _job_started(content).job
-
-
-def batches(items: Iterable[T], size: int = BATCH_MAX) -> Iterator[list[T]]:
-    """The items, `size` at a time, read as they are needed."""
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch

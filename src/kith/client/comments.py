@@ -1,0 +1,55 @@
+"""Calls about comments. As in `graphs`, nothing is sent."""
+
+from __future__ import annotations
+
+from kith.client.answers import Id
+from kith.client.asking import BASE, PAGE_SIZE, checked_id, listed, nothing, reader
+from kith.client.objects import Comment, CommentPage, Liked, Sort
+from kith.client.posts import post_path
+from kith.client.wire import Call
+
+_comment = reader(Comment)
+_page = reader(CommentPage)
+_liked = reader(Liked)
+
+
+def create_comment(post: Id, text: str, *, reply_to: Id | None = None) -> Call[Comment]:
+    """Comment on a post, or answer the comment `reply_to` on it.
+
+    Sent again only where it was certainly not done: after another failure, look whether it is there.
+    """
+    body = {"text": text} if reply_to is None else {"text": text, "replyTo": checked_id(reply_to, "reply_to")}
+    return Call("POST", f"{post_path(post)}/comments", _comment, body=body, repeatable=False)
+
+
+def post_comments(
+    post: Id, *, sort: Sort = "newest", page_size: int = PAGE_SIZE, cursor: str | None = None
+) -> Call[CommentPage]:
+    """The comments on a post, each with the oldest replies to it. `sort`: newest, oldest, or top: most liked first."""
+    return listed(f"{post_path(post)}/comments", _page, page_size, cursor).asking(sort=sort)
+
+
+def comment_replies(
+    comment: Id, *, sort: Sort = "oldest", page_size: int = PAGE_SIZE, cursor: str | None = None
+) -> Call[CommentPage]:
+    """The replies to a comment; `sort` as of comments."""
+    return listed(f"{_path(comment)}/replies", _page, page_size, cursor).asking(sort=sort)
+
+
+def delete_comment(comment: Id) -> Call[None]:
+    """Delete a comment, for good. Its author, and the author of the post."""
+    return Call("DELETE", _path(comment), nothing, deletes=True)
+
+
+def like_comment(comment: Id) -> Call[Liked]:
+    """Like a comment; repeating it changes nothing."""
+    return Call("POST", f"{_path(comment)}/like", _liked)
+
+
+def unlike_comment(comment: Id) -> Call[Liked]:
+    """Take a like back; repeating it changes nothing."""
+    return Call("DELETE", f"{_path(comment)}/like", _liked)
+
+
+def _path(comment: Id) -> str:
+    return f"{BASE}/comments/{checked_id(comment, 'comment')}"

@@ -1,0 +1,41 @@
+"""Calls about labels: what the app's moderation says of posts and users. They take a server key.
+
+As in `graphs`, nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from kith.client.answers import Id
+from kith.client.asking import BASE, checked_id, reader
+from kith.client.objects import Labels
+from kith.client.wire import Call
+
+_labels = reader(Labels)
+
+
+def labels(kind: Literal["post", "user"], id: Id) -> Call[Labels]:
+    """What moderation decided about a post or a user. Takes a server key, as do the next two."""
+    return Call("GET", _labelled(kind, id), _labels)
+
+
+def put_labels(
+    kind: Literal["post", "user"],
+    id: Id,
+    labels: Iterable[Literal["hide", "limit", "sensitive"]],
+    *,
+    reason: str = "",
+) -> Call[Labels]:
+    """Replace the labels of a post or a user; in effect when it answers. `reason`: no user is told."""
+    return Call("PUT", _labelled(kind, id), _labels, body={"labels": list(labels), "reason": reason})
+
+
+def delete_labels(kind: Literal["post", "user"], id: Id) -> Call[Labels]:
+    """Take all labels off."""
+    return Call("DELETE", _labelled(kind, id), _labels)
+
+
+def _labelled(kind: str, id_: Id) -> str:
+    return f"{BASE}/labels/{kind}/{checked_id(id_, kind)}"

@@ -1,0 +1,115 @@
+"""Calls about users: their profiles, and their accounts as a whole. As in `graphs`, nothing is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from kith.client.answers import Id, Job, Profile
+from kith.client.asking import BASE, LOOKUP_MAX, batches, checked_id, given, reader, user_path, whole
+from kith.client.wire import Call
+
+
+class _Users(msgspec.Struct):
+    users: list[Profile | None]
+
+
+class _JobStarted(msgspec.Struct):
+    job: Job
+
+
+_profile = reader(Profile)
+_users = reader(_Users)
+_job_started = reader(_JobStarted)
+
+
+def user(user: Id) -> Call[Profile]:
+    """The profile of `user`; ApiError 404 if there is none for the acting user."""
+    return Call("GET", user_path(user), _profile)
+
+
+def user_by_username(username: str) -> Call[Profile]:
+    """The profile of the user of this name, in any spelling; ApiError 404 if there is none."""
+    return Call("GET", f"{BASE}/users/by-username/{quote(username, safe='')}", _profile)
+
+
+def lookup_users(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Profile | None]]:
+    """For each id the user, or None where there is none for the acting user. Any number of ids."""
+    found: list[Profile | None] = []
+    for batch in batches(ids, LOOKUP_MAX):
+        answer = yield from Call("POST", f"{BASE}/users/lookup", _users, body={"ids": batch})
+        found += whole(answer.users, batch)
+    return found
+
+
+def put_user(
+    user: Id,
+    *,
+    private: bool = False,
+    username: str = "",
+    display_name: str = "",
+    bio: str = "",
+    avatar: Id | None = None,
+    attributes: dict[str, Any] | None = None,
+    is_verified: bool | None = None,
+) -> Call[Profile]:
+    """Create `user`, or set the whole profile: what is left out is emptied, but for `is_verified`, which stays.
+
+    `username`: ApiError 409 `USERNAME_TAKEN` if another user has it. `avatar`: a picture that `user` uploaded.
+    `attributes`: your own, JSON of 4 KB.
+    """
+    body: dict[str, Any] = {"private": private, "username": username, "displayName": display_name, "bio": bio}
+    if avatar is not None:
+        body["avatar"] = checked_id(avatar, "avatar")
+    if is_verified is not None:
+        body["isVerified"] = is_verified
+    return Call("PUT", user_path(user), _profile, body={**body, "attributes": attributes or {}})
+
+
+def patch_user(
+    user: Id,
+    *,
+    private: bool | UnsetType = UNSET,
+    username: str | UnsetType = UNSET,
+    display_name: str | UnsetType = UNSET,
+    bio: str | UnsetType = UNSET,
+    avatar: Id | UnsetType | None = UNSET,
+    attributes: dict[str, Any] | UnsetType = UNSET,
+    is_verified: bool | UnsetType = UNSET,
+) -> Call[Profile]:
+    """Change what is given of the profile, and nothing else. A `username` of "" is given up; None takes the avatar
+    away.
+    """
+    changes = given(
+        private=private,
+        username=username,
+        displayName=display_name,
+        bio=bio,
+        avatar=avatar if avatar is UNSET or avatar is None else checked_id(avatar, "avatar"),
+        attributes=attributes,
+        isVerified=is_verified,
+    )
+    return Call("PATCH", user_path(user), _profile, body=changes)
+
+
+def deactivate_user(user: Id) -> Call[Job]:
+    """Archive all edges of `user`."""
+    return Call("POST", f"{user_path(user)}/deactivate", _started)
+
+
+def reactivate_user(user: Id) -> Call[Job]:
+    """Restore all edges of `user`; one whose other end is still deactivated stays archived."""
+    return Call("POST", f"{user_path(user)}/reactivate", _started)
+
+
+def delete_user(user: Id) -> Call[Job]:
+    """Remove all edges of `user`, for good."""
+    return Call("DELETE", user_path(user), _started)
+
+
+def _started(content: bytes) -> Job:
+    return _job_started(content).job
