@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+from pictures import decoded, photo
 from running import Server, serving
 
-from kith.client import ApiError, AsyncKith, EdgeWrite, Kith, in_, out
+from kith.client import ApiError, AsyncKith, EdgeWrite, Kith, Location, in_, out
+from kith.client.routes import Routes
+from kith.client.wire import Call
 
 ALICE, BOB, CAROL, DANA = 7_001, 7_002, 7_003, 7_004
 
@@ -72,6 +80,126 @@ def test_stories_are_told_seen_and_deleted(kith: Kith) -> None:
     bob.unfollow(ALICE)
 
 
+def test_a_post_is_made_once_read_edited_cleared_and_deleted(kith: Kith) -> None:
+    alice, bob = kith.as_user(ALICE), kith.as_user(BOB)
+    place = Location(latitude=48.86, longitude=2.35, name="Paris")
+    hello: dict[str, Any] = {"link": "https://example.com", "mentions": [BOB], "location": place, "key": "monday"}
+    made = alice.create_post("hello", **hello)
+    assert alice.create_post("hello", **hello).id == made.id
+    seen = bob.post(made.id)
+    assert (seen.content.text, seen.content.link, seen.location, seen.mentions) == (
+        "hello", "https://example.com", place, [BOB],
+    )  # fmt: skip
+    edited = alice.edit_post(made.id, text="hello all", link=None, location=None, attributes={"mood": "good"})
+    assert (edited.content.text, edited.content.link, edited.location) == ("hello all", None, None)
+    assert (edited.attributes, edited.mentions, edited.edited_at is not None) == ({"mood": "good"}, [BOB], True)
+    assert [post.id for post in bob.user_posts(ALICE)] == [made.id]
+    with pytest.raises(ApiError) as refused:
+        bob.edit_post(made.id, text="mine")
+    assert refused.value.code == "FORBIDDEN"
+    alice.delete_post(made.id)
+    assert bob.lookup_posts([made.id]) == [None]
+    assert list(bob.user_posts(ALICE)) == []
+
+
+def test_every_write_hands_over_a_token_that_the_next_read_carries(kith: Kith) -> None:
+    alice = kith.as_user(ALICE)
+    post = alice.create_post("tell me").id
+    tokens = [alice.token]
+    comment = alice.create_comment(post, "told").id
+    picture = alice.upload_media(photo()).id
+    for write in (
+        lambda: alice.like_post(post), lambda: alice.like_comment(comment), lambda: alice.see_fewer(BOB),
+        lambda: alice.see_as_before(BOB), lambda: alice.edit_media(picture, alt_text="x"),
+        lambda: alice.delete_media(picture), lambda: alice.delete_comment(comment),
+        lambda: alice.edit_post(post, text="told"), lambda: alice.delete_post(post),
+    ):  # fmt: skip
+        write()
+        tokens.append(alice.token)
+    assert None not in tokens
+    assert len(set(tokens)) == len(tokens)
+    other = kith.as_user(ALICE, token=alice.token)
+    assert post not in [one.id for one in other.feed("latest")]
+
+
+def test_what_people_do_with_a_post_is_counted_and_taken_back(kith: Kith) -> None:
+    alice, bob = kith.as_user(ALICE), kith.as_user(BOB)
+    post = alice.create_post("count me").id
+    assert [bob.like_post(post).like_count for _ in range(2)] == [1, 1]
+    assert (bob.save_post(post).save_count, bob.share_post(post).share_count) == (1, 1)
+    assert (bob.view_post(post).view_count, bob.hide_post(post).hidden) == (1, True)
+    got = bob.post(post).engagement
+    assert (got.like_count, got.share_count, got.view_count, got.is_liked, got.is_saved) == (1, 1, 1, True, True)
+    assert (bob.unlike_post(post).like_count, bob.unlike_post(post).liked) == (0, False)
+    assert (bob.unsave_post(post).saved, bob.unshare_post(post).shared, bob.unhide_post(post).hidden) == (False,) * 3
+
+
+def test_comments_are_answered_liked_sorted_and_deleted(kith: Kith) -> None:
+    alice, bob = kith.as_user(ALICE), kith.as_user(BOB)
+    post = alice.create_post("say something").id
+    first, second = bob.create_comment(post, "first"), bob.create_comment(post, "second")
+    answer = alice.create_comment(post, "thanks", reply_to=first.id)
+    assert alice.like_comment(first.id).like_count == 1
+    assert [one.id for one in alice.post_comments(post, page_size=1)] == [second.id, first.id]
+    assert [one.text for one in alice.post_comments(post, sort="oldest")] == ["first", "second"]
+    page = alice.post_comments_page(post, sort="top")
+    assert ([one.id for one in page.items], page.total_count) == ([first.id, second.id], 2)
+    assert (page.items[0].replies, page.items[0].is_liked) == ([answer], True)
+    assert list(bob.comment_replies(first.id)) == [answer]
+    assert not alice.unlike_comment(first.id).liked
+    alice.delete_comment(first.id)
+    assert [one.id for one in bob.post_comments(post)] == [second.id]
+
+
+def test_home_is_walked_explained_and_turned_down(kith: Kith) -> None:
+    carol, dana = kith.as_user(CAROL), kith.as_user(DANA)
+    made = [dana.create_post(f"number {n} of {n * 7919}").id for n in range(5)]
+    carol.follow(DANA)
+    assert [post.id for post in carol.feed("latest", page_size=2)] == made[::-1]
+    ranked = list(carol.feed(page_size=2))
+    assert {post.id for post in ranked} == set(made)
+    assert all(post.ranking is not None and post.ranking.score > 0 for post in ranked)
+    page = carol.feed_page("latest", page_size=3, request_id="of-carol")
+    assert (len(page.items), page.has_more, page.meta.request_id) == (3, True, "of-carol")
+    before = carol.why_post(made[0])
+    assert before.score == pytest.approx(sum(part.adds for part in before.parts), abs=1e-3)
+    assert carol.see_fewer(DANA).fewer
+    assert carol.why_post(made[0]).damping < before.damping == 1.0
+    assert not carol.see_as_before(DANA).fewer
+    carol.hide_post(made[4])
+    assert made[4] not in [post.id for post in carol.feed("latest")]
+    carol.unfollow(DANA)
+
+
+def test_a_picture_is_uploaded_from_a_file_shown_and_taken_away(kith: Kith, server: Server, tmp_path: Path) -> None:
+    alice, bob = kith.as_user(ALICE), kith.as_user(BOB)
+    file = tmp_path / "fox.jpg"
+    file.write_bytes(photo())
+    picture = alice.upload_media(file, alt_text="a fox")
+    assert (picture.type, picture.width, picture.height, picture.alt_text) == ("image", 120, 80, "a fox")
+    assert decoded(httpx.get(server.url + picture.url, trust_env=False).content).size == (120, 80)
+    post = alice.create_post(media=[picture.id]).id
+    assert bob.post(post).content.media == [picture]
+    assert alice.edit_media(picture.id, alt_text="a red fox") == alice.media(picture.id)
+    assert bob.post(post).content.media[0].alt_text == "a red fox"
+    assert alice.patch_user(ALICE, avatar=picture.id).avatar_url == picture.thumbnail_url
+    assert alice.patch_user(ALICE, avatar=None).avatar is None
+    assert alice.edit_post(post, text="no picture", media=None).content.media == []
+    alice.delete_media(picture.id)
+    with pytest.raises(ApiError) as refused:
+        alice.media(picture.id)
+    assert refused.value.code == "MEDIA_NOT_FOUND"
+
+
+def test_moderation_hides_a_post_until_it_takes_the_label_off(kith: Kith) -> None:
+    bob, post = kith.as_user(BOB), kith.as_user(ALICE).create_post("buy now").id
+    assert kith.put_labels("post", post, ["hide"], reason="spam").labels == ["hide"]
+    assert kith.labels("post", post).reason == "spam"
+    assert bob.lookup_posts([post]) == [None]
+    assert kith.delete_labels("post", post).labels == []
+    assert bob.post(post).id == post
+
+
 def test_many_are_looked_up_and_lists_are_read_by_range_of_time(kith: Kith) -> None:
     assert kith.lookup_posts(range(150)) == [None] * 150
     assert [user and user.id for user in kith.lookup_users([ALICE, BOB])] == [ALICE, BOB]
@@ -93,3 +221,63 @@ def test_the_async_client_does_the_same(server: Server) -> None:
             return [item.id async for item in kith.following(ALICE)]
 
     assert asyncio.run(run()) == [CAROL]
+
+
+def test_the_async_client_posts_uploads_and_reads_home(server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "fox.jpg"
+    file.write_bytes(photo())
+
+    async def run() -> None:
+        async with AsyncKith(server.url, server.key, user=BOB) as bob:
+            picture = await bob.upload_media(str(file), alt_text="a fox")
+            made = [(await bob.create_post(f"async {n}", media=[picture.id])).id for n in range(3)]
+            home = [post async for post in bob.feed("latest", page_size=2)]
+            assert [post.id for post in home[:3]] == made[::-1]
+            assert home[0].content.media == [picture]
+            await bob.create_comment(made[0], "to myself")
+            assert [one.text async for one in bob.post_comments(made[0])] == ["to myself"]
+            for post in made:
+                await bob.delete_post(post)
+
+    asyncio.run(run())
+
+
+ELSEWHERE = {
+    ("GET", "/api/v1/feed/stream"): "`feed_stream`, which is no single call",
+    ("GET", "/media/{folder}/{file}"): "addresses of pictures, for browsers",
+    ("GET", "/metrics"): "for Prometheus",
+}
+SAMPLES: dict[str, Any] = {
+    "graph": "follows", "pairs": [(1, 2)], "edges": [EdgeWrite("add", 1, 2)], "program": out("follows", 1),
+    "targets": [1], "ids": [1], "kind": "post", "labels": ["hide"], "job_id": "j", "username": "ann", "text": "x",
+    "alt_text": "x", "file": b"x",
+}  # fmt: skip
+"""Arguments by their names; any other is an id."""
+WORDS = {"graph", "kind", "username", "job_id"}  # of a path; the rest are ids
+
+
+def first_call(build: Any) -> Call[Any]:
+    """What a method asks first."""
+    parameters = inspect.signature(build).parameters.values()
+    needed = {one.name: SAMPLES.get(one.name, 1) for one in parameters if one.default is inspect.Parameter.empty}
+    call: Call[Any] = next(iter(build(**needed)))
+    return call
+
+
+def test_the_client_has_a_method_for_every_operation_of_the_service_and_no_other(server: Server) -> None:
+    document = httpx.get(f"{server.url}/openapi.json", trust_env=False).json()
+    served = {(verb.upper(), path) for path, item in document["paths"].items() for verb in item} - set(ELSEWHERE)
+    calls = {name: first_call(vars(Routes)[name].__wrapped__) for name in vars(Routes) if not name.startswith("_")}
+    covered = set()
+    for name, call in calls.items():
+        fitting = {
+            (verb, path)
+            for verb, path in served
+            if verb == call.method
+            and re.fullmatch(
+                re.sub(r"{(\w+)}", lambda found: "[a-z]+" if found[1] in WORDS else r"\d+", path), call.path
+            )
+        }
+        assert len(fitting) == 1, f"{name} asks {call.method} {call.path}"
+        covered |= fitting
+    assert served - covered == set()

@@ -139,6 +139,11 @@ def test_without_an_answer_in_all_tries_the_service_is_unreachable() -> None:
         driver.run(CHECK)
 
 
+def test_a_single_try_is_named_so() -> None:
+    with pytest.raises(Unreachable, match=r"in 1 try \(ReadTimeout: slow\)"):
+        Driver(httpx.ReadTimeout("slow")).run(COMMENT)
+
+
 def test_waits_double_from_one_try_to_the_next_up_to_the_cap() -> None:
     driver = Driver(*[REFUSED] * 5, YES, retry=Retry(tries=6, base_s=0.5, cap_s=3.0), random=1.0)
     driver.run(CHECK)

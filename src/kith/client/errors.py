@@ -58,4 +58,5 @@ class Unreachable(ClientError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"no answer from {self.url} in {self.tries} tries ({self.reason}); is the server running?"
+        tries = "1 try" if self.tries == 1 else f"{self.tries} tries"
+        return f"no answer from {self.url} in {tries} ({self.reason}); is the server running?"
