@@ -16,7 +16,7 @@ $(STAMP): requirements.txt pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup  ## load a community, show ten queries, leave the server running
+demo: setup  ## a community that posts, ten questions with answers and times; then watch it live
 	$(BIN)/kith demo $(FILE)
 
 test: setup  ## every test that needs no server

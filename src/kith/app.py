@@ -229,6 +229,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
 
 async def work(settings: Settings) -> None:
     """Run the fan-out worker until it is told to stop; it saves where it is."""
+    logs.configure(settings.log_level)
     with Rings(timelines_folder(settings), slots=settings.timelines_max) as timelines:
         async with opened(settings, fanout.NAME, create=False) as parts:
             consumer = fanout.Fanout(

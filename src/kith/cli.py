@@ -295,9 +295,9 @@ def run_demo(
     file: Annotated[Path | None, typer.Argument(help="Edges to load; default: a made-up community.")] = None,
     port: Port = None,
     data: Data = None,
-    once: Annotated[bool, typer.Option("--once", help="Stop the server after the queries.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop after the ten questions.")] = False,
 ) -> None:
-    """Load a community, start the server, show ten queries with answers and times, leave it running."""
+    """Load a community, serve it, let people post, answer ten questions; then life goes on until Ctrl-C."""
     demo.run(config.load({"port": port, "data": data or "kith-data/demo"}), file, out, stay=not once)
 
 

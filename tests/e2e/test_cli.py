@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
+from running import API, serving
 
 from kith.cli import main
 from kith.config import Settings
@@ -181,20 +184,98 @@ def test_plan_article_recomputes_the_article(kith: Kith) -> None:
     assert len(said.splitlines()) > 10
 
 
-def test_demo_once_shows_ten_answers_and_ends(kith: Kith, tmp_path: Path) -> None:
-    (tmp_path / "few.csv").write_text("".join(f"{n},{m}\n" for n in range(1, 30) for m in range(1, 30) if n != m))
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    """30 people; each follows the 9 after them, and all follow 1."""
+    rows = {(n, 1 + (n + k) % 30) for n in range(1, 31) for k in range(9)} | {(n, 1) for n in range(2, 31)}
+    (tmp_path / "few.csv").write_text("".join(f"{n},{m}\n" for n, m in sorted(rows)))
+    return tmp_path / "few.csv"
+
+
+def answers(said: str) -> list[str]:
+    """The answers of a demo, by question: the lines below it."""
+    shown = re.findall(r"^ ?\d+\. .*ms\n((?:    .*\n)+)", said, re.MULTILINE)
+    assert len(shown) == 10, said
+    return shown
+
+
+def test_demo_once_tells_the_whole_story_and_ends(kith: Kith, few: Path) -> None:
     said = done(kith("demo", "few.csv", "--once", "--port", free_port()))
-    assert "812 follows in kith-data/demo" in said
-    answers = re.findall(r"^  (\d{3}) ", said, re.MULTILINE)
-    assert len(answers) == 10
-    assert set(answers) == {"200"}
+    assert re.search(r"291 follows in kith-data/demo", said)
+    check, both, newcomer, visible, home, why, comments, stories, suggested, gone = answers(said)
+    assert "Yes; Dana Brook has 29 followers" in check
+    assert re.search(r"^    \d+: \w+", both)
+    assert re.search(r"is first in the list.* 0 before, 6 after", newcomer)
+    assert re.search(r"home after [\d.]+ ms:\n    “", visible)
+    assert len(re.findall(r"0\.\d\d (?:recent|popular|friend_interaction|content_type) ", home)) == 2
+    score, *parts = map(float, re.findall(r"(?<![\d.])\d\.\d\d", why))
+    assert sum(parts) == pytest.approx(score, abs=0.03)
+    assert re.search(r"\d+ likes?: .*: “", comments)
+    assert "Dana Brook" in stories
+    assert re.search(r": followed by \d+ whom|Nobody else", suggested)
+    before, after = map(float, re.findall(r"(0\.\d\d)", gone))
+    assert after < before
+    assert "gone from home" in gone
+    assert re.search(r"had 7 posts, and has 0 at once", gone)
+
+
+def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no_more(
+    kith: Kith, few: Path, tmp_path: Path
+) -> None:
+    first = done(kith("demo", "few.csv", "--once", "--data", "data", "--port", free_port()))
+    people, posts = map(int, re.findall(r"(\d+) people .* (\d+) posts \(", first)[0])
+    assert people == 30
+    again = done(kith("demo", "--once", "--data", "data", "--port", free_port()))
+    assert "have posted already" in again
+    assert len(answers(again)) == 10
+    with serving(tmp_path) as server, server.client() as http:
+        shown = [
+            post
+            for user in range(1, 31)
+            for post in http.get(f"{API}/users/{user}/posts", params={"limit": 50}).json()["items"]
+        ]
+        assert len(shown) == posts + 2, "each demo publishes one before your eyes"
+        assert all(post["author"]["displayName"] and post["author"]["username"] for post in shown)
+        assert any(post["mentions"] and "@" in post["content"]["text"] for post in shown)
+        pictures = [media["url"] for post in shown for media in post["content"]["media"]]
+        assert http.get(pictures[0]).headers["content-type"] == "image/png"
+        assert any(post["engagement"]["likeCount"] and post["engagement"]["commentCount"] for post in shown)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_demo_lives_on_until_it_is_told_to_stop(few: Path, number: signal.Signals) -> None:
+    port = free_port()
+    demo = subprocess.Popen(
+        [*KITH, "demo", "few.csv", "--port", port],
+        cwd=few.parent, env={**CLEAN, "COLUMNS": "200"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    giving_up = threading.Timer(_LIMIT_S, demo.kill)
+    giving_up.start()
+    try:
+        assert demo.stdout is not None
+        told: set[str] = set()
+        for line in demo.stdout:
+            told |= set(re.findall(r"^\d\d:\d\d:\d\d  (new_post|engagement_update) ", line))
+            if len(told) == 2:
+                break
+        demo.send_signal(number)
+        rest, errors = demo.communicate()
+    finally:
+        giving_up.cancel()
+        demo.kill()
+        demo.wait()
+    assert (demo.returncode, errors) == (0, "")
+    assert told == {"new_post", "engagement_update"}
+    assert rest.endswith("stopping\n")
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", int(port))) != 0, "the server is gone"
 
 
 @pytest.mark.slow
 def test_demo_makes_up_a_community_when_none_is_given(kith: Kith) -> None:
     said = done(kith("demo", "--once", "--port", free_port()))
     assert "500,000 follows" in said
-    assert len(re.findall(r"^  200 ", said, re.MULTILINE)) == 10
+    assert "Dana Brook has 20,000 followers" in answers(said)[0]
 
 
 # As it should not

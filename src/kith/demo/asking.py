@@ -1,0 +1,83 @@
+"""One request of the demo: sent with the server key for a user, timed, and an error that ends the demo where it fails.
+
+Like an app's backend it carries each user's own read-your-writes token, and nobody else's.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import httpx
+
+from kith.core.errors import KithError, Unavailable
+
+TIMEOUT_S = 10.0
+CONNECTIONS_MAX = 24
+_TOKEN = "Kith-Token"  # noqa: S105
+
+
+class Refused(KithError):
+    """The server said no. `status`: of HTTP."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Asked(NamedTuple):
+    """A request that was answered, and how long that took."""
+
+    what: str
+    took_ms: float
+
+
+class Asker:
+    """Asks a server; `asked` lists what was answered since it was last emptied."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self._tokens: dict[int, str] = {}
+        self.asked: list[Asked] = []
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, *, user: int | None = None, picture: bytes | None = None,
+        alt_text: str = "",
+    ) -> Any:  # fmt: skip
+        """The answer's JSON, None where it has none. `picture`: sent as a form. Errors: Refused, Unavailable."""
+        headers = {} if user is None else {"x-kith-user": str(user)}
+        if user in self._tokens:
+            headers[_TOKEN] = self._tokens[user]
+        form: dict[str, Any] = {"json": body}
+        if picture is not None:
+            form = {"files": {"file": ("picture.png", picture, "image/png")}, "data": {"altText": alt_text}}
+        started = time.perf_counter()
+        try:
+            answer = await self._http.request(method, path, headers=headers, **form)
+        except httpx.HTTPError as error:
+            why = str(error) or type(error).__name__
+            raise Unavailable(f"the demo stopped at {method} {path}: the server gave no answer ({why})") from error
+        if answer.is_error:
+            raise Refused(answer.status_code, f"the demo stopped at {method} {path}: {_said(answer)}")
+        self.asked.append(Asked(f"{method} {path}", (time.perf_counter() - started) * 1000))
+        if user is not None and _TOKEN in answer.headers:
+            self._tokens[user] = answer.headers[_TOKEN]
+        return answer.json() if answer.content else None
+
+
+def _said(answer: httpx.Response) -> str:
+    """A refusal in a line, whoever wrote it."""
+    try:
+        error = answer.json()["error"]
+        return f"{answer.status_code} {error['code']}: {error['message']}"
+    except (ValueError, KeyError, TypeError):
+        return f"{answer.status_code} from something that is not Kith"
+
+
+def client(url: str, key: str) -> httpx.AsyncClient:
+    """Connections to the server at `url`."""
+    limits = httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX)
+    return httpx.AsyncClient(
+        base_url=f"{url}/api/v1", headers={"authorization": f"Bearer {key}"}, timeout=TIMEOUT_S, limits=limits,
+        trust_env=False,
+    )  # fmt: skip
