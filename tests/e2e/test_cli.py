@@ -201,11 +201,11 @@ def answers(said: str) -> list[str]:
 
 def test_demo_once_tells_the_whole_story_and_ends(kith: Kith, few: Path) -> None:
     said = done(kith("demo", "few.csv", "--once", "--port", free_port()))
-    assert re.search(r"291 follows in kith-data/demo", said)
+    assert re.search(r"290 follows in kith-data/demo", said)
     check, both, newcomer, visible, home, why, comments, stories, suggested, gone = answers(said)
     assert "Yes; Dana Brook has 29 followers" in check
     assert re.search(r"^    \d+: \w+", both)
-    assert re.search(r"is first in the list.* 0 before, 6 after", newcomer)
+    assert re.search(r"is first in the list.* 0 posts before, 6 after", newcomer)
     assert re.search(r"home after [\d.]+ ms:\n    “", visible)
     assert len(re.findall(r"0\.\d\d (?:recent|popular|friend_interaction|content_type) ", home)) == 2
     score, *parts = map(float, re.findall(r"(?<![\d.])\d\.\d\d", why))
@@ -224,7 +224,7 @@ def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no
 ) -> None:
     first = done(kith("demo", "few.csv", "--once", "--data", "data", "--port", free_port()))
     people, posts = map(int, re.findall(r"(\d+) people .* (\d+) posts \(", first)[0])
-    assert people == 30
+    assert people == 26, "the star, a reader, the 9 whom they follow, and 15 fans"
     again = done(kith("demo", "--once", "--data", "data", "--port", free_port()))
     assert "have posted already" in again
     assert len(answers(again)) == 10
@@ -363,6 +363,19 @@ def test_bad_input_gets_one_line_and_status_1(here: Kith, stores: Path, line: st
 def test_bad_input_gets_no_more_than_that_from_the_command_itself(kith: Kith, stores: Path, line: str) -> None:
     assert stores.exists()
     refused(kith(*line.split()))
+
+
+def test_a_demo_that_cannot_go_on_says_where_and_why(kith: Kith, few: Path) -> None:
+    once = ("demo", "few.csv", "--once", "--port")
+    assert re.search(
+        r"the demo stopped at \w+ /\S+: 429 RATE_LIMITED: ",
+        refused(kith(*once, free_port(), KITH_RATE_SERVER_WRITE="1")),
+    )
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert f"cannot listen on 127.0.0.1:{port}" in refused(kith(*once, port))
 
 
 def test_a_demo_of_a_file_without_edges_says_so(kith: Kith, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import httpx
@@ -51,6 +52,7 @@ class _Quiet:
 
 def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) -> None:
     """Load, serve, fill, ask; with `stay` let life go on until it is stopped (Ctrl-C)."""
+    serving.check_port(settings)
     key = serving.new_key()
     level = "warning" if settings.log_level == "info" else settings.log_level  # its lines would stand between ours
     settings = msgspec.structs.replace(settings, api_keys=(key, *settings.api_keys), log_level=level)
@@ -62,7 +64,7 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
         f"{facts['edges']:,} follows in {settings.data}; the most followed user is {facts['top']}.", markup=False
     )
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(settings,))
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # either way the server must not outlive us
+    before = signal.signal(signal.SIGTERM, _as_if_interrupted)  # either way the server must not outlive us
     process.start()
     try:
         url = serving.base_url(settings)
@@ -169,6 +171,10 @@ def _load(settings: Settings, file: Path | None, console: Console) -> None:
     seconds = time.perf_counter() - started
     refused = f", {done.refused:,} lines refused" if done.refused else ""
     console.print(f"Loaded {done.applied:,} follows in {seconds:.1f} s{refused}.")
+
+
+def _as_if_interrupted(number: int, frame: FrameType | None) -> None:
+    signal.raise_signal(signal.SIGINT)
 
 
 def _serve(settings: Settings) -> None:
