@@ -22,7 +22,7 @@ from kith.config import Settings
 
 KITH = [sys.executable, "-m", "kith"]
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("KITH_")}
-_LIMIT_S = 60
+_LIMIT_S = 120
 Kith = Callable[..., subprocess.CompletedProcess[str]]
 
 
