@@ -110,7 +110,8 @@ def test_the_whole_story_is_in_it() -> None:
     assert any(told.post.link for told in written.posts)
     assert any(told.post.picture is not None for told in written.posts)
     assert any(reply.liked_by for told in written.posts for reply in told.comments)
-    assert max(len(told.liked_by) for told in written.posts) > 5
+    likes = sorted(len(told.liked_by) for told in written.posts)
+    assert likes[len(likes) // 2] <= 3 < 10 <= likes[-1], "a few get most"
 
 
 def test_who_has_posted_before_only_answers() -> None:
