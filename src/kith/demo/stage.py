@@ -54,7 +54,7 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
     """Load, serve, fill, ask; with `stay` let life go on until it is stopped (Ctrl-C)."""
     serving.check_port(settings)
     key = serving.new_key()
-    level = "warning" if settings.log_level == "info" else settings.log_level  # its lines would stand between ours
+    level = "error" if settings.log_level == "info" else settings.log_level  # its lines would stand between ours
     settings = msgspec.structs.replace(settings, api_keys=(key, *settings.api_keys), log_level=level)
     _load(settings, file, console)
     facts = chores.summary(settings, "follows")
