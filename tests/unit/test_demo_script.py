@@ -10,6 +10,7 @@ from kith.demo import pictures, script
 from kith.demo.living import in_words
 from kith.demo.people import FANS_MAX, FOLLOWEES_MAX, Cast
 from kith.demo.words import Person, Words, person
+from kith.objects.images import fingerprint_of
 from kith.objects.posts import Draft, check_draft
 from kith.objects.usernames import check_username
 
@@ -78,6 +79,11 @@ def test_a_picture_is_a_png_that_its_seed_decides() -> None:
     assert decoded(made).size == pictures.SIZE
     assert made == pictures.landscape(5) != pictures.landscape(6)
     assert len(made) < 100_000
+
+
+def test_no_two_pictures_look_alike_to_the_feed_which_would_show_one_of_them() -> None:
+    prints = [fingerprint_of(decoded(pictures.landscape(seed))) for seed in range(100)]
+    assert len(set(prints)) == 100
 
 
 # What they do
