@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 
 import numpy as np
 
-from kith.timeline.store import TIMELINE_IDS_MAX, Flags, Ids
+from kith.timeline.store import RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Flags, Habits, Ids
 
 
 class NaiveTimelines:
@@ -17,6 +18,8 @@ class NaiveTimelines:
         self._slots, self._now_ms = slots, now_ms
         self._pushes: dict[int, deque[int]] = {}  # newest first
         self._reads: dict[int, int] = {}
+        self._lately: dict[int, float] = {}
+        self._lacks: dict[int, int] = {}
 
     def newest(self, user: int, limit: int = TIMELINE_IDS_MAX) -> Ids | None:
         if user not in self._pushes:
@@ -28,7 +31,26 @@ class NaiveTimelines:
 
     def touch(self, user: int) -> None:
         if user in self._reads:
-            self._reads[user] = self._now_ms()
+            self._read(user, 1)
+
+    def _read(self, user: int, more: int) -> None:
+        self._lately[user] = self._faded(user) + more
+        self._reads[user] = self._now_ms()
+
+    def _faded(self, user: int) -> float:
+        return self._lately[user] * math.exp((self._reads[user] - self._now_ms()) / READS_MS)
+
+    def lacks_from(self, user: int) -> int:
+        return self._lacks.get(user, 0)
+
+    def habits(self, users: Ids) -> Habits:
+        reads = [self._faded(user) if user in self._reads else -1.0 for user in users.tolist()]
+        return Habits(np.array(reads), np.array([self.lacks_from(user) for user in users.tolist()], np.int64))
+
+    def withhold(self, rate: int, users: Ids) -> None:
+        for user in users.tolist():
+            if user in self._lacks:
+                self._lacks[user] = min(self._lacks[user], rate)
 
     def count(self) -> int:
         return len(self._pushes)
@@ -46,11 +68,15 @@ class NaiveTimelines:
     def put(self, user: int, ids: Ids) -> None:
         if user not in self._pushes and len(self._pushes) == self._slots:
             self.drop(min(self._reads, key=self._reads.__getitem__))
+        if user not in self._pushes:
+            self._lately[user], self._reads[user] = 1.0, self._now_ms()
+        self._read(user, 0)
+        self._lacks[user] = RATE_MAX
         self._pushes[user] = deque(ids[:TIMELINE_IDS_MAX].tolist(), TIMELINE_IDS_MAX)
-        self._reads[user] = self._now_ms()
 
     def drop(self, user: int) -> bool:
-        self._reads.pop(user, None)
+        for column in (self._reads, self._lately, self._lacks):
+            column.pop(user, None)  # type: ignore[attr-defined]
         return self._pushes.pop(user, None) is not None
 
     def evict(self, before_ms: int) -> int:

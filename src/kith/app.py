@@ -45,7 +45,6 @@ from kith.engines.embedded.suggestions import EmbeddedSuggestions
 from kith.feed.affinity import Affinity
 from kith.feed.facts import PostFacts
 from kith.feed.live import Live
-from kith.feed.plan import Thresholds
 from kith.feed.ranker import Ranker
 from kith.feed.rules import HomeRules
 from kith.feed.service import FeedService
@@ -236,7 +235,7 @@ async def work(settings: Settings) -> None:
                 Sources(parts.graph),
                 timelines,
                 graphs=parts.graph.graphs,
-                thresholds=Thresholds(settings.fanout_push_max, settings.fanout_pull_min),
+                policy=limits.fanout(settings),
             )
             runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
             loop = asyncio.get_running_loop()

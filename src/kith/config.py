@@ -89,6 +89,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Positive, _doc("Users whose home timeline is kept ready; the longest-unread gives way. About 4.2 KB each.")
     ] = 100_000
     timeline_days: Annotated[Positive, _doc("Days without a read after which a timeline is given up.")] = 7
+    fanout_policy: Annotated[
+        Literal["followers", "rates"],
+        _doc("Who decides whether a post is pushed: the author's followers, or how often author and reader come."),
+    ] = "followers"
+    fanout_pull_cost: Annotated[
+        float,
+        Meta(ge=0.01, le=1e6),
+        _doc("Policy `rates`: pushes that cost as much as looking up an author in a read."),
+    ] = 100.0
     fanout_push_max: Annotated[Positive, _doc("Followers from which on posts go to the active ones only.")] = 10_000
     fanout_pull_min: Annotated[Positive, _doc("Followers beyond which posts are not pushed: readers look them up.")] = (
         1_000_000

@@ -8,6 +8,8 @@ from kith.api.guard import Rates
 from kith.api.stream import StreamLimits
 from kith.config import Settings
 from kith.core.quota import Quota
+from kith.feed.plan import Thresholds
+from kith.feed.rates import ByRates
 from kith.objects.uploads import MediaLimits
 
 
@@ -40,6 +42,13 @@ def quotas(settings: Settings) -> dict[str, Quota]:
         "media": Quota(settings.rate_media_per_hour, 3_600),
     }
     return {kind: quota for kind, quota in asked.items() if quota.limit}
+
+
+def fanout(settings: Settings) -> Thresholds | ByRates:
+    """Who is pushed to."""
+    if settings.fanout_policy == "rates":
+        return ByRates(settings.fanout_pull_cost)
+    return Thresholds(settings.fanout_push_max, settings.fanout_pull_min)
 
 
 def streams(settings: Settings) -> StreamLimits:

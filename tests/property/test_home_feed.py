@@ -6,8 +6,10 @@ Whatever state the timelines are in: fan-out is behind, was restarted, lost even
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from kith.engines.embedded.log import EmbeddedLog
 from kith.engines.embedded.objects import EmbeddedObjects
 from kith.engines.embedded.rings import Rings
 from kith.feed.plan import Thresholds
+from kith.feed.rates import ByRates
 from kith.feed.slate import unpack
 from kith.feed.sources import Sources
 from kith.graph.graphs import BUILT_IN, HIDES, VIEWS
@@ -74,8 +77,8 @@ class Naive:
 class Town:
     """Kith over one folder, with a worker that comes and goes."""
 
-    def __init__(self, folder: Path, chosen: random.Random, thresholds: Thresholds) -> None:
-        self.folder, self.chosen, self.thresholds = folder, chosen, thresholds
+    def __init__(self, folder: Path, chosen: random.Random, policies: Sequence[Thresholds | ByRates]) -> None:
+        self.folder, self.chosen, self.policies = folder, chosen, itertools.cycle(policies)
         self.naive, self.clock = Naive(), FakeClock()
         self.served = self.made = 0
 
@@ -92,7 +95,8 @@ class Town:
 
     def restart(self) -> None:
         """A new worker process."""
-        consumer = Fanout(Sources(self.graph), self.rings, graphs=self.graph.graphs, thresholds=self.thresholds)
+        sources, now_ms = Sources(self.graph), lambda: self.clock.ms
+        consumer = Fanout(sources, self.rings, graphs=self.graph.graphs, policy=next(self.policies), now_ms=now_ms)
         self.runner = Runner(consumer, self.log, PACE, lambda: self.clock.ms)
 
     async def drain(self) -> None:
@@ -179,15 +183,25 @@ class Town:
                 await self.act()
 
 
-@pytest.fixture(params=[Thresholds(), Thresholds(push_max=1, pull_min=2)], ids=["pushed", "crossing"])
-def thresholds(request: pytest.FixtureRequest) -> Thresholds:
-    """As set, and so low that authors cross them both ways all the time."""
-    return request.param  # type: ignore[no-any-return]
+POLICIES = {
+    "pushed": [Thresholds()],
+    "crossing": [Thresholds(push_max=1, pull_min=2)],
+    "rates": [ByRates(pull_cost=0.25)],
+    "changing": [ByRates(pull_cost=0.1), ByRates(pull_cost=10.0), Thresholds(push_max=1, pull_min=2), ByRates(0.5)],
+}
+"""By followers as set, and so low that authors cross them both ways all the time; by rates at such a cost that pairs
+cross both ways; and a worker that is started with another policy each time.
+"""
+
+
+@pytest.fixture(params=POLICIES)
+def policies(request: pytest.FixtureRequest) -> list[Thresholds | ByRates]:
+    return POLICIES[request.param]  # type: ignore[return-value]
 
 
 @pytest.fixture(params=range(12))
-def town(request: pytest.FixtureRequest, tmp_path: Path, thresholds: Thresholds) -> Town:
-    return Town(tmp_path, random.Random(request.param), thresholds)
+def town(request: pytest.FixtureRequest, tmp_path: Path, policies: list[Thresholds | ByRates]) -> Town:
+    return Town(tmp_path, random.Random(request.param), policies)
 
 
 def test_home_is_what_a_naive_model_says(town: Town) -> None:
@@ -250,7 +264,7 @@ def test_a_ranked_home_shows_each_unseen_post_once_whatever_happens_meanwhile(to
 
 def test_paging_while_others_post_shows_each_post_once(tmp_path: Path) -> None:
     """What is new comes before the first page; what was there is neither repeated nor left out."""
-    town = Town(tmp_path, random.Random(1), Thresholds())
+    town = Town(tmp_path, random.Random(1), [Thresholds()])
 
     async def check() -> None:
         alice, bob = PEOPLE[:2]
@@ -284,7 +298,7 @@ def test_paging_while_others_post_shows_each_post_once(tmp_path: Path) -> None:
 
 
 def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
-    town = Town(tmp_path, random.Random(1), Thresholds())
+    town = Town(tmp_path, random.Random(1), [Thresholds()])
 
     async def check() -> None:
         alice, bob = PEOPLE[:2]

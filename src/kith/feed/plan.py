@@ -1,4 +1,4 @@
-"""Who gets a post pushed, and who pulls it: decided once a post, by the author's followers.
+"""The policy by followers: who gets a post pushed and who pulls it is decided once a post, for all readers.
 
 Below `push_max` every follower's timeline gets the post. Up to `pull_min` those active in the last days get it, and
 the others read the author's outbox when they come. Beyond, nobody is pushed to: readers merge the outbox (the

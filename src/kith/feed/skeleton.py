@@ -1,8 +1,8 @@
 """The ids a page of home is made from, newest first, before anything is known of them.
 
-A reader's timeline, merged with the outboxes of followed authors who are not pushed and with the reader's own. Where
-there is no timeline, where fan-out lags, and past a timeline's end, it is the outboxes of all who are followed: slower,
-and never less. So the feed is right whatever state the timelines are in; they only make it fast.
+A reader's timeline, merged with the outboxes of followed authors whose posts it may lack and with the reader's own.
+Where there is no timeline, where fan-out lags, and past a timeline's end, it is the outboxes of all who are followed:
+slower, and never less. So the feed is right whatever state the timelines are in; they only make it fast.
 """
 
 from __future__ import annotations
@@ -37,6 +37,13 @@ class Skeleton(NamedTuple):
 
     ids: Ids
     floor: Mark | None
+
+
+class Timeline(NamedTuple):
+    """What was pushed to a reader, and the lowest rate of authors whose posts may not have been."""
+
+    ids: Ids
+    lacks_from: int
 
 
 class Freshness(NamedTuple):
@@ -80,11 +87,11 @@ class Skeletons:
 
     async def below(self, reader: NodeId, after: Mark | None, want: int, fresh: Freshness) -> Skeleton:
         """What there is beyond `after`: the rest of the timeline, or `want` ids of the outboxes."""
-        pushed = None if fresh.direct else await self._pushed(reader, fresh)
-        if pushed is not None and len(ids := _below(np.sort(pushed)[::-1], after)):
+        timeline = None if fresh.direct else await self._timeline(reader, fresh)
+        if timeline is not None and len(ids := _below(np.sort(timeline.ids)[::-1], after)):
             floor = mark_of(int(ids[-1]))
             try:
-                marks, end = await self._not_pushed(reader, max(want, len(ids)), after)
+                marks, end = await self._not_pushed(reader, timeline.lacks_from, max(want, len(ids)), after)
                 floor = max(floor, end or floor)
                 ids = _merged(ids, marks, floor)
             except Unavailable:
@@ -93,21 +100,24 @@ class Skeletons:
         marks = await self._sources.outboxes((await self._sources.authors(reader)).tolist(), want, after)
         return Skeleton(np.array([mark.id for mark in marks], np.int64), marks[-1] if len(marks) == want else None)
 
-    async def _not_pushed(self, reader: NodeId, want: int, after: Mark | None) -> tuple[list[Mark], Mark | None]:
-        """Posts that may be in nobody's timeline: of followed authors who are pulled, and the reader's own latest.
+    async def _not_pushed(
+        self, reader: NodeId, lacks_from: int, want: int, after: Mark | None
+    ) -> tuple[list[Mark], Mark | None]:
+        """Posts that the timeline may lack: of followed authors who do not push to all, and the reader's own latest.
 
         At most `want` of the former; then the oldest of them, beyond which there may be more.
         """
         own = await self._sources.outboxes([reader], _OWN_LATEST, after)
-        authors = await self._sources.pulled()
+        authors = await self._sources.lacked(reader, lacks_from)
         if not authors:
             return own, None
-        marks = await self._sources.outboxes(await self._sources.followed_of(reader, authors), want, after)
+        marks = await self._sources.outboxes(authors, want, after)
         return own + marks, marks[-1] if len(marks) == want else None
 
-    async def _pushed(self, reader: NodeId, fresh: Freshness) -> Ids | None:
+    async def _timeline(self, reader: NodeId, fresh: Freshness) -> Timeline | None:
         """The reader's timeline; None where there is none, which is then asked for."""
         try:
+            lacks_from = self._timelines.lacks_from(reader)  # first: so what is withheld meanwhile is merely late
             pushed = self._timelines.newest(reader)
         except Exception:
             degrade(fresh, "timelines")
@@ -117,9 +127,9 @@ class Skeletons:
                 await self._want(reader)
             except Unavailable:  # a full disk takes no wishes; reads go on
                 degrade(fresh, "timelines")
-        else:
-            self._timelines.touch(reader)
-        return pushed
+            return None
+        self._timelines.touch(reader)
+        return Timeline(pushed, lacks_from)
 
     async def _want(self, reader: NodeId) -> None:
         """Ask fan-out for a timeline, once in a while."""

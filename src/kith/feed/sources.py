@@ -6,13 +6,13 @@ A timeline is a cache of this: what `outboxes` would find for all whom a user fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-import msgspec
 import numpy as np
 
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
+from kith.feed.withheld import Withheld
 from kith.graph.edge import Direction
 from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.graph.service import GraphService
@@ -22,7 +22,9 @@ _FIRST = 4
 """Posts that are read of each outbox at first."""
 _AUTHORS_A_TURN = 200
 """Outboxes that are read in one go, in about 2 ms; then other requests have their turn."""
-_PULLED_NOTE = "feed/pulled"
+_ASKED_MAX = 100
+"""Authors of whom each follow is looked up; of more, the reader's whole list of follows is read."""
+_WITHHELD_NOTE = "feed/withheld"
 
 
 class Sources:
@@ -71,16 +73,30 @@ class Sources:
         (count,) = await self._store.count_many([Listing(self._follows, author, Direction.IN)])
         return count
 
-    async def pulled(self) -> list[int]:
-        """Authors some of whose posts were not pushed. Whoever is here stays: their outbox may fill a gap."""
-        raw = await self._store.get_note(_PULLED_NOTE)
-        return [] if raw is None else msgspec.json.decode(raw, type=list[int])
+    async def newest(self, author: int, count: int) -> Ids:
+        """The author's newest posts."""
+        return await self._store.ids(Listing(self._authored, author, Direction.OUT), count)
 
-    async def note_pulled(self, authors: Iterable[int]) -> None:
-        """Add authors whose posts are not pushed."""
-        known = set(await self.pulled())
-        if not known.issuperset(authors):
-            await self._store.put_note(_PULLED_NOTE, msgspec.json.encode(sorted(known.union(authors))))
+    async def withheld(self) -> Withheld:
+        """Authors some of whose posts were not pushed to all."""
+        return Withheld.unpack(await self._store.get_note(_WITHHELD_NOTE))
+
+    async def note_withheld(self, rates: Mapping[int, int]) -> None:
+        """Add authors whose posts are withheld from some, with their rates."""
+        known = await self.withheld()
+        raised = known.raised(rates)
+        if raised is not known:
+            await self._store.put_note(_WITHHELD_NOTE, raised.pack())
+
+    async def lacked(self, user: NodeId, lowest: int) -> list[int]:
+        """Whom the user follows of the authors withheld at a rate of `lowest` or more; perhaps the user too."""
+        authors = (await self.withheld()).since(lowest)
+        if len(authors) <= _ASKED_MAX:
+            return await self.followed_of(user, authors.tolist())
+        followed = await self.authors(user)
+        places = np.minimum(np.searchsorted(authors, followed), len(authors) - 1)
+        found: list[int] = followed[authors[places] == followed].tolist()
+        return found
 
     async def followed_of(self, user: NodeId, authors: list[int]) -> list[int]:
         """Those of the authors whom the user follows, or is."""

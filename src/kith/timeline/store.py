@@ -7,7 +7,7 @@ to `tests/naive_timelines.py` by the conformance suite. Posts, blocks and visibi
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,19 @@ Flags = NDArray[np.bool_]
 
 TIMELINE_IDS_MAX = 500
 """How many of the newest pushes a timeline remembers; further back the outboxes take over."""
+READS_MS = 7 * 86_400_000
+"""Rates are told as how many in so long."""
+RATE_MAX = 2**62
+"""Above every rate: a timeline lacks nothing of authors below it."""
+
+
+class Habits(NamedTuple):
+    """Of each of some users, how often their timeline was read in the last READS_MS, about (-1: they have none), and
+    the lowest rate of authors that it lacks posts of.
+    """
+
+    reads: NDArray[np.float64]
+    lacks_from: Ids
 
 
 class TimelineReader(Protocol):
@@ -39,6 +52,13 @@ class TimelineReader(Protocol):
 
     def touch(self, user: int) -> None:
         """Note that the timeline was read now, if there is one; those that are not read are evicted first."""
+        ...
+
+    def lacks_from(self, user: int) -> int:
+        """The lowest rate that `withhold` was told of since the timeline was put; RATE_MAX if none, 0 if there is none.
+
+        Asked before `newest`, it covers what that lacks of all that was withheld until then.
+        """
         ...
 
     def count(self) -> int:
@@ -68,10 +88,19 @@ class TimelineStore(TimelineReader, Protocol):
         """
         ...
 
+    def habits(self, users: Ids) -> Habits:
+        """What is known of the readers at their places in `users`, to decide to whom a post is pushed."""
+        ...
+
+    def withhold(self, rate: int, users: Ids) -> None:
+        """Note that those of `users` who have a timeline are not given a post of an author of this rate."""
+        ...
+
     def put(self, user: int, ids: Ids) -> None:
         """Give the user a timeline of exactly these ids, newest first, in place of any before; it counts as read.
 
-        Ids beyond the cap are left out. Where all places are taken, the longest-unread timeline is evicted.
+        It lacks nothing. The first one is the first read; one that replaces another is no further read. Ids beyond
+        the cap are left out. Where all places are taken, the longest-unread timeline is evicted.
         """
         ...
 

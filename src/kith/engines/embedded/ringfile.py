@@ -5,8 +5,9 @@
       heads       i64       slot -> how many ids it was given since its timeline was put; the newest is the last
       owners      i64       slot -> ~user; 0 nobody
       versions    i64       slot -> odd while it changes hands or is put anew
+      lacks       i64       slot -> lowest rate of authors it lacks posts of, since it was put
       directory   i64       two tables of (~user, slot)
-      reads       i64       slot -> when it was last read, ms; the one part that readers write
+      reads       i64       slot -> when it was last read and how often (see `reads`); the one part that readers write
       cells       512 i64   slot -> ring of ids: the n-th id that it was given lies at n % 512
     writer.lock   held by the one process that may change them
 
@@ -32,7 +33,7 @@ from kith.engines.embedded.directory import Directory, cells_for
 from kith.engines.embedded.environment import translated
 from kith.timeline.store import TIMELINE_IDS_MAX
 
-FORMAT = 1
+FORMAT = 2
 FILE = "rings"
 WIDTH = 512
 SLACK = WIDTH - TIMELINE_IDS_MAX
@@ -59,6 +60,7 @@ class Layout(NamedTuple):
     heads: int
     owners: int
     versions: int
+    lacks: int
     directory: int
     reads: int
     cells: int
@@ -69,7 +71,7 @@ class Layout(NamedTuple):
         """The layout for so many slots."""
         column, tables = 8 * slots, 2 * 16 * cells_for(slots)
         at, starts = _HEADER_BYTES, []
-        for size in (column, column, column, tables, column, column * WIDTH, 0):
+        for size in (column, column, column, column, tables, column, column * WIDTH, 0):
             at = -(-at // _ALIGNED) * _ALIGNED
             starts.append(at)
             at += size
@@ -92,6 +94,7 @@ class RingFile:
         self.heads = np.frombuffer(whole, np.int64, slots, layout.heads)
         self.owners = np.frombuffer(whole, np.int64, slots, layout.owners)
         self.versions = np.frombuffer(whole, np.int64, slots, layout.versions)
+        self.lacks = np.frombuffer(whole, np.int64, slots, layout.lacks)
         self.reads = np.frombuffer(reads, np.int64, slots)
         self.cells = np.frombuffer(whole, np.int64, slots * WIDTH, layout.cells)
         tables = np.frombuffer(whole, np.int64, 4 * cells_for(slots), layout.directory)

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreMismatch
-from kith.engines.embedded import ringfile
+from kith.engines.embedded import reads, ringfile
 from kith.engines.embedded.environment import translated
 from kith.engines.embedded.ringfile import SLACK, WIDTH, RingFile, Unusable
-from kith.timeline.store import TIMELINE_IDS_MAX, Flags, Ids
+from kith.timeline.store import RATE_MAX, TIMELINE_IDS_MAX, Flags, Habits, Ids
 
 SLOTS_DEFAULT = 100_000
 LOCK_FILE = "writer.lock"
@@ -77,7 +77,12 @@ class RingReader:
         if file is not None:
             slot = file.directory.find(user)
             if slot >= 0 and file.owners[slot] == ~user:
-                file.reads[slot] = self._now_ms()
+                file.reads[slot] = reads.faded(int(file.reads[slot]), self._now_ms(), 1)
+
+    def lacks_from(self, user: int) -> int:
+        file = self._current()
+        slot = -1 if file is None else file.directory.find(user)
+        return 0 if file is None or slot < 0 else int(file.lacks[slot])
 
     def count(self) -> int:
         file = self._current()
@@ -159,8 +164,19 @@ class Rings(RingReader):
                     _append(self._rings, slots[known], posts[at : at + _CHUNK][known])
         return pushed
 
+    def habits(self, users: Ids) -> Habits:
+        slots = self._rings.directory.find_many(users)
+        lately = reads.lately(self._rings.reads.take(slots), self._now_ms())
+        return Habits(np.where(slots >= 0, lately, -1.0), np.where(slots >= 0, self._rings.lacks.take(slots), 0))
+
+    def withhold(self, rate: int, users: Ids) -> None:
+        with self._changing:
+            slots = self._rings.directory.find_many(users)
+            slots = slots[slots >= 0]
+            self._rings.lacks[slots] = np.minimum(self._rings.lacks.take(slots), rate)
+
     def put(self, user: int, ids: Ids) -> None:
-        rings, kept = self._rings, ids[:TIMELINE_IDS_MAX][::-1]
+        rings, kept, now = self._rings, ids[:TIMELINE_IDS_MAX][::-1], self._now_ms()
         with self._changing:
             slot = rings.directory.find(user)
             known = slot >= 0
@@ -170,7 +186,8 @@ class Rings(RingReader):
             rings.owners[slot] = ~user
             rings.cells[slot * WIDTH : slot * WIDTH + len(kept)] = kept
             rings.heads[slot] = len(kept)
-            rings.reads[slot] = self._now_ms()
+            rings.reads[slot] = reads.faded(int(rings.reads[slot]), now, 0) if known else reads.first_read(now)
+            rings.lacks[slot] = RATE_MAX
             rings.versions[slot] += 1
             if not known:
                 rings.directory.insert(user, slot)
@@ -185,7 +202,7 @@ class Rings(RingReader):
     def evict(self, before_ms: int) -> int:
         rings = self._rings
         with self._changing:
-            unread = np.flatnonzero((rings.owners != 0) & (rings.reads < before_ms))
+            unread = np.flatnonzero((rings.owners != 0) & (reads.read_ms(rings.reads) < before_ms))
             if len(unread):
                 _empty(rings, unread)
                 self._free += unread.tolist()

@@ -1,0 +1,42 @@
+"""When a timeline was last read and how often lately, in one word, so that any process may note a read.
+
+    ms since the epoch << 20 | reads lately, in sixteenths
+
+Words order by time. "Lately" fades: every read counts one and fades to 1/e in READS_MS, so the sum is an estimate of
+the reads in READS_MS. It ends at 65,535. Two processes that note a read at the same instant may count it once.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.timeline.store import READS_MS, Ids
+
+_BITS = 20
+_UNIT = 1 << 4
+_MASK = (1 << _BITS) - 1
+
+
+def first_read(now_ms: int) -> int:
+    """The word of a timeline that is read for the first time."""
+    return now_ms << _BITS | _UNIT
+
+
+def faded(word: int, now_ms: int, more: int) -> int:
+    """The word as of now, with so many reads more."""
+    lately = (word & _MASK) * math.exp(min(0, (word >> _BITS) - now_ms) / READS_MS)
+    return now_ms << _BITS | min(_MASK, round(lately) + more * _UNIT)
+
+
+def read_ms(words: Ids) -> Ids:
+    """When each was last read."""
+    return words >> _BITS
+
+
+def lately(words: Ids, now_ms: int) -> NDArray[np.float64]:
+    """About how often each was read in the last READS_MS."""
+    ages = np.minimum(0, (words >> _BITS) - now_ms) / READS_MS
+    return np.asarray((words & _MASK) / _UNIT * np.exp(ages), np.float64)
