@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench import home, http, local, media, moderation, publish, ranges, streams, suggestions, timelines
+from bench import home, http, local, media, moderation, policies, publish, ranges, streams, suggestions, timelines
 from bench.figures import Figure, machine, scratch
 
 MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
@@ -35,6 +35,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "media": media.media,
     "fanout": timelines.fanout,
     "fanout-celebrity": timelines.fanout_celebrity,
+    "fanout-policies": policies.fanout_policies,
     "home": home.home,
     "publish": publish.publish,
     "streams": streams.streams,

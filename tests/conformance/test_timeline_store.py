@@ -5,6 +5,7 @@ What happens to timelines when a process dies, and what other processes see, is 
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from world import ALICE, BOB, CAROL, DANA, FakeClock
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.ringfile import SLACK, WIDTH
 from kith.engines.embedded.rings import RingReader, Rings
-from kith.timeline.store import TIMELINE_IDS_MAX, Ids, TimelineReader, TimelineStore
+from kith.timeline.store import RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Ids, TimelineReader, TimelineStore
 
 SLOTS = 3
 EVERYONE = (0, ALICE, BOB, CAROL, DANA, 2**53 + 1, ID_MAX)
@@ -231,6 +232,71 @@ def test_those_not_read_since_are_evicted(timelines: TimelineStore, clock: FakeC
     assert timelines.count() == SLOTS
 
 
+# --- how often they are read, and what they lack -------------------------------------------------------
+
+
+def test_reads_are_counted_and_fade(timelines: TimelineStore, clock: FakeClock) -> None:
+    timelines.put(ALICE, ids(1))
+    timelines.put(BOB, ids(1))
+    for _ in range(10):
+        timelines.touch(ALICE)
+    timelines.put(ALICE, ids(1, 2))  # is no further read
+    assert timelines.habits(ids(ALICE, CAROL, BOB)).reads == pytest.approx([11, -1, 1])
+    clock.ms += READS_MS
+    assert timelines.habits(ids(ALICE, BOB)).reads == pytest.approx([11 / math.e, 1 / math.e])
+    timelines.touch(BOB)
+    clock.ms -= 5_000  # a clock that goes back makes no reads
+    assert timelines.habits(ids(BOB)).reads == pytest.approx([1 + 1 / math.e], abs=0.05)
+    timelines.touch(BOB)
+    assert timelines.habits(ids(BOB)).reads == pytest.approx([2 + 1 / math.e], abs=0.1)
+
+
+@pytest.mark.parametrize("a_week", [2, 20, 500])
+def test_who_reads_evenly_is_known_by_that_rate(timelines: TimelineStore, clock: FakeClock, a_week: int) -> None:
+    timelines.put(ALICE, ids())
+    for _ in range(6 * a_week):
+        clock.ms += READS_MS // a_week
+        timelines.touch(ALICE)
+    assert timelines.habits(ids(ALICE)).reads[0] == pytest.approx(a_week, rel=0.15, abs=1)
+
+
+def test_reads_are_counted_up_to_a_bound(tmp_path: Path, clock: FakeClock) -> None:
+    with Rings(tmp_path, slots=1, now_ms=clock) as rings:
+        rings.put(ALICE, ids())
+        for _ in range(70_000):
+            rings.touch(ALICE)
+        assert rings.habits(ids(ALICE)).reads[0] == pytest.approx(65_536, rel=0.001)
+        assert rings.evict(clock.ms) == 0
+        assert rings.evict(clock.ms + 1) == 1
+
+
+def test_a_timeline_knows_the_lowest_rate_that_was_withheld_since_it_was_put(timelines: TimelineStore) -> None:
+    assert timelines.lacks_from(ALICE) == 0
+    for user in (ALICE, BOB):
+        timelines.put(user, ids(1))
+    assert timelines.lacks_from(ALICE) == RATE_MAX
+    for rate in (64, 8, 16):
+        timelines.withhold(rate, ids(ALICE, CAROL))
+    timelines.withhold(1, ids())
+    assert [timelines.lacks_from(user) for user in (ALICE, BOB, CAROL)] == [8, RATE_MAX, 0]
+    assert timelines.habits(ids(CAROL, BOB, ALICE)).lacks_from.tolist() == [0, RATE_MAX, 8]
+    assert shown(timelines, ALICE) == [1]
+    timelines.put(ALICE, ids(2, 1))
+    assert timelines.lacks_from(ALICE) == RATE_MAX
+
+
+def test_who_takes_a_place_lacks_nothing_of_what_the_one_before_lacked(timelines: TimelineStore) -> None:
+    for user in (ALICE, BOB, CAROL):
+        timelines.put(user, ids(user))
+        timelines.touch(user)
+        timelines.withhold(8, ids(user))
+    timelines.drop(BOB)
+    assert timelines.lacks_from(BOB) == 0
+    timelines.put(DANA, ids(1))
+    assert timelines.lacks_from(DANA) == RATE_MAX
+    assert timelines.habits(ids(DANA)).reads == pytest.approx([1])
+
+
 # --- all of it, in any order ---------------------------------------------------------------------------
 
 users = st.sampled_from(EVERYONE)
@@ -281,6 +347,11 @@ class Machine(RuleBasedStateMachine):
         for store in (self.reader if by_reader else self.rings, self.naive):
             store.touch(user)
 
+    @rule(rate=st.sampled_from([1, 8, 64]), given=st.sets(users))
+    def withhold(self, rate: int, given: set[int]) -> None:
+        for store in (self.rings, self.naive):
+            store.withhold(rate, ids(*given))
+
     @rule(age_ms=st.integers(0, 8))
     def evict(self, age_ms: int) -> None:
         assert self.rings.evict(self.clock.ms - age_ms) == self.naive.evict(self.clock.ms - age_ms)
@@ -296,9 +367,16 @@ class Machine(RuleBasedStateMachine):
             assert store.count() == self.naive.count()
             assert store.has(ids(*EVERYONE)).tolist() == self.naive.has(ids(*EVERYONE)).tolist()
             for user in EVERYONE:
+                assert store.lacks_from(user) == self.naive.lacks_from(user)
                 assert [shown(store, user, limit) for limit in (3, 500)] == [
                     shown(self.naive, user, limit) for limit in (3, 500)
                 ]
+
+    @invariant()
+    def readers_are_known_alike(self) -> None:
+        ours, naive = self.rings.habits(ids(*EVERYONE)), self.naive.habits(ids(*EVERYONE))
+        assert ours.lacks_from.tolist() == naive.lacks_from.tolist()
+        assert ours.reads == pytest.approx(naive.reads)
 
     def teardown(self) -> None:
         self.rings.close()

@@ -187,7 +187,7 @@ POLICIES = {
     "pushed": [Thresholds()],
     "crossing": [Thresholds(push_max=1, pull_min=2)],
     "rates": [ByRates(pull_cost=0.25)],
-    "changing": [ByRates(pull_cost=0.1), ByRates(pull_cost=10.0), Thresholds(push_max=1, pull_min=2), ByRates(0.5)],
+    "changing": [ByRates(pull_cost=0.1), ByRates(pull_cost=2.0), Thresholds(push_max=1, pull_min=2), ByRates(0.5)],
 }
 """By followers as set, and so low that authors cross them both ways all the time; by rates at such a cost that pairs
 cross both ways; and a worker that is started with another policy each time.

@@ -1,0 +1,174 @@
+"""Both policies of fan-out on the same weeks: who posts and who reads is drawn by heavy-tailed rates, on a real graph.
+
+The first week fills the outboxes, the second lets both policies learn, the third is measured, an hour at a time: its
+posts are written, fanned out, then its readers read. Writing, rules, ranking and HTTP cost the same and are left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from bench.figures import Figure, imported, real_graph, with_peer
+from kith import app
+from kith.config import Settings
+from kith.core.clock import hlc_of
+from kith.core.events import NORMAL, TIMELINE_WANTED, Event
+from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
+from kith.engines.embedded.rings import Rings
+from kith.feed.plan import Thresholds
+from kith.feed.rates import ByRates
+from kith.feed.skeleton import Freshness, Skeletons
+from kith.feed.sources import Sources
+from kith.graph.edge import Edge, EdgeWrite, State
+from kith.graph.graphs import AUTHORED
+from kith.timeline.store import Ids
+from kith.transfer.formats import read
+from kith.workers.fanout import NAME, Fanout
+
+_READERS, _POSTS_A_WEEK, _READS_A_WEEK = 20_000, 30_000, 25_000
+_SIGMA = 2.0  # of the logarithm of rates: a hundredth of all makes about half of what is posted, and of what is read
+_START_MS, _HOUR_MS, _WEEK_H = 1_700_000_000_000, 3_600_000, 168
+_PAGE, _WANT = 20, 40
+_POLICIES: dict[str, Thresholds | ByRates] = {
+    "followers": Thresholds(),
+    "rates-100": ByRates(100.0),
+    "rates-10": ByRates(10.0),
+    "rates-1": ByRates(1.0),
+}
+
+
+class Weeks(NamedTuple):
+    """Hour by hour, who posts and who reads; and all who read."""
+
+    authors: list[Ids]
+    reads: list[Ids]
+    readers: Ids
+
+
+class Cost(NamedTuple):
+    """Of the measured week. `homes`: the first page of every read, to compare policies by."""
+
+    pushes: int
+    lookups_a_read: float
+    fanout_s: float
+    reads_s: float
+    homes: list[bytes]
+
+
+class CountedRings(Rings):
+    """Rings that know how many pushes they took."""
+
+    pushes = 0
+
+    def push(self, post: int, users: Ids) -> int:
+        """As Rings."""
+        pushed = super().push(post, users)
+        self.pushes += pushed
+        return pushed
+
+
+def fanout_policies(folder: Path) -> list[Figure]:
+    """What a week costs by each policy, beside the same by followers."""
+    data = real_graph(folder)
+    settings = imported(folder, data)
+    edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
+    weeks = _weeks(edges[edges[:, 0] != edges[:, 1]])
+    costs = {name: asyncio.run(_cost(folder, settings, weeks, name)) for name in _POLICIES}
+    base = costs["followers"]
+    assert all(cost.homes == base.homes for cost in costs.values()), "policies show different homes"
+    says = f"{data.says}; {_POSTS_A_WEEK:,} posts, {_READS_A_WEEK:,} reads of {_READERS:,} readers"
+    figures = []
+    for name, cost in costs.items():
+        for (what, unit, value), (_, _, by_followers) in zip(_told(cost), _told(base), strict=True):
+            figure = Figure(f"fanout-policies-{name}-{what}", value, unit, "", data=says)
+            peer = None if cost is base else by_followers
+            figures.append(with_peer(figure, "the same by followers", peer, lower_is_better=True))
+    return figures
+
+
+def _told(cost: Cost) -> list[tuple[str, str, float]]:
+    """A cost as (what, unit, value)."""
+    return [
+        ("pushes", "pushes", cost.pushes),
+        ("lookups", "outboxes a read, the own included", cost.lookups_a_read),
+        ("fanout", "CPU s", cost.fanout_s),
+        ("reads", "CPU s", cost.reads_s),
+        ("total", "CPU s", cost.fanout_s + cost.reads_s),
+    ]
+
+
+def _weeks(edges: Ids) -> Weeks:
+    """Three weeks. People post the more, the more follow them; how much they read has nothing to do with it."""
+    chosen = np.random.default_rng(7)
+    authors, followers = np.unique(edges[:, 1], return_counts=True)
+    posting = chosen.lognormal(0, _SIGMA, len(authors)) * np.sqrt(followers)
+    readers = chosen.choice(np.unique(edges[:, 0]), _READERS, replace=False)
+    reading = chosen.lognormal(0, _SIGMA, _READERS)
+    posts = chosen.choice(authors, 3 * _POSTS_A_WEEK, p=posting / posting.sum())
+    reads = chosen.choice(readers, 3 * _READS_A_WEEK, p=reading / reading.sum())
+    return Weeks(np.array_split(posts, 3 * _WEEK_H), np.array_split(reads, 3 * _WEEK_H), readers)
+
+
+async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Cost:
+    """The weeks by one policy, in a store of its own."""
+    own = folder / f"policy-{name}"
+    shutil.copytree(settings.data, own)
+    settings = msgspec.structs.replace(settings, data=str(own), durability="relaxed")
+    now_ms = [_START_MS + _WEEK_H * _HOUR_MS]
+    rings = CountedRings(own / "timelines", slots=_READERS, now_ms=lambda: now_ms[0])
+    with rings:
+        async with app.opened(settings, "bench", create=False) as parts:
+            sources, authored = Sources(parts.graph), parts.graph.graphs.number(AUTHORED)
+            fanout = Fanout(sources, rings, graphs=parts.graph.graphs, policy=_POLICIES[name], now_ms=lambda: now_ms[0])
+            skeletons = Skeletons(parts.graph, rings, parts.log, group=NAME)
+            for hour in range(_WEEK_H):
+                await parts.graph.store.apply(_writes(authored, hour, weeks.authors[hour]))
+            for reader in weeks.readers.tolist():
+                await fanout.handle([Event(0, 0, None, TIMELINE_WANTED, reader, 0, 0, hlc_of(0))])
+            fanout_s = reads_s = 0.0
+            lookups = 0
+            homes: list[bytes] = []
+            for hour in range(_WEEK_H, 3 * _WEEK_H):
+                writes = _writes(authored, hour, weeks.authors[hour])
+                await parts.graph.store.apply(writes)
+                now_ms[0] = _START_MS + (hour + 1) * _HOUR_MS
+                if hour == 2 * _WEEK_H:
+                    rings.pushes, fanout_s, reads_s, lookups, homes = 0, 0.0, 0.0, 0, []
+                started = time.process_time()
+                await fanout.handle(_events(writes))
+                fanout_s += time.process_time() - started
+                started = time.process_time()
+                for reader in weeks.reads[hour].tolist():
+                    page = await skeletons.below(NodeId(reader), None, _WANT, Freshness(False, []))
+                    homes.append(page.ids[:_PAGE].tobytes())
+                reads_s += time.process_time() - started
+                for reader in weeks.reads[hour].tolist():
+                    lookups += 1 + len(await sources.lacked(reader, rings.lacks_from(reader)))
+            return Cost(rings.pushes, lookups / len(homes), fanout_s, reads_s, homes)
+
+
+def _writes(graph: int, hour: int, authors: Ids) -> list[EdgeWrite]:
+    """The posts of an hour."""
+    first_ms, writes = _START_MS + hour * _HOUR_MS, []
+    for number, author in enumerate(authors.tolist()):
+        ms = first_ms + number * (_HOUR_MS // len(authors))
+        post = NodeId((ms - EPOCH_MS) << TIME_SHIFT)
+        writes.append(EdgeWrite(Edge(graph, NodeId(author), post, State.NORMAL, ms, hlc_of(ms))))
+    return writes
+
+
+def _events(writes: Sequence[EdgeWrite]) -> list[Event]:
+    """What fan-out hears of them."""
+    edges = [write.edge for write in writes]
+    return [
+        Event(0, edge.graph, None, NORMAL, edge.source, edge.destination, edge.position, edge.updated_at)
+        for edge in edges
+    ]
