@@ -10,9 +10,12 @@ from naive_timelines import NaiveTimelines
 from reference import ReferenceEdges
 from world import ALICE, BOB, CAROL, DANA, START_MS, FakeClock, Run, service_over
 
+from kith import limits
+from kith.config import Settings
 from kith.core.clock import hlc_of
 from kith.core.events import NORMAL, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
+from kith.feed.plan import Thresholds
 from kith.feed.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_making_anew, worth_pushing
 from kith.feed.sources import Sources
 from kith.feed.withheld import Withheld
@@ -128,6 +131,11 @@ def test_a_timeline_is_made_anew_for_who_lacks_such_posts_and_reads_four_times_a
         np.array([0, 8, 8, 8, 128, RATE_MAX]),
     )
     assert worth_making_anew(100, habits, ByRates(10.0)).tolist() == [False, False, False, True, False, False]
+
+
+def test_the_settings_choose_the_policy() -> None:
+    assert limits.fanout(Settings(fanout_push_max=5, fanout_pull_min=7)) == Thresholds(5, 7)
+    assert limits.fanout(Settings(fanout_policy="rates", fanout_pull_cost=3.0)) == ByRates(3.0)
 
 
 # --- who must look up whom -----------------------------------------------------------------------------
