@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kith.core.ids import made_at_ms
+from kith.core.ids import EPOCH_MS, TIME_SHIFT, made_at_ms
 from kith.timeline.store import READS_MS, Flags, Habits, Ids
 
 POSTS_LOOKED_AT = 64
@@ -38,7 +38,7 @@ def rate_of(posts: Ids, now_ms: int) -> int:
     if len(posts) == POSTS_LOOKED_AT and age_ms < READS_MS:
         count = len(posts) * READS_MS // age_ms
     else:
-        count = sum(made_at_ms(post) > now_ms - READS_MS for post in posts.tolist())
+        count = int(np.count_nonzero(posts >> TIME_SHIFT > now_ms - READS_MS - EPOCH_MS))
     return 1 << max(0, count - 1).bit_length()
 
 

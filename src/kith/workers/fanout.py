@@ -84,12 +84,14 @@ class Fanout:
         author = event.source
         followers = await self._sources.followers(author)
         rate = rate_of(await self._sources.newest(author, POSTS_LOOKED_AT), self._now_ms())
-        if pushed_to_all(rate, policy) or not await self._may_withhold(author, withheld):
+        if pushed_to_all(rate, policy):
             return followers
         habits = self._timelines.habits(followers)
         pushed = worth_pushing(rate, habits.reads, policy)
         left_out = followers[~pushed & (habits.reads >= 0)]
         if len(left_out):
+            if not await self._may_withhold(author, withheld):
+                return followers
             self._timelines.withhold(rate, left_out)
             withheld[author] = max(rate, withheld.get(author, 0))
         for user in followers[worth_making_anew(rate, habits, policy)][:_ANEW_A_POST].tolist():
