@@ -547,6 +547,22 @@ def test_an_unknown_path_is_a_404(http: httpx.Client, path: str) -> None:
     assert code(http.get(path), 404) == "NOT_FOUND"
 
 
+@pytest.mark.parametrize("host", [b"x:abc", b"x:99999999", b"[", b"a b", b"\xff", b""])
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nope", 404), ("GET", "//[/nope", 404), ("GET", f"{API}/feed?limit=x", 400),
+        ("DELETE", "/healthz", 405), ("GET", "/healthz", 200),
+    ],
+)  # fmt: skip
+def test_a_host_header_that_is_none_changes_no_answer(
+    server: Server, host: bytes, method: str, path: str, status: int
+) -> None:
+    head = [f"Authorization: Bearer {KEY}".encode(), b"X-Kith-User: 1", b"Host: " + host, b"Connection: close"]
+    request = b"\r\n".join([f"{method} {path} HTTP/1.1".encode(), *head, b"", b""])
+    assert raw(server, request)[0] in (status, 400)
+
+
 def test_an_unknown_job_is_a_404(http: httpx.Client) -> None:
     for job in ("x", "%00", "%2e", "a" * 5_000, "%F0%9F%98%80", "server-key", "-"):
         assert code(http.get(f"{API}/jobs/{job}"), 404) == "NOT_FOUND"

@@ -233,7 +233,8 @@ def _decoded(cursor: str) -> bytes:
     "params",
     [
         {"limit": 0}, {"limit": 51}, {"limit": -1}, {"limit": "x"}, {"limit": 2**70}, {"limit": 1.5}, {"type": "best"},
-        {"type": ""}, {"refresh": "perhaps"}, {"offset": 20}, {"Cursor": "x"}, {"page": 2},
+        {"type": ""}, {"refresh": "perhaps"}, {"offset": 20}, {"Cursor": "x"}, {"page": 2}, {"limit": "007"},
+        {"limit": "00"}, {"limit": "0"}, {"refresh": ""}, {"call": 1}, {"request": 1},
     ],
     ids=str,
 )  # fmt: skip

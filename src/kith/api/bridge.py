@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from kith.api.backend import Backend
-from kith.api.errors import respond, status_of
+from kith.api.errors import respond, status_of, unexpected
 from kith.api.fast import UNREADABLE, Exchange, Scope, body_chunks, read_body
 from kith.api.media import UPLOAD_PATH
 from kith.core.errors import KithError, TimedOut
@@ -43,6 +43,8 @@ class Bridge:
         except TimeoutError:
             setting = "upload_timeout_ms" if upload else "request_timeout_ms"
             send.refuse(TimedOut(f"this took longer than `{setting}`; ask for less, or try again"))
+        except Exception as error:  # the app answers its own errors; this is one of how it does
+            send.refuse(unexpected(error, scope.path))
         handler = request.get("route_handler")
         self._backend.metrics.observe(getattr(handler, "name", None) or "unmatched", started, send.status)
 
@@ -63,15 +65,19 @@ def _asgi(scope: Scope) -> dict[str, Any]:
         "root_path": "",
         "headers": _headers(scope),
         "client": (host, int(port)) if port.isdigit() else None,
-        "server": None,
+        "server": ("kith", 80),  # stands for the Host header in addresses; see `_headers`
         "state": {},
     }
 
 
 def _headers(scope: Scope) -> list[tuple[bytes, bytes]]:
-    """All headers; granian leaves those out that are not ASCII, so they are put back as unreadable."""
-    shown = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in scope.headers.items()]
-    names = {name for name, _ in shown}
+    """All headers but Host: the app would make addresses of it, which fails where it is none, and needs none.
+
+    granian leaves those out that are not ASCII, so they are put back as unreadable.
+    """
+    sent = ((name, value) for name, value in scope.headers.items() if name != "host")
+    shown = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sent]
+    names = {b"host", *(name for name, _ in shown)}
     hidden = [name for key in scope.headers.keys() if (name := key.encode("latin-1")) not in names]  # noqa: SIM118
     return [*shown, *((name, UNREADABLE.encode()) for name in hidden)]
 

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import msgspec
+import structlog
 
 from kith.core import errors
 
@@ -25,6 +26,7 @@ _STATUS: dict[type[errors.KithError], int] = {
     errors.RateLimited: 429,
     errors.Unavailable: 503,
 }
+_log = structlog.get_logger("kith.api")
 
 
 def status_of(error: errors.KithError) -> int:
@@ -63,3 +65,9 @@ def headers_of(error: errors.KithError) -> list[tuple[str, str]]:
 def respond(error: errors.KithError) -> tuple[int, list[tuple[str, str]], bytes]:
     """Status, headers and body of an error."""
     return status_of(error), headers_of(error), body_of(error.code, error.message, error.details)
+
+
+def unexpected(error: Exception, where: str) -> errors.KithError:
+    """The answer to an error that nobody foresaw: the log says what it was, the client learns nothing of it."""
+    _log.error("unexpected error", where=where, exc_info=error)
+    return errors.KithError("something went wrong here; the server's log says what")

@@ -12,10 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol
 
-import structlog
-
 from kith.api.backend import TOKEN_HEADER, Backend
-from kith.api.errors import respond
+from kith.api.errors import respond, unexpected
 from kith.api.feed import FEED, Asked, answer_plain, read_plain
 from kith.api.guard import Caller
 from kith.api.operations import RELATIONS, check, check_many, relate, write_edges
@@ -28,7 +26,6 @@ _JSON = [("content-type", "application/json")]
 _PREFIX = "/api/v1/"
 UNREADABLE = "\x7f"
 """Stands for a header's value that is no text; nothing accepts it."""
-_log = structlog.get_logger("kith.api")
 
 
 class Headers(Protocol):
@@ -109,8 +106,8 @@ class FrontDoor:
             exchange.response_bytes(200, _JSON, body)
         except KithError as error:
             status = _refuse(exchange, error)
-        except Exception:
-            status = _fail(exchange, "check")
+        except Exception as error:
+            status = _refuse(exchange, unexpected(error, "check"))
         backend.metrics.observe("check", started, status)
 
     async def _slow(
@@ -142,8 +139,8 @@ class FrontDoor:
             status = _refuse(exchange, error)
         except TimeoutError:
             status = _refuse(exchange, TimedOut("this took longer than `request_timeout_ms`; repeat it, that is safe"))
-        except Exception:
-            status = _fail(exchange, name)
+        except Exception as error:
+            status = _refuse(exchange, unexpected(error, name))
         backend.metrics.observe(name.replace("-", "_"), started, status)
 
     def _admit(self, scope: Scope, *, write: bool) -> Caller:
@@ -184,8 +181,3 @@ def _refuse(exchange: Exchange, error: KithError) -> int:
     status, headers, body = respond(error)
     exchange.response_bytes(status, headers, body)
     return status
-
-
-def _fail(exchange: Exchange, operation: str) -> int:
-    _log.exception("unexpected error", operation=operation)
-    return _refuse(exchange, KithError("something went wrong here; the server's log says what"))

@@ -37,7 +37,7 @@ RequestId = Annotated[
     ),
 ]
 FeedType = Literal["ranked", "latest"]
-_PLAIN = re.compile(r"type=(ranked|latest)|limit=[0-9]{1,3}|cursor=[A-Za-z0-9_-]+|refresh=(true|false)")
+_PLAIN = re.compile(r"type=(ranked|latest)|limit=(0|[1-9][0-9]{0,2})|cursor=[A-Za-z0-9_-]+|refresh=(true|false)")
 _REQUEST_ID = re.compile(rf"[!-~]{{1,{REQUEST_ID_CHARS_MAX}}}")
 FeedLimit = Annotated[
     int | None, Parameter(description=f"Posts a page, 1 to {FEED_LIMIT_MAX}; {LIMIT_DEFAULT} unless given.")

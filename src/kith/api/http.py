@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import structlog
 from litestar import Litestar, MediaType, Request, Response, Router, get
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
@@ -17,7 +16,7 @@ from kith import __version__
 from kith.api import comments, docs, feed, files, graphs, labels, media, posts, profiles, stories, suggestions, users
 from kith.api.answers import Call, ErrorAnswer
 from kith.api.backend import Backend
-from kith.api.errors import respond
+from kith.api.errors import respond, unexpected
 from kith.core import errors
 
 _ERRORS_BY_STATUS: dict[int, type[errors.KithError]] = {
@@ -42,6 +41,8 @@ _ERROR_RESPONSES = {
 _ROOMS = (graphs, users, profiles, suggestions, posts, comments, media, feed, stories, labels)
 _ROUTES = [route for room in _ROOMS for route in room.ROUTES]
 _READS = frozenset({"check", "check_many", "select", "select_count", "relationships", "lookup_posts", "lookup_users"})
+_NO_QUERY = frozenset({"call", "data", "request"})
+"""What a route is handed that no query says."""
 _SHOWN = {
     "edge_state": "state",
     "user_id": "id",
@@ -55,7 +56,6 @@ _SHOWN = {
 _ABOUT = (
     "A social backend as a service: follow graph, posts, comments. Ids, positions and updatedAt are strings in answers."
 )
-_log = structlog.get_logger("kith.api")
 AnyRequest = Request[Any, Any, Any]
 
 
@@ -124,7 +124,7 @@ def _check_query(request: AnyRequest) -> None:
         for name, field in parameters.items()
         if not isinstance(field.kwarg_definition, HeaderParameter)
     }
-    unknown = sorted(set(request.query_params) - known)
+    unknown = sorted(set(request.query_params) - (known - _NO_QUERY - request.path_params.keys()))
     if unknown:
         raise errors.BadRequest(f"unknown query parameter: {', '.join(unknown)}; see /docs", unknown=unknown)
 
@@ -184,8 +184,7 @@ def _explain(error: HTTPException) -> str:
 
 
 def _fail(request: AnyRequest, error: Exception) -> Response[bytes]:
-    _log.error("unexpected error", path=request.url.path, exc_info=error)
-    return _refuse(request, errors.KithError("something went wrong here; the server's log says what"))
+    return _refuse(request, unexpected(error, request.url.path))
 
 
 _REFUSALS: dict[type[Exception], Callable[[AnyRequest, Any], Response[bytes]]] = {

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 import msgspec
 import structlog
 
-from kith.api.errors import respond
+from kith.api.errors import respond, unexpected
 from kith.api.sockets import Sockets
 from kith.core.errors import BadRequest, KithError, Overloaded, TimedOut, TooManyStreams
 from kith.core.ids import NodeId, parse_id
@@ -134,13 +134,8 @@ class Streams:
             self._check_room(user)
             async with asyncio.timeout(backend.bounds.timeout_s):
                 shown = asked.shown if asked.shown is not None else await self._home(user)
-        except KithError as error:
-            status, headers, body = respond(error)
-            exchange.response_bytes(status, headers, body)
-            backend.metrics.observe("feed_stream", started, status)
-            return
-        except TimeoutError:
-            status, headers, body = respond(TimedOut("this took longer than `request_timeout_ms`; try again"))
+        except Exception as error:
+            status, headers, body = respond(_told(error))
             exchange.response_bytes(status, headers, body)
             backend.metrics.observe("feed_stream", started, status)
             return
@@ -213,6 +208,17 @@ class Streams:
 
     async def _home(self, user: NodeId) -> list[int]:
         return [post.id for post in (await self._backend.feed.latest(user, Window(HOME_WATCHED))).posts]
+
+
+def _told(error: Exception) -> KithError:
+    """What the client is told of an error before its stream began."""
+    match error:
+        case KithError():
+            return error
+        case TimeoutError():
+            return TimedOut("this took longer than `request_timeout_ms`; try again")
+        case _:
+            return unexpected(error, "feed_stream")
 
 
 def _check_connection(scope: Scope) -> None:
