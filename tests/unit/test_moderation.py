@@ -12,12 +12,21 @@ from reference_objects import ReferenceObjects
 from world import ALICE, BOB, START_MS, FakeClock, Run, answer, time_flies
 
 from kith.core.clock import HybridClock
-from kith.core.errors import Forbidden, InvalidContent, PostNotFound, StoreUnavailable, UserNotFound
+from kith.core.errors import (
+    Conflict,
+    Forbidden,
+    InvalidContent,
+    KithError,
+    Overloaded,
+    PostNotFound,
+    StoreFull,
+    UserNotFound,
+)
 from kith.core.events import USER_LABELLED, Event
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE, bits_of, names_of
 from kith.core.paging import Window
-from kith.graph.edge import State
+from kith.graph.edge import Direction, State
 from kith.graph.graphs import AUTHORED, BUILT_IN, COMMENTED, LIKES, SHARES, Graphs
 from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.service import GraphService, Limits
@@ -234,7 +243,7 @@ def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Room, cloc
         nonlocal calls
         calls += 1
         if calls == 2:
-            raise StoreUnavailable("stopped here")
+            raise asyncio.CancelledError
         await room.posts.erase(listing, ids)
 
     run(remove(room, stopping))
@@ -248,6 +257,47 @@ def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Room, cloc
 
     run(resume())
     assert set(left(room, posts)) == {""}
+
+
+@pytest.mark.parametrize("error", [StoreFull("no room"), Overloaded("too much at once"), Conflict("overtaken")])
+def test_a_removal_waits_for_the_store_and_is_finished_by_the_same_process(
+    run: Run, room: Room, error: KithError
+) -> None:
+    post, comment = write(run, room), run(room.comments.create(ALICE, NodeId(write(run, room, BOB).id), "hi"))[0]
+    failures = [error] * 5
+
+    async def failing(listing: Listing, ids: Sequence[int]) -> None:
+        if failures:
+            raise failures.pop()
+        await room.posts.erase(listing, ids)
+        await room.comments.erase(listing, ids)
+
+    run(remove(room, failing))
+    assert not failures
+    assert left(room, [post]) == [""]
+    assert b"hi" not in room.store.records[Kind.COMMENT, comment.id].data
+
+
+def test_what_a_removal_overtakes_is_not_kept(run: Run, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    post, put = write(run, room, BOB), room.store.put
+
+    async def overtaken(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(room.store, "put", put)
+        await remove(room, room.posts.erase, room.comments.erase)
+        return await put(*arguments, **options)
+
+    for make in (
+        lambda: room.posts.create(ALICE, Draft(text="a word of alice"), "key"),
+        lambda: room.comments.create(ALICE, NodeId(post.id), "a word of alice"),
+    ):
+        run(room.edges.change_node(ALICE, state=State.NORMAL))
+        monkeypatch.setattr(room.store, "put", overtaken)
+        assert run(answer(make())) is Forbidden
+    if isinstance(room.edges, ScrambledEdges):
+        room.edges.settle()
+    assert not [record for record in room.store.records.values() if b"alice" in record.data]
+    assert run(room.comments.of_post(BOB, NodeId(post.id), "newest", Window(5))).total == 0
+    assert run(room.edges.count_many([Listing(room.graph.graphs.number(AUTHORED), ALICE, Direction.OUT)])) == [0]
 
 
 def test_deactivation_empties_nothing(run: Run, room: Room) -> None:

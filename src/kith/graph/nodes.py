@@ -2,7 +2,8 @@
 
 The node's own state is set first, so edges added meanwhile are stored in it; then a job walks every list of
 the node and rewrites it page by page, with a checkpoint a page. Jobs are idempotent: one that is run twice,
-by two processes or after a crash, leaves the same edges. An edge stays archived while its other end is.
+by two processes or after a crash, leaves the same edges; one that the store refuses waits, and goes on. An edge
+stays archived while its other end is.
 Whoever keeps something behind the edges of a node (`erase`) is told of each page before it is removed.
 Limit: restore brings back every archived edge, whoever archived it (as FlockDB does).
 """
@@ -15,8 +16,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
+import structlog
 
-from kith.core.errors import NotFound, UserNotFound
+from kith.core.errors import Conflict, NotFound, Unavailable, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction, EdgeWrite, State
@@ -27,6 +29,8 @@ _PAGE = 500
 _LISTS_LAG_S = 2.0  # law 3
 _NOTE = "job/"
 _KEPT_DONE_S = 86_400.0
+_PAUSE_S, _PAUSE_S_MAX = 0.1, 30.0  # before a page is tried again, doubled each time
+_log = structlog.get_logger("kith.graph")
 
 
 class NodeOperation(enum.Enum):
@@ -118,14 +122,26 @@ class NodeJobs:
     async def _run(self, job: Job) -> None:
         if not self._store.transactional:
             await asyncio.sleep(_LISTS_LAG_S)  # until the lists show what was written before the node was marked
-        lists = list(self._lists(job))
-        while job.step < len(lists):
-            (known,) = await self._store.nodes([job.node])
-            if known.state != _NODE_STATE[job.operation]:
-                break  # a later operation on the same node took over
-            job = await self._page(job, lists[job.step])
-            await self._save(job)
-        await self._save(msgspec.structs.replace(job, done=True, finished_at=time.time()))
+        lists, pause_s = list(self._lists(job)), _PAUSE_S
+        while not job.done:
+            try:
+                following = await self._next(job, lists)
+                await self._save(following)
+                job, pause_s = following, _PAUSE_S
+            except (Conflict, Unavailable) as error:
+                _log.warning("a job waits for the store", job=job.id, error=error.message)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+            except Exception:
+                _log.exception("a job stops; the next start of a process resumes it", job=job.id)
+                raise
+
+    async def _next(self, job: Job, lists: Sequence[Listing]) -> Job:
+        """The job after one more page; done where there is none, or a later operation on the same node took over."""
+        (known,) = await self._store.nodes([job.node])
+        if job.step < len(lists) and known.state == _NODE_STATE[job.operation]:
+            return await self._page(job, lists[job.step])
+        return msgspec.structs.replace(job, done=True, finished_at=time.time())
 
     async def _page(self, job: Job, listing: Listing) -> Job:
         page = await self._store.page(listing, Window(_PAGE, after=job.after))

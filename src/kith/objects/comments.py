@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from kith.core.clock import Hlc
 from kith.core.errors import CommentNotFound, Conflict, Forbidden
 from kith.core.ids import NodeId, made_at_ms
 from kith.core.paging import Mark, Page, Window
@@ -99,11 +100,11 @@ class Comments:
                 raise _no_comment(reply_to)
         id_, version = self._objects.snowflakes.next(), self._graph.clock.next()
         comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text)
-        edges = [
-            EdgeWrite(Edge(graph, end, id_, State.NORMAL, comment.created_at, version))
-            for graph, end in (self._place(comment), (self._commented, actor))
-        ]
+        lists = (self._place(comment), (self._commented, actor))
+        edges = [EdgeWrite(Edge(*place, id_, State.NORMAL, comment.created_at, version)) for place in lists]
         put = await self._store.put([Record(Kind.COMMENT, id_, version, _encode(comment))], edges)
+        empty = Record(Kind.COMMENT, id_, Hlc(version + 1), _encode(_emptied(comment)))
+        await self._objects.unless_removed(actor, [empty], [self._graph.dropping(*place, id_) for place in lists])
         return comment, put.mark
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:

@@ -103,6 +103,7 @@ class ObjectService:
             post, edge = self._new(id_, version, actor, draft)
             if not self.store.transactional:  # the first try may have ended half way; merging it again finishes it
                 put = await self.store.put([self._record(post, version)], [edge])
+        await self.unless_removed(actor, [self._record(emptied(post), Hlc(version + 1))], [self._dropping(actor, id_)])
         return PostWritten(post, put.mark)
 
     async def edit(self, actor: NodeId, id_: NodeId, change: Change) -> PostWritten:
@@ -142,6 +143,16 @@ class ObjectService:
         (node,) = await self.graph.store.nodes([actor])
         if node.state != State.NORMAL:
             raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
+
+    async def unless_removed(self, actor: NodeId, empty: Sequence[Record], edges: Sequence[EdgeWrite]) -> None:
+        """Forbidden where the account was removed while something new of it was written; that is emptied again.
+
+        Asked after the write: what came before the removal is found by the job that empties all (`erase`).
+        """
+        (node,) = await self.graph.store.nodes([actor])
+        if node.state == State.REMOVED:
+            await self.store.put(empty, edges)
+            raise Forbidden("this account was removed", id=str(actor))
 
     async def _media_types(self, actor: NodeId, ids: Sequence[int]) -> list[MediaType]:
         """What `actor` would show; InvalidContent for what they have not uploaded, and for more than a post takes."""
