@@ -348,6 +348,14 @@ def test_only_its_owner_describes_and_deletes_it(acting: Acting, visitor: httpx.
         assert code(visitor.get(url), 404) == "MEDIA_NOT_FOUND"
 
 
+def test_the_files_of_a_removed_account_are_gone_at_once(acting: Acting, visitor: httpx.Client, people: People) -> None:
+    made = upload(acting(people.alice), photo())
+    assert visitor.get(made["url"]).status_code == 200
+    ok(acting(people.alice).delete(f"{API}/users/{people.alice}"), 202)
+    for address in (made["url"], made["thumbnailUrl"]):
+        assert code(visitor.get(address), 404) == "MEDIA_NOT_FOUND"
+
+
 def test_a_post_shows_media_of_its_author_and_loses_what_is_deleted(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     image, film, other = upload(alice, photo(), altText="fox"), upload(alice, mp4()), upload(bob, photo())

@@ -329,6 +329,21 @@ def test_an_avatar_is_an_image_of_the_user(run: Run, room: Room) -> None:
     assert kept.avatar == mine.id, "changing something else does not trip over an image that is gone"
 
 
+def test_files_are_found_while_their_record_and_their_owner_are_there(run: Run, room: Room) -> None:
+    kept, gone = run(upload(room, ALICE, photo())), run(upload(room, CAROL, photo()))
+    stray = f"3f/{kept.id}-3f{'0' * 30}.jpg"
+    (room.folder / "3f").mkdir(exist_ok=True)
+    (room.folder / stray).write_bytes(b"what a crash left")
+    assert {run(room.media.locate(key)) for key in keys_of(kept)} == {room.folder / key for key in keys_of(kept)}
+    run(room.graph.store.change_node(CAROL, state=State.REMOVED))
+    for key in [*keys_of(gone), stray, "3f/notes.txt"]:
+        assert run(answer(room.media.locate(key))) is MediaNotFound
+    run(room.media.delete(ALICE, kept.id))
+    for key in keys_of(kept):
+        (room.folder / key).write_bytes(b"as if it were not removed yet")
+        assert run(answer(room.media.locate(key))) is MediaNotFound
+
+
 # --- the sweep -----------------------------------------------------------------------------------------------
 
 

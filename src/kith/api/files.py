@@ -23,8 +23,9 @@ from litestar.params import PathParameter
 from kith.api.answers import ErrorAnswer
 from kith.api.backend import Backend
 from kith.api.media import FILES_PATH
-from kith.core.errors import MediaNotFound, RangeNotThere
+from kith.core.errors import RangeNotThere
 from kith.objects.media import CONTENT_TYPES, THUMBNAIL
+from kith.objects.uploads import no_file
 
 _KEY = re.compile(r"[0-9a-f]{2}/\d{1,19}-[0-9a-f]{32}\.(jpg|png|gif|webp|mp4|webm|thumbnail\.webp)", re.ASCII)
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
@@ -115,16 +116,17 @@ async def media_file(
     key, tag = f"{folder}/{file}", f'"{file}"'
     named = _KEY.fullmatch(key)
     if named is None:
-        raise _no_file()
+        raise no_file()
+    place = await backend.media.locate(key)
     headers = {**_SAFE, "etag": tag}
     if request.headers.get("if-none-match") == tag:
         return Response(None, status_code=304, headers=headers)
-    place = await backend.media.blobs.locate(key)
     if isinstance(place, str):
         return Response(None, status_code=307, headers={"location": place, "cache-control": _LINKED})
-    if place is None:
-        raise _no_file()
-    size = place.stat().st_size
+    try:
+        size = place.stat().st_size
+    except FileNotFoundError:  # deleted just now
+        raise no_file() from None
     wanted = wanted_of(request.headers.get("range"), request.headers.get("if-range") in (None, tag))
     start, end = (0, size) if wanted is None else wanted.within(size)
     if wanted is not None and start >= end:
@@ -159,7 +161,3 @@ def router(backend: Backend) -> Router:
         route_handlers=[media_file],
         dependencies={"backend": Provide(lambda: backend, sync_to_thread=False)},
     )
-
-
-def _no_file() -> MediaNotFound:
-    return MediaNotFound("there is no such file; take addresses from posts and profiles as they are")

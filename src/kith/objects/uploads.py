@@ -12,6 +12,7 @@ import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import filetype
@@ -167,13 +168,25 @@ class MediaService:
         found = (read_media(record) for record in records if record is not None)
         return {media.id: media for media in found if not media.deleted}
 
+    async def locate(self, key: str) -> Path | str:
+        """Where a file is (see `BlobStore.locate`); MediaNotFound unless a record names it and its owner is there.
+
+        So what is deleted, or of a removed account, is gone at once, whenever its files are swept up.
+        """
+        if key not in await self._named([key]):
+            raise no_file()
+        place = await self.blobs.locate(key)
+        if place is None:
+            raise no_file()
+        return place
+
     # --- files that no record names --------------------------------------------------------------------
 
     async def sweep(self, now_ms: int, *, remove: bool) -> Swept:
         """Find (and `remove`) files whose record is not there, is deleted, or is of a removed account."""
         files = orphans = orphan_bytes = 0
         async for blobs in self.blobs.list():
-            names = await self._names_of([blob for blob in blobs if id_in_key(blob.key) is not None])
+            names = await self._named([blob.key for blob in blobs])
             gone = [blob for blob in blobs if blob.key not in names and _is_old(blob, now_ms)]
             if remove:
                 await self.blobs.delete([blob.key for blob in gone])
@@ -181,9 +194,9 @@ class MediaService:
             orphan_bytes += sum(blob.size for blob in gone)
         return Swept(files, orphans, orphan_bytes)
 
-    async def _names_of(self, blobs: Sequence[Blob]) -> set[str]:
-        """The keys that the records of these files name."""
-        found = await self.get_many([id_ for blob in blobs if (id_ := id_in_key(blob.key)) is not None])
+    async def _named(self, keys: Sequence[str]) -> set[str]:
+        """The keys of all files of those media whose files these are, and whose owners are there."""
+        found = await self.get_many([id_ for key in keys if (id_ := id_in_key(key)) is not None])
         nodes = await self._objects.graph.store.nodes([NodeId(media.owner) for media in found.values()])
         living = (m for m, node in zip(found.values(), nodes, strict=True) if node.state != State.REMOVED)
         return {key for media in living for key in keys_of(media)}
@@ -252,6 +265,11 @@ def check_upload(file: BinaryIO, size: int, limits: MediaLimits) -> Checked:
 
 def _is_old(blob: Blob, now_ms: int) -> bool:
     return blob.modified_at_ms < now_ms - SWEPT_AFTER_MS
+
+
+def no_file() -> MediaNotFound:
+    """For whoever asks for a file that is not there."""
+    return MediaNotFound("there is no such file; take addresses from posts and profiles as they are")
 
 
 def _no_media(id_: int) -> MediaNotFound:
