@@ -158,6 +158,22 @@ def test_a_hidden_account_is_as_if_it_were_not_there_and_goes_on_all_the_same(
     assert ok(acting(people.carol).get(f"{API}/feed"))["posts"] == []
 
 
+def test_a_hidden_account_is_in_nobodys_lists_but_the_apps(acting: Acting, http: httpx.Client, people: People) -> None:
+    alice, bob, hidden = (acting(user) for user in people[:3])
+    add_edges(http, "follows", (people.alice, people.carol), (people.alice, people.bob), (people.bob, people.carol))
+    add_edges(http, "follows", (people.carol, people.alice), (people.carol, people.bob), (people.bob, people.alice))
+    ok(http.put(f"{API}/users/{people.dana}", json={"private": True}))
+    ok(hidden.post(f"{API}/users/{people.dana}/follow"))
+    label(http, "user", people.carol, "hide")
+    lists = ["following", "followers", "friends", "followers-you-know", f"mutuals/{people.bob}"]
+    for name in lists:
+        assert people.carol not in ids(ok(alice.get(f"{API}/users/{people.alice}/{name}"))), name
+        assert people.carol not in ids(ok(bob.get(f"{API}/users/{people.alice}/{name}"))), name
+    assert ids(ok(acting(people.dana).get(f"{API}/follow-requests"))) == []
+    assert people.carol in ids(ok(hidden.get(f"{API}/users/{people.alice}/followers"))), "they are not told"
+    assert people.carol in ids(ok(http.get(f"{API}/users/{people.alice}/followers")))
+
+
 def test_stories_and_lookups_are_doors_too(acting: Acting, http: httpx.Client, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     ok(bob.post(f"{API}/users/{people.alice}/follow"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -335,6 +336,22 @@ def test_of_very_many_authors_the_closest_are_shown_and_the_strip_says_so(
     theatre.run(theatre.graph.unfollow(BOB, NodeId(13)))
     theatre.settle()
     assert not theatre.strip().partial
+
+
+def test_others_get_their_turn_while_a_long_strip_is_read(theatre: Theatre) -> None:
+    others = [NodeId(author) for author in range(10, 10 + 4 * strips.PART)]
+    theatre.follow(*((BOB, author) for author in others))
+    for author in others:
+        theatre.tell(author)
+
+    async def turns() -> int:
+        reading, taken = asyncio.ensure_future(theatre.strips.page(BOB, FIRST_PAGE)), 0
+        while not reading.done():
+            taken += 1
+            await asyncio.sleep(0)
+        return taken
+
+    assert theatre.run(turns()) > 4
 
 
 @pytest.mark.parametrize("odd", [float("inf"), float("nan"), -5.0, 1e300])

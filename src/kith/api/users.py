@@ -101,8 +101,7 @@ async def remove_follower(
 async def follow_requests(call: Call, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
     """Newest first."""
     query = f"requests {call.acting}"
-    page = await call.backend.graph.requests(call.acting, call.window(query, limit, cursor))
-    return call.answer(query, page)
+    return await _shown(call, query, await call.backend.graph.requests(call.acting, call.window(query, limit, cursor)))
 
 
 @post("/follow-requests/{user_id:str}/accept", summary="Accept a request", status_code=200, name="accept")
@@ -142,7 +141,7 @@ async def _visible(call: Call, user: NodeId) -> None:
 
 async def _shown(call: Call, query: str, page: Page) -> ListAnswer:
     if call.caller.user is not None:
-        page = await call.backend.graph.without_blockers(call.caller.user, page)
+        page = await call.backend.graph.shown_to(call.caller.user, page)
     return call.answer(query, page)
 
 

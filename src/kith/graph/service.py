@@ -203,10 +203,17 @@ class GraphService:
             barred |= await self.store.contains(Listing(self._blocks, user, direction, state), ids)
         return barred.tolist()
 
-    async def without_blockers(self, viewer: NodeId, page: Page) -> Page:
-        """The page less those who block `viewer`; it may be short, and still says if there is more."""
+    async def shown_to(self, viewer: NodeId, page: Page) -> Page:
+        """The page less those who block `viewer` and those whom the app hides; it may be short, and still says if
+        there is more.
+        """
         blocked = await self._bars([(mark.id, viewer) for mark in page.items])
-        shown = [mark for mark, hidden in zip(page.items, blocked, strict=True) if not hidden]
+        nodes = await self.store.nodes([mark.id for mark in page.items])
+        shown = [
+            mark
+            for mark, bar, node in zip(page.items, blocked, nodes, strict=True)
+            if mark.id == viewer or not (bar or node.labels & HIDE)
+        ]
         covers = (page.newest, page.oldest) if page.newest and page.oldest else None
         return Page(shown, page.more_after, page.more_before, covers)
 
