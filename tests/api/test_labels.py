@@ -174,6 +174,22 @@ def test_a_hidden_account_is_in_nobodys_lists_but_the_apps(acting: Acting, http:
     assert people.carol in ids(ok(http.get(f"{API}/users/{people.alice}/followers")))
 
 
+def test_a_name_tells_nothing_of_who_may_not_be_seen(acting: Acting, http: httpx.Client, people: People) -> None:
+    """Whoever asks for the name of a hidden account, or of one that blocks them, cannot tell it from a free one."""
+    alice, names = acting(people.alice), [f"user{user}" for user in people]
+    for user, name in zip(people, names, strict=True):
+        ok(http.put(f"{API}/users/{user}", json={"username": name}))
+    label(http, "user", people.bob, "hide")
+    ok(acting(people.carol).post(f"{API}/users/{people.alice}/block"))
+    free = alice.get(f"{API}/users/by-username/no.such.name")
+    for name in names[1:3]:
+        refused = alice.get(f"{API}/users/by-username/{name}")
+        assert refused.status_code == 404
+        assert refused.text.replace(name, "no.such.name") == free.text
+    assert ok(alice.get(f"{API}/users/by-username/{names[3]}"))["id"] == str(people.dana)
+    assert ok(acting(people.bob).get(f"{API}/users/by-username/{names[1]}"))["labels"] == ["hide"]
+
+
 def test_stories_and_lookups_are_doors_too(acting: Acting, http: httpx.Client, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     ok(bob.post(f"{API}/users/{people.alice}/follow"))

@@ -34,7 +34,7 @@ def test_a_user_is_found_by_name_in_any_spelling(acting: Acting, owner: Acting, 
     for unknown in ("nobody-here", "x" * 31, "5", name + "x", "%F0%9F%A6%8A", "%FF", "a%20b"):
         assert code(acting(people.bob).get(f"{API}/users/by-username/{unknown}"), 404) == "USER_NOT_FOUND"
     ok(owner(people.alice).post(f"{API}/users/{people.bob}/block"))
-    assert code(acting(people.bob).get(f"{API}/users/by-username/{name}"), 403) == "FORBIDDEN"
+    assert code(acting(people.bob).get(f"{API}/users/by-username/{name}"), 404) == "USER_NOT_FOUND"
 
 
 def test_a_taken_name_is_a_conflict_and_changes_nothing(acting: Acting, people: People) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -88,11 +89,12 @@ async def get_user(call: Call, user_id: PathId) -> ProfileAnswer:
 
 @get("/users/by-username/{username:str}", summary="The user of this name", name="user_by_username")
 async def user_by_username(call: Call, username: Username) -> ProfileAnswer:
-    """In any spelling: `Ann` and `ann` are one name."""
+    """In any spelling: `Ann` and `ann` are one name. 404 as well for whom the acting user may not see."""
     user = await call.backend.profiles.named(username)
-    if user is None:
-        raise UserNotFound("no user has this name", username=username)
-    return await _seen(call, user)
+    with contextlib.suppress(UserNotFound, Forbidden):  # which tell that there is somebody, and who
+        if user is not None:
+            return await _seen(call, user)
+    raise UserNotFound("no user has this name, or they are not there for you", username=username)
 
 
 @post("/users/lookup", summary="Many users by id", status_code=200, name="lookup_users")
