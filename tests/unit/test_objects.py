@@ -279,6 +279,21 @@ def test_a_like_that_a_block_overtakes_is_refused_in_its_commit(
     assert run(room.edges.count_many([likes])) == [0]
 
 
+def test_a_like_of_a_comment_that_a_block_overtakes_says_that_there_is_no_comment(
+    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post, apply = write(run, room), room.edges.apply
+    made = comment(run, room, post, "hi", by=ALICE)
+
+    async def overtaken(writes: Any) -> Any:
+        monkeypatch.setattr(room.edges, "apply", apply)
+        await room.graph.block(ALICE, BOB)
+        return await apply(writes)
+
+    monkeypatch.setattr(room.edges, "apply", overtaken)
+    assert run(answer(room.comments.like(BOB, NodeId(made)))) is CommentNotFound
+
+
 # --- comments ----------------------------------------------------------------------------------------------
 
 

@@ -156,7 +156,7 @@ class Comments:
     async def like(self, actor: NodeId, id_: NodeId) -> Engaged:
         """`actor` likes a comment. Errors as in `get`; Forbidden where they are deactivated."""
         author = (await self.get(actor, id_)).author
-        return await engage(self._graph, self._likes, actor, id_, NodeId(author))
+        return await engage(self._graph, self._likes, actor, id_, NodeId(author), CommentNotFound)
 
     async def unlike(self, actor: NodeId, id_: NodeId) -> Engaged:
         """The opposite."""
