@@ -148,6 +148,7 @@ def test_stopping_does_not_wait_for_streams_and_their_clients_find_the_next_serv
     with serving(tmp_path, "--workers", "2", KITH_DRAIN_TIMEOUT_S="3600") as server:
         with server.client() as http:
             add_edges(http, "follows", (bob, alice))
+        eventually(lambda: len(api_pids(server)) == 2, 30)  # one that still starts does not hear a signal
         with server.client(acting=bob) as http:
             streams = [Listener(http) for _ in range(8)]
             assert server.terminate() == 0
