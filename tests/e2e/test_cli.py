@@ -245,11 +245,16 @@ def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_demo_lives_on_until_it_is_told_to_stop(few: Path, number: signal.Signals) -> None:
     port = free_port()
+    ours = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell's background job ignores it, and its heirs
     demo = subprocess.Popen(
         [*KITH, "demo", "few.csv", "--port", port],
         cwd=few.parent, env={**CLEAN, "COLUMNS": "200"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
     )  # fmt: skip
-    giving_up = threading.Timer(_LIMIT_S, demo.kill)
+    signal.signal(signal.SIGINT, ours)
+    giving_up = threading.Timer(_LIMIT_S, os.killpg, (demo.pid, signal.SIGKILL))  # its server holds the pipes too
     giving_up.start()
     try:
         assert demo.stdout is not None

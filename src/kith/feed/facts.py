@@ -70,7 +70,7 @@ class PostFacts:
         """
         now = self._now_ms()
         slots, known = self._find(ids)
-        rows = self._rows[slots]  # a copy, before others are let in, who may need the places
+        rows = self._rows.take(slots, mode="clip")  # a copy, before others are let in, who may need the places
         old = ~known | (np.abs(now - rows["read_ms"]) > KEPT_MS)
         if old.any():
             there = ~old
@@ -86,7 +86,7 @@ class PostFacts:
     def _find(self, ids: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Where each id is, if it is known."""
         sets = (ids.view(np.uint64) * _SPREAD >> np.uint64(64 - self._bits)).view(np.int64)
-        there = self._ids[sets] == ids[:, None]
+        there = self._ids.take(sets, axis=0, mode="clip") == ids[:, None]  # `take` in place of []: a tenth of the time
         ways = there.argmax(axis=1)
         return sets * WAYS + ways, there[np.arange(len(ids)), ways]
 
