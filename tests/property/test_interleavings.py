@@ -20,7 +20,7 @@ from reference import ReferenceEdges, ScrambledEdges
 from world import ALICE, BOB, CAROL, DANA, START_MS, FakeClock, answer, marks_of, run_all, service_over, time_flies
 
 from kith.core.clock import Hlc, HybridClock
-from kith.core.errors import FollowLimitReached, Forbidden, StoreUnavailable, UserNotFound
+from kith.core.errors import FollowLimitReached, Forbidden, KithError, UserNotFound
 from kith.core.ids import NodeId
 from kith.graph import nodes as nodes_module
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
@@ -249,6 +249,10 @@ def test_an_edge_stays_archived_while_its_other_end_is() -> None:
     for_all_seeds(check)
 
 
+class Killed(KithError):
+    """The process is gone. Not `Unavailable`: a job waits for a store that may come back."""
+
+
 class Failing(ReferenceEdges):
     """Fails from its n-th write on, as a store does whose process is killed."""
 
@@ -259,7 +263,7 @@ class Failing(ReferenceEdges):
     def _spend(self) -> None:
         self.writes_left -= 1
         if self.writes_left < 0:
-            raise StoreUnavailable("stopped here")
+            raise Killed("stopped here")
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         self._spend()
@@ -284,7 +288,7 @@ def test_a_job_stopped_anywhere_resumes_to_the_same_edges(operation: NodeOperati
         if operation is NodeOperation.RESTORE:
             await _finished(NodeJobs(service), NodeOperation.ARCHIVE)
         store.writes_left = stop_after
-        stopped = await answer(_finished(NodeJobs(service), operation)) is StoreUnavailable
+        stopped = await answer(_finished(NodeJobs(service), operation)) is Killed
         store.writes_left = 10**9
         second = NodeJobs(service)
         await second.resume()
