@@ -49,7 +49,7 @@ class PostFacts:
     """Facts of posts by id, each at most KEPT_MS old.
 
     Set-associative, like the cache of a processor: an id has WAYS places, found by its hash for all ids of a call at
-    once; the longest there gives way. Against a dictionary of slots this looks 370 ids up in 15 us instead of 160.
+    once; the longest there gives way. Decision 12 compares it with a dictionary.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class PostFacts:
     def _find(self, ids: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Where each id is, if it is known."""
         sets = (ids.view(np.uint64) * _SPREAD >> np.uint64(64 - self._bits)).view(np.int64)
-        there = self._ids.take(sets, axis=0, mode="clip") == ids[:, None]  # `take` in place of []: a tenth of the time
+        there = self._ids.take(sets, axis=0, mode="clip") == ids[:, None]
         ways = there.argmax(axis=1)
         return sets * WAYS + ways, there[np.arange(len(ids)), ways]
 
