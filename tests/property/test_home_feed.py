@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -204,6 +204,20 @@ def town(request: pytest.FixtureRequest, tmp_path: Path, policies: list[Threshol
     return Town(tmp_path, random.Random(request.param), policies)
 
 
+def lived(town: Town, life: Callable[[], Awaitable[None]]) -> None:
+    """Open the town, live in it, and close it."""
+    with open_embedded(town.folder / "data") as (environment, store):
+
+        async def run() -> None:
+            await town.open(store, environment)
+            try:
+                await life()
+            finally:
+                town.rings.close()
+
+        asyncio.run(run())
+
+
 def test_home_is_what_a_naive_model_says(town: Town) -> None:
     async def live() -> None:
         for moment in range(150):
@@ -219,17 +233,9 @@ def test_home_is_what_a_naive_model_says(town: Town) -> None:
             assert await town.home(viewer, seen=last) == town.naive.home(viewer)
             assert await town.home(viewer, seen=0, refresh=True) == town.naive.home(viewer)
 
-    with open_embedded(town.folder / "data") as (environment, store):
+        assert town.served > 10, "too few homes came from a timeline to prove anything"
 
-        async def run() -> None:
-            await town.open(store, environment)
-            try:
-                await live()
-                assert town.served > 10, "too few homes came from a timeline to prove anything"
-            finally:
-                town.rings.close()
-
-        asyncio.run(run())
+    lived(town, live)
 
 
 def test_a_ranked_home_shows_each_unseen_post_once_whatever_happens_meanwhile(town: Town) -> None:
@@ -250,16 +256,7 @@ def test_a_ranked_home_shows_each_unseen_post_once_whatever_happens_meanwhile(to
             assert set(said) >= there, "a post that was there all the time was left out, and all that are like it"
             assert set(found) <= before | after
 
-    with open_embedded(town.folder / "data") as (environment, store):
-
-        async def run() -> None:
-            await town.open(store, environment)
-            try:
-                await live()
-            finally:
-                town.rings.close()
-
-        asyncio.run(run())
+    lived(town, live)
 
 
 def test_paging_while_others_post_shows_each_post_once(tmp_path: Path) -> None:
@@ -285,16 +282,7 @@ def test_paging_while_others_post_shows_each_post_once(tmp_path: Path) -> None:
             window = Window(7, after=page.end)
         assert found == before[::-1]
 
-    with open_embedded(tmp_path / "data") as (environment, store):
-
-        async def run() -> None:
-            await town.open(store, environment)
-            try:
-                await check()
-            finally:
-                town.rings.close()
-
-        asyncio.run(run())
+    lived(town, check)
 
 
 def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
@@ -316,13 +304,4 @@ def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
         assert len(pushed) == 500
         assert await town.home(alice, seen=0) == made[::-1]
 
-    with open_embedded(tmp_path / "data") as (environment, store):
-
-        async def run() -> None:
-            await town.open(store, environment)
-            try:
-                await check()
-            finally:
-                town.rings.close()
-
-        asyncio.run(run())
+    lived(town, check)

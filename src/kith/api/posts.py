@@ -54,14 +54,33 @@ class LocationRequest(msgspec.Struct, forbid_unknown_fields=True):
     name: str = ""
 
 
-class PostRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """A new post. `audience`: users who may see it, where `visibility` is custom. `attributes`: your app's own."""
+class DraftRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """What posts and stories begin with."""
 
     content: ContentRequest
     visibility: Visibility = "public"
     audience: list[int | str] = []
     mentions: list[int | str] = []
     attributes: dict[str, Any] = {}
+
+    def draft(self) -> Draft:
+        """The same as the services take it."""
+        content = self.content
+        return Draft(
+            content.type,
+            content.text,
+            content.link,
+            ids_of(content.media_ids, "mediaIds"),
+            self.visibility,
+            ids_of(self.audience, "audience"),
+            ids_of(self.mentions, "mentions"),
+            pack_attributes(self.attributes),
+        )
+
+
+class PostRequest(DraftRequest, forbid_unknown_fields=True, rename="camel"):
+    """A new post. `audience`: users who may see it, where `visibility` is custom. `attributes`: your app's own."""
+
     allow_comments: bool = True
     allow_sharing: bool = True
     location: LocationRequest | None = None
@@ -147,18 +166,11 @@ class Hidden(msgspec.Struct, frozen=True):
 @post("/posts", summary="Make a post", status_code=201, name="create_post")
 async def create_post(call: Call, data: PostRequest, idempotency_key: IdempotencyKey = None) -> Response[PostCreated]:
     """Stored when answered; feeds follow (`fanoutStatus`)."""
-    draft = Draft(
-        data.content.type,
-        data.content.text,
-        data.content.link,
-        ids_of(data.content.media_ids, "mediaIds"),
-        data.visibility,
-        ids_of(data.audience, "audience"),
-        ids_of(data.mentions, "mentions"),
-        pack_attributes(data.attributes),
-        data.allow_comments,
-        data.allow_sharing,
-        _location(data.location),
+    draft = msgspec.structs.replace(
+        data.draft(),
+        allow_comments=data.allow_comments,
+        allow_sharing=data.allow_sharing,
+        location=_location(data.location),
     )
     made, mark = await call.backend.objects.create(call.acting, draft, idempotency_key)
     authors, media = await authors_and_media(call, [made.author], made.media)

@@ -12,7 +12,7 @@ from litestar import Response, delete, get, post
 from kith.api.answers import Call
 from kith.api.backend import Pagination
 from kith.api.graphs import Cursor, Limit, PathId, token_header
-from kith.api.posts import ContentRequest, IdempotencyKey, ids_of
+from kith.api.posts import DraftRequest, IdempotencyKey
 from kith.api.presenting import (
     AuthorAnswer,
     ContentAnswer,
@@ -24,19 +24,15 @@ from kith.api.presenting import (
     time_of,
 )
 from kith.core.ids import parse_id
-from kith.objects.posts import Draft, Post, pack_attributes
+from kith.objects.posts import Post
 
 StoryVisibility = Literal["public", "friends", "custom"]
 
 
-class StoryRequest(msgspec.Struct, forbid_unknown_fields=True):
+class StoryRequest(DraftRequest, forbid_unknown_fields=True, rename="camel"):
     """A new story; fields as of a post. `audience`: users who may see it, where `visibility` is custom."""
 
-    content: ContentRequest
     visibility: StoryVisibility = "public"
-    audience: list[int | str] = []
-    mentions: list[int | str] = []
-    attributes: dict[str, Any] = {}
 
 
 class StoryAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -109,17 +105,7 @@ class ViewersAnswer(msgspec.Struct, frozen=True):
 @post("/stories", summary="Tell a story", status_code=201, name="create_story")
 async def create_story(call: Call, data: StoryRequest, idempotency_key: IdempotencyKey = None) -> Response[StoryAnswer]:
     """Like a post, and gone after `story_hours`. It is in no feed and in no list of posts."""
-    draft = Draft(
-        data.content.type,
-        data.content.text,
-        data.content.link,
-        ids_of(data.content.media_ids, "mediaIds"),
-        data.visibility,
-        ids_of(data.audience, "audience"),
-        ids_of(data.mentions, "mentions"),
-        pack_attributes(data.attributes),
-    )
-    made, mark = await call.backend.stories.create(call.acting, draft, idempotency_key)
+    made, mark = await call.backend.stories.create(call.acting, data.draft(), idempotency_key)
     (answer,) = await _present(call, [made])
     return Response(answer, status_code=201, headers=token_header(call.backend.token(mark)))
 
