@@ -152,8 +152,14 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
                     homes.append(await _home(skeletons, NodeId(reader)))
                 reads_s += time.process_time() - started
                 for reader in weeks.reads[hour].tolist():
-                    lookups += 1 + len(await sources.lacked(reader, rings.lacks_from(reader)))
+                    lookups += 1 + len(await sources.lacked(reader, _lacks_from(rings, reader)))
             return Cost(rings.pushes, lookups / len(homes), fanout_s, reads_s, homes)
+
+
+def _lacks_from(rings: Rings, reader: int) -> int:
+    """The lowest rate of authors whose posts a reader's timeline lacks."""
+    timeline = rings.read(reader)
+    return 0 if timeline is None else timeline.lacks_from
 
 
 async def _home(skeletons: Skeletons, reader: NodeId) -> bytes:

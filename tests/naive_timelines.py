@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kith.timeline.store import RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Flags, Habits, Ids
+from kith.timeline.store import RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Flags, Habits, Ids, Timeline
 
 
 class NaiveTimelines:
@@ -21,10 +21,12 @@ class NaiveTimelines:
         self._lately: dict[int, float] = {}
         self._lacks: dict[int, int] = {}
 
-    def newest(self, user: int, limit: int = TIMELINE_IDS_MAX) -> Ids | None:
+    def read(self, user: int) -> Timeline | None:
         if user not in self._pushes:
             return None
-        return np.array(list(dict.fromkeys(self._pushes[user]))[:limit], np.int64)
+        pushes = self._pushes[user]
+        ids = np.array(list(dict.fromkeys(pushes)), np.int64)
+        return Timeline(ids, len(pushes) < TIMELINE_IDS_MAX, self._lacks[user])
 
     def has(self, users: Ids) -> Flags:
         return np.array([user in self._pushes for user in users.tolist()], np.bool_)
@@ -40,12 +42,9 @@ class NaiveTimelines:
     def _faded(self, user: int) -> float:
         return self._lately[user] * math.exp((self._reads[user] - self._now_ms()) / READS_MS)
 
-    def lacks_from(self, user: int) -> int:
-        return self._lacks.get(user, 0)
-
     def habits(self, users: Ids) -> Habits:
         reads = [self._faded(user) if user in self._reads else -1.0 for user in users.tolist()]
-        return Habits(np.array(reads), np.array([self.lacks_from(user) for user in users.tolist()], np.int64))
+        return Habits(np.array(reads), np.array([self._lacks.get(user, 0) for user in users.tolist()], np.int64))
 
     def withhold(self, rate: int, users: Ids) -> None:
         for user in users.tolist():

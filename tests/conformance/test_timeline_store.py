@@ -21,7 +21,7 @@ from world import ALICE, BOB, CAROL, DANA, FakeClock
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.ringfile import SLACK, WIDTH
 from kith.engines.embedded.rings import RingReader, Rings
-from kith.timeline.store import RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Ids, TimelineReader, TimelineStore
+from kith.timeline.store import RATE_MAX, READS_MS, Ids, TimelineReader, TimelineStore
 
 SLOTS = 3
 EVERYONE = (0, ALICE, BOB, CAROL, DANA, 2**53 + 1, ID_MAX)
@@ -31,11 +31,23 @@ def ids(*values: int) -> Ids:
     return np.array(values, np.int64)
 
 
-def shown(store: TimelineReader, user: int, limit: int = TIMELINE_IDS_MAX) -> list[int] | None:
+def shown(store: TimelineReader, user: int) -> list[int] | None:
     """A timeline as a list."""
-    found = store.newest(user, limit)
-    assert found is None or found.dtype == np.int64
-    return None if found is None else found.tolist()
+    found = store.read(user)
+    assert found is None or found.ids.dtype == np.int64
+    return None if found is None else found.ids.tolist()
+
+
+def whole(store: TimelineReader, user: int) -> bool:
+    """Whether a timeline still has all it was ever given."""
+    found = store.read(user)
+    return found is not None and found.whole
+
+
+def lacks_from(store: TimelineReader, user: int) -> int:
+    """The lowest rate that was withheld from a timeline; 0 where there is none."""
+    found = store.read(user)
+    return 0 if found is None else found.lacks_from
 
 
 @pytest.fixture(params=["naive", "embedded"])
@@ -73,7 +85,6 @@ def test_pushes_are_newest_first_before_what_was_put(timelines: TimelineStore) -
     assert timelines.push(5, ids(ALICE)) == 1
     assert timelines.push(40, ids(BOB, ALICE)) == 1
     assert shown(timelines, ALICE) == [40, 5, 30, 20, 10]
-    assert [shown(timelines, ALICE, limit) for limit in (0, 1, 2)] == [[], [40], [40, 5]]
 
 
 def test_ids_of_all_63_bits_come_back(timelines: TimelineStore) -> None:
@@ -102,6 +113,18 @@ def test_only_the_newest_500_are_kept(timelines: TimelineStore, before: int, pus
     assert shown(timelines, ALICE) == [*range(before + pushed, max(0, before + pushed - 500), -1)]
 
 
+def test_a_timeline_is_whole_until_it_may_have_lost_something(timelines: TimelineStore) -> None:
+    for put, pushed, kept in [(0, 0, True), (0, 499, True), (0, 501, False), (499, 0, True), (499, 2, False)]:
+        timelines.put(ALICE, np.arange(put))
+        timelines.push_many(np.arange(pushed), np.full(pushed, ALICE))
+        assert whole(timelines, ALICE) == kept
+    timelines.put(ALICE, np.arange(501))
+    assert not whole(timelines, ALICE)
+    timelines.put(ALICE, ids(1))
+    timelines.push_many(np.full(600, 1), np.full(600, ALICE))  # shows one id, and may have lost others
+    assert not whole(timelines, ALICE)
+
+
 def test_more_than_500_put_are_cut(timelines: TimelineStore) -> None:
     timelines.put(ALICE, np.arange(700, 0, -1))
     assert shown(timelines, ALICE) == [*range(700, 200, -1)]
@@ -119,10 +142,10 @@ def test_put_replaces_and_does_not_touch_the_array_given(timelines: TimelineStor
 
 def test_a_list_that_was_read_stays_as_it_was(timelines: TimelineStore) -> None:
     timelines.put(ALICE, ids(2, 1))
-    before = timelines.newest(ALICE)
+    before = timelines.read(ALICE)
     timelines.push_many(np.arange(1000), np.full(1000, ALICE))
     assert before is not None
-    assert before.tolist() == [2, 1]
+    assert before.ids.tolist() == [2, 1]
 
 
 # --- repetition ----------------------------------------------------------------------------------------
@@ -133,7 +156,6 @@ def test_a_post_that_is_pushed_again_is_shown_once_at_its_newest_place(timelines
     for post in (3, 4, 3, 1):
         timelines.push(post, ids(ALICE))
     assert shown(timelines, ALICE) == [1, 3, 4, 2]
-    assert shown(timelines, ALICE, 3) == [1, 3, 4]
 
 
 def test_repeated_posts_count_towards_the_cap(timelines: TimelineStore) -> None:
@@ -271,18 +293,18 @@ def test_reads_are_counted_up_to_a_bound(tmp_path: Path, clock: FakeClock) -> No
 
 
 def test_a_timeline_knows_the_lowest_rate_that_was_withheld_since_it_was_put(timelines: TimelineStore) -> None:
-    assert timelines.lacks_from(ALICE) == 0
+    assert lacks_from(timelines, ALICE) == 0
     for user in (ALICE, BOB):
         timelines.put(user, ids(1))
-    assert timelines.lacks_from(ALICE) == RATE_MAX
+    assert lacks_from(timelines, ALICE) == RATE_MAX
     for rate in (64, 8, 16):
         timelines.withhold(rate, ids(ALICE, CAROL))
     timelines.withhold(1, ids())
-    assert [timelines.lacks_from(user) for user in (ALICE, BOB, CAROL)] == [8, RATE_MAX, 0]
+    assert [lacks_from(timelines, user) for user in (ALICE, BOB, CAROL)] == [8, RATE_MAX, 0]
     assert timelines.habits(ids(CAROL, BOB, ALICE)).lacks_from.tolist() == [0, RATE_MAX, 8]
     assert shown(timelines, ALICE) == [1]
     timelines.put(ALICE, ids(2, 1))
-    assert timelines.lacks_from(ALICE) == RATE_MAX
+    assert lacks_from(timelines, ALICE) == RATE_MAX
 
 
 def test_who_takes_a_place_lacks_nothing_of_what_the_one_before_lacked(timelines: TimelineStore) -> None:
@@ -291,9 +313,9 @@ def test_who_takes_a_place_lacks_nothing_of_what_the_one_before_lacked(timelines
         timelines.touch(user)
         timelines.withhold(8, ids(user))
     timelines.drop(BOB)
-    assert timelines.lacks_from(BOB) == 0
+    assert lacks_from(timelines, BOB) == 0
     timelines.put(DANA, ids(1))
-    assert timelines.lacks_from(DANA) == RATE_MAX
+    assert lacks_from(timelines, DANA) == RATE_MAX
     assert timelines.habits(ids(DANA)).reads == pytest.approx([1])
 
 
@@ -367,10 +389,9 @@ class Machine(RuleBasedStateMachine):
             assert store.count() == self.naive.count()
             assert store.has(ids(*EVERYONE)).tolist() == self.naive.has(ids(*EVERYONE)).tolist()
             for user in EVERYONE:
-                assert store.lacks_from(user) == self.naive.lacks_from(user)
-                assert [shown(store, user, limit) for limit in (3, 500)] == [
-                    shown(self.naive, user, limit) for limit in (3, 500)
-                ]
+                assert shown(store, user) == shown(self.naive, user)
+                assert whole(store, user) == whole(self.naive, user)
+                assert lacks_from(store, user) == lacks_from(self.naive, user)
 
     @invariant()
     def readers_are_known_alike(self) -> None:

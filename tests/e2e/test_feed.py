@@ -53,9 +53,9 @@ def test_a_post_comes_home_through_the_timeline(server: Server, people: People) 
     first = publish(server, bob, "the first")
     eventually(lambda: home(server, alice) == ([first], []))
     timelines = RingReader(server.data / "timelines")
-    eventually(lambda: timelines.newest(alice) is not None)
+    eventually(lambda: timelines.read(alice) is not None)
     second = publish(server, bob, "the second")
-    eventually(lambda: (timelines.newest(alice) is not None) and int(second) in timelines.newest(alice).tolist())  # type: ignore[union-attr]
+    eventually(lambda: (timeline := timelines.read(alice)) is not None and int(second) in timeline.ids.tolist())
     assert home(server, alice) == ([second, first], [])
     assert home(server, alice, limit="1")[0] == [second]
     with server.client(acting=alice) as http:

@@ -86,8 +86,8 @@ def fill(store: Store, clock: FakeClock) -> None:
 
 def shown(store: TimelineReader, user: int) -> tuple[int, ...] | None:
     """A timeline as a tuple."""
-    ids = store.newest(user)
-    return None if ids is None else tuple(ids.tolist())
+    timeline = store.read(user)
+    return None if timeline is None else tuple(timeline.ids.tolist())
 
 
 def allowed(change: Change) -> list[set[tuple[int, ...] | None]]:

@@ -64,9 +64,10 @@ def check(store: TimelineReader, user: int, pushed: int, *, in_order: bool = Tru
 
     After a writer was killed posts are pushed again, so those it had pushed stand in between.
     """
-    ids = store.newest(user)
-    if ids is None:
+    timeline = store.read(user)
+    if timeline is None:
         return 0
+    ids = timeline.ids
     found = ids if in_order else np.sort(ids)[::-1]
     latest = theirs(user, pushed - 60, pushed)[:1]
     if len(latest):

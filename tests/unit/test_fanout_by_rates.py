@@ -22,7 +22,7 @@ from kith.feed.withheld import Withheld
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, BUILT_IN
 from kith.graph.service import GraphService
-from kith.timeline.store import RATE_MAX, READS_MS, Habits, Ids
+from kith.timeline.store import RATE_MAX, READS_MS, Habits, Ids, Timeline
 from kith.workers import fanout
 from kith.workers.fanout import Fanout
 
@@ -68,9 +68,13 @@ class Town:
 
     def shown(self, reader: NodeId) -> list[int]:
         """The reader's timeline."""
-        ids = self.timelines.newest(reader)
-        assert ids is not None
-        return ids.tolist()
+        return self.timeline(reader).ids.tolist()
+
+    def timeline(self, reader: NodeId) -> Timeline:
+        """The reader's timeline, and what is known of it."""
+        timeline = self.timelines.read(reader)
+        assert timeline is not None
+        return timeline
 
 
 # --- the decision --------------------------------------------------------------------------------------
@@ -186,11 +190,11 @@ def test_who_reads_seldom_lacks_posts_of_a_prolific_author_and_knows_it(run: Run
         posts = [await town.post(CAROL) for _ in range(10)]
         single = await town.post(DANA)
         assert town.shown(ALICE) == [single, *posts[3::-1]]  # up to 4 a week for one read a week
-        assert town.timelines.lacks_from(ALICE) == 8
+        assert town.timeline(ALICE).lacks_from == 8
         assert town.shown(BOB) == posts[::-1]
-        assert town.timelines.lacks_from(BOB) == RATE_MAX
-        assert await town.sources.lacked(ALICE, town.timelines.lacks_from(ALICE)) == [CAROL]
-        assert await town.sources.lacked(BOB, town.timelines.lacks_from(BOB)) == []
+        assert town.timeline(BOB).lacks_from == RATE_MAX
+        assert await town.sources.lacked(ALICE, town.timeline(ALICE).lacks_from) == [CAROL]
+        assert await town.sources.lacked(BOB, town.timeline(BOB).lacks_from) == []
 
     run(check())
 
@@ -205,7 +209,7 @@ def test_who_comes_to_read_often_gets_a_timeline_that_lacks_nothing(run: Run) ->
             town.timelines.touch(ALICE)
         posts.append(await town.post(CAROL))
         assert town.shown(ALICE) == posts[::-1]
-        assert town.timelines.lacks_from(ALICE) == RATE_MAX
+        assert town.timeline(ALICE).lacks_from == RATE_MAX
         assert town.timelines.habits(np.array([ALICE])).reads[0] > 20, "it was no further read, and none was forgotten"
 
     run(check())
@@ -226,7 +230,7 @@ def test_of_one_post_only_so_many_timelines_are_made_anew(run: Run, monkeypatch:
         lacking = []
         for _ in range(3):
             await town.post(CAROL)
-            lacking.append(sum(town.timelines.lacks_from(reader) < RATE_MAX for reader in (ALICE, BOB)))
+            lacking.append(sum(town.timeline(reader).lacks_from < RATE_MAX for reader in (ALICE, BOB)))
         assert lacking == [1, 0, 0]
 
     run(check())

@@ -31,8 +31,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def shown(store: RingReader, user: int) -> list[int] | None:
-    ids = store.newest(user)
-    return None if ids is None else ids.tolist()
+    timeline = store.read(user)
+    return None if timeline is None else timeline.ids.tolist()
 
 
 def assert_begun_anew(folder: Path, reason: str, slots: int = SLOTS) -> None:

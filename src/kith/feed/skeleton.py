@@ -23,7 +23,7 @@ from kith.graph.service import GraphService
 from kith.graph.store import Ids
 from kith.log.runner import lag_of
 from kith.log.store import LogStore
-from kith.timeline.store import TimelineReader
+from kith.timeline.store import Timeline, TimelineReader
 
 _log = structlog.get_logger("kith.feed")
 _OWN_LATEST = 20
@@ -37,13 +37,6 @@ class Skeleton(NamedTuple):
 
     ids: Ids
     floor: Mark | None
-
-
-class Timeline(NamedTuple):
-    """What was pushed to a reader, and the lowest rate of authors whose posts may not have been."""
-
-    ids: Ids
-    lacks_from: int
 
 
 class Freshness(NamedTuple):
@@ -88,48 +81,48 @@ class Skeletons:
     async def below(self, reader: NodeId, after: Mark | None, want: int, fresh: Freshness) -> Skeleton:
         """What there is beyond `after`: the rest of the timeline, or `want` ids of the outboxes."""
         timeline = None if fresh.direct else await self._timeline(reader, fresh)
-        if timeline is not None and len(ids := _below(np.sort(timeline.ids)[::-1], after)):
-            floor = mark_of(int(ids[-1]))
-            try:
-                marks, end = await self._not_pushed(reader, timeline.lacks_from, max(want, len(ids)), after)
-                floor = max(floor, end or floor)
-                ids = _merged(ids, marks, floor)
-            except Unavailable:
-                degrade(fresh, "outboxes")
-            return Skeleton(ids, floor)
+        if timeline is not None:
+            ids = _below(np.sort(timeline.ids)[::-1], after)
+            if timeline.whole or len(ids):
+                floor = None if timeline.whole else mark_of(int(ids[-1]))
+                return await self._completed(reader, timeline.lacks_from, Skeleton(ids, floor), want, after, fresh)
         marks = await self._sources.outboxes((await self._sources.authors(reader)).tolist(), want, after)
         return Skeleton(np.array([mark.id for mark in marks], np.int64), marks[-1] if len(marks) == want else None)
 
-    async def _not_pushed(
-        self, reader: NodeId, lacks_from: int, want: int, after: Mark | None
-    ) -> tuple[list[Mark], Mark | None]:
-        """Posts that the timeline may lack: of followed authors who do not push to all, and the reader's own latest.
-
-        At most `want` of the former; then the oldest of them, beyond which there may be more.
-        """
-        own = await self._sources.outboxes([reader], _OWN_LATEST, after)
-        authors = await self._sources.lacked(reader, lacks_from)
-        if not authors:
-            return own, None
-        marks = await self._sources.outboxes(authors, want, after)
-        return own + marks, marks[-1] if len(marks) == want else None
+    async def _completed(
+        self, reader: NodeId, lacks_from: int, pushed: Skeleton, want: int, after: Mark | None, fresh: Freshness
+    ) -> Skeleton:
+        """With what the timeline may lack: posts of followed authors who do not push to all, and the reader's own."""
+        ids, floor = pushed
+        try:
+            marks = await self._sources.outboxes([reader], _OWN_LATEST, after)
+            authors = await self._sources.lacked(reader, lacks_from)
+            if authors:
+                size = max(want, len(ids))
+                held = await self._sources.outboxes(authors, size, after)
+                marks += held
+                if len(held) == size:  # beyond the last of them there may be more
+                    floor = held[-1] if floor is None else max(floor, held[-1])
+        except Unavailable:
+            degrade(fresh, "outboxes")
+            return pushed
+        return Skeleton(_merged(ids, marks, floor), floor)
 
     async def _timeline(self, reader: NodeId, fresh: Freshness) -> Timeline | None:
         """The reader's timeline; None where there is none, which is then asked for."""
         try:
-            lacks_from = self._timelines.lacks_from(reader)  # first: so what is withheld meanwhile is merely late
-            pushed = self._timelines.newest(reader)
+            timeline = self._timelines.read(reader)
         except Exception:
             degrade(fresh, "timelines")
             return None
-        if pushed is None:
+        if timeline is None:
             try:
                 await self._want(reader)
             except Unavailable:  # a full disk takes no wishes; reads go on
                 degrade(fresh, "timelines")
             return None
         self._timelines.touch(reader)
-        return Timeline(pushed, lacks_from)
+        return timeline
 
     async def _want(self, reader: NodeId) -> None:
         """Ask fan-out for a timeline, once in a while."""
@@ -146,12 +139,12 @@ def mark_of(post: int) -> Mark:
     return Mark(made_at_ms(post), post)
 
 
-def _merged(ids: Ids, marks: Sequence[Mark], floor: Mark) -> Ids:
+def _merged(ids: Ids, marks: Sequence[Mark], floor: Mark | None) -> Ids:
     """Both together, each once, descending, down to the floor."""
     new = {mark.id for mark in marks}.difference(ids.tolist())
     if new:
         ids = np.sort(np.append(ids, np.array(list(new), np.int64)))[::-1]
-    return ids[: np.searchsorted(-ids, -floor.id, side="right")]
+    return ids if floor is None else ids[: np.searchsorted(-ids, -floor.id, side="right")]
 
 
 def _below(ids: Ids, after: Mark | None) -> Ids:

@@ -24,6 +24,14 @@ RATE_MAX = 2**62
 """Above every rate: a timeline lacks nothing of authors below it."""
 
 
+class Timeline(NamedTuple):
+    """What was pushed to a user."""
+
+    ids: Ids  # newest pushed first, each once
+    whole: bool  # nothing was left out or pushed out since it was put
+    lacks_from: int  # the lowest rate that `withhold` was told of since then; RATE_MAX if none
+
+
 class Habits(NamedTuple):
     """Of each of some users, how often their timeline was read in the last READS_MS, about (-1: they have none), and
     the lowest rate of authors that it lacks posts of.
@@ -42,8 +50,11 @@ class TimelineReader(Protocol):
     timeline. Nothing here waits for the writer or for a disk, so it may be called in an event loop.
     """
 
-    def newest(self, user: int, limit: int = TIMELINE_IDS_MAX) -> Ids | None:
-        """At most `limit` ids, newest pushed first, each once; None if the user has no timeline: make it anew."""
+    def read(self, user: int) -> Timeline | None:
+        """The user's timeline; None if there is none: make it anew.
+
+        `lacks_from` covers what `ids` lacks of all that was withheld before the call.
+        """
         ...
 
     def has(self, users: Ids) -> Flags:
@@ -52,13 +63,6 @@ class TimelineReader(Protocol):
 
     def touch(self, user: int) -> None:
         """Note that the timeline was read now, if there is one; those that are not read are evicted first."""
-        ...
-
-    def lacks_from(self, user: int) -> int:
-        """The lowest rate that `withhold` was told of since the timeline was put; RATE_MAX if none, 0 if there is none.
-
-        Asked before `newest`, it covers what that lacks of all that was withheld until then.
-        """
         ...
 
     def count(self) -> int:
@@ -99,8 +103,9 @@ class TimelineStore(TimelineReader, Protocol):
     def put(self, user: int, ids: Ids) -> None:
         """Give the user a timeline of exactly these ids, newest first, in place of any before; it counts as read.
 
-        It lacks nothing. The first one is the first read; one that replaces another is no further read. Ids beyond
-        the cap are left out. Where all places are taken, the longest-unread timeline is evicted.
+        It lacks nothing: where they are fewer than the cap, there are no others. Ids beyond the cap are left out. The
+        first one is the first read; one that replaces another is no further read. Where all places are taken, the
+        longest-unread timeline is evicted.
         """
         ...
 

@@ -27,7 +27,7 @@ from kith.core.errors import StoreMismatch
 from kith.engines.embedded import reads, ringfile
 from kith.engines.embedded.environment import translated
 from kith.engines.embedded.ringfile import SLACK, WIDTH, RingFile, Unusable
-from kith.timeline.store import RATE_MAX, TIMELINE_IDS_MAX, Flags, Habits, Ids
+from kith.timeline.store import RATE_MAX, TIMELINE_IDS_MAX, Flags, Habits, Ids, Timeline
 
 SLOTS_DEFAULT = 100_000
 LOCK_FILE = "writer.lock"
@@ -46,7 +46,7 @@ class RingReader:
         self._path, self._now_ms = folder / ringfile.FILE, now_ms
         self._file: RingFile | None = None
 
-    def newest(self, user: int, limit: int = TIMELINE_IDS_MAX) -> Ids | None:
+    def read(self, user: int) -> Timeline | None:
         file = self._current()
         if file is None:
             return None
@@ -56,11 +56,12 @@ class RingReader:
                 return None
             version = file.versions[slot]
             if not version & 1 and file.owners[slot] == ~user:
-                head = int(file.heads[slot])
+                lacks_from, head = int(file.lacks[slot]), int(file.heads[slot])  # in this order
                 ring = file.cells[slot * WIDTH : (slot + 1) * WIDTH].copy()
                 later = int(file.heads[slot])
                 if file.versions[slot] == version and later - head <= SLACK:
-                    return _newest_first(ring, max(0, later - TIMELINE_IDS_MAX), head, limit)
+                    ids = _newest_first(ring, max(0, later - TIMELINE_IDS_MAX), head)
+                    return Timeline(ids, later < TIMELINE_IDS_MAX, lacks_from)
             time.sleep(0)  # let the writer finish
         return None
 
@@ -78,11 +79,6 @@ class RingReader:
             slot = file.directory.find(user)
             if slot >= 0 and file.owners[slot] == ~user:
                 file.reads[slot] = reads.faded(int(file.reads[slot]), self._now_ms(), 1)
-
-    def lacks_from(self, user: int) -> int:
-        file = self._current()
-        slot = -1 if file is None else file.directory.find(user)
-        return 0 if file is None or slot < 0 else int(file.lacks[slot])
 
     def count(self) -> int:
         file = self._current()
@@ -222,13 +218,13 @@ class Rings(RingReader):
         self._free.append(slot)
 
 
-def _newest_first(ring: Ids, oldest: int, head: int, limit: int) -> Ids:
+def _newest_first(ring: Ids, oldest: int, head: int) -> Ids:
     """Of a ring, the ids number `oldest` to `head` - 1 from the last to the first, each once."""
     ids: Ids = ring[np.arange(head - 1, oldest - 1, -1) & _MASK]
-    first = ids[:limit].tolist()
-    if len(set(first)) == len(first):
-        return ids[:limit]
-    return np.array(list(dict.fromkeys(ids.tolist()))[:limit], np.int64)
+    listed = ids.tolist()
+    if len(set(listed)) == len(listed):
+        return ids
+    return np.array(list(dict.fromkeys(listed)), np.int64)
 
 
 def _append(rings: RingFile, slots: Ids, posts: Ids) -> None:
