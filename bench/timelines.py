@@ -19,18 +19,24 @@ from bench import peers
 from bench.figures import Figure, generated, imported, real_graph, with_peer
 from kith import chores
 from kith.config import Settings
+from kith.core.events import Event
 from kith.engines.embedded.rings import Rings
-from kith.graph.edge import Direction
+from kith.feed.plan import Thresholds
+from kith.feed.sources import Sources
+from kith.graph.edge import Direction, State
+from kith.graph.graphs import AUTHORED
 from kith.graph.service import GraphService
 from kith.graph.store import Listing
 from kith.timeline.store import TIMELINE_IDS_MAX
 from kith.transfer.formats import read
+from kith.workers.fanout import Fanout
 
 _POSTS = 20_000
 _BATCH = 500  # small posts a push
 _ROUNDS = 5
 _CELEBRITY_FOLLOWERS = 1_000_000
 _MEMORY = Path("/dev/shm")
+_WAIT = "; the longest that the worker is held by one of their chunks"
 _PEER = "Redis sorted sets, ZADD and ZREMRANGEBYRANK pipelined"
 
 Ids = NDArray[np.int64]
@@ -81,20 +87,50 @@ def fanout_celebrity(folder: Path) -> list[Figure]:
     in_memory = None
     with _memory_folder() as memory:
         if memory is not None:
-            in_memory = _celebrity_rate(settings, memory, followers)
-    on_disk = _celebrity_rate(settings, folder / "timelines-celebrity", followers)
-    figures = [Figure("fanout-celebrity-disk", on_disk, "deliveries/s", "", data=says + "on the disk")]
+            in_memory = _celebrity(settings, memory, followers)
+    on_disk = _celebrity(settings, folder / "timelines-celebrity", followers)
+    figures = [
+        Figure("fanout-celebrity-disk", on_disk.rate, "deliveries/s", "", data=says + "on the disk"),
+        Figure("fanout-celebrity-disk-wait", on_disk.wait_ms, "ms", "< 2,000", data=says + "on the disk" + _WAIT),
+    ]
     if in_memory is not None:
-        figure = Figure("fanout-celebrity", in_memory, "deliveries/s", ">= 10,000,000", data=says + f"in {_MEMORY}")
+        where = f"in {_MEMORY}"
+        figure = Figure("fanout-celebrity", in_memory.rate, "deliveries/s", ">= 10,000,000", data=says + where)
         figures.insert(0, with_peer(figure, _PEER, _redis_rate(folder, [followers])))
+        figures.append(Figure("fanout-celebrity-wait", in_memory.wait_ms, "ms", "< 2,000", data=says + where + _WAIT))
     return figures
 
 
-def _celebrity_rate(settings: Settings, folder: Path, followers: Ids) -> float:
+class Celebrity(NamedTuple):
+    """Deliveries a second of whole pushes; and how long other posts wait at most while one is delivered in chunks."""
+
+    rate: float
+    wait_ms: float
+
+
+def _celebrity(settings: Settings, folder: Path, followers: Ids) -> Celebrity:
     with Rings(folder, slots=len(followers)) as rings:
         for user in np.random.default_rng(7).permutation(followers).tolist():
             rings.put(user, np.arange(1))
-        return _rounds(settings, lambda service, graph: _push_each(service, graph, rings, np.full(4, 1))).median
+        rate = _rounds(settings, lambda service, graph: _push_each(service, graph, rings, np.full(4, 1))).median
+        return Celebrity(rate, asyncio.run(_longest_wait(settings, rings)))
+
+
+async def _longest_wait(settings: Settings, rings: Rings) -> float:
+    """The longest that the worker is held by a chunk of a delivery to all, in ms."""
+    async with chores.service(settings) as service:
+        worker = Fanout(Sources(service), rings, graphs=service.graphs, policy=Thresholds(pull_min=2**40))
+        authored = service.graphs.number(AUTHORED)
+        steps, more = [], True
+        for _ in range(_ROUNDS):
+            post = next(_post_ids)
+            await worker.handle([Event(0, authored, None, State.NORMAL, 1, post, 0, service.clock.next())])
+            while more:
+                started = time.perf_counter()
+                more = await worker.go_on()
+                steps.append(time.perf_counter() - started)
+            more = True
+        return max(steps) * 1000
 
 
 @contextlib.contextmanager

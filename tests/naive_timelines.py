@@ -20,13 +20,13 @@ class NaiveTimelines:
         self._reads: dict[int, int] = {}
         self._lately: dict[int, float] = {}
         self._lacks: dict[int, int] = {}
+        self._floors: dict[int, int] = {}
 
     def read(self, user: int) -> Timeline | None:
         if user not in self._pushes:
             return None
-        pushes = self._pushes[user]
-        ids = np.array(list(dict.fromkeys(pushes)), np.int64)
-        return Timeline(ids, len(pushes) < TIMELINE_IDS_MAX, self._lacks[user])
+        ids = np.array(list(dict.fromkeys(self._pushes[user])), np.int64)
+        return Timeline(ids, self._floors[user], self._lacks[user])
 
     def has(self, users: Ids) -> Flags:
         return np.array([user in self._pushes for user in users.tolist()], np.bool_)
@@ -61,7 +61,10 @@ class NaiveTimelines:
         pairs = zip(posts.tolist(), users.tolist(), strict=True)
         known = [(post, user) for post, user in pairs if user in self._pushes]
         for post, user in known:
-            self._pushes[user].appendleft(post)
+            pushes = self._pushes[user]
+            if len(pushes) == TIMELINE_IDS_MAX:
+                self._floors[user] = max(self._floors[user], pushes[-1])
+            pushes.appendleft(post)
         return len(known)
 
     def put(self, user: int, ids: Ids) -> None:
@@ -71,10 +74,11 @@ class NaiveTimelines:
             self._lately[user], self._reads[user] = 1.0, self._now_ms()
         self._read(user, 0)
         self._lacks[user] = RATE_MAX
+        self._floors[user] = max(0, int(ids[TIMELINE_IDS_MAX - 1]) - 1) if len(ids) >= TIMELINE_IDS_MAX else 0
         self._pushes[user] = deque(ids[:TIMELINE_IDS_MAX].tolist(), TIMELINE_IDS_MAX)
 
     def drop(self, user: int) -> bool:
-        for column in (self._reads, self._lately, self._lacks):
+        for column in (self._reads, self._lately, self._lacks, self._floors):
             column.pop(user, None)  # type: ignore[attr-defined]
         return self._pushes.pop(user, None) is not None
 

@@ -42,6 +42,7 @@ from kith.engines.embedded.quotas import FileQuotas
 from kith.engines.embedded.rings import RingReader, Rings
 from kith.engines.embedded.served import ServedFiles
 from kith.engines.embedded.suggestions import EmbeddedSuggestions
+from kith.feed import deliveries
 from kith.feed.affinity import Affinity
 from kith.feed.facts import PostFacts
 from kith.feed.live import Live
@@ -49,7 +50,7 @@ from kith.feed.ranker import Ranker
 from kith.feed.rules import HomeRules
 from kith.feed.service import FeedService
 from kith.feed.skeleton import Skeletons
-from kith.feed.sources import Sources
+from kith.feed.sources import DELIVERIES_NOTE, Sources
 from kith.feed.strip import Strip
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.nodes import NodeJobs
@@ -306,6 +307,7 @@ def _gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
     for group, at in log.groups().items():
         lag = lag_of(log, at, wall_ms())
         gauges |= {f"{group}_lag_events": lag.events, f"{group}_lag_oldest_seconds": lag.oldest_s}
+    gauges["fanout_deliveries"] = len(deliveries.unpack(environment.get_note(DELIVERIES_NOTE)))
     return gauges
 
 

@@ -38,10 +38,10 @@ def shown(store: TimelineReader, user: int) -> list[int] | None:
     return None if found is None else found.ids.tolist()
 
 
-def whole(store: TimelineReader, user: int) -> bool:
-    """Whether a timeline still has all it was ever given."""
+def floor(store: TimelineReader, user: int) -> int | None:
+    """Above which id a timeline has all it was ever given; None where there is none."""
     found = store.read(user)
-    return found is not None and found.whole
+    return None if found is None else found.floor
 
 
 def lacks_from(store: TimelineReader, user: int) -> int:
@@ -113,16 +113,32 @@ def test_only_the_newest_500_are_kept(timelines: TimelineStore, before: int, pus
     assert shown(timelines, ALICE) == [*range(before + pushed, max(0, before + pushed - 500), -1)]
 
 
-def test_a_timeline_is_whole_until_it_may_have_lost_something(timelines: TimelineStore) -> None:
-    for put, pushed, kept in [(0, 0, True), (0, 499, True), (0, 501, False), (499, 0, True), (499, 2, False)]:
-        timelines.put(ALICE, np.arange(put))
-        timelines.push_many(np.arange(pushed), np.full(pushed, ALICE))
-        assert whole(timelines, ALICE) == kept
-    timelines.put(ALICE, np.arange(501))
-    assert not whole(timelines, ALICE)
+@pytest.mark.parametrize("each", [1, 3, 8, 9, 600])
+def test_a_floor_is_the_greatest_id_that_went_whatever_the_order(timelines: TimelineStore, each: int) -> None:
+    """`each`: ids a push."""
+    chosen = np.random.default_rng(each)
+    given = [*range(1, 401)]
+    timelines.put(ALICE, np.array(given[::-1]))
+    assert floor(timelines, ALICE) == 0
+    for _ in range(0, 1500, each):
+        some = chosen.integers(1, 5000, each)
+        if each == 1:
+            timelines.push(int(some[0]), ids(ALICE))
+        else:
+            timelines.push_many(some, np.full(each, ALICE))
+        given += some.tolist()
+        assert floor(timelines, ALICE) == max(given[:-500], default=0)
+
+
+def test_of_500_and_more_that_are_put_there_may_be_older_ones(timelines: TimelineStore) -> None:
+    timelines.put(ALICE, np.arange(1499, 1000, -1))
+    assert floor(timelines, ALICE) == 0
+    timelines.put(ALICE, np.arange(1500, 1000, -1))
+    assert floor(timelines, ALICE) == 1000
+    timelines.put(ALICE, np.arange(1600, 1000, -1))
+    assert floor(timelines, ALICE) == 1100
     timelines.put(ALICE, ids(1))
-    timelines.push_many(np.full(600, 1), np.full(600, ALICE))  # shows one id, and may have lost others
-    assert not whole(timelines, ALICE)
+    assert floor(timelines, ALICE) == 0
 
 
 def test_more_than_500_put_are_cut(timelines: TimelineStore) -> None:
@@ -390,7 +406,7 @@ class Machine(RuleBasedStateMachine):
             assert store.has(ids(*EVERYONE)).tolist() == self.naive.has(ids(*EVERYONE)).tolist()
             for user in EVERYONE:
                 assert shown(store, user) == shown(self.naive, user)
-                assert whole(store, user) == whole(self.naive, user)
+                assert floor(store, user) == floor(self.naive, user)
                 assert lacks_from(store, user) == lacks_from(self.naive, user)
 
     @invariant()

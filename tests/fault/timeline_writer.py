@@ -60,7 +60,7 @@ def theirs(user: int, oldest: int, newest: int) -> Ids:
 
 
 def check(store: TimelineReader, user: int, pushed: int, *, in_order: bool = True) -> int:
-    """A timeline is true, and has everything that was pushed before it was read; its length.
+    """A timeline is true, and has everything that was pushed before it was read, down to its floor; its length.
 
     After a writer was killed posts are pushed again, so those it had pushed stand in between.
     """
@@ -76,6 +76,8 @@ def check(store: TimelineReader, user: int, pushed: int, *, in_order: bool = Tru
     if len(found):
         expected = theirs(user, int(found[-1]), int(found[0]))
         assert np.array_equal(found, expected), f"user {user}: {found[:20]}... is not {expected[:20]}..."
+        whole = theirs(user, timeline.floor + 1, int(found[0]))
+        assert np.array_equal(found[found > timeline.floor], whole), f"user {user} lacks some above {timeline.floor}"
     return len(found)
 
 

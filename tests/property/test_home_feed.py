@@ -95,12 +95,19 @@ class Town:
 
     def restart(self) -> None:
         """A new worker process."""
-        sources, now_ms = Sources(self.graph), lambda: self.clock.ms
-        consumer = Fanout(sources, self.rings, graphs=self.graph.graphs, policy=next(self.policies), now_ms=now_ms)
+        consumer = Fanout(
+            Sources(self.graph),
+            self.rings,
+            graphs=self.graph.graphs,
+            policy=next(self.policies),
+            now_ms=lambda: self.clock.ms,
+            chunk=self.chosen.choice((1, 2)),
+        )
         self.runner = Runner(consumer, self.log, PACE, lambda: self.clock.ms)
 
-    async def drain(self) -> None:
-        while await self.runner.step():
+    async def drain(self, *, deliver: bool = True) -> None:
+        """Until every event is handled, and everything is delivered if so asked."""
+        while await self.runner.step() and (deliver or await self.log.progress(NAME) != self.log.bounds()[1]):
             pass
 
     async def act(self) -> None:
@@ -228,7 +235,7 @@ def test_home_is_what_a_naive_model_says(town: Town) -> None:
             if moment % 40 == 39:  # a worker is killed, and with luck its timelines are lost too
                 town.restart()
             if town.chosen.random() < 0.3:
-                await town.drain()
+                await town.drain(deliver=town.chosen.random() < 0.5)
                 assert await town.home(viewer, seen=0) == town.naive.home(viewer)
             assert await town.home(viewer, seen=last) == town.naive.home(viewer)
             assert await town.home(viewer, seen=0, refresh=True) == town.naive.home(viewer)
@@ -285,6 +292,33 @@ def test_paging_while_others_post_shows_each_post_once(tmp_path: Path) -> None:
     lived(town, check)
 
 
+def test_a_post_is_at_home_with_everybody_while_it_is_delivered(tmp_path: Path) -> None:
+    """Follower by follower, by a worker that is killed after each."""
+    town = Town(tmp_path, random.Random(2), [Thresholds()])
+
+    async def check() -> None:
+        bob, *others = PEOPLE[:5]
+        for one in others:
+            await town.graph.follow(one, bob)
+        for one in others:
+            await town.feed.latest(one, Window(5))
+        await town.drain()
+        posts = [(await town.objects.create(bob, Draft(text="for all"))).post.id for _ in range(3)]
+        sources, having = Sources(town.graph), []
+        while not having or await sources.deliveries():
+            await town.drain(deliver=False)
+            timelines = [timeline for one in others if (timeline := town.rings.read(one)) is not None]
+            having.append(sum(len(timeline.ids) for timeline in timelines))
+            for one in others:
+                assert await town.home(one, seen=town.log.bounds()[1]) == posts[::-1]
+            town.restart()
+        assert len(having) >= 6
+        assert having == sorted(having)
+        assert having[-1] == 4 * len(posts), "nobody lost their timeline meanwhile"
+
+    lived(town, check)
+
+
 def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
     town = Town(tmp_path, random.Random(1), [Thresholds()])
 
@@ -301,7 +335,16 @@ def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
         await town.drain()
         timeline = town.rings.read(alice)
         assert timeline is not None
-        assert (len(timeline.ids), timeline.whole) == (500, False)
+        assert (len(timeline.ids), timeline.floor) == (500, made[-501])
         assert await town.home(alice, seen=0) == made[::-1]
+        for late in (made[:1], made[200:300], made[:450]):  # an event that failed before, an author who comes back
+            town.rings.push_many(np.array(late), np.full(len(late), alice))
+            town.clock.ms += 60_000
+            assert await town.home(alice, seen=0) == made[::-1]
+        assert (timeline := town.rings.read(alice)) is not None
+        assert timeline.poor
+        await town.drain()
+        assert (timeline := town.rings.read(alice)) is not None
+        assert timeline.ids.tolist() == made[:-501:-1], "made anew, as it was asked for"
 
     lived(town, check)

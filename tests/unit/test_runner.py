@@ -15,7 +15,7 @@ from kith.core.errors import StoreUnavailable
 from kith.core.events import TIMELINE_WANTED, Event
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.log import EmbeddedLog
-from kith.log.runner import Lag, Pace, Runner, lag_of, replay
+from kith.log.runner import GONE_ON_AFTER_MS, Lag, Pace, Runner, lag_of, replay
 from kith.log.store import Failure
 
 PACE = Pace(batch_max=10, tries_max=3, backoff_s=1.0, save_s=0.0)
@@ -29,8 +29,8 @@ class Remembering:
     def __init__(self) -> None:
         self.seen: list[int] = []
         self.broken: set[int] = set()
-        self.outage = False
-        self.lost_count = 0
+        self.outage = self.broken_left = False
+        self.lost_count = self.left = 0
 
     async def handle(self, events: Sequence[Event]) -> None:
         if self.outage:
@@ -39,6 +39,12 @@ class Remembering:
             if event.sequence in self.broken:
                 raise ValueError(f"event {event.sequence} is broken")
             self.seen.append(event.sequence)
+
+    async def go_on(self) -> bool:
+        if self.broken_left:
+            raise ValueError("what is left is broken")
+        self.left -= self.left > 0
+        return self.left > 0
 
     async def lost(self) -> None:
         self.lost_count += 1
@@ -161,6 +167,34 @@ def test_when_nearly_everything_fails_the_runner_waits(world: World, run: Run) -
     world.consumer.broken = set()
     world.drain(runner)
     assert world.consumer.seen[-9:] == list(range(1, 10))
+
+
+def test_what_events_left_to_do_is_done_between_others(world: World, run: Run) -> None:
+    runner = world.runner()
+    world.drain(runner)
+    world.consumer.left = 5
+    world.write(25)
+    for left in (4, 3, 2):
+        assert run(runner.step())
+        assert world.consumer.left == left
+    assert world.consumer.seen == list(range(1, 26))
+    world.drain(runner)
+    assert world.consumer.left == 0
+
+
+def test_what_is_left_and_fails_holds_nobody_up_and_is_tried_again(world: World) -> None:
+    runner = world.runner()
+    world.drain(runner)
+    world.consumer.left, world.consumer.broken_left = 3, True
+    world.write(2)
+    world.drain(runner)
+    assert (world.consumer.seen, world.consumer.left) == ([1, 2], 3)
+    world.consumer.broken_left = False
+    world.drain(runner)
+    assert world.consumer.left == 3  # not before its time
+    world.clock.ms += GONE_ON_AFTER_MS
+    world.drain(runner)
+    assert world.consumer.left == 0
 
 
 def test_events_forgotten_before_they_were_read_are_noticed(world: World) -> None:

@@ -7,8 +7,9 @@ slower, and never less. So the feed is right whatever state the timelines are in
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -80,23 +81,31 @@ class Skeletons:
 
     async def below(self, reader: NodeId, after: Mark | None, want: int, fresh: Freshness) -> Skeleton:
         """What there is beyond `after`: the rest of the timeline, or `want` ids of the outboxes."""
+        delivering = await self._sources.deliveries()  # first: what is delivered meanwhile is merely looked up as well
         timeline = None if fresh.direct else await self._timeline(reader, fresh)
         if timeline is not None:
-            ids = _below(np.sort(timeline.ids)[::-1], after)
-            if timeline.whole or len(ids):
-                floor = None if timeline.whole else mark_of(int(ids[-1]))
-                return await self._completed(reader, timeline.lacks_from, Skeleton(ids, floor), want, after, fresh)
+            floor = mark_of(timeline.floor + 1) if timeline.floor else None
+            ids = _down_to(_below(np.sort(timeline.ids)[::-1], after), floor)
+            if floor is None or len(ids):
+                lacked = functools.partial(self._sources.lacked, reader, timeline.lacks_from, delivering)
+                return await self._completed(reader, lacked, Skeleton(ids, floor), want, after, fresh)
         marks = await self._sources.outboxes((await self._sources.authors(reader)).tolist(), want, after)
         return Skeleton(np.array([mark.id for mark in marks], np.int64), marks[-1] if len(marks) == want else None)
 
     async def _completed(
-        self, reader: NodeId, lacks_from: int, pushed: Skeleton, want: int, after: Mark | None, fresh: Freshness
+        self,
+        reader: NodeId,
+        lacked: Callable[[], Awaitable[list[int]]],
+        pushed: Skeleton,
+        want: int,
+        after: Mark | None,
+        fresh: Freshness,
     ) -> Skeleton:
         """With what the timeline may lack: posts of followed authors who do not push to all, and the reader's own."""
         ids, floor = pushed
         try:
             marks = await self._sources.outboxes([reader], _OWN_LATEST, after)
-            authors = await self._sources.lacked(reader, lacks_from)
+            authors = await lacked()
             if authors:
                 size = max(want, len(ids))
                 held = await self._sources.outboxes(authors, size, after)
@@ -115,13 +124,13 @@ class Skeletons:
         except Exception:
             degrade(fresh, "timelines")
             return None
-        if timeline is None:
+        if timeline is None or timeline.poor:
             try:
                 await self._want(reader)
             except Unavailable:  # a full disk takes no wishes; reads go on
                 degrade(fresh, "timelines")
-            return None
-        self._timelines.touch(reader)
+        if timeline is not None:
+            self._timelines.touch(reader)
         return timeline
 
     async def _want(self, reader: NodeId) -> None:
@@ -144,6 +153,11 @@ def _merged(ids: Ids, marks: Sequence[Mark], floor: Mark | None) -> Ids:
     new = {mark.id for mark in marks}.difference(ids.tolist())
     if new:
         ids = np.sort(np.append(ids, np.array(list(new), np.int64)))[::-1]
+    return _down_to(ids, floor)
+
+
+def _down_to(ids: Ids, floor: Mark | None) -> Ids:
+    """Ids (descending) that are not below the floor."""
     return ids if floor is None else ids[: np.searchsorted(-ids, -floor.id, side="right")]
 
 

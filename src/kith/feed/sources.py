@@ -6,12 +6,14 @@ A timeline is a cache of this: what `outboxes` would find for all whom a user fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
+from kith.feed import deliveries
+from kith.feed.deliveries import Delivery
 from kith.feed.withheld import Withheld
 from kith.graph.edge import Direction
 from kith.graph.graphs import AUTHORED, FOLLOWS
@@ -25,6 +27,7 @@ _AUTHORS_A_TURN = 200
 _ASKED_MAX = 100
 """Authors of whom each follow is looked up; of more, the reader's whole list of follows is read."""
 _WITHHELD_NOTE = "feed/withheld"
+DELIVERIES_NOTE = "feed/deliveries"
 
 
 class Sources:
@@ -88,9 +91,21 @@ class Sources:
         if raised is not known:
             await self._store.put_note(_WITHHELD_NOTE, raised.pack())
 
-    async def lacked(self, user: NodeId, lowest: int) -> list[int]:
-        """Whom the user follows of the authors withheld at a rate of `lowest` or more; perhaps the user too."""
+    async def deliveries(self) -> list[Delivery]:
+        """Pushes that are under way, the oldest first."""
+        return deliveries.unpack(await self._store.get_note(DELIVERIES_NOTE))
+
+    async def note_deliveries(self, under_way: Sequence[Delivery]) -> None:
+        """These are the pushes that are under way now."""
+        await self._store.put_note(DELIVERIES_NOTE, deliveries.pack(under_way) if under_way else None)
+
+    async def lacked(self, user: NodeId, lowest: int, delivering: Sequence[Delivery] = ()) -> list[int]:
+        """Whom the user follows of the authors withheld at a rate of `lowest` or more, and of those whose posts are
+        under way; perhaps the user too.
+        """
         authors = (await self.withheld()).since(lowest)
+        if delivering:
+            authors = np.union1d(authors, [delivery.author for delivery in delivering])
         if len(authors) <= _ASKED_MAX:
             return await self.followed_of(user, authors.tolist())
         followed = await self.authors(user)

@@ -25,6 +25,8 @@ _log = structlog.get_logger("kith.log")
 
 RELOADED_S = 2.0
 """How often a runner looks for failures that a person replayed."""
+GONE_ON_AFTER_MS = 5_000
+"""How long a runner leaves alone what events left to do once that failed."""
 
 
 class Consumer(Protocol):
@@ -34,6 +36,10 @@ class Consumer(Protocol):
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Take the events, in order. May see any of them again, and a failed one after later ones."""
+        ...
+
+    async def go_on(self) -> bool:
+        """Do a piece of what earlier events left to do, for some milliseconds; whether there is more."""
         ...
 
     async def lost(self) -> None:
@@ -73,7 +79,7 @@ class Runner:
         self._consumer, self._log, self._pace, self._now_ms = consumer, log, pace or Pace(), now_ms
         self._at: int | None = None
         self._saved_at = 0
-        self._save_due_ms = self._reload_due_ms = 0
+        self._save_due_ms = self._reload_due_ms = self._go_on_due_ms = 0
         self._waiting: dict[int, Failure] = {}
         self._stopping = asyncio.Event()
 
@@ -113,7 +119,8 @@ class Runner:
                 await self._save(failures)
         if self._at != self._saved_at and self._now_ms() >= self._save_due_ms:
             await self._save()
-        return bool(events) or retried
+        more = await self._go_on()
+        return bool(events) or retried or more
 
     def lag(self) -> Lag:
         """How far this group is behind now."""
@@ -162,6 +169,19 @@ class Runner:
             )
             next_try = now + int(self._delay_s(tries) * 1000)
             return Failure(self._consumer.name, event, tries, f"{type(error).__name__}: {error}", now, next_try, dead)
+
+    async def _go_on(self) -> bool:
+        """A piece of what is left to do. Where that fails it is tried again later, and events are handled meanwhile."""
+        if self._now_ms() < self._go_on_due_ms:
+            return False
+        try:
+            return await self._consumer.go_on()
+        except Unavailable:
+            raise
+        except Exception:
+            _log.exception("what events left to do failed; it is tried again", group=self._consumer.name)
+            self._go_on_due_ms = self._now_ms() + GONE_ON_AFTER_MS
+            return False
 
     async def _retry(self) -> bool:
         now = self._now_ms()

@@ -28,8 +28,13 @@ class Timeline(NamedTuple):
     """What was pushed to a user."""
 
     ids: Ids  # newest pushed first, each once
-    whole: bool  # nothing was left out or pushed out since it was put
+    floor: int  # greater ids are all here, whatever the order they came in; 0 where nothing was left or pushed out
     lacks_from: int  # the lowest rate that `withhold` was told of since then; RATE_MAX if none
+
+    @property
+    def poor(self) -> bool:
+        """Whether so much was pushed out that it is better made anew; pushes of old ids can do that."""
+        return self.floor > 0 and int(np.count_nonzero(self.ids > self.floor)) < TIMELINE_IDS_MAX // 4
 
 
 class Habits(NamedTuple):

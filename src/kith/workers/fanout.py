@@ -4,11 +4,15 @@ A timeline exists for those who read lately, so pushing to all of an author's fo
 costs nothing for the others: they get theirs from the outboxes when they come. Whatever else changes a home feed (a
 follow, an unfollow, a loaded graph) drops the timeline, and the next read builds it anew. All of it may be repeated.
 
+A post of one whom many follow is a delivery: it is pushed a chunk at a time between other events, and how far it came
+is noted with each chunk. Until it is done, homes look up its author's outbox (`feed.deliveries`).
+
 Two policies say who is pushed to: the author's followers (`feed.plan`), or the rates of each pair (`feed.rates`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,6 +20,7 @@ import numpy as np
 from kith.core.clock import wall_ms
 from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event
 from kith.core.ids import NodeId
+from kith.feed.deliveries import UNDER_WAY_MAX, Delivery
 from kith.feed.plan import Plan, Thresholds, plan_fanout
 from kith.feed.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_making_anew, worth_pushing
 from kith.feed.sources import Sources
@@ -27,6 +32,8 @@ NAME = "fanout"
 _EVERYONE = 2**62
 _ANEW_A_POST = 10
 """Timelines made anew for one post's sake, some milliseconds each; other readers have theirs with a later one."""
+CHUNK = 1 << 15
+"""Followers that are pushed to at once: up to a tenth of a second, where each timeline lies on a disk."""
 
 
 class Fanout:
@@ -42,8 +49,11 @@ class Fanout:
         graphs: Graphs,
         policy: Thresholds | ByRates,
         now_ms: Callable[[], int] = wall_ms,
+        chunk: int = CHUNK,
     ) -> None:
         self._sources, self._timelines, self._policy, self._now_ms = sources, timelines, policy, now_ms
+        self._chunk = chunk
+        self._followers: tuple[int, Ids] = (-1, np.empty(0, np.int64))  # of the delivery at hand: its post, ascending
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
 
     async def handle(self, events: Sequence[Event]) -> None:
@@ -53,36 +63,74 @@ class Fanout:
             if event.state == BULK_LOADED:
                 await self.lost()
             elif event.state == TIMELINE_WANTED:
-                if not self._timelines.has(np.array([event.source], np.int64))[0]:
+                timeline = self._timelines.read(event.source)
+                if timeline is None or timeline.poor:
                     await self._build(NodeId(event.source))
             elif event.graph == self._follows and (event.began or event.ended):
                 self._timelines.drop(event.source)
             elif event.graph == self._authored and event.began:
-                await self._push(event, withheld)
+                await self._publish(event.source, event.destination, withheld)
         if withheld:
             await self._sources.note_withheld(withheld)
+
+    async def go_on(self) -> bool:
+        """Push the oldest delivery to its next followers; whether there is more to deliver."""
+        under_way = await self._sources.deliveries()
+        if not under_way:
+            return False
+        first, *others = under_way
+        followers = await self._followers_of(first)
+        chunk = followers[np.searchsorted(followers, first.after, side="right") :][: self._chunk]
+        withheld: dict[int, int] = {}
+        self._timelines.push(first.post, await self._pushed_to(first.author, chunk, withheld))
+        if withheld:
+            await self._sources.note_withheld(withheld)
+        done = len(chunk) == 0 or chunk[-1] == followers[-1]
+        left = others if done else [first._replace(after=int(chunk[-1])), *others]
+        await self._sources.note_deliveries(left)
+        return bool(left)
 
     async def lost(self) -> None:
         """Every timeline may miss something: drop them all."""
         self._timelines.evict(_EVERYONE)
+        await self._sources.note_deliveries([])
 
-    async def _push(self, event: Event, withheld: dict[int, int]) -> None:
-        """Bring a post to the author's and the followers' timelines; the post is the edge's destination.
+    async def _publish(self, author: int, post: int, withheld: dict[int, int]) -> None:
+        """Bring a post to the author's and the followers' timelines, or begin to.
 
         `withheld` gets the author and the rate where somebody's timeline is left out.
         """
-        if isinstance(self._policy, ByRates):
-            followers = await self._by_rates(self._policy, event, withheld)
-        elif plan_fanout(await self._sources.follower_count(event.source), self._policy) is Plan.PULL:
-            followers, withheld[event.source] = np.empty(0, np.int64), RATE_MAX
+        followers = np.empty(0, np.int64)
+        count = await self._sources.follower_count(author)
+        if isinstance(self._policy, Thresholds) and plan_fanout(count, self._policy) is Plan.PULL:
+            withheld[author] = RATE_MAX
+        elif count > self._chunk:
+            await self._begin(Delivery(post, author))
         else:
-            followers = await self._sources.followers(event.source)
-        self._timelines.push(event.destination, np.append(followers, np.int64(event.source)))
+            followers = await self._pushed_to(author, await self._sources.followers(author), withheld)
+        self._timelines.push(post, np.append(followers, np.int64(author)))
 
-    async def _by_rates(self, policy: ByRates, event: Event, withheld: dict[int, int]) -> Ids:
-        """The followers to whom a post is pushed, by their rates. The others' timelines know that they lack it."""
-        author = event.source
-        followers = await self._sources.followers(author)
+    async def _begin(self, delivery: Delivery) -> None:
+        """Note a delivery; where too many are under way, these come first."""
+        while len(under_way := await self._sources.deliveries()) >= UNDER_WAY_MAX:
+            await self.go_on()
+        await self._sources.note_deliveries([*(other for other in under_way if other.post != delivery.post), delivery])
+
+    async def _followers_of(self, delivery: Delivery) -> Ids:
+        """The followers of a delivery's author, ascending, as they were at its first chunk in this process.
+
+        Who follows later has a timeline made later.
+        """
+        if self._followers[0] != delivery.post:
+            followers = await self._sources.followers(delivery.author)
+            self._followers = (delivery.post, await asyncio.to_thread(np.sort, followers))
+        return self._followers[1]
+
+    async def _pushed_to(self, author: int, followers: Ids, withheld: dict[int, int]) -> Ids:
+        """Those of the followers to whom the author's post is pushed. The others' timelines know that they lack it."""
+        policy = self._policy
+        if isinstance(policy, Thresholds):
+            return followers
         rate = rate_of(await self._sources.newest(author, POSTS_LOOKED_AT), self._now_ms())
         if pushed_to_all(rate, policy):
             return followers

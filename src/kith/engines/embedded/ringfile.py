@@ -6,6 +6,7 @@
       owners      i64       slot -> ~user; 0 nobody
       versions    i64       slot -> odd while it changes hands or is put anew
       lacks       i64       slot -> lowest rate of authors it lacks posts of, since it was put
+      floors      i64       slot -> greatest id that was written over or left out, since it was put; 0 none
       directory   i64       two tables of (~user, slot)
       reads       i64       slot -> when it was last read and how often (see `reads`); the one part that readers write
       cells       512 i64   slot -> ring of ids: the n-th id that it was given lies at n % 512
@@ -33,11 +34,13 @@ from kith.engines.embedded.directory import Directory, cells_for
 from kith.engines.embedded.environment import translated
 from kith.timeline.store import TIMELINE_IDS_MAX
 
-FORMAT = 2
+FORMAT = 3
 FILE = "rings"
 WIDTH = 512
 SLACK = WIDTH - TIMELINE_IDS_MAX
 """Cells that are never shown, so that as many pushes may be under way in a ring while another process reads it."""
+LINE = 8
+"""Cells of a cache line. What they hold is noted before the first of them is written over."""
 _MAGIC = b"kithring"
 _HEADER = struct.Struct("<8sIIQ36s")
 _CHECKSUM = struct.Struct("<I")
@@ -61,6 +64,7 @@ class Layout(NamedTuple):
     owners: int
     versions: int
     lacks: int
+    floors: int
     directory: int
     reads: int
     cells: int
@@ -71,8 +75,9 @@ class Layout(NamedTuple):
         """The layout for so many slots."""
         column, tables = 8 * slots, 2 * 16 * cells_for(slots)
         at, starts = _HEADER_BYTES, []
-        for size in (column, column, column, column, tables, column, column * WIDTH, 0):
-            at = -(-at // _ALIGNED) * _ALIGNED
+        reads = (column, _ALIGNED)  # mapped apart, so neither it nor what follows shares a page
+        for size, aligned in (*[(column, 64)] * 5, (tables, 64), reads, (column * WIDTH, _ALIGNED), (0, _ALIGNED)):
+            at = -(-at // aligned) * aligned
             starts.append(at)
             at += size
         return cls(*starts)
@@ -95,8 +100,10 @@ class RingFile:
         self.owners = np.frombuffer(whole, np.int64, slots, layout.owners)
         self.versions = np.frombuffer(whole, np.int64, slots, layout.versions)
         self.lacks = np.frombuffer(whole, np.int64, slots, layout.lacks)
+        self.floors = np.frombuffer(whole, np.int64, slots, layout.floors)
         self.reads = np.frombuffer(reads, np.int64, slots)
         self.cells = np.frombuffer(whole, np.int64, slots * WIDTH, layout.cells)
+        self.lines = self.cells.reshape(-1, LINE)
         tables = np.frombuffer(whole, np.int64, 4 * cells_for(slots), layout.directory)
         self.directory = Directory(tables.reshape(2, -1, 2), self._words[_TURN:])
         self._reserved: set[int] = set()

@@ -2,9 +2,11 @@
 
 A slot is a ring of 512 ids and a counter, its head. A push writes the id behind the newest, then moves the head; so
 whoever stops between the two leaves a true timeline. A reader copies the ring between two looks at the head and
-leaves out what was written over meanwhile. A slot changes hands under a version that is odd while it does: a
-reader who sees it odd, or changed, looks again. This rests on stores becoming visible in the order in which
-they are made, as on x86-64; see README.md. The file is drawn in `ringfile`, the directory of users in `directory`.
+leaves out what was written over meanwhile. Before a line of cells is written over, the greatest id there is noted as
+the floor: so ids may come in any order, and a reader knows which are all there. A slot changes hands under a version
+that is odd while it does: a reader who sees it odd, or changed, looks again. This rests on stores becoming visible in
+the order in which they are made, as on x86-64; see README.md. The file is drawn in `ringfile`, the directory of users
+in `directory`.
 
 What the writer keeps for itself (free slots, fill of the directory) is made anew when it opens the file. Slots
 that a killed writer left with an odd version are emptied then.
@@ -26,7 +28,7 @@ from kith.core.clock import wall_ms
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded import reads, ringfile
 from kith.engines.embedded.environment import translated
-from kith.engines.embedded.ringfile import SLACK, WIDTH, RingFile, Unusable
+from kith.engines.embedded.ringfile import LINE, SLACK, WIDTH, RingFile, Unusable
 from kith.timeline.store import RATE_MAX, TIMELINE_IDS_MAX, Flags, Habits, Ids, Timeline
 
 SLOTS_DEFAULT = 100_000
@@ -58,10 +60,12 @@ class RingReader:
             if not version & 1 and file.owners[slot] == ~user:
                 lacks_from, head = int(file.lacks[slot]), int(file.heads[slot])  # in this order
                 ring = file.cells[slot * WIDTH : (slot + 1) * WIDTH].copy()
-                later = int(file.heads[slot])
+                later, floor = int(file.heads[slot]), int(file.floors[slot])
                 if file.versions[slot] == version and later - head <= SLACK:
-                    ids = _newest_first(ring, max(0, later - TIMELINE_IDS_MAX), head)
-                    return Timeline(ids, later < TIMELINE_IDS_MAX, lacks_from)
+                    oldest = max(0, later - TIMELINE_IDS_MAX)
+                    if oldest:  # of the cells not shown some are not in the floor yet
+                        floor = max(floor, int(ring[np.arange(max(0, later - WIDTH), oldest) & _MASK].max()))
+                    return Timeline(_newest_first(ring, oldest, head), floor, lacks_from)
             time.sleep(0)  # let the writer finish
         return None
 
@@ -142,6 +146,7 @@ class Rings(RingReader):
                 if len(slots) and slots.min() < 0:
                     slots = slots[slots >= 0]
                 heads = rings.heads.take(slots)
+                _raise_floors(rings, slots, heads)
                 rings.cells[slots * WIDTH + (heads & _MASK)] = post
                 rings.heads[slots] = heads + 1
                 pushed += len(slots)
@@ -180,7 +185,9 @@ class Rings(RingReader):
                 slot = self._take_slot()
             rings.versions[slot] |= 1
             rings.owners[slot] = ~user
-            rings.cells[slot * WIDTH : slot * WIDTH + len(kept)] = kept
+            ring = rings.cells[slot * WIDTH : (slot + 1) * WIDTH]
+            ring[: len(kept)], ring[len(kept) :] = kept, 0
+            rings.floors[slot] = max(0, kept[0] - 1) if len(kept) == TIMELINE_IDS_MAX else 0
             rings.heads[slot] = len(kept)
             rings.reads[slot] = reads.faded(int(rings.reads[slot]), now, 0) if known else reads.first_read(now)
             rings.lacks[slot] = RATE_MAX
@@ -227,19 +234,30 @@ def _newest_first(ring: Ids, oldest: int, head: int) -> Ids:
     return np.array(list(dict.fromkeys(listed)), np.int64)
 
 
+def _raise_floors(rings: RingFile, slots: Ids, numbers: Ids) -> None:
+    """Before ids with these numbers are written: where one begins a line of its ring, note what that line holds."""
+    begins = np.flatnonzero(numbers & (LINE - 1) == 0)
+    if len(begins):
+        slots, lines = slots[begins], (numbers[begins] & _MASK) // LINE
+        over = rings.lines.take(slots * (WIDTH // LINE) + lines, axis=0).max(axis=1)
+        rings.floors[slots] = np.maximum(rings.floors.take(slots), over)
+
+
 def _append(rings: RingFile, slots: Ids, posts: Ids) -> None:
-    """Give each post to the slot at its place; at most SLACK a ring before its head moves."""
+    """Give each post to the slot at its place; at most a line of a ring before its head moves."""
     ordered = np.sort((slots << _CHUNK_BITS) | np.arange(len(slots)))
     slots, posts = ordered >> _CHUNK_BITS, posts[ordered & (_CHUNK - 1)]
     starts = np.flatnonzero(np.diff(slots, prepend=-1))
     counts = np.diff(starts, append=len(slots))
     rank = np.arange(len(slots)) - np.repeat(starts, counts)
-    for first in range(0, int(counts.max()), SLACK):
-        now = (rank >= first) & (rank < first + SLACK)
-        at, which = slots[now], rank[now] - first
-        rings.cells[at * WIDTH + ((rings.heads[at] + which) & _MASK)] = posts[now]
+    for first in range(0, int(counts.max()), LINE):
+        now = (rank >= first) & (rank < first + LINE)
+        at = slots[now]
+        numbers = rings.heads[at] + rank[now] - first
+        _raise_floors(rings, at, numbers)
+        rings.cells[at * WIDTH + (numbers & _MASK)] = posts[now]
         owners = counts > first
-        rings.heads[slots[starts[owners]]] += np.minimum(counts[owners] - first, SLACK)
+        rings.heads[slots[starts[owners]]] += np.minimum(counts[owners] - first, LINE)
 
 
 def _opened(path: Path, slots: int) -> RingFile:

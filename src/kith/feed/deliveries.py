@@ -1,0 +1,33 @@
+"""Pushes to many followers that are under way: made chunk by chunk, and resumed where a worker stopped.
+
+Until the last chunk is pushed, readers look up the author's outbox as well. So a post is at once where it belongs,
+and no other post waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+UNDER_WAY_MAX = 1_000
+"""Deliveries under way at a time, 24 bytes each in every read of a home; beyond it new posts wait for them."""
+
+
+class Delivery(NamedTuple):
+    """A post that is being pushed; followers with ids up to `after` have it (-1: nobody yet)."""
+
+    post: int
+    author: int
+    after: int = -1
+
+
+def pack(deliveries: Sequence[Delivery]) -> bytes:
+    """Deliveries as bytes, to be stored."""
+    return np.array(deliveries, "<i8").tobytes()
+
+
+def unpack(raw: bytes | None) -> list[Delivery]:
+    """What `pack` made; None: nothing is under way."""
+    return [Delivery(*row) for row in np.frombuffer(raw, "<i8").reshape(-1, 3).tolist()] if raw else []

@@ -1,0 +1,160 @@
+"""Posts of authors with many followers, pushed chunk by chunk by a worker over timelines at their most obvious."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from naive_timelines import NaiveTimelines
+from reference import ReferenceEdges
+from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, service_over
+
+from kith.core.events import BULK_LOADED, Event
+from kith.core.ids import NodeId
+from kith.feed import deliveries
+from kith.feed.deliveries import Delivery
+from kith.feed.plan import Thresholds
+from kith.feed.rates import ByRates
+from kith.feed.sources import Sources
+from kith.graph.edge import State
+from kith.graph.graphs import AUTHORED, BUILT_IN, FOLLOWS
+from kith.graph.service import GraphService
+from kith.workers import fanout
+from kith.workers.fanout import Fanout
+
+READERS = [BOB, CAROL, *(NodeId(100 + at) for at in range(7)), DANA]
+POST, LATER = 1 << 40, 1 << 41
+
+
+class Town:
+    """Ten readers with timelines follow Alice; BOB follows CAROL too."""
+
+    def __init__(self, graph: GraphService, clock: FakeClock) -> None:
+        self.graph, self.clock, self.sources = graph, clock, Sources(graph)
+        self.timelines = NaiveTimelines(100, clock)
+        self.worker = self.restarted()
+
+    def restarted(self, policy: Thresholds | ByRates | None = None, chunk: int = 4) -> Fanout:
+        """A new worker process."""
+        self.worker = Fanout(
+            self.sources, self.timelines, graphs=self.graph.graphs, policy=policy or Thresholds(), chunk=chunk,
+            now_ms=lambda: self.clock.ms,
+        )  # fmt: skip
+        return self.worker
+
+    async def post(self, author: NodeId, post: int) -> None:
+        number = self.graph.graphs.number(AUTHORED)
+        await self.worker.handle([Event(0, number, None, State.NORMAL, author, post, 0, self.graph.clock.next())])
+
+    def having(self, post: int) -> list[int]:
+        """Readers in whose timelines the post is."""
+        timelines = {reader: self.timelines.read(reader) for reader in READERS}
+        return [reader for reader, timeline in timelines.items() if timeline is not None and post in timeline.ids]
+
+
+@pytest.fixture
+def town(run: Run) -> Town:
+    async def begun() -> Town:
+        clock, store = FakeClock(), ReferenceEdges()
+        await store.declare(BUILT_IN)
+        town = Town(await service_over(store, clock), clock)
+        for reader in READERS:
+            await town.graph.follow(reader, ALICE)
+            town.timelines.put(reader, np.array([], np.int64))
+        await town.graph.follow(BOB, CAROL)
+        return town
+
+    return run(begun())  # type: ignore[no-any-return]
+
+
+def test_deliveries_are_read_as_they_were_packed() -> None:
+    under_way = [Delivery(POST, ALICE), Delivery(LATER, BOB, 2**62)]
+    assert deliveries.unpack(deliveries.pack(under_way)) == under_way
+    assert deliveries.unpack(None) == deliveries.unpack(deliveries.pack([])) == []
+
+
+def test_a_delivery_goes_on_by_a_chunk_and_others_come_in_between(run: Run, town: Town) -> None:
+    run(town.post(ALICE, POST))
+    assert town.having(POST) == []
+    assert run(town.worker.go_on())
+    assert town.having(POST) == READERS[:4]
+    run(town.post(CAROL, LATER))
+    assert town.having(LATER) == [BOB, CAROL]
+    assert run(town.worker.go_on())
+    assert not run(town.worker.go_on())
+    assert town.having(POST) == READERS
+    assert run(town.sources.deliveries()) == []
+    assert not run(town.worker.go_on())
+
+
+def test_few_followers_are_pushed_to_at_once(run: Run, town: Town) -> None:
+    town.restarted(chunk=10)
+    run(town.post(ALICE, POST))
+    assert town.having(POST) == READERS
+    assert run(town.sources.deliveries()) == []
+
+
+def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, town: Town) -> None:
+    run(town.post(ALICE, POST))
+    for number in (4, 8, 10):
+        run(town.restarted().go_on())
+        assert town.having(POST) == READERS[:number]
+    assert run(town.sources.deliveries()) == []
+
+
+def test_an_event_that_is_handled_again_begins_its_delivery_again(run: Run, town: Town) -> None:
+    run(town.post(ALICE, POST))
+    run(town.worker.go_on())
+    run(town.post(ALICE, POST))
+    assert run(town.sources.deliveries()) == [Delivery(POST, ALICE)]
+    while run(town.worker.go_on()):
+        pass
+    assert town.having(POST) == READERS
+    assert town.timelines.read(BOB).ids.tolist() == [POST]  # type: ignore[union-attr]
+
+
+def test_who_stops_following_meanwhile_costs_nothing(run: Run, town: Town) -> None:
+    run(town.post(ALICE, POST))
+    run(town.worker.go_on())
+    for reader in READERS[2:]:
+        run(town.graph.unfollow(reader, ALICE))
+    while run(town.restarted().go_on()):
+        pass
+    assert town.having(POST) == READERS[:4]
+    assert run(town.sources.deliveries()) == []
+
+
+def test_deliveries_come_one_after_the_other_and_no_more_than_so_many(
+    run: Run, town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fanout, "UNDER_WAY_MAX", 2)
+    for post in (1, 2, 3):
+        run(town.post(ALICE, post))
+    assert town.having(1) == READERS, "it made room"
+    assert [delivery.post for delivery in run(town.sources.deliveries())] == [2, 3]
+    while run(town.worker.go_on()):
+        pass
+    assert town.having(2) == town.having(3) == READERS
+
+
+def test_when_all_timelines_are_lost_nothing_is_left_to_deliver(run: Run, town: Town) -> None:
+    run(town.post(ALICE, POST))
+    number = town.graph.graphs.number(FOLLOWS)
+    run(town.worker.handle([Event(0, number, None, BULK_LOADED, 10, 0, 0, town.graph.clock.next())]))
+    assert run(town.sources.deliveries()) == []
+    assert town.timelines.count() == 0
+
+
+def test_by_rates_each_chunk_is_decided_for_itself(run: Run, town: Town) -> None:
+    town.restarted(ByRates(pull_cost=1000.0))
+    run(town.post(ALICE, POST))
+    while run(town.worker.go_on()):
+        pass
+    assert town.having(POST) == READERS, "everybody reads often enough"
+    town.restarted(ByRates(pull_cost=0.0))
+    authored = town.graph.graphs.number(AUTHORED)
+    run(town.graph.write([town.graph.adding(authored, ALICE, NodeId(post)) for post in range(LATER, LATER + 5)]))
+    run(town.post(ALICE, LATER))
+    while run(town.worker.go_on()):
+        pass
+    assert town.having(LATER) == []
+    assert run(town.sources.lacked(BOB, 1)) == [ALICE]
