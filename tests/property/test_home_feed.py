@@ -22,6 +22,7 @@ from kith.core.paging import Window
 from kith.engines.embedded.log import EmbeddedLog
 from kith.engines.embedded.objects import EmbeddedObjects
 from kith.engines.embedded.rings import Rings
+from kith.feed.deliveries import Chunks
 from kith.feed.plan import Thresholds
 from kith.feed.rates import ByRates
 from kith.feed.slate import unpack
@@ -101,7 +102,7 @@ class Town:
             graphs=self.graph.graphs,
             policy=next(self.policies),
             now_ms=lambda: self.clock.ms,
-            chunk=self.chosen.choice((1, 2)),
+            chunks=self.chosen.choice((Chunks(1, 1, 1), Chunks(2, 2, 2))),
         )
         self.runner = Runner(consumer, self.log, PACE, lambda: self.clock.ms)
 

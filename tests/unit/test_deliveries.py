@@ -11,7 +11,7 @@ from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, service_over
 from kith.core.events import BULK_LOADED, Event
 from kith.core.ids import NodeId
 from kith.feed import deliveries
-from kith.feed.deliveries import Delivery
+from kith.feed.deliveries import Chunks, Delivery
 from kith.feed.plan import Thresholds
 from kith.feed.rates import ByRates
 from kith.feed.sources import Sources
@@ -21,6 +21,7 @@ from kith.graph.service import GraphService
 from kith.workers import fanout
 from kith.workers.fanout import Fanout
 
+# in the order in which they come to follow; the last ones are pushed to first
 READERS = [BOB, CAROL, *(NodeId(100 + at) for at in range(7)), DANA]
 POST, LATER = 1 << 40, 1 << 41
 
@@ -33,12 +34,16 @@ class Town:
         self.timelines = NaiveTimelines(100, clock)
         self.worker = self.restarted()
 
-    def restarted(self, policy: Thresholds | ByRates | None = None, chunk: int = 4) -> Fanout:
+    def restarted(self, policy: Thresholds | ByRates | None = None, size: int = 4) -> Fanout:
         """A new worker process."""
         self.worker = Fanout(
-            self.sources, self.timelines, graphs=self.graph.graphs, policy=policy or Thresholds(), chunk=chunk,
+            self.sources,
+            self.timelines,
+            graphs=self.graph.graphs,
+            policy=policy or Thresholds(),
+            chunks=Chunks(size, size, size),
             now_ms=lambda: self.clock.ms,
-        )  # fmt: skip
+        )
         return self.worker
 
     async def post(self, author: NodeId, post: int) -> None:
@@ -72,11 +77,17 @@ def test_deliveries_are_read_as_they_were_packed() -> None:
     assert deliveries.unpack(None) == deliveries.unpack(deliveries.pack([])) == []
 
 
+def test_chunks_take_about_as_long_as_wanted() -> None:
+    chunks = Chunks(least=4, first=16, most=64, wanted_s=0.02)
+    assert [chunks.after(16, took_s) for took_s in (0.001, 0.009, 0.01, 0.02, 0.021, 5.0)] == [32, 32, 16, 16, 8, 8]
+    assert (chunks.after(4, 1.0), chunks.after(64, 0.0)) == (4, 64)
+
+
 def test_a_delivery_goes_on_by_a_chunk_and_others_come_in_between(run: Run, town: Town) -> None:
     run(town.post(ALICE, POST))
     assert town.having(POST) == []
     assert run(town.worker.go_on())
-    assert town.having(POST) == READERS[:4]
+    assert town.having(POST) == READERS[-4:]
     run(town.post(CAROL, LATER))
     assert town.having(LATER) == [BOB, CAROL]
     assert run(town.worker.go_on())
@@ -87,7 +98,7 @@ def test_a_delivery_goes_on_by_a_chunk_and_others_come_in_between(run: Run, town
 
 
 def test_few_followers_are_pushed_to_at_once(run: Run, town: Town) -> None:
-    town.restarted(chunk=10)
+    town.restarted(size=10)
     run(town.post(ALICE, POST))
     assert town.having(POST) == READERS
     assert run(town.sources.deliveries()) == []
@@ -97,7 +108,7 @@ def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, town: Town) 
     run(town.post(ALICE, POST))
     for number in (4, 8, 10):
         run(town.restarted().go_on())
-        assert town.having(POST) == READERS[:number]
+        assert town.having(POST) == READERS[-number:]
     assert run(town.sources.deliveries()) == []
 
 
@@ -112,14 +123,17 @@ def test_an_event_that_is_handled_again_begins_its_delivery_again(run: Run, town
     assert town.timelines.read(BOB).ids.tolist() == [POST]  # type: ignore[union-attr]
 
 
-def test_who_stops_following_meanwhile_costs_nothing(run: Run, town: Town) -> None:
+@pytest.mark.parametrize("leaving", [slice(7, 10), slice(5, 7), slice(1, 5), slice(2), slice(10)])
+def test_who_stops_following_meanwhile_holds_up_nobody_else(run: Run, town: Town, leaving: slice) -> None:
+    """Those who have it, the very last one of them, those to come, the last of these, all."""
     run(town.post(ALICE, POST))
     run(town.worker.go_on())
-    for reader in READERS[2:]:
+    for reader in READERS[leaving]:
         run(town.graph.unfollow(reader, ALICE))
     while run(town.restarted().go_on()):
         pass
-    assert town.having(POST) == READERS[:4]
+    left = set(READERS[leaving])
+    assert set(town.having(POST)) >= set(READERS) - left
     assert run(town.sources.deliveries()) == []
 
 

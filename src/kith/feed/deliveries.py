@@ -9,14 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 UNDER_WAY_MAX = 1_000
 """Deliveries under way at a time, 24 bytes each in every read of a home; beyond it new posts wait for them."""
 
 
+class Chunks(msgspec.Struct, frozen=True):
+    """How many followers are pushed to at once: as many as it takes about `wanted_s` for, a disk or memory below."""
+
+    least: int = 1 << 12
+    first: int = 1 << 15
+    most: int = 1 << 18
+    wanted_s: float = 0.02
+
+    def after(self, size: int, took_s: float) -> int:
+        """The size of the next chunk where one of `size` took so long."""
+        if took_s > self.wanted_s:
+            return max(self.least, size // 2)
+        return min(self.most, 2 * size) if 2 * took_s < self.wanted_s else size
+
+
 class Delivery(NamedTuple):
-    """A post that is being pushed; followers with ids up to `after` have it (-1: nobody yet)."""
+    """A post that is being pushed; followers up to `after`, in the order of their list, have it (-1: nobody yet)."""
 
     post: int
     author: int

@@ -12,7 +12,7 @@ Two policies say who is pushed to: the author's followers (`feed.plan`), or the 
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from kith.core.clock import wall_ms
 from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event
 from kith.core.ids import NodeId
-from kith.feed.deliveries import UNDER_WAY_MAX, Delivery
+from kith.feed.deliveries import UNDER_WAY_MAX, Chunks, Delivery
 from kith.feed.plan import Plan, Thresholds, plan_fanout
 from kith.feed.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_making_anew, worth_pushing
 from kith.feed.sources import Sources
@@ -32,8 +32,6 @@ NAME = "fanout"
 _EVERYONE = 2**62
 _ANEW_A_POST = 10
 """Timelines made anew for one post's sake, some milliseconds each; other readers have theirs with a later one."""
-CHUNK = 1 << 15
-"""Followers that are pushed to at once: up to a tenth of a second, where each timeline lies on a disk."""
 
 
 class Fanout:
@@ -49,11 +47,12 @@ class Fanout:
         graphs: Graphs,
         policy: Thresholds | ByRates,
         now_ms: Callable[[], int] = wall_ms,
-        chunk: int = CHUNK,
+        chunks: Chunks | None = None,
     ) -> None:
         self._sources, self._timelines, self._policy, self._now_ms = sources, timelines, policy, now_ms
-        self._chunk = chunk
-        self._followers: tuple[int, Ids] = (-1, np.empty(0, np.int64))  # of the delivery at hand: its post, ascending
+        self._chunks = chunks or Chunks()
+        self._size = self._chunks.first
+        self._left: tuple[Delivery | None, Ids] = (None, np.empty(0, np.int64))  # followers still to be pushed to
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
 
     async def handle(self, events: Sequence[Event]) -> None:
@@ -79,16 +78,20 @@ class Fanout:
         if not under_way:
             return False
         first, *others = under_way
-        followers = await self._followers_of(first)
-        chunk = followers[np.searchsorted(followers, first.after, side="right") :][: self._chunk]
+        started = time.perf_counter()
+        followers = await self._followers_left(first)
+        chunk, left = followers[: self._size], followers[self._size :]
         withheld: dict[int, int] = {}
         self._timelines.push(first.post, await self._pushed_to(first.author, chunk, withheld))
         if withheld:
             await self._sources.note_withheld(withheld)
-        done = len(chunk) == 0 or chunk[-1] == followers[-1]
-        left = others if done else [first._replace(after=int(chunk[-1])), *others]
-        await self._sources.note_deliveries(left)
-        return bool(left)
+        if len(left):
+            first = first._replace(after=int(chunk[-1]))
+            self._left = (first, left)
+            others.insert(0, first)
+        self._size = self._chunks.after(self._size, time.perf_counter() - started)
+        await self._sources.note_deliveries(others)
+        return bool(others)
 
     async def lost(self) -> None:
         """Every timeline may miss something: drop them all."""
@@ -104,7 +107,7 @@ class Fanout:
         count = await self._sources.follower_count(author)
         if isinstance(self._policy, Thresholds) and plan_fanout(count, self._policy) is Plan.PULL:
             withheld[author] = RATE_MAX
-        elif count > self._chunk:
+        elif count > self._chunks.first:
             await self._begin(Delivery(post, author))
         else:
             followers = await self._pushed_to(author, await self._sources.followers(author), withheld)
@@ -116,15 +119,13 @@ class Fanout:
             await self.go_on()
         await self._sources.note_deliveries([*(other for other in under_way if other.post != delivery.post), delivery])
 
-    async def _followers_of(self, delivery: Delivery) -> Ids:
-        """The followers of a delivery's author, ascending, as they were at its first chunk in this process.
-
-        Who follows later has a timeline made later.
-        """
-        if self._followers[0] != delivery.post:
-            followers = await self._sources.followers(delivery.author)
-            self._followers = (delivery.post, await asyncio.to_thread(np.sort, followers))
-        return self._followers[1]
+    async def _followers_left(self, delivery: Delivery) -> Ids:
+        """Whom a delivery has not come to. Who follows since it began has a timeline made since."""
+        if self._left[0] == delivery:
+            return self._left[1]
+        followers = await self._sources.followers(delivery.author)
+        (at,) = np.nonzero(followers == delivery.after)
+        return followers[at[0] + 1 :] if len(at) else followers  # that one left: to push again is harmless
 
     async def _pushed_to(self, author: int, followers: Ids, withheld: dict[int, int]) -> Ids:
         """Those of the followers to whom the author's post is pushed. The others' timelines know that they lack it."""
