@@ -1,0 +1,180 @@
+"""The embedded store, damaged through its own files: the audit finds it, repair mends it, writes make it no worse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from listings import OUT, fill, state_of
+from world import (
+    ALICE,
+    BOB,
+    CAROL,
+    START_MS,
+    G,
+    Run,
+    edge_of,
+    marks_of,
+    writes_of,
+)
+
+from kith.core.paging import Mark
+from kith.engines.embedded import runs
+from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.keys import list_prefix, list_row, pair_key
+from kith.graph.audit import audit
+from kith.graph.edge import Direction, State
+from kith.graph.store import Listing
+
+
+class Damaged:
+    """An embedded store with Alice's list of 130 and a few others, and the means to break it."""
+
+    def __init__(self, opened: tuple[Environment, EmbeddedEdges], run: Run) -> None:
+        self.environment, self.store = opened
+        self._run = run
+        run(self.store.declare(["follows"]))
+        self.marks = run(fill(self.store, 130))
+        run(self.store.apply(writes_of(edge_of(BOB, CAROL, 1), edge_of(BOB, ALICE, 2, State.ARCHIVED))))
+        self.sound = run(state_of(self.store, [ALICE, BOB, CAROL]))
+
+    def unlist(self, listing: Listing, mark: Mark, *, count_too: bool = True) -> None:
+        """Take an entry out of a list behind the row's back."""
+        with self.environment.lmdb.begin(write=True) as txn:
+            cursor, prefix = txn.cursor(self.environment.graph_db(G)), list_prefix(listing)
+            before = runs.length(txn, self.environment.graph_db(G), prefix)
+            assert runs.remove(cursor, prefix, list_row(*mark))
+            if not count_too:
+                runs.set_length(cursor, prefix, before)
+
+    def list_ghost(self, listing: Listing, mark: Mark) -> None:
+        """Put an entry into a list without a row that says so."""
+        with self.environment.lmdb.begin(write=True) as txn:
+            assert runs.insert(txn.cursor(self.environment.graph_db(G)), list_prefix(listing), list_row(*mark))
+
+    def set_count(self, listing: Listing, count: int) -> None:
+        """Store a wrong count."""
+        with self.environment.lmdb.begin(write=True) as txn:
+            runs.set_length(txn.cursor(self.environment.graph_db(G)), list_prefix(listing), count)
+
+    def lose_tail(self, listing: Listing) -> None:
+        """Lose the newest block of a list, and its count with it."""
+        with self.environment.lmdb.begin(write=True) as txn:
+            assert txn.delete(list_prefix(listing) + b"\1", db=self.environment.graph_db(G))
+
+    def lose_row(self, source: int, destination: int) -> None:
+        """Lose the row of an edge; its lists stay."""
+        with self.environment.lmdb.begin(write=True) as txn:
+            assert txn.delete(pair_key(source, destination), db=self.environment.graph_db(G))
+
+    def state(self) -> dict[str, Any]:
+        return self._run(state_of(self.store, [ALICE, BOB, CAROL]))
+
+    def disagreeing(self) -> list[tuple[int, int]]:
+        async def scan() -> list[tuple[int, int]]:
+            chunks = [chunk async for chunk in self.store.edges(G)]
+            return [(ends.edge.source, ends.edge.destination) for chunk in chunks for ends in chunk if not ends.agree]
+
+        return self._run(scan())
+
+
+@pytest.fixture
+def damaged(embedded: tuple[Environment, EmbeddedEdges], run: Run) -> Damaged:
+    """A store to break."""
+    return Damaged(embedded, run)
+
+
+@pytest.mark.parametrize("at", [0, 60, 129])
+def test_repair_puts_back_an_entry_that_one_list_lost(damaged: Damaged, run: Run, at: int) -> None:
+    mark = damaged.marks[at]
+    damaged.unlist(OUT, mark)
+    assert damaged.disagreeing() == [(ALICE, mark.id)]
+    run(damaged.store.repair([edge_of(ALICE, mark.id)]))
+    assert damaged.disagreeing() == []
+    assert damaged.state() == damaged.sound
+
+
+def test_the_audit_finds_and_mends_lost_entries_at_both_ends(damaged: Damaged, run: Run) -> None:
+    lost = damaged.marks[::13]
+    for mark in lost:
+        damaged.unlist(OUT, mark)
+        damaged.unlist(Listing(G, mark.id, Direction.IN), Mark(mark.position, ALICE))
+    seen = run(audit(damaged.store, "follows", G))
+    assert (seen.edges, seen.disagreeing, seen.repaired) == (132, len(lost), 0)
+    assert seen.consistent_share == 1 - len(lost) / 132
+    run(audit(damaged.store, "follows", G, repair=True))
+    assert run(audit(damaged.store, "follows", G)).clean
+    assert damaged.state() == damaged.sound
+
+
+def test_wrong_counts_are_found_and_mended(damaged: Damaged, run: Run) -> None:
+    wrong = {OUT: 131, Listing(G, CAROL, Direction.IN): 0}
+    for listing, count in wrong.items():
+        damaged.set_count(listing, count)
+    found = run(damaged.store.check_counts(G, False))
+    assert found == [(OUT, 131, 130), (Listing(G, CAROL, Direction.IN), 0, 2)]
+    assert run(damaged.store.check_counts(G, True)) == found
+    assert run(damaged.store.check_counts(G, False)) == []
+    assert damaged.state() == damaged.sound
+
+
+@pytest.mark.parametrize("count", [0, 1, 8, 9, 61, 129, 10_000])
+def test_a_lost_entry_under_a_wrong_count_is_put_back_in_its_place(damaged: Damaged, run: Run, count: int) -> None:
+    """Whatever the stored count says; 8 and 9 are about the length of the tail, which a count once stood for."""
+    damaged.unlist(OUT, damaged.marks[-1])
+    damaged.set_count(OUT, count)
+    run(audit(damaged.store, "follows", G, repair=True))
+    assert run(audit(damaged.store, "follows", G)).clean
+    assert damaged.state() == damaged.sound
+
+
+def test_a_lost_tail_does_not_spoil_the_count_of_the_next_list(damaged: Damaged, run: Run) -> None:
+    damaged.lose_tail(OUT)
+    assert [found for found in run(damaged.store.check_counts(G, True)) if found[0] != OUT] == []
+
+
+def test_the_audit_mends_a_lost_tail(damaged: Damaged, run: Run) -> None:
+    damaged.lose_tail(OUT)
+    run(audit(damaged.store, "follows", G, repair=True))
+    assert run(audit(damaged.store, "follows", G)).clean
+    assert damaged.state() == damaged.sound
+
+
+def test_the_audit_finds_and_mends_an_entry_left_in_the_list_of_another_state(damaged: Damaged, run: Run) -> None:
+    damaged.list_ghost(OUT._replace(state=State.ARCHIVED), damaged.marks[5])
+    found = run(audit(damaged.store, "follows", G, repair=True))
+    assert not found.clean
+    assert damaged.state() == damaged.sound
+
+
+def test_the_audit_finds_and_mends_an_entry_left_at_another_position(damaged: Damaged, run: Run) -> None:
+    damaged.list_ghost(OUT, Mark(-1, damaged.marks[5].id))
+    found = run(audit(damaged.store, "follows", G, repair=True))
+    assert not found.clean
+    assert damaged.state() == damaged.sound
+
+
+def test_the_audit_finds_entries_whose_row_is_lost(damaged: Damaged, run: Run) -> None:
+    damaged.lose_row(BOB, CAROL)
+    assert not run(audit(damaged.store, "follows", G)).clean
+
+
+def test_a_write_to_a_list_with_a_wrong_count_leaves_it_in_order(damaged: Damaged, run: Run) -> None:
+    damaged.set_count(OUT, 1)
+    run(damaged.store.apply(writes_of(edge_of(ALICE, 500, START_MS - 1))))
+    run(damaged.store.check_counts(G, True))
+    assert run(marks_of(damaged.store, OUT)) == [*damaged.marks, Mark(START_MS - 1, 500)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 129])
+@pytest.mark.parametrize("at", [0, 129])
+def test_a_removal_from_a_list_with_a_wrong_count_loses_no_other_entry(
+    damaged: Damaged, run: Run, count: int, at: int
+) -> None:
+    gone = damaged.marks[at]
+    damaged.set_count(OUT, count)
+    run(damaged.store.apply(writes_of(edge_of(ALICE, gone.id, gone.position, State.REMOVED, 1))))
+    run(damaged.store.check_counts(G, True))
+    assert run(marks_of(damaged.store, OUT)) == [mark for mark in damaged.marks if mark != gone]
+    assert run(damaged.store.count_many([OUT])) == [129]

@@ -1,0 +1,214 @@
+"""What every EdgeStore must do about nodes, notes, graphs and the scan of all edges. See `test_edge_store`."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from listings import OUT, fill, state_of
+from reference import ReferenceEdges
+from world import (
+    ALICE,
+    BOB,
+    CAROL,
+    DANA,
+    START_MS,
+    G,
+    Run,
+    edge_of,
+    open_embedded,
+    run_all,
+    writes_of,
+)
+
+from kith.core.clock import hlc_of
+from kith.core.errors import BadRequest
+from kith.core.events import USER_LABELLED, Event
+from kith.core.ids import ID_MAX
+from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.log import EmbeddedLog
+from kith.graph.audit import audit
+from kith.graph.edge import Edge, EdgeWrite, Outcome, State
+from kith.graph.store import EdgeStore, Node
+
+# --- the scan ------------------------------------------------------------------------------------------
+
+
+def test_the_scan_shows_every_row_once_in_order_and_resumes_after_any(store: EdgeStore, run: Run) -> None:
+    async def scanned(after: tuple[int, int] | None = None) -> list[Edge]:
+        found = [ends async for chunk in store.edges(G, after) for ends in chunk]
+        assert all(ends.agree for ends in found)
+        return [ends.edge for ends in found]
+
+    ids = [0, 1, 255, 256, ID_MAX]
+    edges = [edge_of(*pair, state=State((pair[0] + pair[1]) % 4)) for pair in product(ids, ids)]
+    run(store.apply(writes_of(*edges[::-1])))
+    assert run(scanned()) == edges
+    for at, edge in enumerate(edges):
+        assert run(scanned((edge.source, edge.destination))) == edges[at + 1 :]
+    assert run(scanned((1, 17))) == edges[7:]  # after a pair that is no row
+
+
+def test_the_scan_of_an_empty_graph_has_no_rows(store: EdgeStore, run: Run) -> None:
+    async def scanned() -> list[Any]:
+        return [ends async for chunk in store.edges(G) for ends in chunk]
+
+    assert run(scanned()) == []
+
+
+def test_the_scan_crosses_its_chunks_without_loss(store: EdgeStore, run: Run) -> None:
+    async def chunks() -> list[int]:
+        return [len(chunk) async for chunk in store.edges(G)]
+
+    run(store.apply(writes_of(*(edge_of(at // 50, at % 50) for at in range(4_001)))))
+    sizes = run(chunks())
+    assert sum(sizes) == 4_001
+    assert len(sizes) > 1
+    assert all(sizes)
+
+
+def test_a_sound_store_has_nothing_to_repair(store: EdgeStore, run: Run) -> None:
+    run(fill(store, 200))
+    run(store.repair([edge_of(ALICE, 3)]))
+    assert run(store.check_counts(G, True)) == []
+    assert run(audit(store, "follows", G, repair=True)).clean
+    assert run(store.count_many([OUT])) == [200]
+
+
+# --- nodes, notes, graphs ------------------------------------------------------------------------------
+
+
+def test_a_change_of_a_node_leaves_what_it_does_not_name(store: EdgeStore, run: Run) -> None:
+    assert run(store.nodes([ALICE, DANA, 0])) == [Node()] * 3
+    for change, expected in [
+        ({"state": State.ARCHIVED}, Node(State.ARCHIVED)),
+        ({"private": True}, Node(State.ARCHIVED, True)),
+        ({"state": State.REMOVED, "private": False}, Node(State.REMOVED)),
+        ({}, Node(State.REMOVED)),
+        ({"private": True}, Node(State.REMOVED, True)),
+        ({"state": State.NORMAL}, Node(private=True)),
+        ({"labels": 5}, Node(private=True, labels=5)),
+        ({"private": False}, Node(labels=5)),
+        ({"state": State.ARCHIVED, "labels": 2}, Node(State.ARCHIVED, labels=2)),
+        ({"state": State.NORMAL}, Node(labels=2)),
+        ({"labels": 0}, Node()),
+    ]:
+        assert run(store.change_node(DANA, **change)) == expected
+        assert run(store.nodes([ALICE, DANA, 0, DANA])) == [Node(), expected, Node(), expected]
+
+
+def test_a_node_changes_only_from_the_state_that_is_asked_for(store: EdgeStore, run: Run) -> None:
+    assert run(store.change_node(DANA, state=State.ARCHIVED, only_from=State.REMOVED)) == Node()
+    assert run(store.change_node(DANA, private=True, only_from=State.ARCHIVED)) == Node()
+    assert run(store.nodes([DANA])) == [Node()]
+    assert run(store.change_node(DANA, state=State.ARCHIVED, only_from=State.NORMAL)) == Node(State.ARCHIVED)
+    assert run(store.change_node(DANA, private=True, only_from=State.ARCHIVED)) == Node(State.ARCHIVED, True)
+
+
+def test_a_change_of_a_node_is_told_to_the_log_once_and_only_if_it_is_one(store: EdgeStore, run: Run) -> None:
+    event = Event(0, 0, None, USER_LABELLED, DANA, 0, 0, hlc_of(START_MS))
+    for change in (
+        {"labels": 5},
+        {"labels": 5},
+        {},
+        {"labels": 1, "only_from": State.ARCHIVED},
+        {"labels": 0},
+    ):
+        run(store.change_node(DANA, tell=event, **change))
+    run(store.change_node(DANA, private=True))
+    if isinstance(store, ReferenceEdges):
+        told: Any = store.log
+    else:
+        assert isinstance(store, EmbeddedEdges)
+        told = EmbeddedLog(store._environment, store._commits).read(0, 9)
+    assert [(one.state, one.source) for one in told] == [(USER_LABELLED, DANA)] * 2
+
+
+@pytest.mark.parametrize("away", [ALICE, BOB])
+@pytest.mark.parametrize("state", [State.ARCHIVED, State.REMOVED])
+def test_an_edge_added_to_a_node_that_is_away_is_stored_in_its_state(
+    store: EdgeStore, run: Run, away: int, state: State
+) -> None:
+    run(store.change_node(away, state=state))
+    (change,) = run(store.apply(writes_of(edge_of(ALICE, BOB, 4))))
+    assert change.after == edge_of(ALICE, BOB, 4, state)
+    run(store.apply([EdgeWrite(edge_of(ALICE, BOB, 9), supersede=True, keep_place=True)]))
+    assert run(store.get_many(G, [(ALICE, BOB)])) == [edge_of(ALICE, BOB, 4, state, 1)]
+    run(store.apply(writes_of(edge_of(ALICE, CAROL, 1, State.NEGATIVE))))
+    assert run(store.get_many(G, [(ALICE, CAROL)])) == [edge_of(ALICE, CAROL, 1, State.NEGATIVE)]
+
+
+def test_a_write_for_a_node_in_one_state_is_skipped_in_another(store: EdgeStore, run: Run) -> None:
+    def write(version: int) -> Outcome:
+        edge = edge_of(ALICE, BOB, state=State.ARCHIVED, version=version)
+        return run(store.apply([EdgeWrite(edge, while_node=(ALICE, State.ARCHIVED))]))[0].outcome
+
+    assert write(1) is Outcome.UNCHANGED
+    run(store.change_node(ALICE, state=State.ARCHIVED))
+    assert write(2) is Outcome.APPLIED
+    run(store.change_node(ALICE, state=State.NORMAL))
+    assert write(3) is Outcome.UNCHANGED
+
+
+def test_notes_are_kept_found_by_prefix_and_removed(store: EdgeStore, run: Run) -> None:
+    assert run(store.get_note("job/1")) is None
+    for key, value in (("job/1", b"a"), ("job/2", b""), ("job", b"x"), ("jobs", b"y"), ("job0", b"z")):
+        run(store.put_note(key, value))
+    run(store.put_note("job/1", b"b"))
+    assert run(store.get_note("job/1")) == b"b"
+    assert run(store.notes("job/")) == {"job/1": b"b", "job/2": b""}
+    run(store.put_note("job/1", None))
+    run(store.put_note("job/9", None))
+    assert run(store.get_note("job/1")) is None
+    assert run(store.notes("job/")) == {"job/2": b""}
+
+
+def test_declaring_gives_each_name_one_number_for_ever(store: EdgeStore, run: Run) -> None:
+    first = dict(run(store.declare(["follows", "likes", "saves"])))
+    assert first["follows"] == G
+    assert len(set(first.values())) == 3
+    again = run(store.declare(["shares", "saves", "follows"]))
+    assert {name: again[name] for name in first} == first
+    assert again["shares"] not in first.values()
+    assert dict(run(store.declare([]))) == dict(again)
+
+
+def test_a_bad_name_declares_nothing(store: EdgeStore, run: Run) -> None:
+    for name in ("", "Follows", "1st", "a" * 33, "a-b"):
+        with pytest.raises(BadRequest):
+            run(store.declare(["fine", name]))
+    assert dict(run(store.declare([]))) == {"follows": G}
+
+
+def test_no_more_graphs_can_exist_than_one_byte_counts(store: EdgeStore, run: Run) -> None:
+    numbers = run(store.declare([f"g{at}" for at in range(254)]))
+    assert sorted(numbers.values()) == list(range(1, 256))
+    with pytest.raises(BadRequest):
+        run(store.declare(["one_more"]))
+    edge = Edge(255, ALICE, BOB, State.NORMAL, 1, edge_of(1, 2).updated_at)
+    run(store.apply(writes_of(edge)))
+    assert run(store.get_many(255, [(ALICE, BOB)])) == [edge]
+
+
+def test_the_embedded_store_is_the_same_after_it_is_opened_again(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("again")
+
+    async def write(store: EdgeStore) -> dict[str, Any]:
+        await store.declare(["follows"])
+        await fill(store, 130)
+        await store.change_node(DANA, state=State.ARCHIVED)
+        await store.put_note("job/1", b"x")
+        return await read(store)
+
+    async def read(store: EdgeStore) -> dict[str, Any]:
+        return {
+            "edges": await state_of(store, [ALICE, *range(5)]),
+            "graphs": dict(await store.declare([])),
+            "kept": (await store.nodes([DANA]), await store.notes("")),
+        }
+
+    with open_embedded(folder) as (_, store):
+        before = run_all(write(store))
+    with open_embedded(folder) as (_, store):
+        assert run_all(read(store)) == before
