@@ -20,7 +20,7 @@ demo: setup  ## a community that posts, ten questions with answers and times; th
 	$(BIN)/kith demo $(FILE)
 
 test: setup  ## every test that needs no server
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 check: setup  ## lint, types, imports, and the tests that take a minute
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -102,7 +102,7 @@ class Town:
             graphs=self.graph.graphs,
             policy=next(self.policies),
             now_ms=lambda: self.clock.ms,
-            chunks=self.chosen.choice((Chunks(1, 1, 1), Chunks(2, 2, 2))),
+            chunks=Chunks(*[self.chosen.choice((1, 2))] * 3, noted_s=self.chosen.choice((0.0, 60.0))),
         )
         self.runner = Runner(consumer, self.log, PACE, lambda: self.clock.ms)
 

@@ -34,14 +34,14 @@ class Town:
         self.timelines = NaiveTimelines(100, clock)
         self.worker = self.restarted()
 
-    def restarted(self, policy: Thresholds | ByRates | None = None, size: int = 4) -> Fanout:
+    def restarted(self, policy: Thresholds | ByRates | None = None, size: int = 4, noted_s: float = 0.0) -> Fanout:
         """A new worker process."""
         self.worker = Fanout(
             self.sources,
             self.timelines,
             graphs=self.graph.graphs,
             policy=policy or Thresholds(),
-            chunks=Chunks(size, size, size),
+            chunks=Chunks(size, size, size, noted_s=noted_s),
             now_ms=lambda: self.clock.ms,
         )
         return self.worker
@@ -109,6 +109,20 @@ def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, town: Town) 
     for number in (4, 8, 10):
         run(town.restarted().go_on())
         assert town.having(POST) == READERS[-number:]
+    assert run(town.sources.deliveries()) == []
+
+
+def test_what_was_not_noted_is_pushed_again(run: Run, town: Town) -> None:
+    town.restarted(noted_s=60.0)
+    run(town.post(ALICE, POST))
+    for number in (4, 8):
+        run(town.worker.go_on())
+        assert town.having(POST) == READERS[-number:]
+    assert run(town.sources.deliveries()) == [Delivery(POST, ALICE)]
+    town.restarted()
+    while run(town.worker.go_on()):
+        pass
+    assert town.having(POST) == READERS
     assert run(town.sources.deliveries()) == []
 
 

@@ -23,6 +23,7 @@ class Chunks(msgspec.Struct, frozen=True):
     first: int = 1 << 15
     most: int = 1 << 18
     wanted_s: float = 0.02
+    noted_s: float = 0.5  # how much pushing a kill repeats; to note it waits for the disk, which pushes may keep busy
 
     def after(self, size: int, took_s: float) -> int:
         """The size of the next chunk where one of `size` took so long."""

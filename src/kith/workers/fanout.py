@@ -5,7 +5,7 @@ costs nothing for the others: they get theirs from the outboxes when they come. 
 follow, an unfollow, a loaded graph) drops the timeline, and the next read builds it anew. All of it may be repeated.
 
 A post of one whom many follow is a delivery: it is pushed a chunk at a time between other events, and how far it came
-is noted with each chunk. Until it is done, homes look up its author's outbox (`feed.deliveries`).
+is noted. Until it is done, homes look up its author's outbox (`feed.deliveries`).
 
 Two policies say who is pushed to: the author's followers (`feed.plan`), or the rates of each pair (`feed.rates`).
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,17 @@ _ANEW_A_POST = 10
 """Timelines made anew for one post's sake, some milliseconds each; other readers have theirs with a later one."""
 
 
+class Left(NamedTuple):
+    """Followers whom the delivery of a post has not come to, and when (by `perf_counter`) it was last noted."""
+
+    post: int
+    followers: Ids
+    noted_s: float
+
+
+_NOBODY = Left(-1, np.empty(0, np.int64), 0.0)
+
+
 class Fanout:
     """The consumer that writes timelines. There is one of it a data folder: timelines have one writer."""
 
@@ -52,7 +64,7 @@ class Fanout:
         self._sources, self._timelines, self._policy, self._now_ms = sources, timelines, policy, now_ms
         self._chunks = chunks or Chunks()
         self._size = self._chunks.first
-        self._left: tuple[Delivery | None, Ids] = (None, np.empty(0, np.int64))  # followers still to be pushed to
+        self._left = _NOBODY
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
 
     async def handle(self, events: Sequence[Event]) -> None:
@@ -79,24 +91,27 @@ class Fanout:
             return False
         first, *others = under_way
         started = time.perf_counter()
-        followers = await self._followers_left(first)
+        followers, noted_s = await self._followers_left(first)
         chunk, left = followers[: self._size], followers[self._size :]
         withheld: dict[int, int] = {}
         self._timelines.push(first.post, await self._pushed_to(first.author, chunk, withheld))
         if withheld:
             await self._sources.note_withheld(withheld)
+        ended = time.perf_counter()
+        self._size = self._chunks.after(self._size, ended - started)
         if len(left):
-            first = first._replace(after=int(chunk[-1]))
-            self._left = (first, left)
-            others.insert(0, first)
-        self._size = self._chunks.after(self._size, time.perf_counter() - started)
-        await self._sources.note_deliveries(others)
+            others.insert(0, first._replace(after=int(chunk[-1])))
+        if not len(left) or ended - noted_s >= self._chunks.noted_s:
+            await self._sources.note_deliveries(others)
+            noted_s = ended
+        self._left = Left(first.post, left, noted_s) if len(left) else _NOBODY
         return bool(others)
 
     async def lost(self) -> None:
         """Every timeline may miss something: drop them all."""
         self._timelines.evict(_EVERYONE)
         await self._sources.note_deliveries([])
+        self._left = _NOBODY
 
     async def _publish(self, author: int, post: int, withheld: dict[int, int]) -> None:
         """Bring a post to the author's and the followers' timelines, or begin to.
@@ -119,13 +134,13 @@ class Fanout:
             await self.go_on()
         await self._sources.note_deliveries([*(other for other in under_way if other.post != delivery.post), delivery])
 
-    async def _followers_left(self, delivery: Delivery) -> Ids:
-        """Whom a delivery has not come to. Who follows since it began has a timeline made since."""
-        if self._left[0] == delivery:
-            return self._left[1]
+    async def _followers_left(self, delivery: Delivery) -> tuple[Ids, float]:
+        """Whom a delivery has not come to, and when that was noted. Who follows since has a timeline made since."""
+        if self._left.post == delivery.post:
+            return self._left.followers, self._left.noted_s
         followers = await self._sources.followers(delivery.author)
-        (at,) = np.nonzero(followers == delivery.after)
-        return followers[at[0] + 1 :] if len(at) else followers  # that one left: to push again is harmless
+        (at,) = np.nonzero(followers == delivery.after)  # where that one left, all are pushed to again: harmless
+        return followers[at[0] + 1 :] if len(at) else followers, time.perf_counter()
 
     async def _pushed_to(self, author: int, followers: Ids, withheld: dict[int, int]) -> Ids:
         """Those of the followers to whom the author's post is pushed. The others' timelines know that they lack it."""
