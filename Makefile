@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PARALLEL := -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: setup demo test check bench lock clean test-cluster
 
@@ -20,13 +21,13 @@ demo: setup  ## a community that posts, ten questions with answers and times; th
 	$(BIN)/kith demo $(FILE)
 
 test: setup  ## every test that needs no server
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest $(PARALLEL)
 
 check: setup  ## lint, types, imports, and the tests that take a minute
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -m "not slow" tests/unit tests/conformance tests/property
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" tests/unit tests/conformance tests/property
 
 bench: setup  ## every figure of the README's table, as a table, JSON and a growth curve
 	$(BIN)/kith bench
