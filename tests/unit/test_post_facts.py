@@ -11,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import ALICE, BOB, CAROL, DANA, FakeClock, Run
 
+from kith.core.labels import LIMIT
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.feed.facts import KEPT_MS, WAYS, PostFacts, fingerprint
+from kith.feed import facts as facts_module
+from kith.feed.facts import KEPT_MS, RENEWED_MS, WAYS, PostFacts, fingerprint
 from kith.feed.rank.features import TYPES, Facts
 from kith.graph.graphs import LIKES, SAVES, SHARES
-from kith.objects.posts import Post
+from kith.objects.labels import Moderation
+from kith.objects.posts import Change, Post, read_post
 
 
 @pytest.fixture
@@ -101,6 +104,54 @@ def test_a_deleted_post_vanishes_once_its_facts_are_read_again(run: Run, home: H
     for _ in range(2):
         assert of(run, home.facts, [first.id, second.id]).ids.tolist() == [second.id]
     assert run(home.facts.authors([first.id, second.id, 7])) == {second.id: BOB}
+
+
+def test_a_changed_post_is_described_anew_and_an_unchanged_one_is_not(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited, labelled, same = (run(home.post(BOB)) for _ in range(3))
+    before = of(run, home.facts, [edited.id, labelled.id, same.id])
+    assert not before.limited.any()
+    link = "https://example.com/new"
+    run(home.objects.edit(BOB, edited.id, Change(link=link)))
+    run(Moderation(home.objects).set("post", labelled.id, LIMIT))
+    home.clock.ms += KEPT_MS + 1
+    looked_into: list[int] = []
+    monkeypatch.setattr(facts_module, "read_post", lambda record: looked_into.append(record.id) or read_post(record))
+    after = of(run, home.facts, [edited.id, labelled.id, same.id])
+    assert looked_into == [edited.id, labelled.id]
+    assert [TYPES[number] for number in after.types] == ["link", "text", "text"]
+    assert after.limited.tolist() == [False, True, False]
+    assert (after.fingerprints == before.fingerprints).tolist() == [False, True, True]
+    run(Moderation(home.objects).set("user", BOB, LIMIT))
+    home.clock.ms += KEPT_MS + 1
+    assert of(run, home.facts, [edited.id, labelled.id, same.id]).limited.all()
+    run(Moderation(home.objects).set("user", BOB, 0))
+    home.clock.ms += KEPT_MS + 1
+    assert of(run, home.facts, [edited.id, labelled.id, same.id]).limited.tolist() == [False, True, False]
+    assert looked_into == [edited.id, labelled.id]
+
+
+def test_what_is_half_as_old_is_read_together_with_what_must_be(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, younger, young = ([run(home.post(BOB)).id for _ in range(3)] for _ in range(3))
+    for posts, later_ms in ((old, KEPT_MS - RENEWED_MS), (younger, RENEWED_MS), (young, 1)):
+        of(run, home.facts, posts)
+        home.clock.ms += later_ms
+    home.clock.ms += 1
+    asked: list[int] = []
+    get_many = home.objects.store.get_many
+
+    async def noting(kind: object, ids: list[int]) -> object:
+        asked.extend(ids)
+        return await get_many(kind, ids)
+
+    monkeypatch.setattr(home.objects.store, "get_many", noting)
+    of(run, home.facts, younger + young)
+    assert asked == []
+    of(run, home.facts, young + younger + old)
+    assert asked == younger + old
 
 
 def test_nothing_is_asked_of_the_store_for_what_is_known(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

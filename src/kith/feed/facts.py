@@ -15,31 +15,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.labels import LIMIT
-from kith.feed.rank.features import TYPES, Facts, Integers
+from kith.feed.rank.features import TYPES, Facts, Floats, Integers
 from kith.graph.edge import Direction
 from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
 from kith.graph.service import GraphService
 from kith.objects.media import read_media
 from kith.objects.posts import Post, read_post
-from kith.objects.store import Kind, ObjectStore
+from kith.objects.store import Kind, ObjectStore, Record
 
 KEPT_MS = 30_000
-"""How old the engagement of a post may be when it is ranked."""
+"""How old what is known of a post may be when it is ranked."""
+RENEWED_MS = 15_000
+"""What is older is read again where something has to be read anyway: a few large batches, not a small one a page."""
 SETS_BITS, WAYS = 16, 4
-"""So 262,144 posts are known at a time, 40 bytes each."""
+"""So 262,144 posts are known at a time, 48 bytes each."""
 WORTH = {LIKES: 1.0, COMMENTS: 3.0, SHARES: 3.0, SAVES: 2.0}
 """What a like, a comment, ... adds to a post's engagement."""
 _ROW = np.dtype(
     [
         ("author", "i8"),
         ("fingerprint", "i8"),
+        ("version", "i8"),  # of the record; 0: no post is known here
         ("read_ms", "i8"),
         ("engagement", "f4"),
         ("type", "i1"),
-        ("limited", "?"),
+        ("labelled", "?"),  # limited, itself
+        ("limited", "?"),  # itself or its author
     ],
     align=True,
-)  # 32 bytes, half a cache line: a post costs two misses, not one a column
+)  # 40 bytes: a post costs two misses or three, not one a column
+_NO_POST = (0, 0, 0, 0, 0.0, 0, False, False)
+Rows = NDArray[np.void]
 _TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplying spreads what is alike (Knuth, 6.4)
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
@@ -71,10 +77,13 @@ class PostFacts:
         now = self._now_ms()
         slots, known = self._find(ids)
         rows = self._rows.take(slots, mode="clip")  # a copy, before others are let in, who may need the places
-        old = ~known | (np.abs(now - rows["read_ms"]) > KEPT_MS)
+        age = np.abs(now - rows["read_ms"])
+        old = ~known | (age > KEPT_MS)
         if old.any():
+            old |= age > RENEWED_MS
+            rows["version"][~known] = 0
             there = ~old
-            there[old], rows[old] = await self._read(ids[old], now)
+            there[old], rows[old] = await self._read(ids[old], rows[old], now)
             ids, rows = ids[there], rows[there]
         return Facts(ids, rows["author"], rows["fingerprint"], rows["engagement"], rows["type"], rows["limited"])
 
@@ -90,46 +99,61 @@ class PostFacts:
         ways = there.argmax(axis=1)
         return sets * WAYS + ways, there[np.arange(len(ids)), ways]
 
-    async def _read(self, ids: Integers, now: int) -> tuple[NDArray[np.bool_], NDArray[np.void]]:
-        """For each id whether it is a post, and its row, which is kept."""
+    async def _read(self, ids: Integers, rows: Rows, now: int) -> tuple[NDArray[np.bool_], Rows]:
+        """For each id whether it is a post, and its row, which is kept. `rows`: what was known before.
+
+        A record that is still of the same version is not looked into again: only what others did with the post is.
+        """
         records = await self._objects.get_many(Kind.POST, ids.tolist())
-        posts = [None if record is None else read_post(record) for record in records]
-        alive = [post for post in posts if post is not None and not post.deleted]
-        there = np.array([post is not None and not post.deleted for post in posts], np.bool_)
-        rows = np.zeros(len(ids), _ROW)
-        rows[there] = await self._rows_of(alive, now)
-        slots, known = self._find(ids)
-        self._ids.reshape(-1)[slots[known]] = -1  # what is not there any more is forgotten
-        for post, row in zip(alive, rows[there], strict=True):
-            self._keep(post.id, row)
+        versions = np.fromiter((0 if record is None else record.updated_at for record in records), np.int64, len(ids))
+        changed = np.flatnonzero(versions != rows["version"])
+        if len(changed):
+            rows[changed] = await self._described([records[at] for at in changed.tolist()])
+        there = rows["version"] > 0
+        rows["engagement"] = await self._engagement(ids)
+        authors = np.unique(rows["author"][there])
+        nodes = await self._store.nodes(authors.tolist())
+        limited = authors[[bool(node.labels & LIMIT) for node in nodes]]
+        rows["limited"] = rows["labelled"] | np.isin(rows["author"], limited) if len(limited) else rows["labelled"]
+        rows["read_ms"] = now
+        self._keep(ids, rows, there)
         return there, rows
 
-    async def _rows_of(self, posts: Sequence[Post], now: int) -> list[tuple[int | float, ...]]:
-        authors = list({post.author for post in posts})
-        nodes = await self._store.nodes(authors)
-        limited = {author for author, node in zip(authors, nodes, strict=True) if node.labels & LIMIT}
-        media = list({id_ for post in posts for id_ in post.media})
-        records = await self._objects.get_many(Kind.MEDIA, media) if media else []
-        prints = {record.id: read_media(record).fingerprint for record in records if record is not None}
-        ids, engagement = np.array([post.id for post in posts], np.int64), np.zeros(len(posts), np.float32)
-        for graph, direction, worth in self._lists:
-            engagement += np.float32(worth) * await self._store.counts(graph, direction, ids)
+    async def _described(self, records: Sequence[Record | None]) -> list[tuple[int | float, ...]]:
+        """Of each record what it says itself, as a row; of none, and of a deleted post, a row without a version."""
+        found = [None if record is None else read_post(record) for record in records]
+        posts = [None if post is None or post.deleted else post for post in found]
+        media = list({id_ for post in posts if post is not None for id_ in post.media})
+        shown = await self._objects.get_many(Kind.MEDIA, media) if media else []
+        prints = {record.id: read_media(record).fingerprint for record in shown if record is not None}
         return [
-            (
-                post.author, fingerprint(post, prints), now, amount, _TYPE_NUMBERS[post.type],
-                bool(post.labels & LIMIT) or post.author in limited,
+            _NO_POST
+            if record is None or post is None
+            else (
+                post.author, fingerprint(post, prints), record.updated_at, 0, 0.0, _TYPE_NUMBERS[post.type],
+                bool(post.labels & LIMIT), False,
             )
-            for post, amount in zip(posts, engagement.tolist(), strict=True)
+            for record, post in zip(records, posts, strict=True)
         ]  # fmt: skip
 
-    def _keep(self, id_: int, row: np.void) -> None:
-        """Put a post in the emptiest or oldest of its places."""
-        (slot,), (known,) = self._find(np.array([id_], np.int64))
-        if not known:
-            first = int(slot) // WAYS * WAYS
-            places = slice(first, first + WAYS)
-            slot = first + np.where(self._ids.reshape(-1)[places] < 0, 0, self._rows["read_ms"][places]).argmin()
-        self._ids.reshape(-1)[slot], self._rows[slot] = id_, row
+    async def _engagement(self, ids: Integers) -> Floats:
+        """What each post has got."""
+        total = np.zeros(len(ids), np.float32)
+        for graph, direction, worth in self._lists:
+            total += np.float32(worth) * await self._store.counts(graph, direction, ids)
+        return total
+
+    def _keep(self, ids: Integers, rows: Rows, there: NDArray[np.bool_]) -> None:
+        """Put posts in the emptiest or oldest of their places, and forget what is no post any more."""
+        slots, known = self._find(ids)
+        places = self._ids.reshape(-1)
+        places[slots[known & ~there]] = -1
+        new = np.flatnonzero(there & ~known)
+        ways = slots[new, None] // WAYS * WAYS + np.arange(WAYS)
+        read_ms = np.where(places[ways] < 0, 0, self._rows["read_ms"][ways])
+        slots[new] = ways[np.arange(len(new)), read_ms.argmin(axis=1)]
+        slots, first = np.unique(slots[there], return_index=True)  # of those who meet in a place, one is kept
+        places[slots], self._rows[slots] = ids[there][first], rows[there][first]
 
 
 def fingerprint(post: Post, prints: Mapping[int, int] = MappingProxyType({})) -> int:
