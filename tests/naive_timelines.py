@@ -25,7 +25,7 @@ class NaiveTimelines:
     def read(self, user: int) -> Timeline | None:
         if user not in self._pushes:
             return None
-        ids = np.array(list(dict.fromkeys(self._pushes[user])), np.int64)
+        ids = np.array(self._pushes[user], np.int64)
         return Timeline(ids, self._floors[user], self._lacks[user])
 
     def has(self, users: Ids) -> Flags:

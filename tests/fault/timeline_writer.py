@@ -68,7 +68,7 @@ def check(store: TimelineReader, user: int, pushed: int, *, in_order: bool = Tru
     if timeline is None:
         return 0
     ids = timeline.ids
-    found = ids if in_order else np.sort(ids)[::-1]
+    found = ids if in_order else np.unique(ids)[::-1]
     latest = theirs(user, pushed - 60, pushed)[:1]
     if len(latest):
         assert len(found), f"user {user} shows nothing after {pushed} posts"

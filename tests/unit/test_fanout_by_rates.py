@@ -67,8 +67,8 @@ class Town:
         return post
 
     def shown(self, reader: NodeId) -> list[int]:
-        """The reader's timeline."""
-        return self.timeline(reader).ids.tolist()
+        """The reader's timeline, each post once."""
+        return list(dict.fromkeys(self.timeline(reader).ids.tolist()))
 
     def timeline(self, reader: NodeId) -> Timeline:
         """The reader's timeline, and what is known of it."""

@@ -27,7 +27,7 @@ RATE_MAX = 2**62
 class Timeline(NamedTuple):
     """What was pushed to a user."""
 
-    ids: Ids  # newest pushed first, each once
+    ids: Ids  # newest pushed first; one that was pushed again is there again
     floor: int  # greater ids are all here, whatever the order they came in; 0 where nothing was left or pushed out
     lacks_from: int  # the lowest rate that `withhold` was told of since then; RATE_MAX if none
 
@@ -79,7 +79,7 @@ class TimelineStore(TimelineReader, Protocol):
     """What the one writer may do besides; its methods may be called from several threads.
 
     Order: `push` puts a post before all that the timeline holds. Repetition: a post that is pushed again
-    counts towards the cap and is shown once, at its newest place. Atomicity: a push is whole per user; of a
+    is there again, and counts towards the cap again. Atomicity: a push is whole per user; of a
     push cut short (a killed process) some users have the post and the others do not, and to repeat it is
     safe. Durability: none beyond the process; a restart of the machine may lose every timeline.
     Errors: `StoreFull` from `put`, with nothing changed.

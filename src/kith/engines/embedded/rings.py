@@ -226,12 +226,10 @@ class Rings(RingReader):
 
 
 def _newest_first(ring: Ids, oldest: int, head: int) -> Ids:
-    """Of a ring, the ids number `oldest` to `head` - 1 from the last to the first, each once."""
-    ids: Ids = ring[np.arange(head - 1, oldest - 1, -1) & _MASK]
-    listed = ids.tolist()
-    if len(set(listed)) == len(listed):
-        return ids
-    return np.array(list(dict.fromkeys(listed)), np.int64)
+    """Of a ring, the ids number `oldest` to `head` - 1, from the last to the first."""
+    first, end = oldest & _MASK, head & _MASK
+    ids = ring[first:end] if first <= end else np.concatenate((ring[first:], ring[:end]))
+    return ids[::-1]
 
 
 def _raise_floors(rings: RingFile, slots: Ids, numbers: Ids) -> None:
