@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -242,12 +243,17 @@ def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no
         assert any(post["engagement"]["likeCount"] and post["engagement"]["commentCount"] for post in shown)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_demo_lives_on_until_it_is_told_to_stop(few: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "inherited"),
+    [
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGTERM, signal.default_int_handler),
+        (signal.SIGTERM, signal.SIG_IGN),  # a shell's background job ignores SIGINT, and so do its heirs
+    ],
+)
+def test_a_demo_lives_on_until_it_is_told_to_stop(few: Path, number: signal.Signals, inherited: Any) -> None:
     port = free_port()
-    ours = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a shell's background job ignores it, and its heirs
+    ours = signal.signal(signal.SIGINT, inherited)
     demo = subprocess.Popen(
         [*KITH, "demo", "few.csv", "--port", port],
         cwd=few.parent, env={**CLEAN, "COLUMNS": "200"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

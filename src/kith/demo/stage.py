@@ -174,6 +174,8 @@ def _load(settings: Settings, file: Path | None, console: Console) -> None:
 
 
 def _as_if_interrupted(number: int, frame: FrameType | None) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what it runs in the background so
+        raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)
 
 
