@@ -281,9 +281,14 @@ def suggestions(settings: Settings, parts: Opened) -> Suggestions:
     return Suggestions(parts.graph, store, keep_ms=settings.suggestions_minutes * 60_000)
 
 
+def media_folder(settings: Settings) -> Path:
+    """Where the files of pictures and videos are, unless in a bucket."""
+    return Path(settings.data) / "media"
+
+
 def media_over(settings: Settings, objects: ObjectService) -> MediaService:
     """Pictures and videos, with their files where the settings say."""
-    blobs = open_blobs(settings.media_url, Path(settings.data) / "media", sync=settings.durability == "full")
+    blobs = open_blobs(settings.media_url, media_folder(settings), sync=settings.durability == "full")
     return MediaService(objects, blobs, limits.media(settings))
 
 

@@ -1,4 +1,4 @@
-"""Work on a data folder without a server: import, export, suggestions, audit, backup, restore, check-up."""
+"""Work on a data folder without a server: import, export, suggestions, audit, check-up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kith import app
 from kith.config import Settings
 from kith.core.clock import HybridClock, wall_ms
-from kith.core.errors import BadRequest, Conflict, KithError
+from kith.core.errors import BadRequest, KithError
 from kith.core.ids import NODES_MAX
 from kith.engines.embedded import bulk
 from kith.engines.embedded.environment import STORE_FILE, Environment, alone, beside_servers, node_number, only_run
@@ -109,33 +109,6 @@ def audit_all(settings: Settings, *, repair: bool, sample: float, progress: Call
             ]
 
     return asyncio.run(run())
-
-
-def backup(settings: Settings, target: Path) -> int:
-    """A compacted, consistent copy of the store while servers run; its size in bytes."""
-    if (target / STORE_FILE).exists():
-        raise Conflict(f"{target} already holds a backup; name an empty folder")
-    with app.open_environment(settings, create=False) as environment:
-        environment.copy_to(target)
-    return (target / STORE_FILE).stat().st_size
-
-
-def restore(settings: Settings, source: Path) -> None:
-    """Put a backup in place of the data folder, which must not hold a store yet."""
-    folder = Path(settings.data)
-    if not (source / STORE_FILE).is_file():
-        raise BadRequest(f"{source} holds no backup")
-    with alone(folder) as only:
-        if not only:
-            raise Conflict(f"a server uses {folder}; stop it first")
-        if (folder / STORE_FILE).exists():
-            raise Conflict(f"{folder} already holds a store; move it away, or name another folder with --data")
-        with Environment(source, create=False):
-            pass  # its format is checked before anything is copied
-        partial = folder / f"{STORE_FILE}.part"
-        shutil.copyfile(source / STORE_FILE, partial)
-        partial.chmod(0o600)
-        partial.replace(folder / STORE_FILE)
 
 
 def dead_events(settings: Settings) -> dict[str, Failure]:

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from kith import __version__, app, bars, capacity, chores, config, demo, generate, replay, serving
+from kith import __version__, app, backups, bars, capacity, chores, config, demo, generate, replay, serving
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import parse_id
 from kith.log.runner import RELOADED_S
@@ -187,16 +187,23 @@ def run_audit(
 
 @cli.command()
 def backup(target: Annotated[Path, typer.Argument(help="An empty folder.")], data: Data = None) -> None:
-    """Copy the store, compacted and consistent, while servers run."""
-    size = chores.backup(config.load({"data": data}), target)
-    _say(f"{size / 1e6:,.1f} MB in {target}; bring it back with: kith restore {target} --data NEW_FOLDER")
+    """Copy the store, compacted and consistent, and the files of media, while servers run. Done again, it goes on."""
+    with _status("files of media copied") as progress:
+        made = backups.backup(config.load({"data": data}), target, progress)
+    if made.elsewhere:
+        _say(f"pictures and videos are not in it: back up {made.elsewhere} too")
+    _say(
+        f"store of {made.store_bytes / 1e6:,.1f} MB and {made.files:,} files of media in {target}; "
+        f"bring it back with: kith restore {target} --data NEW_FOLDER"
+    )
 
 
 @cli.command()
 def restore(source: Annotated[Path, typer.Argument(help="A backup.")], data: Data = None) -> None:
     """Put a backup into a data folder that has no store yet."""
     settings = config.load({"data": data})
-    chores.restore(settings, source)
+    with _status("files of media copied") as progress:
+        backups.restore(settings, source, progress)
     _say(f"restored into {settings.data}; `kith audit --data {settings.data}` proves it whole")
 
 
