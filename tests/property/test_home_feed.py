@@ -320,6 +320,32 @@ def test_a_post_is_at_home_with_everybody_while_it_is_delivered(tmp_path: Path) 
     lived(town, check)
 
 
+def test_all_of_ones_own_posts_are_at_home_before_they_are_pushed(tmp_path: Path) -> None:
+    town = Town(tmp_path, random.Random(1), [Thresholds()])
+
+    async def check() -> None:
+        alice, bob = PEOPLE[:2]
+        await town.graph.follow(alice, bob)
+        posts = [(await town.objects.create(bob, Draft(text="old"))).post.id for _ in range(10)]
+        await town.drain()
+        await town.feed.latest(alice, Window(5))
+        await town.drain()
+        assert town.rings.read(alice) is not None
+        posts += [(await town.objects.create(alice, Draft(text="my own"))).post.id for _ in range(70)]
+        for _ in range(3):
+            found, window = [], Window(50)
+            while True:
+                page = await town.feed.latest(alice, window)
+                found += [post.id for post in page.posts]
+                if page.end is None:
+                    break
+                window = Window(50, after=page.end)
+            assert found == posts[::-1]
+            await town.runner.step()
+
+    lived(town, check)
+
+
 def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
     town = Town(tmp_path, random.Random(1), [Thresholds()])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from naive_timelines import NaiveTimelines
@@ -15,13 +17,13 @@ from kith.feed.deliveries import Chunks, Delivery
 from kith.feed.plan import Thresholds
 from kith.feed.rates import ByRates
 from kith.feed.sources import Sources
-from kith.graph.edge import State
+from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, BUILT_IN, FOLLOWS
 from kith.graph.service import GraphService
+from kith.timeline.store import RATE_MAX
 from kith.workers import fanout
 from kith.workers.fanout import Fanout
 
-# in the order in which they come to follow; the last ones are pushed to first
 READERS = [BOB, CAROL, *(NodeId(100 + at) for at in range(7)), DANA]
 POST, LATER = 1 << 40, 1 << 41
 
@@ -87,7 +89,7 @@ def test_a_delivery_goes_on_by_a_chunk_and_others_come_in_between(run: Run, town
     run(town.post(ALICE, POST))
     assert town.having(POST) == []
     assert run(town.worker.go_on())
-    assert town.having(POST) == READERS[-4:]
+    assert town.having(POST) == READERS[:4]
     run(town.post(CAROL, LATER))
     assert town.having(LATER) == [BOB, CAROL]
     assert run(town.worker.go_on())
@@ -108,7 +110,7 @@ def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, town: Town) 
     run(town.post(ALICE, POST))
     for number in (4, 8, 10):
         run(town.restarted().go_on())
-        assert town.having(POST) == READERS[-number:]
+        assert town.having(POST) == READERS[:number]
     assert run(town.sources.deliveries()) == []
 
 
@@ -117,7 +119,7 @@ def test_what_was_not_noted_is_pushed_again(run: Run, town: Town) -> None:
     run(town.post(ALICE, POST))
     for number in (4, 8):
         run(town.worker.go_on())
-        assert town.having(POST) == READERS[-number:]
+        assert town.having(POST) == READERS[:number]
     assert run(town.sources.deliveries()) == [Delivery(POST, ALICE)]
     town.restarted()
     while run(town.worker.go_on()):
@@ -137,7 +139,7 @@ def test_an_event_that_is_handled_again_begins_its_delivery_again(run: Run, town
     assert town.timelines.read(BOB).ids.tolist() == [POST]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("leaving", [slice(7, 10), slice(5, 7), slice(1, 5), slice(2), slice(10)])
+@pytest.mark.parametrize("leaving", [slice(3), slice(3, 5), slice(5, 9), slice(8, 10), slice(10)])
 def test_who_stops_following_meanwhile_holds_up_nobody_else(run: Run, town: Town, leaving: slice) -> None:
     """Those who have it, the very last one of them, those to come, the last of these, all."""
     run(town.post(ALICE, POST))
@@ -151,17 +153,84 @@ def test_who_stops_following_meanwhile_holds_up_nobody_else(run: Run, town: Town
     assert run(town.sources.deliveries()) == []
 
 
-def test_deliveries_come_one_after_the_other_and_no_more_than_so_many(
+async def moved(town: Town, reader: NodeId, position: int) -> None:
+    """The reader's follow gets another place in the list, as a write of an edge with a position gives it."""
+    number = town.graph.graphs.number(FOLLOWS)
+    write = EdgeWrite(Edge(number, reader, ALICE, State.NORMAL, position, town.graph.clock.next()))
+    ((change,), _) = await town.graph.write([write])
+    before, after = change.before, change.after
+    assert before is not None
+    assert after is not None
+    assert after.position == position
+    event = Event(0, number, before.state, after.state, reader, ALICE, position, after.updated_at)
+    await town.worker.handle([event])
+
+
+@pytest.mark.parametrize("position", [1, 2**62])
+@pytest.mark.parametrize("reader", [READERS[0], READERS[3], READERS[4], READERS[9]])
+def test_places_in_the_list_that_change_meanwhile_lose_nobody(
+    run: Run, town: Town, reader: NodeId, position: int
+) -> None:
+    run(town.post(ALICE, POST))
+    run(town.worker.go_on())
+    run(moved(town, reader, position))
+    while run(town.restarted().go_on()):
+        pass
+    assert town.having(POST) == READERS
+
+
+def test_deliveries_come_one_after_the_other(run: Run, town: Town) -> None:
+    for post in (1, 2):
+        run(town.post(ALICE, post))
+    assert [delivery.post for delivery in run(town.sources.deliveries())] == [1, 2]
+    assert run(town.sources.delivering()).tolist() == [ALICE]
+    for _ in range(3):
+        run(town.worker.go_on())
+    assert (town.having(1), town.having(2)) == (READERS, [])
+    while run(town.worker.go_on()):
+        pass
+    assert town.having(2) == READERS
+    assert run(town.sources.delivering()).tolist() == []
+
+
+def test_where_too_many_are_under_way_the_author_is_looked_up(
     run: Run, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fanout, "UNDER_WAY_MAX", 2)
-    for post in (1, 2, 3):
+    for post in (1, 2):
         run(town.post(ALICE, post))
-    assert town.having(1) == READERS, "it made room"
-    assert [delivery.post for delivery in run(town.sources.deliveries())] == [2, 3]
+    assert run(town.sources.lacked(BOB, RATE_MAX)) == []
+    run(town.post(ALICE, 2))  # again, which takes no place of its own
+    assert run(town.sources.lacked(BOB, RATE_MAX)) == []
+    run(town.post(ALICE, 3))
+    assert [delivery.post for delivery in run(town.sources.deliveries())] == [1, 2]
+    assert run(town.sources.lacked(BOB, RATE_MAX)) == [ALICE]
+
+
+def test_a_delivery_that_fails_holds_up_no_other(run: Run, town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    for reader in READERS:
+        if reader != CAROL:
+            run(town.graph.follow(reader, CAROL))
+    run(town.post(ALICE, POST))
+    run(town.post(CAROL, LATER))
+    followers = town.sources.followers
+    broken = [ALICE]
+
+    async def failing(author: int) -> object:
+        if author in broken:
+            raise ValueError("this author's list is broken")
+        return await followers(author)
+
+    monkeypatch.setattr(town.sources, "followers", failing)
+    for _ in range(8):
+        with contextlib.suppress(ValueError):
+            run(town.worker.go_on())
+    assert town.having(LATER) == READERS
+    assert run(town.sources.deliveries()) == [Delivery(POST, ALICE)], "its author is looked up meanwhile"
+    broken.clear()
     while run(town.worker.go_on()):
         pass
-    assert town.having(2) == town.having(3) == READERS
+    assert town.having(POST) == READERS
 
 
 def test_when_all_timelines_are_lost_nothing_is_left_to_deliver(run: Run, town: Town) -> None:

@@ -362,6 +362,19 @@ def test_without_timelines_home_comes_from_the_outboxes(run: Run, home: Home, mo
     assert (ids_of(latest.posts), latest.degraded) == (made[::-1], ["timelines"])
 
 
+def test_without_notes_of_what_is_delivered_home_says_that_it_may_lack_something(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [run(home.post(author)).id for author in (BOB, CAROL)]
+    run(home.caught_up())
+    monkeypatch.setattr(home.graph.store, "get_note", failing(StoreUnavailable("away")))
+    latest = run(home.feed.latest(ALICE, Window(10), refresh=True))
+    assert (ids_of(latest.posts), latest.degraded) == (made[::-1], []), "outboxes need no notes"
+    home.timelines.put(ALICE, np.array(made[::-1], np.int64))
+    latest = run(home.feed.latest(ALICE, Window(10)))
+    assert (ids_of(latest.posts), latest.degraded) == (made[::-1], ["outboxes"])
+
+
 def test_a_full_disk_takes_no_wish_for_a_timeline_and_home_is_answered(
     run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

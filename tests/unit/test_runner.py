@@ -29,7 +29,8 @@ class Remembering:
     def __init__(self) -> None:
         self.seen: list[int] = []
         self.broken: set[int] = set()
-        self.outage = self.broken_left = False
+        self.outage = False
+        self.left_error: Exception | None = None
         self.lost_count = self.left = 0
 
     async def handle(self, events: Sequence[Event]) -> None:
@@ -41,8 +42,8 @@ class Remembering:
             self.seen.append(event.sequence)
 
     async def go_on(self) -> bool:
-        if self.broken_left:
-            raise ValueError("what is left is broken")
+        if self.left_error is not None:
+            raise self.left_error
         self.left -= self.left > 0
         return self.left > 0
 
@@ -182,17 +183,24 @@ def test_what_events_left_to_do_is_done_between_others(world: World, run: Run) -
     assert world.consumer.left == 0
 
 
-def test_what_is_left_and_fails_holds_nobody_up_and_is_tried_again(world: World) -> None:
+@pytest.mark.parametrize("error", [ValueError("what is left is broken"), StoreUnavailable("not now")])
+def test_what_is_left_and_fails_holds_nobody_up_and_is_tried_again(world: World, error: Exception) -> None:
     runner = world.runner()
     world.drain(runner)
-    world.consumer.left, world.consumer.broken_left = 3, True
+    world.consumer.left, world.consumer.left_error = 3, error
     world.write(2)
     world.drain(runner)
     assert (world.consumer.seen, world.consumer.left) == ([1, 2], 3)
-    world.consumer.broken_left = False
+    world.consumer.left_error = None
     world.drain(runner)
     assert world.consumer.left == 3  # not before its time
     world.clock.ms += GONE_ON_AFTER_MS
+    world.drain(runner)
+    assert world.consumer.left == 0
+    world.consumer.left, world.consumer.left_error = 3, error
+    world.drain(runner)
+    world.consumer.left_error = None
+    world.clock.ms -= 3_600_000  # and a clock that is put back holds it up no longer
     world.drain(runner)
     assert world.consumer.left == 0
 

@@ -12,8 +12,13 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from kith.timeline.store import Ids
+
 UNDER_WAY_MAX = 1_000
-"""Deliveries under way at a time, 24 bytes each in every read of a home; beyond it new posts wait for them."""
+"""Deliveries under way at a time, 24 bytes each in the read of a home; authors of further ones are always looked up."""
+
+
+_NOBODY = np.empty(0, np.int64)
 
 
 class Chunks(msgspec.Struct, frozen=True):
@@ -33,7 +38,7 @@ class Chunks(msgspec.Struct, frozen=True):
 
 
 class Delivery(NamedTuple):
-    """A post that is being pushed; followers up to `after`, in the order of their list, have it (-1: nobody yet)."""
+    """A post that is being pushed; followers with ids up to `after` have it (-1: nobody yet)."""
 
     post: int
     author: int
@@ -47,4 +52,13 @@ def pack(deliveries: Sequence[Delivery]) -> bytes:
 
 def unpack(raw: bytes | None) -> list[Delivery]:
     """What `pack` made; None: nothing is under way."""
-    return [Delivery(*row) for row in np.frombuffer(raw, "<i8").reshape(-1, 3).tolist()] if raw else []
+    return [Delivery(*row) for row in _rows(raw).tolist()]
+
+
+def authors_of(raw: bytes | None) -> Ids:
+    """The authors of what `pack` made, each once, ascending."""
+    return np.unique(_rows(raw)[:, 1]) if raw else _NOBODY
+
+
+def _rows(raw: bytes | None) -> Ids:
+    return np.frombuffer(raw or b"", "<i8").reshape(-1, 3)

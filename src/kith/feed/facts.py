@@ -24,7 +24,7 @@ from kith.objects.posts import Post, read_post
 from kith.objects.store import Kind, ObjectStore, Record
 
 KEPT_MS = 30_000
-"""How old what is known of a post may be when it is ranked."""
+"""How old what is known of a post may be when it is ranked, by the wall clock."""
 RENEWED_MS = 15_000
 """What is older is read again where something has to be read anyway: a few large batches, not a small one a page."""
 SETS_BITS, WAYS = 16, 4

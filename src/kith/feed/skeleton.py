@@ -80,8 +80,10 @@ class Skeletons:
 
     async def below(self, reader: NodeId, after: Mark | None, want: int, fresh: Freshness) -> Skeleton:
         """What there is beyond `after`: the rest of the timeline, or `want` ids of the outboxes."""
-        delivering = await self._sources.deliveries()  # first: what is delivered meanwhile is merely looked up as well
-        timeline = None if fresh.direct else await self._timeline(reader, fresh)
+        if fresh.direct:
+            return await self._of_outboxes(reader, after, want)
+        delivering = await self._delivering(fresh)  # first: what is delivered meanwhile is merely looked up as well
+        timeline = await self._timeline(reader, fresh)
         if timeline is None:
             return await self._of_outboxes(reader, after, want)
         floor = mark_of(timeline.floor + 1) if timeline.floor else None
@@ -90,7 +92,7 @@ class Skeletons:
             return await self._of_outboxes(reader, after, want)
         try:
             authors = await self._sources.lacked(reader, timeline.lacks_from, delivering)
-            marks, floor = await self._looked_up(reader, authors, after, max(want, len(ids)), floor)
+            marks, floor = await self._looked_up(reader, authors, ids, after, max(want, len(ids)), floor)
         except Unavailable:
             degrade(fresh, "outboxes")
             return Skeleton(ids, floor)
@@ -105,19 +107,28 @@ class Skeletons:
         return Skeleton(np.array([mark.id for mark in marks], np.int64), marks[-1] if len(marks) == want else None)
 
     async def _looked_up(
-        self, reader: NodeId, authors: Sequence[int], after: Mark | None, want: int, floor: Mark | None
+        self, reader: NodeId, authors: Sequence[int], ids: Ids, after: Mark | None, want: int, floor: Mark | None
     ) -> tuple[list[Mark], Mark | None]:
-        """What a timeline that is whole down to `floor` may lack: the reader's own latest, and posts of these authors.
+        """What a timeline of these `ids`, whole down to `floor`, may lack: the reader's own latest, posts of `authors`.
 
-        And down to where it is whole with them: of the latter there are at most `want`.
+        And down to where it is whole with them, as there are so many of the former and `want` of the latter at most.
         """
         own = await self._sources.outboxes([reader], _OWN_LATEST, after)
-        if not authors:
-            return own, floor
-        marks = await self._sources.outboxes(authors, want, after)
+        marks = await self._sources.outboxes(authors, want, after) if authors else []
+        ends = [] if floor is None else [floor]
+        if len(own) == _OWN_LATEST and own[-1].id not in ids:  # more of them may not have been pushed yet
+            ends.append(own[-1])
         if len(marks) == want:
-            floor = marks[-1] if floor is None else max(floor, marks[-1])
-        return own + marks, floor
+            ends.append(marks[-1])
+        return own + marks, max(ends, default=None)
+
+    async def _delivering(self, fresh: Freshness) -> Ids:
+        """Authors whose posts are under way."""
+        try:
+            return await self._sources.delivering()
+        except Unavailable:
+            degrade(fresh, "outboxes")
+            return np.empty(0, np.int64)
 
     async def _timeline(self, reader: NodeId, fresh: Freshness) -> Timeline | None:
         """The reader's timeline; None where there is none, which is then asked for."""

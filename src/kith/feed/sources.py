@@ -95,17 +95,21 @@ class Sources:
         """Pushes that are under way, the oldest first."""
         return deliveries.unpack(await self._store.get_note(DELIVERIES_NOTE))
 
+    async def delivering(self) -> Ids:
+        """Authors whose posts are under way."""
+        return deliveries.authors_of(await self._store.get_note(DELIVERIES_NOTE))
+
     async def note_deliveries(self, under_way: Sequence[Delivery]) -> None:
         """These are the pushes that are under way now."""
         await self._store.put_note(DELIVERIES_NOTE, deliveries.pack(under_way) if under_way else None)
 
-    async def lacked(self, user: NodeId, lowest: int, delivering: Sequence[Delivery] = ()) -> list[int]:
-        """Whom the user follows of the authors withheld at a rate of `lowest` or more, and of those whose posts are
-        under way; perhaps the user too.
+    async def lacked(self, user: NodeId, lowest: int, delivering: Ids | None = None) -> list[int]:
+        """Whom the user follows of the authors withheld at a rate of `lowest` or more, and of those `delivering`;
+        perhaps the user too.
         """
         authors = (await self.withheld()).since(lowest)
-        if delivering:
-            authors = np.union1d(authors, [delivery.author for delivery in delivering])
+        if delivering is not None and len(delivering):
+            authors = np.union1d(authors, delivering)
         if len(authors) <= _ASKED_MAX:
             return await self.followed_of(user, authors.tolist())
         followed = await self.authors(user)

@@ -39,7 +39,7 @@ class Consumer(Protocol):
         ...
 
     async def go_on(self) -> bool:
-        """Do a piece of what earlier events left to do, for some milliseconds; whether there is more."""
+        """Do a small piece of what earlier events left to do; whether there is more."""
         ...
 
     async def lost(self) -> None:
@@ -172,16 +172,16 @@ class Runner:
 
     async def _go_on(self) -> bool:
         """A piece of what is left to do. Where that fails it is tried again later, and events are handled meanwhile."""
-        if self._now_ms() < self._go_on_due_ms:
+        if 0 < self._go_on_due_ms - self._now_ms() <= GONE_ON_AFTER_MS:  # a clock that was put back holds up nothing
             return False
         try:
             return await self._consumer.go_on()
-        except Unavailable:
-            raise
+        except Unavailable as error:
+            _log.warning("what events left to do waits for the store", group=self._consumer.name, error=error.message)
         except Exception:
             _log.exception("what events left to do failed; it is tried again", group=self._consumer.name)
-            self._go_on_due_ms = self._now_ms() + GONE_ON_AFTER_MS
-            return False
+        self._go_on_due_ms = self._now_ms() + GONE_ON_AFTER_MS
+        return False
 
     async def _retry(self) -> bool:
         now = self._now_ms()

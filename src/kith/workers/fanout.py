@@ -35,15 +35,15 @@ _ANEW_A_POST = 10
 """Timelines made anew for one post's sake, some milliseconds each; other readers have theirs with a later one."""
 
 
-class Left(NamedTuple):
-    """Followers whom the delivery of a post has not come to, and when (by `perf_counter`) it was last noted."""
+class Going(NamedTuple):
+    """A delivery, the followers whom it has not come to (ascending), and when (`perf_counter`) it was last noted."""
 
-    post: int
+    delivery: Delivery
     followers: Ids
     noted_s: float
 
 
-_NOBODY = Left(-1, np.empty(0, np.int64), 0.0)
+_NOBODY = Going(Delivery(-1, -1), np.empty(0, np.int64), 0.0)
 
 
 class Fanout:
@@ -64,7 +64,7 @@ class Fanout:
         self._sources, self._timelines, self._policy, self._now_ms = sources, timelines, policy, now_ms
         self._chunks = chunks or Chunks()
         self._size = self._chunks.first
-        self._left = _NOBODY
+        self._going = _NOBODY
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
 
     async def handle(self, events: Sequence[Event]) -> None:
@@ -85,33 +85,53 @@ class Fanout:
             await self._sources.note_withheld(withheld)
 
     async def go_on(self) -> bool:
-        """Push the oldest delivery to its next followers; whether there is more to deliver."""
+        """Push the oldest delivery to its next followers; whether there is more to deliver. What fails goes last."""
         under_way = await self._sources.deliveries()
         if not under_way:
             return False
         first, *others = under_way
+        try:
+            self._going = await self._push_on(first)
+        except Exception:
+            if others:
+                await self._sources.note_deliveries([*others, first])
+            raise
+        if not len(self._going.followers):
+            self._going = _NOBODY
+            await self._sources.note_deliveries(others)
+            return bool(others)
+        now_s = time.perf_counter()
+        if now_s - self._going.noted_s >= self._chunks.noted_s:
+            await self._sources.note_deliveries([self._going.delivery, *others])
+            self._going = self._going._replace(noted_s=now_s)
+        return True
+
+    async def _push_on(self, delivery: Delivery) -> Going:
+        """Push a delivery to a chunk of those whom it has not come to; where it is then."""
+        going = self._going if self._going.delivery.post == delivery.post else await self._taken_up(delivery)
         started = time.perf_counter()
-        followers, noted_s = await self._followers_left(first)
-        chunk, left = followers[: self._size], followers[self._size :]
+        chunk, left = going.followers[: self._size], going.followers[self._size :]
         withheld: dict[int, int] = {}
-        self._timelines.push(first.post, await self._pushed_to(first.author, chunk, withheld))
+        self._timelines.push(delivery.post, await self._pushed_to(delivery.author, chunk, withheld))
         if withheld:
             await self._sources.note_withheld(withheld)
-        ended = time.perf_counter()
-        self._size = self._chunks.after(self._size, ended - started)
-        if len(left):
-            others.insert(0, first._replace(after=int(chunk[-1])))
-        if not len(left) or ended - noted_s >= self._chunks.noted_s:
-            await self._sources.note_deliveries(others)
-            noted_s = ended
-        self._left = Left(first.post, left, noted_s) if len(left) else _NOBODY
-        return bool(others)
+        self._size = self._chunks.after(self._size, time.perf_counter() - started)
+        return Going(delivery._replace(after=int(chunk[-1])) if len(chunk) else delivery, left, going.noted_s)
+
+    async def _taken_up(self, delivery: Delivery) -> Going:
+        """A delivery with those whom it has not come to, by their ids, which do not change as places in a list may.
+
+        Who follows since it began has a timeline made since.
+        """
+        followers = np.sort(await self._sources.followers(delivery.author))
+        left = followers[np.searchsorted(followers, delivery.after, side="right") :]
+        return Going(delivery, left, time.perf_counter())
 
     async def lost(self) -> None:
         """Every timeline may miss something: drop them all."""
         self._timelines.evict(_EVERYONE)
         await self._sources.note_deliveries([])
-        self._left = _NOBODY
+        self._going = _NOBODY
 
     async def _publish(self, author: int, post: int, withheld: dict[int, int]) -> None:
         """Bring a post to the author's and the followers' timelines, or begin to.
@@ -123,24 +143,19 @@ class Fanout:
         if isinstance(self._policy, Thresholds) and plan_fanout(count, self._policy) is Plan.PULL:
             withheld[author] = RATE_MAX
         elif count > self._chunks.first:
-            await self._begin(Delivery(post, author))
+            if not await self._begin(Delivery(post, author)):
+                withheld[author] = RATE_MAX
         else:
             followers = await self._pushed_to(author, await self._sources.followers(author), withheld)
         self._timelines.push(post, np.append(followers, np.int64(author)))
 
-    async def _begin(self, delivery: Delivery) -> None:
-        """Note a delivery; where too many are under way, these come first."""
-        while len(under_way := await self._sources.deliveries()) >= UNDER_WAY_MAX:
-            await self.go_on()
-        await self._sources.note_deliveries([*(other for other in under_way if other.post != delivery.post), delivery])
-
-    async def _followers_left(self, delivery: Delivery) -> tuple[Ids, float]:
-        """Whom a delivery has not come to, and when that was noted. Who follows since has a timeline made since."""
-        if self._left.post == delivery.post:
-            return self._left.followers, self._left.noted_s
-        followers = await self._sources.followers(delivery.author)
-        (at,) = np.nonzero(followers == delivery.after)  # where that one left, all are pushed to again: harmless
-        return followers[at[0] + 1 :] if len(at) else followers, time.perf_counter()
+    async def _begin(self, delivery: Delivery) -> bool:
+        """Note a delivery; False where too many are under way."""
+        others = [other for other in await self._sources.deliveries() if other.post != delivery.post]
+        if len(others) >= UNDER_WAY_MAX:
+            return False
+        await self._sources.note_deliveries([*others, delivery])
+        return True
 
     async def _pushed_to(self, author: int, followers: Ids, withheld: dict[int, int]) -> Ids:
         """Those of the followers to whom the author's post is pushed. The others' timelines know that they lack it."""

@@ -119,8 +119,11 @@ class Environment:
 
     def get_note(self, key: str) -> bytes | None:
         """A note by name."""
-        with self.lmdb.begin(db=self.meta) as txn:
-            return txn.get(key.encode(), None)
+        try:
+            with self.lmdb.begin(db=self.meta) as txn:
+                return txn.get(key.encode(), None)
+        except lmdb.Error as error:
+            raise translate(error, "read") from error
 
     def notes(self, prefix: str) -> dict[str, bytes]:
         """Every note whose name begins so, by the rest of its name."""

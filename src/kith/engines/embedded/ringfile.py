@@ -6,7 +6,7 @@
       owners      i64       slot -> ~user; 0 nobody
       versions    i64       slot -> odd while it changes hands or is put anew
       lacks       i64       slot -> lowest rate of authors it lacks posts of, since it was put
-      floors      i64       slot -> greatest id that was written over or left out, since it was put; 0 none
+      floors      i64       slot -> no id above it was written over or left out, since it was put
       directory   i64       two tables of (~user, slot)
       reads       i64       slot -> when it was last read and how often (see `reads`); the one part that readers write
       cells       512 i64   slot -> ring of ids: the n-th id that it was given lies at n % 512

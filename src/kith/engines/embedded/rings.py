@@ -63,8 +63,9 @@ class RingReader:
                 later, floor = int(file.heads[slot]), int(file.floors[slot])
                 if file.versions[slot] == version and later - head <= SLACK:
                     oldest = max(0, later - TIMELINE_IDS_MAX)
-                    if oldest:  # of the cells not shown some are not in the floor yet
-                        floor = max(floor, int(ring[np.arange(max(0, later - WIDTH), oldest) & _MASK].max()))
+                    if oldest:  # of the cells not shown, those of lines that are whole are not in the floor yet
+                        first = max(0, -(-later // LINE) * LINE - WIDTH)
+                        floor = max(floor, int(ring[np.arange(first, oldest) & _MASK].max()))
                     return Timeline(_newest_first(ring, oldest, head), floor, lacks_from)
             time.sleep(0)  # let the writer finish
         return None
@@ -233,7 +234,10 @@ def _newest_first(ring: Ids, oldest: int, head: int) -> Ids:
 
 
 def _raise_floors(rings: RingFile, slots: Ids, numbers: Ids) -> None:
-    """Before ids with these numbers are written: where one begins a line of its ring, note what that line holds."""
+    """Before ids with these numbers are written: where one begins a line of its ring, note what that line holds.
+
+    That may be what a killed writer wrote and did not count; then the timeline is poor, and made anew when it is read.
+    """
     begins = np.flatnonzero(numbers & (LINE - 1) == 0)
     if len(begins):
         slots, lines = slots[begins], (numbers[begins] & _MASK) // LINE
