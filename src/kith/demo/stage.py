@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import signal
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -33,6 +35,7 @@ SEED = 1
 """Of what people say and do before the questions."""
 _USERS, _EDGES, _DANA = 50_000, 500_000, 20_000
 _READY_S = 60.0
+_PARENT_CHECK_S = 1.0
 _NEWCOMERS = 1 << 62
 """Ids of newcomers: from here, by the time in ms; apps seldom have such."""
 
@@ -63,7 +66,7 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
     console.print(
         f"{facts['edges']:,} follows in {settings.data}; the most followed user is {facts['top']}.", markup=False
     )
-    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(settings,))
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(settings, os.getpid()))
     before = signal.signal(signal.SIGTERM, _as_if_interrupted)  # either way the server must not outlive us
     process.start()
     try:
@@ -179,9 +182,17 @@ def _as_if_interrupted(number: int, frame: FrameType | None) -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def _serve(settings: Settings) -> None:
+def _serve(settings: Settings, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops us, once it has said so
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     serving.run(settings)
+
+
+def _end_with(parent: int) -> None:
+    """Stop serving when the parent was killed and cannot say so."""
+    while os.getppid() == parent:
+        time.sleep(_PARENT_CHECK_S)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _wait(url: str, alive: Callable[[], bool]) -> None:
