@@ -139,3 +139,23 @@ def test_metrics_tell_how_far_fan_out_is_behind(server: Server, people: People) 
             return [line for line in http.get("/metrics").text.splitlines() if line.startswith("kith_fanout_lag")]
 
     eventually(lambda: lag() == ["kith_fanout_lag_events 0.0", "kith_fanout_lag_oldest_seconds 0.0"])
+
+
+def test_by_rates_a_reader_who_seldom_comes_finds_what_was_not_pushed(tmp_path: Path, people: People) -> None:
+    """A pull that costs next to nothing: nobody is pushed to who has not read hundreds of times lately."""
+    alice, bob = people.alice, people.bob
+    with serving(tmp_path, KITH_FANOUT_POLICY="rates", KITH_FANOUT_PULL_COST="0.01") as server:
+        follow(server, alice, bob)
+        posts = [publish(server, bob, "the first")]
+        eventually(lambda: home(server, alice) == (posts, []))
+        timelines = RingReader(server.data / "timelines")
+        eventually(lambda: timelines.read(alice) is not None)
+        for number in range(5):
+            posts.insert(0, publish(server, bob, f"number {number}"))
+            eventually(lambda: home(server, alice) == (posts, []))
+        kept = timelines.read(alice)
+        assert kept is not None
+        assert kept.ids.tolist() == [int(posts[-1])], "these were not pushed"
+        with server.client(acting=alice) as http:
+            shown = [post["id"] for post in ok(http.get(f"{API}/feed"))["posts"]]
+        assert len(shown) == 6
