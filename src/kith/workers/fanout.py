@@ -36,24 +36,14 @@ _ANEW_A_POST = 10
 
 
 class Going(NamedTuple):
-    """A delivery, the followers whom it has not come to, and when (`perf_counter`) it was last noted.
-
-    How far it came is told by ids, which do not change as places in a list may: once it has taken so long that it is
-    noted, followers are `ascending`, and those up to the last one reached have the post. Most are done before.
-    """
+    """A delivery, the followers whom it has not come to (ascending), and when (`perf_counter`) it was last noted."""
 
     delivery: Delivery
     followers: Ids
     noted_s: float
-    ascending: bool
-
-    def noted(self) -> Going:
-        """As it goes on from now."""
-        followers = self.followers if self.ascending else np.sort(self.followers)
-        return Going(self.delivery, followers, time.perf_counter(), ascending=True)
 
 
-_NOBODY = Going(Delivery(-1, -1), np.empty(0, np.int64), 0.0, ascending=True)
+_NOBODY = Going(Delivery(-1, -1), np.empty(0, np.int64), 0.0)
 
 
 class Fanout:
@@ -110,9 +100,10 @@ class Fanout:
             self._going = _NOBODY
             await self._sources.note_deliveries(others)
             return bool(others)
-        if time.perf_counter() - self._going.noted_s >= self._chunks.noted_s:
+        now_s = time.perf_counter()
+        if now_s - self._going.noted_s >= self._chunks.noted_s:
             await self._sources.note_deliveries([self._going.delivery, *others])
-            self._going = self._going.noted()
+            self._going = self._going._replace(noted_s=now_s)
         return True
 
     async def _push_on(self, delivery: Delivery) -> Going:
@@ -125,14 +116,16 @@ class Fanout:
         if withheld:
             await self._sources.note_withheld(withheld)
         self._size = self._chunks.after(self._size, time.perf_counter() - started)
-        reached = delivery._replace(after=int(chunk[-1])) if going.ascending and len(chunk) else delivery
-        return going._replace(delivery=reached, followers=left)
+        return Going(delivery._replace(after=int(chunk[-1])) if len(chunk) else delivery, left, going.noted_s)
 
     async def _taken_up(self, delivery: Delivery) -> Going:
-        """A delivery with those whom it has not come to. Who follows since it began has a timeline made since."""
-        followers = await self._sources.followers(delivery.author)
-        going = Going(delivery, followers[followers > delivery.after], time.perf_counter(), ascending=False)
-        return going if delivery.after < 0 else going.noted()
+        """A delivery with those whom it has not come to, by their ids, which do not change as places in a list may.
+
+        Who follows since it began has a timeline made since.
+        """
+        followers = np.sort(await self._sources.followers(delivery.author))
+        left = followers[np.searchsorted(followers, delivery.after, side="right") :]
+        return Going(delivery, left, time.perf_counter())
 
     async def lost(self) -> None:
         """Every timeline may miss something: drop them all."""
