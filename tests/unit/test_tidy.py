@@ -30,7 +30,7 @@ ENTRY_POINTS = {
     "kith.client": "what apps import",
 }
 NO_DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "lib"}
-WIRING = {"kith.app", "kith.chores"}  # the only modules that may know an engine
+WIRING = {"kith.app", "kith.backups", "kith.chores"}  # the only modules that may know an engine
 
 
 def name_of(path: Path) -> str:

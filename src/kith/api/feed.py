@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, Response, delete, get, post
-from litestar.params import HeaderParameter, Parameter, QueryParameter
+from litestar.params import HeaderParameter, Parameter
 
 from kith.api.answers import Call
 from kith.api.backend import TOKEN_HEADER, Backend, Pagination
@@ -220,7 +220,7 @@ async def feed_stream(
     ] = None,
     last_event_id: Annotated[
         str | None,
-        QueryParameter(name="lastEventId", description="Where to resume, for clients that cannot set Last-Event-ID."),
+        Parameter(query="lastEventId", description="Where to resume, for clients that cannot set Last-Event-ID."),
     ] = None,
 ) -> str:
     """Server-Sent Events for the acting user, until either side ends it.

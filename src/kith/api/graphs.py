@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from litestar import Request, Response, get, post
 from litestar.openapi.spec import Example
-from litestar.params import Parameter, QueryParameter
+from litestar.params import Parameter
 
 from kith.api import operations
 from kith.api.answers import Call, CountAnswer, IdItem, ListAnswer, SetAnswer, ranged
@@ -43,7 +43,7 @@ Until = Annotated[
 ]
 StateName = Annotated[
     Literal["normal", "negative", "archived", "removed"],
-    QueryParameter(name="state", description="State of the edges.", required=False),
+    Parameter(query="state", description="State of the edges.", required=False),
 ]
 
 
