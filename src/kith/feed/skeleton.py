@@ -16,7 +16,7 @@ import structlog
 
 from kith.core.errors import Unavailable
 from kith.core.events import TIMELINE_WANTED, Event
-from kith.core.ids import NodeId, made_at_ms
+from kith.core.ids import ID_MAX, NodeId, made_at_ms
 from kith.core.paging import Mark
 from kith.feed.sources import Sources
 from kith.graph.service import GraphService
@@ -28,6 +28,8 @@ from kith.timeline.store import Timeline, TimelineReader
 _log = structlog.get_logger("kith.feed")
 _OWN_LATEST = 20
 """Own posts that a timeline may not have yet; fan-out is behind by a moment at most, or is not relied on."""
+_SHORT = 50
+"""A timeline of fewer ids is not taken for whole: who follows few sees at once whom they have just followed."""
 _WANTED_AGAIN_S = 30.0
 _WANTED_MAX = 100_000
 
@@ -87,6 +89,8 @@ class Skeletons:
         if timeline is None:
             return await self._of_outboxes(reader, after, want)
         floor = mark_of(timeline.floor + 1) if timeline.floor else None
+        if floor is None and len(timeline.ids) < _SHORT:
+            floor = mark_of(int(min(timeline.ids, default=ID_MAX)))
         ids = _between(timeline.ids, after, floor)
         if floor is not None and not len(ids):
             return await self._of_outboxes(reader, after, want)
