@@ -73,7 +73,7 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
         url = serving.base_url(settings)
         _wait(url, process.is_alive)
         asyncio.run(_show(console, url, key, facts["top"], stay=stay))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("stopping")
     finally:
         if process.is_alive() and process.pid is not None:
@@ -84,7 +84,9 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
 
 async def _show(console: Console, url: str, key: str, star: int, *, stay: bool) -> None:
     """Everything that happens over HTTP."""
-    seed = time.time_ns()
+    seed, ours = time.time_ns(), asyncio.current_task()
+    assert ours is not None  # noqa: S101 - we are in it
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)  # where SIGINT is ignored, too
     async with client(url, key) as http:
         asker = Asker(http)
         cast = await choose(asker, star)
@@ -177,9 +179,7 @@ def _load(settings: Settings, file: Path | None, console: Console) -> None:
 
 
 def _as_if_interrupted(number: int, frame: FrameType | None) -> None:
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what it runs in the background so
-        raise KeyboardInterrupt
-    signal.raise_signal(signal.SIGINT)
+    raise KeyboardInterrupt
 
 
 def _serve(settings: Settings, parent: int) -> None:
