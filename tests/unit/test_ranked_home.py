@@ -85,6 +85,23 @@ def test_paging_is_the_same_with_and_without_a_timeline(run: Run, home: Home) ->
     assert set(run(home.all(7))) == set(made)
 
 
+def test_a_timeline_that_holds_all_there_is_ends_home_without_a_look_at_the_outboxes(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [run(home.post(author)).id for _ in range(20) for author in (BOB, CAROL, DANA)]
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array(made[::-1], np.int64))
+    monkeypatch.setattr(home.feed._skeletons, "_of_outboxes", failing(StoreUnavailable("not needed")))
+    assert set(run(home.all(7))) == set(made)
+
+
+def test_one_who_is_followed_just_now_is_at_home_at_once_where_the_timeline_is_short(run: Run, home: Home) -> None:
+    made = [run(home.post(author)).id for author in (BOB, CAROL)]
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array([], np.int64))  # of before, when nobody was followed
+    assert set(run(home.all(7))) == set(made)
+
+
 def test_posts_of_one_who_follows_many_are_the_newest_of_all(run: Run, home: Home) -> None:
     crowd = [NodeId(1000 + at) for at in range(250)]
     for author in crowd:

@@ -16,13 +16,11 @@ from kith.timeline.store import Ids
 
 UNDER_WAY_MAX = 1_000
 """Deliveries under way at a time, 24 bytes each in the read of a home; authors of further ones are always looked up."""
-
-
 _NOBODY = np.empty(0, np.int64)
 
 
 class Chunks(msgspec.Struct, frozen=True):
-    """How many followers are pushed to at once: as many as it takes about `wanted_s` for, a disk or memory below."""
+    """How many followers are pushed to at once: as many as take about `wanted_s`, in memory or on a disk."""
 
     least: int = 1 << 12
     first: int = 1 << 15
