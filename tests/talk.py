@@ -12,6 +12,7 @@ NO_PROFILE = {
     "attributes": {}, "labels": [],
 }  # fmt: skip
 """What a user who has said nothing of themselves has said."""
+PAGINATION = {"nextCursor", "prevCursor", "hasMore"}
 
 
 def ok(response: httpx.Response, status: int = 200) -> Any:
@@ -57,3 +58,46 @@ def finish(http: httpx.Client, started: httpx.Response) -> Any:
     job = ok(started, 202)["job"]
     assert set(job) == {"id", "operation", "user", "edges", "done"}
     return eventually(lambda: (found := ok(http.get(f"{API}/jobs/{job['id']}")))["done"] and found)
+
+
+def tell(http: httpx.Client, text: str = "look", **fields: Any) -> str:
+    """The id of a new story."""
+    return str(ok(http.post(f"{API}/stories", json={"content": {"text": text}, **fields}), 201)["id"])
+
+
+def walk(http: httpx.Client, path: str, limit: int) -> tuple[list[list[int]], list[Any]]:
+    """All pages of a list from the newest on, as ids and as answers."""
+    pages, bodies, cursor = [], [], None
+    for _ in range(1_000):
+        body = ok(http.get(path, params={"limit": limit, **({"cursor": cursor} if cursor else {})}))
+        assert set(body["pagination"]) == PAGINATION
+        pages.append(ids(body))
+        bodies.append(body)
+        cursor = body["pagination"]["nextCursor"]
+        assert body["pagination"]["hasMore"] == (cursor is not None)
+        if cursor is None:
+            return pages, bodies
+    raise AssertionError("this list does not end")
+
+
+def make(http: httpx.Client, text: str = "hello", **fields: Any) -> str:
+    """The id of a new post."""
+    return str(ok(http.post(f"{API}/posts", json={"content": {"text": text}, **fields}), 201)["id"])
+
+
+def say(http: httpx.Client, post: str, text: str, **fields: Any) -> str:
+    """The id of a new comment."""
+    return str(ok(http.post(f"{API}/posts/{post}/comments", json={"text": text, **fields}), 201)["id"])
+
+
+def texts(http: httpx.Client, path: str, **params: Any) -> list[str]:
+    """The texts of all pages of a list."""
+    found, cursor = [], None
+    for _ in range(100):
+        body = ok(http.get(API + path, params={**params, **({"cursor": cursor} if cursor else {})}))
+        assert set(body["pagination"]) == PAGINATION
+        found += [item["text"] if "text" in item else item["content"]["text"] for item in body["items"]]
+        cursor = body["pagination"]["nextCursor"]
+        if cursor is None:
+            return found
+    raise AssertionError("this list does not end")

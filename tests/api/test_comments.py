@@ -1,0 +1,141 @@
+"""Comments, and profiles beside what was made over real HTTP: contract, bad input, who gets what (article 001)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from pictures import photo
+from running import API, People
+from talk import NO_PROFILE, code, finish, make, ok, say, texts, upload
+
+Acting = Callable[[int], httpx.Client]
+NO_AUTHOR = {"username": None, "displayName": "", "avatarUrl": None, "isVerified": False}
+
+
+# --- comments ----------------------------------------------------------------------------------------------
+
+
+def test_comments_answer_as_the_article_says(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    id_ = make(alice)
+    made = ok(bob.post(f"{API}/posts/{id_}/comments", json={"text": "Great post!"}), 201)
+    ok(alice.post(f"{API}/comments/{made['id']}/like"))
+    for text in ("thanks", "again", "and again"):
+        say(alice, id_, text, replyTo=made["id"])
+    body = ok(alice.get(f"{API}/posts/{id_}/comments"))
+    assert set(body) == {"items", "pagination", "totalCount", "partial"}
+    (item,) = body["items"]
+    assert item == {
+        **made, "author": {"id": str(people.bob), **NO_AUTHOR},
+        "likeCount": 1, "replyCount": 3, "isLiked": True, "replies": item["replies"],
+    }  # fmt: skip
+    assert [reply["text"] for reply in item["replies"]] == ["thanks", "again"]
+    assert made["replies"] == item["replies"][0]["replies"] == []
+    assert (body["totalCount"], item["post"], item["replyTo"]) == (1, id_, None)
+    (reply, *_) = ok(bob.get(f"{API}/comments/{made['id']}/replies"))["items"]
+    assert (reply["text"], reply["replyTo"]) == ("thanks", made["id"])
+
+
+def test_comments_sort_by_likes_newest_or_oldest_and_page(acting: Acting, people: People) -> None:
+    id_ = make(acting(people.alice))
+    made = [say(acting(people.bob), id_, text) for text in "abcde"]
+    for liker, at in ((people.alice, 1), (people.carol, 1), (people.alice, 3)):
+        ok(acting(liker).post(f"{API}/comments/{made[at]}/like"))
+    path, reader = f"/posts/{id_}/comments", acting(people.carol)
+    assert texts(reader, path, limit=2) == texts(reader, path, limit=2, sort="newest") == list("edcba")
+    assert texts(reader, path, limit=2, sort="oldest") == list("abcde")
+    assert texts(reader, path, limit=2, sort="top") == list("bdeca")
+    cursor = ok(reader.get(API + path, params={"limit": 2}))["pagination"]["nextCursor"]
+    crossed = reader.get(API + path, params={"cursor": cursor, "sort": "top"})
+    assert code(crossed, 400) == "CURSOR_INVALID"
+    assert code(reader.get(API + path, params={"sort": "best"}), 400) == "INVALID_REQUEST"
+
+
+def test_a_comment_is_refused_where_it_has_nothing_to_hang_on(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    post, other = make(alice), make(alice)
+    comment = say(bob, post, "first")
+    path = f"{API}/posts/{post}/comments"
+    elsewhere = bob.post(f"{API}/posts/{other}/comments", json={"text": "x", "replyTo": comment})
+    assert code(elsewhere, 404) == "COMMENT_NOT_FOUND"
+    assert code(acting(people.carol).delete(f"{API}/comments/{comment}"), 403) == "FORBIDDEN"
+    assert alice.delete(f"{API}/comments/{comment}").status_code == 204
+    assert code(bob.post(path, json={"text": "x", "replyTo": comment}), 404) == "COMMENT_NOT_FOUND"
+    assert code(bob.delete(f"{API}/comments/{comment}"), 404) == "COMMENT_NOT_FOUND"
+    assert code(bob.post(f"{API}/comments/{comment}/like"), 404) == "COMMENT_NOT_FOUND"
+    assert ok(alice.get(path))["totalCount"] == 0
+    for body in ({"text": ""}, {"text": "x" * 2_001}):
+        assert code(bob.post(path, json=body), 400) == "INVALID_CONTENT"
+    for body in ({}, {"text": "x", "by": "me"}, {"text": 5}):
+        assert code(bob.post(path, json=body), 400) == "INVALID_REQUEST"
+    assert code(bob.post(path, json={"text": "x", "replyTo": "x"}), 400) == "INVALID_ID"
+
+
+# --- profiles ----------------------------------------------------------------------------------------------
+
+
+def test_a_profile_is_set_whole_and_changed_in_part(acting: Acting, people: People) -> None:
+    alice, path = acting(people.alice), f"{API}/users/{people.alice}"
+    image = upload(alice, photo())
+    said = {
+        "displayName": "Alice 🦊", "username": f"Alice.{people.alice}", "bio": "Fox.",
+        "avatar": image["id"], "attributes": {"pronouns": "she"},
+    }  # fmt: skip
+    put = alice.put(path, json={**said, "private": True})
+    seen = ok(acting(people.bob).get(path))
+    assert ok(put) == seen
+    assert {key: seen[key] for key in NO_PROFILE} == {**NO_PROFILE, **said, "avatarUrl": image["thumbnailUrl"]}
+    assert seen["private"]
+    assert ok(alice.patch(path, json={"bio": "Hare."})) == {**seen, "bio": "Hare."}
+    assert ok(alice.patch(path, json={"avatar": None})) == {**seen, "bio": "Hare.", "avatar": None, "avatarUrl": None}
+    assert ok(alice.put(path, json={}))["displayName"] == ""
+    assert {key: ok(alice.get(path))[key] for key in NO_PROFILE} == NO_PROFILE
+    assert not ok(alice.get(path))["private"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"displayName": "x" * 101},
+        {"bio": "x" * 1_001},
+        {"attributes": {"x": "y" * 4_096}},
+        {"avatar": "x"},
+        {"avatar": -1},
+        {"avatar": 5},
+        {"displayName": 5},
+        {"name": "alice"},
+    ],
+    ids=lambda body: str(body)[:40],
+)
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_profile_that_breaks_a_rule_changes_nothing(
+    acting: Acting, people: People, method: str, body: dict[str, Any]
+) -> None:
+    path = f"{API}/users/{people.alice}"
+    answer = acting(people.alice).request(method, path, json={**body, "private": True})
+    assert code(answer, 400)[:7] == "INVALID"
+    seen = ok(acting(people.alice).get(path))
+    assert ({key: seen[key] for key in NO_PROFILE}, seen["private"]) == (NO_PROFILE, False)
+
+
+def test_a_removed_account_leaves_no_profile_and_no_posts(acting: Acting, http: httpx.Client, people: People) -> None:
+    alice = acting(people.alice)
+    ok(alice.put(f"{API}/users/{people.alice}", json={"displayName": "Alice"}))
+    id_ = make(alice)
+    comment = say(alice, make(acting(people.bob)), "hi")
+    finish(http, alice.delete(f"{API}/users/{people.alice}"))
+    assert code(http.get(f"{API}/posts/{id_}"), 404) == "POST_NOT_FOUND"
+    assert code(http.get(f"{API}/users/{people.alice}"), 404) == "USER_NOT_FOUND"
+    assert code(acting(people.bob).post(f"{API}/comments/{comment}/like"), 404) == "COMMENT_NOT_FOUND"
+
+
+def test_the_order_of_fields_does_not_make_another_post(acting: Acting, people: People) -> None:
+    alice, headers = acting(people.alice), {"Idempotency-Key": "k", "Content-Type": "application/json"}
+    one = {"content": {"text": "x"}, "visibility": "public"}
+    other = dict(reversed(one.items()))
+    answers = [ok(alice.post(f"{API}/posts", content=json.dumps(body), headers=headers), 201) for body in (one, other)]
+    assert answers[0] == answers[1]
