@@ -31,7 +31,7 @@ from kith.graph.edge import (
     resolve,
 )
 from kith.graph.graphs import assign
-from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair, other_end
+from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair, Side, other_end
 
 Key = tuple[int, int, int]
 """(graph, source, destination)"""
@@ -159,8 +159,9 @@ class ReferenceEdges:
         self._tick()
         return [self._count(listing) for listing in listings]
 
-    async def counts(self, graph: int, direction: Direction, nodes: Ids) -> Ids:
-        return np.array(await self.count_many([Listing(graph, node, direction) for node in nodes.tolist()]), np.int64)
+    async def counts(self, sides: Sequence[Side], nodes: Ids) -> Ids:
+        listings = [Listing(graph, node, direction) for graph, direction in sides for node in nodes.tolist()]
+        return np.array(await self.count_many(listings), np.int64).reshape(len(sides), len(nodes))
 
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
         self._tick()

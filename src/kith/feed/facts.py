@@ -63,9 +63,9 @@ class PostFacts:
     ) -> None:
         self._objects, self._store, self._now_ms, self._bits = objects, graph.store, now_ms, bits
         self._lists = [
-            (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN, worth)
-            for name, worth in WORTH.items()
+            (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN) for name in WORTH
         ]
+        self._worth = np.array(list(WORTH.values()), np.float32)
         self._ids = np.full((1 << bits, WAYS), -1, np.int64)
         self._rows = np.zeros(WAYS << bits, _ROW)
 
@@ -138,10 +138,7 @@ class PostFacts:
 
     async def _engagement(self, ids: Integers) -> Floats:
         """What each post has got."""
-        total = np.zeros(len(ids), np.float32)
-        for graph, direction, worth in self._lists:
-            total += np.float32(worth) * await self._store.counts(graph, direction, ids)
-        return total
+        return self._worth @ (await self._store.counts(self._lists, ids)).astype(np.float32)
 
     def _keep(self, ids: Integers, rows: Rows, there: NDArray[np.bool_]) -> None:
         """Put posts in the emptiest or oldest of their places, and forget what is no post any more."""

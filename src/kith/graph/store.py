@@ -18,6 +18,7 @@ from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 
 Ids = NDArray[np.int64]
 Pair = tuple[int, int]
+Side = tuple[int, Direction]  # a graph, and which of a node's two lists in it
 
 
 class Listing(NamedTuple):
@@ -113,8 +114,11 @@ class EdgeStore(Protocol):
         """The exact length of each list, in constant time each."""
         ...
 
-    async def counts(self, graph: int, direction: Direction, nodes: Ids) -> Ids:
-        """The length of each node's list of NORMAL edges; as `count_many`, for thousands of nodes at a time."""
+    async def counts(self, sides: Sequence[Side], nodes: Ids) -> Ids:
+        """The lengths of lists of NORMAL edges, a row for each of `sides`, a column for each of `nodes`.
+
+        As `count_many`, for thousands of nodes at a time.
+        """
         ...
 
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:

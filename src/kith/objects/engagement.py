@@ -72,7 +72,7 @@ class Engagement:
     async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[Counts]:
         """The numbers under each of `posts`, in one batch; of posts that the viewer may see."""
         store, ids = self._graph.store, np.array(posts, np.int64)
-        columns = [(await store.counts(graph, direction, ids)).tolist() for graph, direction in self._lists]
+        columns = (await store.counts(self._lists, ids)).tolist()
         own = [[False] * len(ids)] * 2
         if viewer is not None:
             mine = [Listing(graph, viewer, Direction.OUT) for graph in (self._likes, self._saves)]

@@ -141,7 +141,7 @@ class Stories:
 
         One lookup an author, so that of thousands only those are looked at who matter.
         """
-        counts = await self.graph.store.counts(self._stories, Direction.OUT, authors)
+        (counts,) = await self.graph.store.counts([(self._stories, Direction.OUT)], authors)
         return [int(author) for author in authors[counts > 0]]
 
     async def newest(self, author: int, limit: int) -> list[Mark]:

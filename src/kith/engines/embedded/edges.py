@@ -26,7 +26,6 @@ from kith.engines.embedded.environment import Environment, Txn, put_note, transl
 from kith.engines.embedded.keys import (
     EDGE_KEY,
     STATES,
-    TAIL_KEY,
     after_lists,
     edge_row,
     ids_of,
@@ -44,7 +43,7 @@ from kith.engines.embedded.keys import (
 from kith.engines.embedded.pages import page_of
 from kith.engines.embedded.strays import Stray, find_strays, unlist_strays
 from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
-from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair
+from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair, Side
 
 _SCAN_ROWS = 2_000
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
@@ -107,16 +106,17 @@ class EmbeddedEdges:
             length, graph_db = runs.length, self._graph_db
             return [length(txn, graph_db(listing.graph), list_prefix(listing)) for listing in listings]
 
-    async def counts(self, graph: int, direction: Direction, nodes: Ids) -> Ids:
-        keys = tail_keys(direction, nodes)
-
+    async def counts(self, sides: Sequence[Side], nodes: Ids) -> Ids:
         def read() -> Ids:
-            with self._begin(self._graph_db(graph)) as txn:
+            keys = {direction: tail_keys(direction, nodes) for direction in Direction}
+            with self._begin() as txn:
                 get = txn.get
-                tails = [get(keys[at : at + TAIL_KEY], None) for at in range(0, len(keys), TAIL_KEY)]
-            return np.fromiter((0 if tail is None else runs.length_of(tail) for tail in tails), np.int64, len(tails))
+                tails = [get(key, None, db) for db, direction in dbs for key in keys[direction]]
+            lengths = [0 if tail is None else runs.length_of(tail) for tail in tails]
+            return np.array(lengths, np.int64).reshape(len(sides), len(nodes))
 
-        return read() if len(nodes) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+        dbs = [(self._graph_db(graph), direction) for graph, direction in sides]
+        return read() if len(nodes) * len(sides) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
         def read() -> Ids:

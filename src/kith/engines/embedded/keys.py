@@ -82,12 +82,13 @@ def list_prefix(listing: Listing) -> bytes:
     return _PREFIX.pack(node, _LIST | direction << STATE_BITS | state)
 
 
-def tail_keys(direction: Direction, nodes: NDArray[np.int64]) -> bytes:
-    """The keys, TAIL_KEY bytes each, of the tails (see `runs`) of these nodes' lists of NORMAL edges."""
+def tail_keys(direction: Direction, nodes: NDArray[np.int64]) -> list[bytes]:
+    """The keys of the tails (see `runs`) of these nodes' lists of NORMAL edges."""
     keys = np.empty((len(nodes), TAIL_KEY), np.uint8)
     keys[:, :8] = nodes.astype(">u8").view(np.uint8).reshape(-1, 8)
     keys[:, 8:] = list_tag(direction, State.NORMAL), 1
-    return keys.tobytes()
+    packed = keys.tobytes()
+    return [packed[at : at + TAIL_KEY] for at in range(0, len(packed), TAIL_KEY)]
 
 
 def list_prefixes(source: int, destination: int, state: State) -> tuple[bytes, bytes]:
