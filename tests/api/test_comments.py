@@ -75,6 +75,19 @@ def test_a_comment_is_refused_where_it_has_nothing_to_hang_on(acting: Acting, pe
     assert code(bob.post(path, json={"text": "x", "replyTo": "x"}), 400) == "INVALID_ID"
 
 
+def test_a_comment_is_its_authors_to_delete_whatever_came_between(acting: Acting, people: People) -> None:
+    alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
+    post = make(alice)
+    mine, after, theirs = say(bob, post, "mine"), say(bob, post, "mine too"), say(carol, post, "carol's")
+    ok(bob.post(f"{API}/users/{people.alice}/block"))
+    assert bob.delete(f"{API}/comments/{mine}").status_code == 204
+    assert code(bob.delete(f"{API}/comments/{theirs}"), 404) == "COMMENT_NOT_FOUND", "what is not there for them"
+    ok(alice.patch(f"{API}/posts/{post}", json={"visibility": "private"}))
+    assert bob.delete(f"{API}/comments/{after}").status_code == 204
+    assert code(bob.delete(f"{API}/comments/{after}"), 404) == "COMMENT_NOT_FOUND"
+    assert texts(alice, f"/posts/{post}/comments") == ["carol's"]
+
+
 # --- profiles ----------------------------------------------------------------------------------------------
 
 
