@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
+from collections.abc import Callable
 
 import structlog
+from structlog.typing import EventDict, WrappedLogger
+
+AGAIN_S = 10.0
+"""How long a traceback that was written is not written again; while a disk is full every request may have one."""
+_KINDS_MAX = 1_000
 
 
 def configure(level: str) -> None:
@@ -13,6 +20,7 @@ def configure(level: str) -> None:
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         processors=[
+            SparingTracebacks(),
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -22,3 +30,40 @@ def configure(level: str) -> None:
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+class SparingTracebacks:
+    """Leaves out events whose traceback was written lately: the same said of the same error, raised in the same line.
+
+    The next one that is written says how many were left out, as `repeated`.
+    """
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._written: dict[tuple[object, ...], tuple[float, int]] = {}  # kind: when last, and how often since
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        """What structlog calls for each event; DropEvent leaves it out."""
+        error = event.get("exc_info")
+        if error is True:
+            error = sys.exc_info()[1]
+        if not isinstance(error, BaseException):
+            return event
+        said = tuple(sorted((name, str(value)) for name, value in event.items() if name != "exc_info"))
+        kind, now = (said, *_origin(error)), self._now_s()
+        at, repeated = self._written.get(kind, (-AGAIN_S, 0))
+        if now - at < AGAIN_S:
+            self._written[kind] = (at, repeated + 1)
+            raise structlog.DropEvent
+        if len(self._written) >= _KINDS_MAX:
+            self._written.clear()
+        self._written[kind] = (now, 0)
+        return {**event, "repeated": repeated} if repeated else event
+
+
+def _origin(error: BaseException) -> tuple[object, ...]:
+    """The type of an error and the place where it was raised."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return (type(error), None if place is None else (place.tb_frame.f_code.co_filename, place.tb_lineno))
