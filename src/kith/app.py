@@ -326,12 +326,13 @@ class Server:
         self._watch: asyncio.Task[None] | None = None
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends a process that starts; a loop at rest would miss it
         logs.configure(self._settings.log_level)
         self._watch = loop.create_task(_end_with_supervisor())
         self._running = running(self._settings, on_fatal=_replace_process)
         backend = loop.run_until_complete(self._running.__aenter__())
         self._door = FrontDoor(backend, Bridge(build(backend), backend))
-        loop.add_signal_handler(signal.SIGTERM, self._stop)
+        loop.call_soon(loop.add_signal_handler, signal.SIGTERM, self._stop)
 
     def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._watch is not None:

@@ -52,6 +52,7 @@ def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops."""
     check_port(settings)
     raise_descriptors(settings)
+    os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_end_by_sigterm)
     with app.serving(settings), worker(settings):
         Granian(
             "kith.app:serve_process",
@@ -70,6 +71,24 @@ def run(settings: Settings) -> None:
             respawn_interval=_RESPAWN_S,
             workers_kill_timeout=settings.drain_timeout_s,
         ).serve()
+
+
+def _hold_sigterm() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def _let_sigterm_come() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def _end_by_sigterm() -> None:
+    """An API process begins as a fork with the supervisor's handlers, which would take its signals and do nothing.
+
+    So until granian sets others, SIGTERM ends it; SIGINT, which a terminal sends to all, is the supervisor's to handle.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _let_sigterm_come()
 
 
 def raise_descriptors(settings: Settings) -> None:
