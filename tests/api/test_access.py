@@ -214,6 +214,16 @@ def test_a_user_token_may_name_its_own_user_and_no_other(server: Server, people:
             assert code(other.request(method, API + path), 403) == "FORBIDDEN"
 
 
+def test_who_acts_for_one_user_sets_no_other(server: Server, people: People) -> None:
+    """A backend that hands on its session's user is as safe with a server key as with that user's token."""
+    alice, bob, *_ = people
+    with server.client(acting=bob) as backend:
+        for method, path in (("PUT", ""), ("PATCH", ""), ("POST", "/deactivate"), ("DELETE", "")):
+            body = {"json": {"displayName": "x"}} if method in ("PUT", "PATCH") else {}
+            assert code(backend.request(method, f"{API}/users/{alice}{path}", **body), 403) == "FORBIDDEN"
+        ok(backend.put(f"{API}/users/{bob}", json={"isVerified": True}))
+
+
 def test_nothing_of_another_is_changed_by_a_user_token(server: Server, people: People) -> None:
     alice, bob, carol, _ = people
     with server.client() as http, server.client(sign(bob)) as thief:

@@ -88,6 +88,16 @@ def test_a_comment_is_its_authors_to_delete_whatever_came_between(acting: Acting
     assert texts(alice, f"/posts/{post}/comments") == ["carol's"]
 
 
+def test_a_post_is_its_authors_to_clear_of_comments_of_whom_they_blocked(acting: Acting, people: People) -> None:
+    alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
+    post = make(alice)
+    comment = say(bob, post, "alice lives at 1 Street")
+    ok(alice.post(f"{API}/users/{people.bob}/block"))
+    assert texts(carol, f"/posts/{post}/comments") == ["alice lives at 1 Street"]
+    assert alice.delete(f"{API}/comments/{comment}").status_code == 204
+    assert texts(carol, f"/posts/{post}/comments") == []
+
+
 # --- profiles ----------------------------------------------------------------------------------------------
 
 

@@ -181,3 +181,20 @@ def test_a_location_off_the_map_is_refused(acting: Acting, people: People, locat
     assert code(alice.post(f"{API}/posts", json={**HELLO, "location": location}), 400) == error
     id_ = ok(alice.post(f"{API}/posts", json=HELLO), 201)["id"]
     assert code(alice.patch(f"{API}/posts/{id_}", json={"location": location}), 400) == error
+
+
+@pytest.mark.parametrize("away", ["blocker", "blocked"])
+def test_a_block_holds_while_either_of_the_two_is_away(acting: Acting, people: People, away: str) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    name = f"away{people.alice}"
+    ok(alice.patch(f"{API}/users/{people.alice}", json={"username": name, "bio": "secret"}))
+    ok(alice.post(f"{API}/users/{people.bob}/block"))
+    gone, one = (alice, people.alice) if away == "blocker" else (bob, people.bob)
+    finish(gone, gone.post(f"{API}/users/{one}/deactivate"))
+    assert bob.get(f"{API}/users/{people.alice}").status_code in (403, 404)
+    assert bob.get(f"{API}/users/by-username/{name}").status_code in (403, 404)
+    assert ok(bob.post(f"{API}/users/lookup", json={"ids": [people.alice]}))["users"] == [None]
+    (row,) = ok(alice.post(f"{API}/relationships", json={"targets": [people.bob]}))["relationships"]
+    assert row["blocking"]
+    finish(gone, gone.post(f"{API}/users/{one}/reactivate"))
+    assert code(bob.get(f"{API}/users/{people.alice}"), 403) == "FORBIDDEN"

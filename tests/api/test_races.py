@@ -154,6 +154,20 @@ def test_a_deletion_is_finished_whatever_is_set_meanwhile(server: Server, people
         assert ok(http.get(f"{API}/graph/follows/{alice}/in/count")) == {"count": 0}
 
 
+def test_a_name_set_while_its_user_is_deleted_is_free_again(pair: Server, people: People) -> None:
+    with pair.client() as http:
+        for round_, user in enumerate(people.crowd(ROUNDS)):
+            name = f"racer{user}x{round_}"
+            sets = [
+                post(pair, f"/users/{user}", user, method="PATCH", json={"username": name, "bio": f"mine {at}"})
+                for at in range(4)
+            ]
+            *_, gone = at_once([*sets, post(pair, f"/users/{user}", user, method="DELETE")])
+            finish(http, gone)
+            taken = http.patch(f"{API}/users/{people.alice}", json={"username": name})
+            assert ok(taken)["username"] == name, "nobody has it any more"
+
+
 def test_the_same_post_sent_many_times_at_once_is_made_once(pair: Server, people: People) -> None:
     body, key = {"content": {"text": "once"}}, {"Idempotency-Key": "key"}
     answers = at_once([post(pair, "/posts", people.alice, json=body, headers=key) for _ in range(THREADS)])

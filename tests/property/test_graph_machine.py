@@ -171,15 +171,9 @@ class Rules:
         return rewritten
 
     def relationship(self, a: int, b: int) -> Relationship:
-        asked = [
-            (FOLLOWS, a, b),
-            (FOLLOWS, b, a),
-            (FOLLOW_REQUESTS, a, b),
-            (BLOCKS, a, b),
-            (BLOCKS, b, a),
-            (MUTES, a, b),
-        ]
-        return Relationship(NodeId(b), *(self.live(*edge) for edge in asked))
+        asked = [(FOLLOWS, a, b), (FOLLOWS, b, a), (FOLLOW_REQUESTS, a, b)]
+        held = self.bars(a, b), self.bars(b, a), self.live(MUTES, a, b)
+        return Relationship(NodeId(b), *(self.live(*edge) for edge in asked), *held)
 
     def may_see(self, viewer: int, user: int) -> bool:
         hidden = user in self.private and not self.live(FOLLOWS, viewer, user)

@@ -249,6 +249,27 @@ def test_an_edge_stays_archived_while_its_other_end_is() -> None:
     for_all_seeds(check)
 
 
+@pytest.mark.parametrize("who", [ALICE, BOB])
+def test_whom_one_mutes_is_never_followed_without_the_mute(who: NodeId) -> None:
+    async def check(seed: int) -> bool:
+        world = await hosts(seed)
+        await world.any().follow(ALICE, BOB)
+        await world.any().mute(ALICE, BOB)
+        seen: list[tuple[bool, bool]] = []
+
+        async def look() -> None:
+            for _ in range(40):
+                seen.append((world.state(FOLLOWS, ALICE, BOB) == NORMAL, world.state(MUTES, ALICE, BOB) == NORMAL))
+                await asyncio.sleep(0)
+
+        for operation in (NodeOperation.ARCHIVE, NodeOperation.RESTORE):
+            await world.together([world.operate(operation, who), look()])
+        await look()
+        return (True, False) not in seen and seen[-1] == (True, True)
+
+    for_all_seeds(check)
+
+
 class Killed(KithError):
     """The process is gone. Not `Unavailable`: a job waits for a store that may come back."""
 

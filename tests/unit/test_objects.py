@@ -21,7 +21,7 @@ from kith.core.errors import (
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.paging import Window
 from kith.graph.edge import Direction, State
-from kith.graph.graphs import AUTHORED, BUILT_IN, HIDES, LIKES, SAVES, VIEWS, Graphs
+from kith.graph.graphs import AUTHORED, BUILT_IN, COMMENTED, HIDES, LIKES, SAVES, VIEWS, Graphs
 from kith.graph.service import GraphService, Limits
 from kith.graph.store import Listing
 from kith.objects.comments import TEXT_CHARS_MAX, Comments
@@ -370,6 +370,28 @@ def test_nobody_answers_what_is_deleted_or_hidden(run: Run, room: Room) -> None:
     run(room.posts.delete(ALICE, post.id))
     assert run(answer(room.comments.create(BOB, post.id, "x"))) is PostNotFound
     assert run(answer(room.comments.get(BOB, second))) is CommentNotFound
+
+
+@pytest.mark.parametrize("blocker", [ALICE, CAROL])
+def test_a_comment_that_a_block_overtakes_is_refused_in_its_commit(
+    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch, blocker: NodeId
+) -> None:
+    """The post is Alice's, what is answered is Carol's."""
+    post, apply = write(run, room), room.edges.apply
+    answered = comment(run, room, post, "hi", by=CAROL)
+
+    async def overtaken(writes: Any) -> Any:
+        monkeypatch.setattr(room.edges, "apply", apply)
+        await room.graph.block(blocker, BOB)
+        return await apply(writes)
+
+    monkeypatch.setattr(room.edges, "apply", overtaken)
+    assert run(answer(room.comments.create(BOB, NodeId(post.id), "a secret", answered))) is PostNotFound
+    settle(room)
+    assert run(room.comments.of_comment(None, answered, "newest", Window(5))).comments == []
+    assert not any(b"a secret" in record.data for record in room.store.records.values())
+    commented = Listing(room.graph.graphs.number(COMMENTED), BOB, Direction.OUT)
+    assert run(room.edges.count_many([commented])) == [0]
 
 
 def test_a_comment_is_deleted_by_its_author_or_that_of_the_post(run: Run, room: Room) -> None:

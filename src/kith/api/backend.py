@@ -153,6 +153,8 @@ def check_server(caller: Caller) -> None:
 
 
 def check_own(caller: Caller, user: NodeId) -> None:
-    """Forbidden for the tokens of other users."""
-    if caller.user != user:
+    """Forbidden to all who act for another user; a server key that names nobody acts for anyone."""
+    if caller.user is None:
         check_server(caller)
+    elif caller.user != user:
+        raise Forbidden("this is another user's own; act for them (X-Kith-User, or their token)", id=str(user))

@@ -20,7 +20,7 @@ from kith.core.errors import Forbidden, UserNotFound
 from kith.core.ids import NodeId, parse_id
 from kith.core.labels import HIDE
 from kith.graph.edge import Direction, State
-from kith.graph.graphs import BLOCKS, FOLLOWS
+from kith.graph.graphs import FOLLOWS
 from kith.graph.store import Listing, Node
 from kith.objects.posts import pack_attributes
 from kith.objects.profiles import Profile
@@ -104,8 +104,7 @@ async def lookup_users(call: Call, data: LookupRequest) -> UsersLookedUp:
     profiles = await call.backend.profiles.get_many(users)
     answers = await _answers(call, viewer, users, profiles)
     if viewer is not None:
-        graph = call.backend.graph
-        blocked = await graph.store.exists_many(graph.graphs.number(BLOCKS), [(user, viewer) for user in users])
+        blocked = await call.backend.graph.bars([(user, viewer) for user in users])
         answers = [None if gone else answer for gone, answer in zip(blocked, answers, strict=True)]
     return UsersLookedUp(answers)
 
@@ -160,7 +159,10 @@ async def _set(
     await _check_there(call, user, user)
     profile, mark = await call.backend.profiles.change(user, change)
     private = None if data.private is UNSET else data.private
-    await call.backend.graph.store.change_node(user, private=private)
+    node = await call.backend.graph.store.change_node(user, private=private)
+    if node.state == State.REMOVED:  # while this was written; what came before, the removal forgets
+        await call.backend.profiles.forget(user)
+        raise _not_there(user)
     return Response(await _answer(call, user, user, profile), headers=token_header(call.backend.token(mark)))
 
 

@@ -15,7 +15,6 @@ from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Page
 from kith.graph.nodes import Job, NodeOperation
 from kith.graph.service import Relationship
-from kith.objects.profiles import Profile
 
 
 class RelationshipsRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -207,8 +206,9 @@ async def delete_user(call: Call, user_id: PathId) -> JobStarted:
     """For good; the user no longer exists, and what they said of themselves is forgotten."""
     user = parse_id(user_id)
     check_own(call.caller, user)
-    await call.backend.profiles.change(user, lambda _: Profile())
-    return await _start(call, NodeOperation.REMOVE, user_id)
+    started = await _start(call, NodeOperation.REMOVE, user_id)
+    await call.backend.profiles.forget(user)  # once nobody can set it any more
+    return started
 
 
 @get("/jobs/{job_id:str}", summary="How far a job has come", name="get_job")

@@ -32,6 +32,8 @@ BUILT_IN = (
     SUGGESTION_HIDES,
 )  # fmt: skip
 """Stores number them in this order; new ones come last."""
+KEEPING_OUT = frozenset((BLOCKS, MUTES, HIDES))
+"""What a user does not want to see, or be seen by."""
 _BETWEEN_OBJECTS = (COMMENTS, REPLIES)
 GRAPHS_MAX = 255
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")

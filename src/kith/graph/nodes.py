@@ -22,6 +22,7 @@ from kith.core.errors import Conflict, NotFound, Unavailable, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction, EdgeWrite, State
+from kith.graph.graphs import KEEPING_OUT
 from kith.graph.service import GraphService
 from kith.graph.store import Listing
 
@@ -173,7 +174,9 @@ class NodeJobs:
         )
 
     def _lists(self, job: Job) -> Iterator[Listing]:
-        for name in self._service.graphs.names():
+        """What keeps others out comes back first and goes last, or what it keeps out would show in between."""
+        restored = job.operation is NodeOperation.RESTORE
+        for name in sorted(self._service.graphs.names(), key=lambda name: (name in KEEPING_OUT) != restored):
             for direction in Direction:
                 for state in _FROM[job.operation]:
                     yield Listing(self._service.graphs.number(name), job.node, direction, state)

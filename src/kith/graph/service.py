@@ -9,7 +9,7 @@ outlives a block (design, section 2, law 8).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -149,8 +149,8 @@ class GraphService:
             await self.store.exists_many(self._follows, out),
             await self.store.exists_many(self._follows, back),
             await self.store.exists_many(self._requests, out),
-            await self.store.exists_many(self._blocks, out),
-            await self.store.exists_many(self._blocks, back),
+            await self.bars(out),
+            await self.bars(back),
             await self.store.exists_many(self._mutes, out),
         ]
         return [Relationship(target, *row) for target, *row in zip(targets, *columns, strict=True)]
@@ -191,7 +191,7 @@ class GraphService:
         (node,) = await self.store.nodes([user])
         if node.labels & HIDE:
             raise UserNotFound("there is no such account, or it is not there for you", id=str(user))
-        if any(await self._bars([(user, viewer)])):
+        if any(await self.bars([(user, viewer)])):
             raise Forbidden("this account is not available to you", id=str(user))
         if node.private and not await self._exists(self._follows, viewer, user):
             raise Forbidden("this account is private; follow it to see its lists", id=str(user))
@@ -203,11 +203,20 @@ class GraphService:
             barred |= await self.store.contains(Listing(self._blocks, user, direction, state), ids)
         return barred.tolist()
 
+    async def bars(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
+        """For each (source, destination): does the source's block hold, if only until it is restored?"""
+        blocks = await self.store.get_many(self._blocks, pairs)
+        return [block is not None and block.state in BARRING for block in blocks]
+
+    def blocks_between(self, one: NodeId, others: Iterable[int]) -> tuple[tuple[int, int, int], ...]:
+        """The edges that bar `one` from each of the others (see `EdgeWrite.unless`)."""
+        return tuple((self._blocks, *pair) for other in others for pair in ((one, other), (other, one)))
+
     async def shown_to(self, viewer: NodeId, page: Page) -> Page:
         """The page less those who block `viewer` and those whom the app hides; it may be short, and still says if
         there is more.
         """
-        blocked = await self._bars([(mark.id, viewer) for mark in page.items])
+        blocked = await self.bars([(mark.id, viewer) for mark in page.items])
         nodes = await self.store.nodes([mark.id for mark in page.items])
         shown = [
             mark
@@ -297,7 +306,7 @@ class GraphService:
             supersede=True,
             keep_live=True,
             out_limit=self.limits.follows_max,
-            unless=((self._blocks, destination, source), (self._blocks, source, destination)),
+            unless=self.blocks_between(source, [destination]),
             if_active=True,
             if_public=if_public,
         )
@@ -336,12 +345,7 @@ class GraphService:
         return Written(False, any(change.outcome is Outcome.APPLIED for change in changes), mark)
 
     async def _blocked(self, one: NodeId, other: NodeId) -> bool:
-        return any(await self._bars([(one, other), (other, one)]))
-
-    async def _bars(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
-        """For each (source, destination): does the source's block hold, if only until it is restored?"""
-        blocks = await self.store.get_many(self._blocks, pairs)
-        return [block is not None and block.state in BARRING for block in blocks]
+        return any(await self.bars([(one, other), (other, one)]))
 
     async def _exists(self, graph: int, source: NodeId, destination: NodeId) -> bool:
         return (await self.store.exists_many(graph, [(source, destination)]))[0]

@@ -17,7 +17,7 @@ from kith.core.errors import CommentNotFound, Conflict, Forbidden
 from kith.core.ids import NodeId, made_at_ms
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
-from kith.graph.edge import POSITION_MIN, Direction, Edge, EdgeWrite, State
+from kith.graph.edge import POSITION_MIN, Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graphs import COMMENT_LIKES, COMMENTED, COMMENTS, REPLIES
 from kith.graph.service import cut
 from kith.graph.store import Listing
@@ -92,25 +92,32 @@ class Comments:
         """
         check_text(text, needed=True, chars_max=TEXT_CHARS_MAX)
         await self._objects.check_active(actor)
-        if not (await self._objects.get(actor, post)).allow_comments:
+        commented = await self._objects.get(actor, post)
+        if not commented.allow_comments:
             raise Forbidden("its author takes no comments on this post; those there are stay readable", id=str(post))
+        others = {commented.author}
         if reply_to is not None:
             (answered,) = await self._filtered(actor, await self._read([reply_to]))
             if answered is None or answered.post != post:
                 raise _no_comment(reply_to)
+            others.add(answered.author)
         id_, version = self._objects.snowflakes.next(), self._graph.clock.next()
         comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text)
         lists = (self._place(comment), (self._commented, actor))
-        edges = [EdgeWrite(Edge(*place, id_, State.NORMAL, comment.created_at, version)) for place in lists]
+        shown, kept = [Edge(*place, id_, State.NORMAL, comment.created_at, version) for place in lists]
+        edges = [EdgeWrite(shown, unless=self._graph.blocks_between(actor, others)), EdgeWrite(kept, chained=True)]
         put = await self._store.put([Record(Kind.COMMENT, id_, version, _encode(comment))], edges)
         empty = Record(Kind.COMMENT, id_, Hlc(version + 1), _encode(_emptied(comment)))
+        if put.changes[0].outcome is Outcome.FORBIDDEN:  # a block came in between
+            await self._store.put([empty])
+            raise self._objects.missing(post)
         await self._objects.unless_removed(actor, [empty], [self._graph.dropping(*place, id_) for place in lists])
         return comment, put.mark
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
         """Empty a comment for good and take it out of its list; its author and the author of the post may.
 
-        Its author may whatever has come between them and the post: a block, a change of who may see it.
+        They may whatever has come between them: a block, a change of who may see the post.
         Errors: CommentNotFound; Forbidden to others.
         """
         await self._objects.check_active(actor)
@@ -119,10 +126,9 @@ class Comments:
             comment = None if record is None else _decode(record.data)
             if record is None or comment is None or comment.deleted:
                 raise _no_comment(id_)
-            if actor != comment.author:
+            if actor != comment.author and actor != await self._objects.author_of(comment.post):
                 await self.get(actor, id_)
-                if actor != (await self._objects.get(actor, comment.post)).author:
-                    raise Forbidden("only its author and the author of the post may delete a comment", id=str(id_))
+                raise Forbidden("only its author and the author of the post may delete a comment", id=str(id_))
             put = await self._store.put(
                 [Record(Kind.COMMENT, id_, self._objects.after(record), _encode(_emptied(comment)))],
                 [

@@ -17,7 +17,7 @@ from kith.core.errors import Forbidden, NotFound, PostNotFound
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Outcome
-from kith.graph.graphs import BLOCKS, COMMENTS, LIKES, SAVES, SHARES, VIEWS
+from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES, VIEWS
 from kith.graph.service import GraphService, mark_of
 from kith.graph.store import Listing
 from kith.objects.service import ObjectService
@@ -95,9 +95,8 @@ async def engage(
 
     Errors: Forbidden where the actor is deactivated; `missing` where a block came in between.
     """
-    blocks = graph.graphs.number(BLOCKS)
     write = msgspec.structs.replace(
-        graph.adding(number, actor, target), if_active=True, unless=((blocks, author, actor), (blocks, actor, author))
+        graph.adding(number, actor, target), if_active=True, unless=graph.blocks_between(actor, [author])
     )
     ((change,), mark) = await graph.write([write])
     if change.outcome is Outcome.INACTIVE:

@@ -78,6 +78,10 @@ class Profiles:
                 return profile, put.mark
         raise Conflict("this profile is being changed by many at once; try again", id=str(user))
 
+    async def forget(self, user: NodeId) -> None:
+        """Empty a profile; its name is free again."""
+        await self.change(user, lambda _: Profile())
+
     async def _check_avatar(self, user: NodeId, id_: int) -> None:
         (media,) = owned(user, [id_], await self._store.get_many(Kind.MEDIA, [id_]), "avatar")
         if media.type != "image":

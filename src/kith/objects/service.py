@@ -165,6 +165,11 @@ class ObjectService:
         """A version that replaces a stored one, whichever host's clock made it."""
         return max(self.graph.clock.next(), Hlc(stored.updated_at + 1))
 
+    async def author_of(self, id_: int) -> int | None:
+        """Who made it, whoever may see it; None if there never was one."""
+        (record,) = await self.store.get_many(self._shelf.kind, [id_])
+        return None if record is None else read_post(record).author
+
     # --- reading ---------------------------------------------------------------------------------------
 
     async def visible(self, viewer: NodeId | None, ids: Sequence[int]) -> list[Post | None]:
@@ -180,7 +185,7 @@ class ObjectService:
         """One post; PostNotFound where `visible` has none."""
         (post,) = await self.visible(viewer, [id_])
         if post is None:
-            raise self._missing(id_)
+            raise self.missing(id_)
         return post
 
     async def seen_by(
@@ -237,7 +242,8 @@ class ObjectService:
     def _record(self, post: Post, version: Hlc) -> Record:
         return post_record(post, version, self._shelf.kind)
 
-    def _missing(self, id_: int) -> NotFound:
+    def missing(self, id_: int) -> NotFound:
+        """The error for one that is not there, or not there for who asks."""
         return self._shelf.missing(f"there is no such {self._shelf.noun}, or it is not there for you", id=str(id_))
 
     async def _rewrite(
@@ -259,7 +265,7 @@ class ObjectService:
             stored = None if record is None else read_post(record)
             (post,) = await self._filtered(actor, [stored])
             if post is None or record is None or stored is None:
-                raise self._missing(id_)
+                raise self.missing(id_)
             if actor not in (None, post.author):
                 raise Forbidden(f"only its author may change a {self._shelf.noun}", id=str(id_))
             new, version = change(stored), self.after(record)
