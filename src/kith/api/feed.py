@@ -76,8 +76,8 @@ class Part(msgspec.Struct, frozen=True):
 class WhyAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """What decides the place of a post in the acting user's ranked home, as of now.
 
-    `score` is the sum of what the `parts` add, times `damping` (below 1 after "see fewer", and where the
-    app limits the post). `excludedBy`: what keeps it out whatever its score (not_followed, muted, hidden, seen).
+    `score` is the sum of what the `parts` add, times `damping` (below 1 after "see fewer", and where the app limits a
+    post of one's own). `excludedBy`: what keeps it out whatever its score (not_followed, muted, hidden, seen).
     """
 
     id: str

@@ -194,7 +194,7 @@ class WhyPart(Record, frozen=True, kw_only=True):
 
 class Why(Record, frozen=True, kw_only=True):
     """Where a post stands: `score` is what the `parts` add, times `damping` (below 1 after `see_fewer`, and where
-    moderation limits it). `excluded_by`: what keeps it out whatever its score (not_followed, muted, hidden, seen).
+    moderation limits your own). `excluded_by`: what keeps it out whatever its score: not_followed, muted, hidden, seen.
     """
 
     id: int

@@ -22,7 +22,7 @@ CHOICE = 50
 
 
 class Placed(NamedTuple):
-    """A post's score, from 0 to 1, and the reason for it in a word."""
+    """A post's score as its reader is told it, from 0 to 1, and the reason for it in a word."""
 
     score: float
     reason: str
@@ -109,5 +109,5 @@ def _picks(picked: list[Candidate], places: list[int], ranking: Ranking | None, 
     if ranking is None:
         return [Pick(candidate, None, b"") for candidate in picked]
     there = ranking.take(np.array(places, np.int64))
-    placed = map(Placed, there.scores.tolist(), there.reasons(reader))
+    placed = map(Placed, there.told.tolist(), there.reasons(reader))
     return list(map(Pick, picked, placed, map(bytes, there.rows)))

@@ -32,15 +32,16 @@ LIMITED_FACTOR = 0.1
 
 
 class Ranking(NamedTuple):
-    """Posts with their features and scores, row by row."""
+    """Posts with their features and scores, row by row. `scores` give the order, `told` is what the reader is shown."""
 
     facts: Facts
     rows: Floats
     scores: Floats
+    told: Floats
 
     def take(self, which: Integers | slice) -> Ranking:
         """The rows at these places."""
-        return Ranking(self.facts.take(which), self.rows[which], self.scores[which])
+        return Ranking(self.facts.take(which), self.rows[which], self.scores[which], self.told[which])
 
     def reasons(self, reader: NodeId) -> list[str]:
         """Why each post stands where it does, in a word."""
@@ -61,7 +62,8 @@ class Ranker:
         facts = await self.facts.of(ids)
         ties = await self._affinity.of(reader)
         rows = features(facts, ties.to(facts.authors), self._now_ms())
-        return Ranking(facts, rows, light.score(rows, await self.damping(reader, facts)))
+        told = light.score(rows, await self.damping(reader, facts))
+        return Ranking(facts, rows, told * _limits(facts.limited & (facts.authors != reader)), told)
 
     async def order(self, reader: NodeId, ids: Integers) -> tuple[Ranking, Flags]:
         """Those of `ids` (newest first) that the reader has not seen, best first.
@@ -92,8 +94,10 @@ class Ranker:
         return (await self._store.exists_many(self._views, [(reader, post)]))[0]
 
     async def damping(self, reader: NodeId, facts: Facts) -> Floats:
-        """The factor on each post's score: less than 1 where the app limits it, and for a time after "see fewer"."""
-        limits = np.where(facts.limited, np.float32(LIMITED_FACTOR), np.float32(1))
+        """The factor on each post's score that the reader is told of: less than 1 for a time after "see fewer", and
+        where the app limits a post of their own. That it limits others' is for the order alone (decision 10).
+        """
+        limits = _limits(facts.limited & (facts.authors == reader))
         page = await self._store.page(Listing(self._fewer, reader, Direction.OUT), Window(FEWER_MAX))
         if not page.items:
             return limits
@@ -102,3 +106,8 @@ class Ranker:
         age = self._now_ms() - np.array([at for _, at in wishes], np.float64)
         less = (1 - FEWER_FACTOR) * np.exp2(-np.maximum(age, 0) / FEWER_HALF_LIFE_MS)
         return limits * (1 - at_keys(said, less.astype(np.float32), facts.authors))
+
+
+def _limits(limited: Flags) -> Floats:
+    """The factor on each post's score for being limited."""
+    return np.where(limited, np.float32(LIMITED_FACTOR), np.float32(1))

@@ -8,7 +8,10 @@ import msgspec
 
 
 class Served(msgspec.Struct, frozen=True, array_like=True):
-    """A ranked page as it was answered. `rows`: float32, little-endian, a row a post, FEATURES columns."""
+    """A ranked page as it was answered. `rows`: float32, little-endian, a row a post, FEATURES columns.
+
+    `scores`: as the reader was told them; the order knows besides whom the app limits.
+    """
 
     request: str
     reader: int

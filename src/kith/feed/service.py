@@ -141,4 +141,4 @@ class FeedService:
         excluded = await self._rules.excluded_by(reader, post)
         if await self._ranker.has_seen(reader, post.id):
             excluded.append("seen")
-        return Why(Placed(float(ranking.scores[0]), ranking.reasons(reader)[0]), parts, float(damping[0]), excluded)
+        return Why(Placed(float(ranking.told[0]), ranking.reasons(reader)[0]), parts, float(damping[0]), excluded)
