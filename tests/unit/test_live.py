@@ -23,7 +23,7 @@ from kith.feed.telling import Stream
 from kith.graph.graphs import BUILT_IN, LIKES, Graphs
 from kith.graph.service import GraphService, Limits
 from kith.objects.engagement import Engagement
-from kith.objects.posts import Draft
+from kith.objects.posts import Change, Draft
 from kith.objects.service import ObjectService
 
 SPINS_MAX = 2_000
@@ -96,6 +96,9 @@ class Ear:
 
     def posts(self) -> list[str]:
         return [data["postId"] for name, data in self.heard if name == "new_post"]
+
+    def gone(self) -> list[tuple[str, str]]:
+        return [(data["postId"], data["reason"]) for name, data in self.heard if name == "post_removed"]
 
 
 @pytest.fixture
@@ -255,5 +258,83 @@ def test_events_that_the_log_forgot_are_said_to_be_lost(play: Play) -> None:
         late = Ear(BOB)
         await hall.live.join(late.stream, str(first.places[-1]), [])
         assert (late.heard, late.ended) == ([("reset", {"reason": "expired"})], "reset")
+
+    play(scene)
+
+
+async def unfollowed(hall: Hall, _: NodeId) -> None:
+    await hall.objects.graph.unfollow(ALICE, BOB)
+
+
+async def let_go(hall: Hall, _: NodeId) -> None:
+    await hall.objects.graph.store.change_node(ALICE, private=True)
+    await hall.objects.graph.remove_follower(ALICE, BOB)
+
+
+async def closed(hall: Hall, post: NodeId) -> None:
+    await hall.objects.edit(ALICE, post, Change(visibility="private"))
+
+
+@pytest.mark.parametrize("lost", [unfollowed, let_go, closed])
+def test_who_could_not_see_a_post_any_more_does_not_learn_that_it_was_deleted(
+    play: Play, lost: Callable[[Hall, NodeId], Awaitable[None]]
+) -> None:
+    async def scene(hall: Hall) -> None:
+        for user in (BOB, CAROL):
+            await hall.objects.graph.follow(ALICE, user)
+        ears = {user: Ear(user) for user in (ALICE, BOB, CAROL)}
+        for ear in ears.values():
+            await hall.live.join(ear.stream, None, [])
+        post = (await hall.objects.create(ALICE, Draft(text="x", visibility="friends"))).post.id
+        await hall.until(lambda: all(ear.posts() for ear in ears.values()))
+        await lost(hall, post)
+        await hall.objects.delete(ALICE, post)
+        await hall.until(lambda: all(ear.gone() for ear in ears.values()))
+        told = {user: [why for _, why in ear.gone()] for user, ear in ears.items()}
+        of_carol = "unavailable" if lost is closed else "author_deleted"
+        assert told == {ALICE: ["author_deleted"], BOB: ["unavailable"], CAROL: [of_carol]}
+
+    play(scene)
+
+
+def test_a_look_that_finds_a_post_deleted_tells_so_to_those_alone_who_could_see_it(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(hall: Hall) -> None:
+        ears = {user: Ear(user) for user in (ALICE, BOB)}
+        for ear in ears.values():
+            await hall.live.join(ear.stream, None, [])
+        (post,) = await hall.posts(1)
+        await hall.until(lambda: all(ear.posts() for ear in ears.values()))
+        await closed(hall, NodeId(int(post)))
+        (later,) = await hall.posts(1)
+        await hall.until(lambda: later in ears[BOB].posts())
+        monkeypatch.setattr(hall.log, "read", lambda *_: [])
+        await hall.objects.delete(ALICE, NodeId(int(post)))
+        hall.seconds += 1.0
+        await hall.until(lambda: all(ear.gone() for ear in ears.values()))
+        assert [ear.gone() for ear in ears.values()] == [[(post, "author_deleted")], [(post, "unavailable")]]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_who_muted_an_author_is_not_told_of_the_end_of_what_they_were_never_told_of(play: Play, away: bool) -> None:
+    async def scene(hall: Hall) -> None:
+        await hall.objects.graph.mute(CAROL, ALICE)
+        (post,) = await hall.posts(1)
+        ears = {user: Ear(user) for user in (BOB, CAROL)}
+        for ear in ears.values():
+            await hall.live.join(ear.stream, None, [])
+            if away:
+                hall.live.leave(ear.stream)
+        await hall.objects.delete(ALICE, NodeId(int(post)))
+        own = str((await hall.objects.create(CAROL, Draft(text="x"))).post.id)
+        if away:
+            for ear in ears.values():
+                await hall.live.join(ear.stream, str(ear.places[-1]), [])
+        await hall.until(lambda: ears[BOB].gone() and ears[CAROL].posts())
+        assert ears[BOB].gone() == [(post, "author_deleted")]
+        assert ears[CAROL].heard == [("new_post", {"postId": own, "authorId": str(CAROL), "preview": "x"})]
 
     play(scene)

@@ -33,6 +33,7 @@ from kith.feed.telling import (
     engagement_update,
     new_post,
     told,
+    why_gone,
 )
 from kith.log.store import LogStore
 from kith.objects.engagement import Engagement
@@ -266,15 +267,24 @@ class Live:
                 stream.watched.add(post.id, post.author)
 
     async def _removed(self, change: Change) -> None:
-        """Followers who could see it are told, and whoever was told of it before; nobody else learns that it was."""
+        """Who watches it is told that it is gone, and of the others those who would have been told of it.
+
+        That its author deleted it is told to those alone who could see it until then.
+        """
         watching = {stream for streams in self._users.values() for stream in streams if change.what in stream.watched}
-        users = dict.fromkeys([*(stream.user for stream in watching), *await self._concerned(change.who)])
-        async for post, could in self._readers.seeing(change.what, list(users), deleted=True):
+        users = list(dict.fromkeys(stream.user for stream in watching))
+        async for post, could in self._readers.seeing(change.what, users, deleted=True):
             deleted = post is not None and post.deleted
-            streams = [s for s in self._untold(could, change) if s in watching or (deleted and could[s.user])]
-            self._tell(streams, change, PostRemoved(str(change.what), "author_deleted" if deleted else "unavailable"))
-            for stream in streams:
-                stream.watched.pop(change.what, None)
+            for saw in (True, False):
+                alike = self._untold([user for user in could if could[user] is saw], change)
+                streams = [stream for stream in alike if stream in watching]
+                self._tell(streams, change, PostRemoved(str(change.what), why_gone(deleted, saw)))
+                for stream in streams:
+                    del stream.watched[change.what]
+        others = [user for user in await self._concerned(change.who) if self._untold([user], change)]
+        async for post, allowed in self._readers.allowed(change.what, others, deleted=True):
+            if post.deleted:
+                self._tell(self._untold(allowed, change), change, PostRemoved(str(change.what), "author_deleted"))
 
     async def _concerned(self, author: int) -> list[int]:
         """Connected users to whom an author's posts go."""
@@ -335,16 +345,18 @@ class Live:
 
     async def _look_again(self, id_: int, streams: Sequence[Stream], update: Told | None) -> None:
         users = list(dict.fromkeys(stream.user for stream in streams))
-        sees: dict[int, bool] = {}
+        could: dict[int, bool] = {}
         deleted = False
-        async for post, seen in self._readers.seeing(id_, users):
-            sees |= seen
+        async for post, part in self._readers.seeing(id_, users, deleted=True):
+            could |= part
             deleted = post is not None and post.deleted
-        removed = told(PostRemoved(str(id_), "author_deleted" if deleted else "unavailable"))
+        removed = {saw: told(PostRemoved(str(id_), why_gone(deleted, saw))) for saw in (True, False)}
         for stream in streams:
-            if not sees[stream.user]:
+            saw = could[stream.user]
+            sees = saw and not deleted
+            if not sees:
                 stream.watched.pop(id_, None)
-            message = update if sees[stream.user] else removed
+            message = update if sees else removed[saw]
             if message is not None:
                 self._say(stream, Place(max(self._done(), stream.since), self._counted), message.name, message.data)
                 self._observer.told(message.name, 1)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from kith.core.ids import NodeId
 from kith.feed.changes import Change, Kind, Place
 from kith.feed.readers import Readers
-from kith.feed.telling import Message, PostRemoved, Reset, Stream, engagement_update, new_post
+from kith.feed.telling import Message, PostRemoved, Reset, Stream, engagement_update, new_post, why_gone
 from kith.graph.edge import Direction
 from kith.graph.graphs import AUTHORED
 from kith.graph.store import Listing
@@ -90,11 +90,14 @@ class Missed:
         ]
 
     async def _removed(self, stream: Stream, removed: Sequence[Change]) -> Missing:
+        """What the reader watches, and of the rest what they would have been told of."""
         gone: Missing = []
+        loud = await self._readers.unmuted(stream.user, {change.who for change in removed})
         for change in removed:
             async for post, could in self._readers.seeing(change.what, [stream.user], deleted=True):
-                if post is not None and post.deleted and could[stream.user]:
-                    gone.append((change.sequence, PostRemoved(str(change.what), "author_deleted")))
+                why = why_gone(post is not None and post.deleted, could[stream.user])
+                if change.what in stream.watched or (why == "author_deleted" and change.who in loud):
+                    gone.append((change.sequence, PostRemoved(str(change.what), why)))
         return gone
 
     async def _counts(self, stream: Stream, changes: Sequence[Change]) -> Missing:

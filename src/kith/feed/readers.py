@@ -46,10 +46,15 @@ class Readers:
         muted = await self._store.exists_many(self._mutes, [(user, author) for author in authors])
         return {author for author, mute in zip(authors, muted, strict=True) if not mute}
 
-    async def allowed(self, post: int, users: Sequence[int]) -> AsyncIterator[tuple[Post, list[int]]]:
-        """The post, and those of the users who may see it and did not mute its author. In parts."""
+    async def allowed(
+        self, post: int, users: Sequence[int], *, deleted: bool = False
+    ) -> AsyncIterator[tuple[Post, list[int]]]:
+        """The post, and those of the users who did not mute its author and may see it (`deleted`: might, were it not).
+
+        In parts.
+        """
         for part in _parts(users):
-            found, seen = await self._objects.seen_by(post, part)
+            found, seen = await self._objects.seen_by(post, part, deleted=deleted)
             if found is None:
                 return
             may = [user for user, sees in zip(part, seen, strict=True) if sees]

@@ -90,6 +90,11 @@ def new_post(post: Post) -> NewPost:
     return NewPost(str(post.id), str(post.author), preview_of(post.text))
 
 
+def why_gone(deleted: bool, could: bool) -> RemovedFor:
+    """Why a post is gone for a reader. `could`: whether they might see it, were it not deleted."""
+    return "author_deleted" if deleted and could else "unavailable"
+
+
 def preview_of(text: str) -> str:
     """The beginning of a post's text, on one line: whatever some client takes for the end of a line is a space."""
     flat = " ".join(text[: 4 * PREVIEW_CHARS_MAX].split())
