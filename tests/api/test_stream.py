@@ -164,6 +164,27 @@ def test_what_the_app_hides_goes_from_screens_and_comes_to_none(
     assert (later in before.posts()) == (kind == "post")
 
 
+@pytest.mark.parametrize("kind", ["post", "user"])
+def test_a_new_post_is_told_with_the_labels_that_reading_it_shows(
+    server: Server, people: People, http: httpx.Client, acting: Acting, listen: Callable[..., Listener], kind: str
+) -> None:
+    alice, bob, *_ = people
+    add_edges(http, "follows", (bob, alice))
+    labels = {"labels": ["limit", "sensitive"]}
+    if kind == "user":
+        ok(http.put(f"{API}/labels/user/{alice}", json=labels))
+    streams = {user: listen(user) for user in (alice, bob)}
+    start = {user: listener.last_id for user, listener in streams.items()}
+    post = publish(server, alice)
+    at_once = {user: listener.wait("new_post", post).data["labels"] for user, listener in streams.items()}
+    if kind == "post":
+        ok(http.put(f"{API}/labels/post/{post}", json=labels))
+    resumed = {user: listen(user, start[user]).wait("new_post", post).data["labels"] for user in streams}
+    shown = {user: ok(acting(user).get(f"{API}/posts/{post}"))["labels"] for user in streams}
+    assert resumed == shown == {alice: ["limit", "sensitive"], bob: ["sensitive"]}
+    assert at_once == (shown if kind == "user" else {alice: [], bob: []})
+
+
 def test_a_named_post_that_is_not_there_is_said_to_be_gone_whatever_the_reason(
     server: Server, people: People, acting: Acting, listen: Callable[..., Listener]
 ) -> None:

@@ -102,6 +102,7 @@ def test_events_come_as_records(kind: Any) -> None:
     body = (
         HELLO
         + new_post("2-1", 5)
+        + 'id: 2-2\nevent: new_post\ndata: {"postId":"6","authorId":"2","preview":"no","labels":["sensitive"]}\n\n'
         + "id: 3-1\nevent: engagement_update\n"
         + 'data: {"postId":"5","likeCount":1,"commentCount":2,"shareCount":3,"viewCount":4}\n\n'
         + 'id: 4-1\nevent: of_a_newer_service\ndata: {"x":1}\n\n'
@@ -109,8 +110,9 @@ def test_events_come_as_records(kind: Any) -> None:
         + 'id: 6-6\nevent: reset\ndata: {"reason":"loaded"}\n\n'
     )
     service = Service(streaming(body))
-    assert listen(kind, service, 4, posts=[5, "6"]) == [
+    assert listen(kind, service, 5, posts=[5, "6"]) == [
         NewPost(event_id="2-1", post_id=5, author_id=2, preview="hi"),
+        NewPost(event_id="2-2", post_id=6, author_id=2, preview="no", labels=["sensitive"]),
         EngagementUpdate(event_id="3-1", post_id=5, like_count=1, comment_count=2, share_count=3, view_count=4),
         PostRemoved(event_id="5-1", post_id=5, reason="author_deleted"),
         FeedReset(event_id="6-6", reason="loaded"),

@@ -335,6 +335,7 @@ def test_who_muted_an_author_is_not_told_of_the_end_of_what_they_were_never_told
                 await hall.live.join(ear.stream, str(ear.places[-1]), [])
         await hall.until(lambda: ears[BOB].gone() and ears[CAROL].posts())
         assert ears[BOB].gone() == [(post, "author_deleted")]
-        assert ears[CAROL].heard == [("new_post", {"postId": own, "authorId": str(CAROL), "preview": "x"})]
+        new = {"postId": own, "authorId": str(CAROL), "preview": "x", "labels": []}
+        assert ears[CAROL].heard == [("new_post", new)]
 
     play(scene)

@@ -142,10 +142,10 @@ def test_changes_of_one_post_are_told_once_and_what_waits_holds_the_place_back()
 
 
 def test_messages_say_what_the_article_says() -> None:
-    message = told(NewPost("1", "2", "Check out"))
+    message = told(NewPost("1", "2", "Check out", ["sensitive"]))
     assert (message.name, json.loads(message.data)) == (
         "new_post",
-        {"postId": "1", "authorId": "2", "preview": "Check out"},
+        {"postId": "1", "authorId": "2", "preview": "Check out", "labels": ["sensitive"]},
     )
     gone = told(PostRemoved("1", "author_deleted"))
     assert (gone.name, json.loads(gone.data)) == ("post_removed", {"postId": "1", "reason": "author_deleted"})

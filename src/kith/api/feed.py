@@ -225,11 +225,11 @@ async def feed_stream(
 ) -> str:
     """Server-Sent Events for the acting user, until either side ends it.
 
-    `new_post` {postId, authorId, preview}: by those whom they follow, or by them. `engagement_update` {postId,
-    likeCount, commentCount, shareCount, viewCount}: of posts that are watched (those named, those told of here, their
-    own newest), once a second at most. `post_removed` {postId, reason}. `reset` {reason}: what was missed cannot be
-    told, load the feed anew; the stream ends, and the next one goes on from there. Every event has an id: a client that
-    comes back with it in Last-Event-ID misses nothing, whichever process it meets.
+    `new_post` {postId, authorId, preview, labels}: by those whom they follow, or by them; blur the preview of what is
+    `sensitive`. `engagement_update` {postId, likeCount, commentCount, shareCount, viewCount}: of posts that are watched
+    (those named, those told of here, their own newest), once a second at most. `post_removed` {postId, reason}. `reset`
+    {reason}: what was missed cannot be told, load the feed anew; the stream ends, and the next one goes on from there.
+    Every event has an id: a client that comes back with it in Last-Event-ID misses nothing, whichever process it meets.
     """
     raise NotFound("the front door answers streams (`api.stream`); this stands for it in the document")
 

@@ -15,7 +15,7 @@ import msgspec
 from kith.api.answers import Call
 from kith.api.backend import Pagination
 from kith.api.media import MediaAnswer, avatar_url, media_answer
-from kith.core.labels import FOR_ALL, names_of
+from kith.core.labels import shown
 from kith.objects.comments import Comment, CommentCounts
 from kith.objects.media import Media
 from kith.objects.posts import NO_ATTRIBUTES, Post, PostType, Visibility
@@ -239,4 +239,4 @@ async def _replies(
 
 def shown_labels(labels: int, viewer: int | None, author: int) -> list[str]:
     """What a viewer is told of labels."""
-    return names_of(labels if viewer in (None, author) else labels & FOR_ALL) if labels else []
+    return shown(labels, own=viewer in (None, author)) if labels else []

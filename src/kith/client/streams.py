@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import httpx
 import msgspec
+from msgspec import field
 
 from kith.client.answers import Id, Record
 from kith.client.wire import Call, Request, Session, unreadable
@@ -31,6 +32,7 @@ class NewPost(Record, frozen=True, kw_only=True):
     post_id: int
     author_id: int
     preview: str
+    labels: list[str] = field(default_factory=list)  # of the app's moderation: blur what is sensitive
 
 
 class EngagementUpdate(Record, frozen=True, kw_only=True):

@@ -26,3 +26,8 @@ def bits_of(names: Iterable[str]) -> int:
 def names_of(labels: int) -> list[str]:
     """The names of labels, the strictest first."""
     return [name for name, bit in NAMES.items() if labels & bit]
+
+
+def shown(labels: int, *, own: bool) -> list[str]:
+    """The names that a reader is told. `own`: the app itself, or who made what is labelled."""
+    return names_of(labels if own else labels & FOR_ALL)

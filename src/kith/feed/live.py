@@ -261,10 +261,11 @@ class Live:
     async def _posted(self, change: Change) -> None:
         users = await self._concerned(change.who)
         async for post, allowed in self._readers.allowed(change.what, users):
-            streams = self._untold(allowed, change)
-            self._tell(streams, change, new_post(post))
-            for stream in streams:
-                stream.watched.add(post.id, post.author)
+            for own in (True, False):
+                streams = self._untold([user for user in allowed if (user == post.author) is own], change)
+                self._tell(streams, change, new_post(post, own=own))
+                for stream in streams:
+                    stream.watched.add(post.id, post.author)
 
     async def _removed(self, change: Change) -> None:
         """Who watches it is told that it is gone, and of the others those who would have been told of it.

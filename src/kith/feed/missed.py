@@ -84,7 +84,7 @@ class Missed:
         found = await self._objects.visible(user, [change.what for change in posted])
         loud = await self._readers.unmuted(user, {post.author for post in found if post is not None})
         return [
-            (change.sequence, new_post(post))
+            (change.sequence, new_post(post, own=post.author == user))
             for change, post in zip(posted, found, strict=True)
             if post is not None and post.author in loud
         ]

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from kith.core.ids import NodeId
+from kith.core.labels import shown
 from kith.feed.changes import Lost, Place, Watched
 from kith.objects.engagement import Counts
 from kith.objects.posts import Post
@@ -18,11 +19,12 @@ ResetFor = Lost | Literal["changed", "loaded"]
 
 
 class NewPost(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="new_post"):
-    """Somebody whom the reader follows, or the reader, made a post."""
+    """Somebody whom the reader follows, or the reader, made a post. `labels`: as on posts."""
 
     post_id: str
     author_id: str
     preview: str
+    labels: list[str]
 
 
 class EngagementUpdate(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="engagement_update"):
@@ -85,9 +87,9 @@ def told(message: Message) -> Told:
     return Told(fields.pop("event"), msgspec.json.encode(fields))
 
 
-def new_post(post: Post) -> NewPost:
-    """The message about a post."""
-    return NewPost(str(post.id), str(post.author), preview_of(post.text))
+def new_post(post: Post, *, own: bool) -> NewPost:
+    """The message about a post, its author's labels included. `own`: for its author."""
+    return NewPost(str(post.id), str(post.author), preview_of(post.text), shown(post.labels, own=own))
 
 
 def why_gone(deleted: bool, could: bool) -> RemovedFor:

@@ -193,7 +193,8 @@ class ObjectService:
     ) -> tuple[Post | None, list[bool]]:
         """One post, and for each of many viewers whether they may see it: `visible`, asked the other way round.
 
-        `deleted`: whether they might if it were not deleted. One record and a few batches, however many viewers.
+        The post has its author's labels as well where there are viewers. `deleted`: whether they might if it were not
+        deleted. One record and a few batches, however many viewers.
         """
         (record,) = await self.store.get_many(self._shelf.kind, [id_])
         if record is None:
@@ -202,7 +203,8 @@ class ObjectService:
         asked = msgspec.structs.replace(post, deleted=False) if deleted else post
         ties = post.visibility == "friends" or bool(post.labels & LIMIT)
         authors = await standing_to(self.graph, post.author, viewers, ties=ties)
-        return post, [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
+        seen = [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
+        return labelled(post, authors[0].labels) if authors else post, seen
 
     async def outbox(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
         """The posts of `author` that `viewer` may see, newest first, and the page they were taken from.
