@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ import httpx
 import msgspec
 import numpy as np
 
-from kith.core.errors import BadRequest, Unavailable
+from kith.core.errors import BadRequest, Unauthorized, Unavailable
 from kith.core.ids import ID_MAX
 from kith.transfer.formats import lines
 
@@ -74,7 +74,7 @@ class Player:
         self._newest: dict[int, str] = {}  # author -> id of their newest post
         self._making: dict[int, asyncio.Task[str | None]] = {}
         self._chosen = random.Random(1)
-        self._watching = 0
+        self._watches: set[asyncio.Task[None]] = set()
         self.report = Report()
 
     async def play(self, what: Iterable[Action]) -> Report:
@@ -90,19 +90,30 @@ class Player:
                 report.behind_s = max(report.behind_s, -wait)
                 while len(tasks) >= IN_FLIGHT_MAX:
                     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                task = asyncio.create_task(self._act(action))
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
+                self._start(self._act(action), tasks)
                 report.actions += 1
                 self._progress(report.actions, action.at_s)
-            report.seconds = time.perf_counter() - started
             if tasks:
                 await asyncio.wait(tasks)
+            report.seconds = time.perf_counter() - started
+            if self._watches:
+                await asyncio.wait(self._watches)
         finally:
             report.seconds = report.seconds or time.perf_counter() - started
-            for task in tasks:
+            for task in tasks | self._watches:
                 task.cancel()
         return report
+
+    def _start(self, work: Coroutine[None, None, None], among: set[asyncio.Task[None]]) -> None:
+        """Run it on its own, kept `among` others until it ends."""
+        task = asyncio.create_task(work)
+        among.add(task)
+        task.add_done_callback(among.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(f"an answer that is not Kith's ({type(error).__name__})")
 
     async def _act(self, action: Action) -> None:
         if action.kind == "MT":
@@ -128,12 +139,8 @@ class Player:
         if answer is None:
             return None
         self._newest[author] = post = str(answer.json()["id"])
-        if self._watching < WATCHED_MAX and self._chosen.random() < self._watch_share:
-            self._watching += 1
-            try:
-                await self._watch(author, post, time.perf_counter())
-            finally:
-                self._watching -= 1
+        if len(self._watches) < WATCHED_MAX and self._chosen.random() < self._watch_share:
+            self._start(self._watch(author, post, time.perf_counter()), self._watches)
         return post
 
     async def _watch(self, author: int, post: str, since: float) -> None:
@@ -162,7 +169,7 @@ class Player:
             self._failed(type(error).__name__)
             return None
         if answer.is_error:
-            self._failed(f"{answer.status_code} {answer.json()['error']['code']}")
+            self._failed(f"{answer.status_code} {_code(answer)}")
             return None
         self.report.latency_ms.setdefault(name, []).append((time.perf_counter() - started) * 1000)
         return answer
@@ -174,6 +181,14 @@ class Player:
         return " ".join(self._chosen.choices(_WORDS, k=self._chosen.randrange(3, 20)))
 
 
+def _code(answer: httpx.Response) -> str:
+    """What an answer says went wrong."""
+    try:
+        return str(answer.json()["error"]["code"])
+    except (ValueError, KeyError, TypeError):
+        return "not from Kith"  # something in between
+
+
 async def replay(
     file: Path, url: str, key: str, *, speed: float, watch_share: float, count: int | None,
     progress: Callable[[int, int], None],
@@ -181,11 +196,18 @@ async def replay(
     """Play a file against the server at `url`. Errors: BadRequest, Unavailable where nobody answers there."""
     limits = httpx.Limits(max_connections=IN_FLIGHT_MAX, max_keepalive_connections=IN_FLIGHT_MAX)
     headers = {"authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, limits=limits, timeout=10) as http:
+    try:
+        client = httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, limits=limits, timeout=10)
+    except httpx.InvalidURL as error:
+        raise BadRequest(f"{url!r} is no address ({error}); one is http://127.0.0.1:8000") from error
+    async with client as http:
         try:
             (await http.get(f"{url}/readyz")).raise_for_status()
+            asked = await http.get("/users/1")
         except httpx.HTTPError as error:
             raise Unavailable(f"nobody is ready at {url} ({error}); start `kith serve` there first") from error
+        if asked.status_code == 401:
+            raise Unauthorized("the server does not know this key; name another with --key, or make one: `kith token`")
         player = Player(http, speed=speed, watch_share=watch_share, progress=progress)
         what = actions(file)
         return await player.play(action for action, _ in zip(what, _numbers(count), strict=False))

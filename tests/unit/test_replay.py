@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -39,6 +40,8 @@ class App:
         self.asked: list[tuple[str, str | None, str]] = []
         self.posts = 0
         self.failing = failing
+        self.hidden = False  # no home shows what was posted
+        self.slow_s, self.under_way, self.most = 0.0, 0, 0
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
@@ -52,13 +55,24 @@ class App:
         if path.endswith("/followers"):
             return httpx.Response(200, json={"items": [{"id": "77"}]})
         if path == "/feed":
-            return httpx.Response(200, json={"posts": [{"id": str(self.posts)}]})
+            return httpx.Response(200, json={"posts": [] if self.hidden else [{"id": str(self.posts)}]})
         return httpx.Response(200, json={})
 
 
-def play(app: App, *what: Action, watch_share: float = 0.0) -> replay.Report:
+Answering = Callable[[httpx.Request], httpx.Response]
+
+
+def play(app: Answering, *what: Action, watch_share: float = 0.0) -> replay.Report:
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if isinstance(app, App) and app.slow_s:
+            app.under_way += 1
+            app.most = max(app.most, app.under_way)
+            await asyncio.sleep(app.slow_s)
+            app.under_way -= 1
+        return app(request)
+
     async def run() -> replay.Report:
-        async with httpx.AsyncClient(transport=httpx.MockTransport(app), base_url="http://kith") as http:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://kith") as http:
             player = Player(http, speed=1e9, watch_share=watch_share, progress=lambda done, at: None)
             return await player.play(what)
 
@@ -94,3 +108,34 @@ def test_a_watched_post_is_looked_for_in_a_followers_home() -> None:
 def test_what_fails_is_counted_by_its_code() -> None:
     report = play(App(failing="/posts"), Action(1, 2, 0, "MT"), Action(3, 2, 0, "RE"))
     assert report.errors == {"503 OVERLOADED": 2}
+
+
+@pytest.mark.parametrize("status", [502, 200])
+def test_answers_that_are_not_the_servers_are_counted(status: int) -> None:
+    """Of a proxy in between, say."""
+    report = play(lambda request: httpx.Response(status, text="<html>"), Action(1, 2, 0, "MT"), Action(3, 2, 0, "RE"))
+    assert sum(report.errors.values()) == 2
+    assert "not" in next(iter(report.errors))
+
+
+def test_nobody_waits_for_a_watch_and_the_rate_is_that_of_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "GIVEN_UP_S", 0.4)
+    monkeypatch.setattr(replay, "POLL_S", 0.05)
+    app = App()
+    app.hidden = True
+    report = play(app, Action(1, 9, 0, "RT"), Action(2, 9, 0, "RE"), watch_share=1.0)
+    assert report.seconds < 0.4, "the share came while its post was still watched"
+    assert report.errors == {"not in a follower's home after 0 s": 1}
+    assert [path for *_, path in app.asked if path.endswith(("/share", "/comments"))]
+
+
+def test_no_more_posts_are_watched_and_no_more_is_under_way_than_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "WATCHED_MAX", 3)
+    monkeypatch.setattr(replay, "IN_FLIGHT_MAX", 5)
+    monkeypatch.setattr(replay, "GIVEN_UP_S", 0.2)
+    app = App()
+    app.hidden, app.slow_s = True, 0.005
+    report = play(app, *(Action(actor, 1, 0, "MT") for actor in range(2, 32)), watch_share=1.0)
+    assert len({path for *_, path in app.asked if path.endswith("/followers")}) == 3
+    assert app.most <= 5 + 3
+    assert report.actions == 30

@@ -281,7 +281,7 @@ class Live:
                 streams = [stream for stream in alike if stream in watching]
                 self._tell(streams, change, PostRemoved(str(change.what), why_gone(deleted, saw)))
                 for stream in streams:
-                    del stream.watched[change.what]
+                    stream.watched.pop(change.what, None)
         others = [user for user in await self._concerned(change.who) if self._untold([user], change)]
         async for post, allowed in self._readers.allowed(change.what, others, deleted=True):
             if post.deleted:
