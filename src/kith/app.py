@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
-import signal
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-import structlog
-
-from kith import limits, logs
+from kith import limits
 from kith.api.backend import Backend
-from kith.api.bridge import Bridge
-from kith.api.fast import Exchange, FrontDoor, Scope
 from kith.api.guard import Guard, UserTokens, hash_key
-from kith.api.http import build
 from kith.api.media import FILES_PATH
 from kith.api.metrics import Metrics
 from kith.api.quotas import Quotas
-from kith.config import Settings, load
+from kith.config import Settings
 from kith.core.clock import HybridClock, ms_of, wall_ms
-from kith.core.errors import StoreMismatch, Unavailable
+from kith.core.errors import StoreMismatch
 from kith.core.ids import NODES_MAX, Snowflakes
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
@@ -50,32 +41,23 @@ from kith.feed.ranker import Ranker
 from kith.feed.rules import HomeRules
 from kith.feed.service import FeedService
 from kith.feed.skeleton import Skeletons
-from kith.feed.sources import DELIVERIES_NOTE, Sources
+from kith.feed.sources import DELIVERIES_NOTE
 from kith.feed.strip import Strip
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.nodes import NodeJobs
 from kith.graph.service import GraphService, Limits
 from kith.graph.suggestions import Suggestions
-from kith.log.runner import Pace, Runner, lag_of
+from kith.log.runner import lag_of
 from kith.objects.comments import Comments
 from kith.objects.engagement import Engagement
 from kith.objects.labels import Moderation
 from kith.objects.profiles import Profiles
-from kith.objects.reclaiming import reclaim
 from kith.objects.service import ObjectService
 from kith.objects.stories import Stories
 from kith.objects.uploads import MediaService
 from kith.workers import fanout
 
-SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
-"""How `kith serve` hands its settings to the API processes it starts."""
-SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
-"""The supervisor's process id, for API processes that it may not outlive."""
 _KEY_NOTE = "server-key/"
-_SUPERVISOR_CHECK_S = 1.0
-_EVICTED_EVERY_S = 600.0
-_RECLAIMED_EVERY_S = 3_600.0
-_LAST_ANSWERS_S = 0.3
 
 
 def open_environment(settings: Settings, *, create: bool = True) -> Environment:
@@ -227,47 +209,9 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         media.close()
 
 
-async def work(settings: Settings) -> None:
-    """Run the fan-out worker until it is told to stop; it saves where it is."""
-    logs.configure(settings.log_level)
-    with Rings(timelines_folder(settings), slots=settings.timelines_max) as timelines:
-        async with opened(settings, fanout.NAME, create=False) as parts:
-            consumer = fanout.Fanout(
-                Sources(parts.graph),
-                timelines,
-                graphs=parts.graph.graphs,
-                policy=limits.fanout(settings),
-            )
-            runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, runner.stop)
-            watch = asyncio.create_task(_end_with_supervisor())
-            forget = asyncio.create_task(_forget_unread(timelines, settings.timeline_days))
-            stories = asyncio.create_task(_forget_stories(parts, settings.story_hours))
-            await runner.run()
-            for task in (watch, forget, stories):
-                task.cancel()
-
-
-async def _forget_unread(timelines: Rings, days: int) -> None:
-    """Keep timelines for the active only."""
-    while True:
-        timelines.evict(wall_ms() - days * 86_400_000)
-        await asyncio.sleep(_EVICTED_EVERY_S)
-
-
-async def _forget_stories(parts: Opened, hours: int) -> None:
-    """Give back the room of stories that are over, at the start and then from time to time."""
-    log = structlog.get_logger("kith.stories")
-    store = EmbeddedObjects(parts.environment, parts.commits)
-    while True:
-        try:
-            done = await reclaim(store, parts.graph, hours)
-            log.info("stories reclaimed", stories=done.stories, views=done.views)
-        except Unavailable as error:
-            log.warning("stories are reclaimed later", error=error.message)
-        await asyncio.sleep(_RECLAIMED_EVERY_S)
+def timelines(settings: Settings) -> Rings:
+    """The timelines, for the one process that writes them."""
+    return Rings(timelines_folder(settings), slots=settings.timelines_max)
 
 
 def timelines_folder(settings: Settings) -> Path:
@@ -299,7 +243,12 @@ def objects_of(parts: Opened, number: int) -> ObjectService:
     clock = parts.graph.clock
     snowflakes = Snowflakes(number, lambda: ms_of(clock.next()))
     snowflakes.restore(ms_of(clock.next()))
-    return ObjectService(EmbeddedObjects(parts.environment, parts.commits), parts.graph, snowflakes)
+    return ObjectService(object_store(parts), parts.graph, snowflakes)
+
+
+def object_store(parts: Opened) -> EmbeddedObjects:
+    """The records of an open folder."""
+    return EmbeddedObjects(parts.environment, parts.commits)
 
 
 def _gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
@@ -314,70 +263,6 @@ def _gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
         gauges |= {f"{group}_lag_events": lag.events, f"{group}_lag_oldest_seconds": lag.oldest_s}
     gauges["fanout_deliveries"] = len(deliveries.unpack(environment.get_note(DELIVERIES_NOTE)))
     return gauges
-
-
-class Server:
-    """What granian runs in each API process."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._running: contextlib.AbstractAsyncContextManager[Backend] | None = None
-        self._door: FrontDoor | None = None
-        self._watch: asyncio.Task[None] | None = None
-
-    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends a process that starts; a loop at rest would miss it
-        logs.configure(self._settings.log_level)
-        self._watch = loop.create_task(_end_with_supervisor())
-        self._running = running(self._settings, on_fatal=_replace_process)
-        backend = loop.run_until_complete(self._running.__aenter__())
-        self._door = FrontDoor(backend, Bridge(build(backend), backend))
-        loop.call_soon(loop.add_signal_handler, signal.SIGTERM, self._stop)
-
-    def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-        if self._running is not None:
-            loop.run_until_complete(self._running.__aexit__(None, None, None))
-            self._running = None
-
-    def _stop(self) -> None:
-        """granian waits for every answer to end, and streams do not by themselves. It takes SIGINT as it takes SIGTERM,
-        which is ours here; its supervisor sends SIGTERM in any case.
-        """
-        if self._door is not None:
-            self._door.close()
-        os.kill(os.getpid(), signal.SIGINT)
-
-    async def __rsgi__(self, scope: Scope, exchange: Exchange) -> None:
-        assert self._door is not None  # noqa: S101 - granian calls __rsgi_init__ first
-        await self._door(scope, exchange)
-
-
-async def _end_with_supervisor() -> None:
-    """Stop this process when its supervisor has died, so that nobody serves a folder unsupervised."""
-    supervisor = os.environ.get(SUPERVISOR_VARIABLE)
-    while supervisor is not None:
-        await asyncio.sleep(_SUPERVISOR_CHECK_S)
-        if os.getppid() != int(supervisor):
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _replace_process() -> None:
-    """End this process once its answers are out; granian starts another, which opens the store afresh."""
-    structlog.get_logger("kith").error("the store refuses everything; this process is replaced")
-    threading.Timer(_LAST_ANSWERS_S, os._exit, (os.EX_IOERR,)).start()
-
-
-def serve_process() -> Server:
-    """The factory named to granian."""
-    return Server(settings_of_process())
-
-
-def settings_of_process(data: str | None = None) -> Settings:
-    """The settings that `kith serve` handed down, or else those of this folder."""
-    raw = os.environ.get(SETTINGS_VARIABLE)
-    return msgspec.json.decode(raw, type=Settings) if raw else load({"data": data})
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from kith import __version__, app, backups, bars, capacity, chores, config, demo, generate, replay, serving
+from kith import __version__, app, backups, bars, capacity, chores, config, demo, generate, processes, replay, serving
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import parse_id
 from kith.log.runner import RELOADED_S
@@ -84,7 +84,7 @@ def run_worker(
     data: Data = None,
 ) -> None:
     """Run one background worker alone; `kith serve` runs them beside the API."""
-    asyncio.run(app.work(app.settings_of_process(data)))
+    asyncio.run(processes.work(processes.settings_of_process(data)))
 
 
 @importing.command("edges")

@@ -19,7 +19,7 @@ from granian import Granian
 from granian.constants import Interfaces, Loops, RuntimeModes
 from granian.log import LogLevels
 
-from kith import app
+from kith import app, processes
 from kith.config import Settings
 from kith.core.errors import Unavailable
 from kith.workers import fanout
@@ -55,7 +55,7 @@ def run(settings: Settings) -> None:
     os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_end_by_sigterm)
     with app.serving(settings), worker(settings):
         Granian(
-            "kith.app:serve_process",
+            "kith.processes:serve_process",
             address=settings.host,
             port=settings.port,
             interface=Interfaces.RSGI,
@@ -108,8 +108,8 @@ def raise_descriptors(settings: Settings) -> None:
 @contextlib.contextmanager
 def worker(settings: Settings) -> Iterator[None]:
     """Run the background worker in a process of its own beside the API, and another when it dies."""
-    os.environ[app.SUPERVISOR_VARIABLE] = str(os.getpid())
-    os.environ[app.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
+    os.environ[processes.SUPERVISOR_VARIABLE] = str(os.getpid())
+    os.environ[processes.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
     stopping, pid = threading.Event(), _spawn_worker()
 
     def supervise() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -71,6 +72,17 @@ class Page(msgspec.Struct, frozen=True, gc=False):
     def oldest(self) -> Mark | None:
         """Where the page ends; what is older comes after it."""
         return self.covers[1] if self.covers else self.items[-1] if self.items else None
+
+
+def cut(marks: Sequence[Mark], window: Window) -> Page:
+    """The part of a whole list (newest first) that `window` asks for."""
+    marks = [mark for mark in marks if window.spans(mark)]
+    if window.before is not None:
+        newer = [mark for mark in marks if mark > window.before]
+        items = newer[-window.limit :]
+        return Page(items, len(newer) < len(marks), len(newer) > len(items))
+    older = [mark for mark in marks if window.after is None or mark < window.after]
+    return Page(older[: window.limit], len(older) > window.limit, len(older) < len(marks))
 
 
 def check_limit(limit: int) -> int:

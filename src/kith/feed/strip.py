@@ -16,10 +16,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from kith.core.ids import EPOCH_MS, NodeId
-from kith.core.paging import Mark, Page, Window
+from kith.core.paging import Mark, Page, Window, cut
 from kith.graph.edge import POSITION_MAX, Direction
 from kith.graph.graphs import FOLLOWS, MUTES
-from kith.graph.service import GraphService, cut
+from kith.graph.service import GraphService
 from kith.graph.store import Listing
 from kith.objects.stories import Stories
 

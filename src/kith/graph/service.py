@@ -18,7 +18,7 @@ from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, SelfEdge, UserNotFound
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.labels import HIDE
-from kith.core.paging import Mark, Page, Window
+from kith.core.paging import Mark, Page, Window, cut
 from kith.core.tokens import WriteMark
 from kith.graph.edge import BARRING, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
@@ -363,17 +363,6 @@ def mark_of(changes: Sequence[EdgeChange]) -> WriteMark:
         if change.outcome is Outcome.APPLIED and change.after is not None:
             return WriteMark(change.sequence, change.after.updated_at)
     return _NO_MARK
-
-
-def cut(marks: Sequence[Mark], window: Window) -> Page:
-    """The part of a whole list (newest first) that `window` asks for."""
-    marks = [mark for mark in marks if window.spans(mark)]
-    if window.before is not None:
-        newer = [mark for mark in marks if mark > window.before]
-        items = newer[-window.limit :]
-        return Page(items, len(newer) < len(marks), len(newer) > len(items))
-    older = [mark for mark in marks if window.after is None or mark < window.after]
-    return Page(older[: window.limit], len(older) > window.limit, len(older) < len(marks))
 
 
 def _walked_older(found: list[Mark], end: Mark | None, more: bool, window: Window) -> Page:

@@ -15,11 +15,10 @@ import msgspec
 from kith.core.clock import Hlc
 from kith.core.errors import CommentNotFound, Conflict, Forbidden
 from kith.core.ids import NodeId, made_at_ms
-from kith.core.paging import Mark, Page, Window
+from kith.core.paging import Mark, Page, Window, cut
 from kith.core.tokens import WriteMark
 from kith.graph.edge import POSITION_MIN, Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graphs import COMMENT_LIKES, COMMENTED, COMMENTS, REPLIES
-from kith.graph.service import cut
 from kith.graph.store import Listing
 from kith.objects.engagement import Engaged, disengage, engage
 from kith.objects.posts import check_text
