@@ -7,13 +7,26 @@ import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
-from running import AGREED, API, People, Server, eventually, printed_key, refused, serving, sign
+from running import (
+    AGREED,
+    API,
+    People,
+    Server,
+    eventually,
+    free_port,
+    launch,
+    printed_key,
+    refused,
+    serving,
+    sign,
+)
 from talk import add_edges, check, code, ids, ok
 
 from kith.core.tokens import WriteMark, WriteTokens
@@ -126,6 +139,20 @@ def test_sigterm_drains_what_was_answered_200_is_found_after_a_restart(
         assert set(answered) <= found
         assert len(found) - len(answered) <= 12, "only writes in flight may be stored without an answer"
         assert ok(http.get(f"{API}/graph/follows/{people.alice}/out/count")) == {"count": len(found)}
+
+
+@pytest.mark.parametrize("forked_s", [0.0, 0.05, 0.2, 0.5, 0.9])
+def test_a_server_told_to_stop_while_it_starts_does(tmp_path: Path, forked_s: float) -> None:
+    """`forked_s`: how long after its API process was forked, which must not miss the signal that it is sent then."""
+    process = launch(tmp_path, port=free_port(), output=tmp_path / "log", **AGREED)
+    try:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        eventually(lambda: len(children.read_text().split()) == 2, 20)  # the worker, and the fork
+        time.sleep(forked_s)
+        process.terminate()
+        assert process.wait(10) == 0, "long before `drain_timeout_s`"
+    finally:
+        process.kill()
 
 
 def test_sigkill_loses_nothing_that_was_answered(tmp_path: Path, people: People) -> None:
