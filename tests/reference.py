@@ -31,7 +31,7 @@ from kith.graph.edge import (
     resolve,
 )
 from kith.graph.graphs import assign
-from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair, Side, other_end
+from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair, Side
 
 Key = tuple[int, int, int]
 """(graph, source, destination)"""
@@ -66,6 +66,11 @@ def cut_page(marks: Sequence[Mark], window: Window) -> Page:
     if window.before is not None:  # nothing is newer than the mark; what is left is older
         return Page([], bool(marks), False)
     return Page([], False, bool(marks))
+
+
+def other_end(edge: Edge, direction: Direction) -> int:
+    """The end of the edge that a list in `direction` shows."""
+    return edge.destination if direction is Direction.OUT else edge.source
 
 
 class ReferenceEdges:

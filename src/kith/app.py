@@ -259,8 +259,10 @@ def _gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
         "store_bytes": environment.bytes_used(),
     }
     for group, at in log.groups().items():
-        lag = lag_of(log, at, wall_ms())
+        lag, failures = lag_of(log, at, wall_ms()), log.failures(group)
         gauges |= {f"{group}_lag_events": lag.events, f"{group}_lag_oldest_seconds": lag.oldest_s}
+        gauges[f"{group}_dead_events"] = sum(failure.dead for failure in failures)
+        gauges[f"{group}_failed_events"] = len(failures) - gauges[f"{group}_dead_events"]
     gauges["fanout_deliveries"] = len(deliveries.unpack(environment.get_note(DELIVERIES_NOTE)))
     return gauges
 

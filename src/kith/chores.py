@@ -116,21 +116,26 @@ def dead_events(settings: Settings) -> dict[str, Failure]:
 
     async def run() -> dict[str, Failure]:
         async with app.opened(settings, "chore", create=False) as parts:
-            return await runner.dead(parts.log)
+            return runner.dead(parts.log)
 
     return asyncio.run(run())
 
 
+def named_dead(settings: Settings, name: str) -> dict[str, Failure]:
+    """One dead event by its name, or "all" of them; BadRequest for a name that none has."""
+    known = dead_events(settings)
+    if name != "all" and name not in known:
+        raise BadRequest(f"no dead event is called {name!r}; `kith dead list` names them")
+    return known if name == "all" else {name: known[name]}
+
+
 def settle_dead(settings: Settings, name: str, *, again: bool) -> int:
     """Replay (`again`) or drop one dead event by its name, or "all"; how many."""
+    chosen = named_dead(settings, name)
 
     async def run() -> int:
         async with app.opened(settings, "chore", create=False) as parts:
-            known = await runner.dead(parts.log)
-            chosen = list(known.values()) if name == "all" else [known[name]] if name in known else []
-            if name != "all" and not chosen:
-                raise BadRequest(f"no dead event is called {name!r}; `kith dead list` names them")
-            for failure in chosen:
+            for failure in chosen.values():
                 await (runner.replay if again else runner.drop)(parts.log, failure)
             return len(chosen)
 
@@ -146,7 +151,7 @@ class Finding(NamedTuple):
 
 
 def doctor(settings: Settings) -> list[Finding]:
-    """Look a data folder and its settings over; nothing is changed."""
+    """Look a data folder and its settings over; no data is changed."""
     folder = Path(settings.data)
     free = shutil.disk_usage(folder if folder.exists() else Path()).free
     findings = [Finding("disk", free > 1 << 30, f"{free / 1e9:.1f} GB free")]
@@ -157,16 +162,19 @@ def doctor(settings: Settings) -> list[Finding]:
             findings.append(Finding("store", roomy, f"{used / 1e6:.1f} MB of {settings.store_bytes_max / 1e9:.0f} GB"))
             findings.append(Finding("readers", True, f"{environment.lmdb.reader_check()} stale slots cleared"))
             keys = len(app.server_keys(environment, settings))
-            findings.append(Finding("server keys", keys > 0, f"{keys} known"))
+            hint = "" if keys else "; `kith serve` makes one at its first start"
+            findings.append(Finding("server keys", keys > 0, f"{keys} known{hint}"))
             try:
                 app.refuse_unfinished_import(environment)
                 findings.append(Finding("imports", True, "none unfinished"))
             except KithError as error:
                 findings.append(Finding("imports", False, error.message))
+        if findings[-1].ok:
+            dead = dead_events(settings)
+            hint = "; `kith dead list` says why" if dead else ""
+            findings.append(Finding("dead events", not dead, f"{len(dead)}{hint}"))
     except KithError as error:
         findings.append(Finding("store", False, error.message))
-    if settings.jwt_secret and len(settings.jwt_secret) < 32:
-        findings.append(Finding("jwt_secret", False, "shorter than 32 characters: easy to guess"))
     public = settings.host not in ("127.0.0.1", "::1", "localhost")
     findings.append(
         Finding("network", not public, "open to the network: put TLS in front" if public else settings.host)

@@ -27,7 +27,7 @@ from kith.core.ids import parse_id
 from kith.log.runner import RELOADED_S
 from kith.transfer.formats import Writer
 
-_HELP = "Kith: the follow graph of your app, as a service."
+_HELP = "Kith: the follow graph, posts and home feeds of your app, as a service."
 cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=_HELP)
 importing = typer.Typer(no_args_is_help=True, help="Bring edges in.")
 exporting = typer.Typer(no_args_is_help=True, help="Take edges out.")
@@ -71,6 +71,7 @@ def serve(data: Data = None, port: Port = None, workers: Workers = None, api_key
     """Serve the API until stopped. The first start of a folder makes a server key and prints it once."""
     keys = [api_key] if api_key else None
     settings = config.load({"data": data, "port": port, "workers": workers, "api_keys": keys})
+    serving.check_port(settings)
     made = serving.prepare(settings)
     if made:
         out.print(f"server key, shown this once: [bold]{made}[/bold]")
@@ -123,9 +124,8 @@ DeadEvent = Annotated[str, typer.Argument(help="GROUP/NUMBER, as `kith dead list
 @dying.command("show")
 def dead_show(event: DeadEvent, data: Data = None) -> None:
     """Print dead events as JSON, a line each."""
-    for name, failure in chores.dead_events(config.load({"data": data})).items():
-        if event in (name, "all"):
-            print(msgspec.json.encode(failure).decode())
+    for failure in chores.named_dead(config.load({"data": data}), event).values():
+        print(msgspec.json.encode(failure).decode())
 
 
 @dying.command("replay")
@@ -236,7 +236,7 @@ def token(
     if (user is None) == (not server):
         raise BadRequest("say either --user ID or --server")
     settings = config.load({"data": data})
-    with app.open_environment(settings) as environment:
+    with app.open_environment(settings, create=server) as environment:
         if user is None:
             made = serving.new_key()
             app.add_server_key(environment, made)
@@ -301,11 +301,11 @@ def generate_edges(
 def run_demo(
     file: Annotated[Path | None, typer.Argument(help="Edges to load; default: a made-up community.")] = None,
     port: Port = None,
-    data: Data = None,
+    data: Annotated[str, typer.Option("--data", help="Data folder of the demo.")] = "kith-data/demo",
     once: Annotated[bool, typer.Option("--once", help="Stop after the ten questions.")] = False,
 ) -> None:
     """Load a community, serve it, let people post, answer ten questions; then life goes on until Ctrl-C."""
-    demo.run(config.load({"port": port, "data": data or "kith-data/demo"}), file, out, stay=not once)
+    demo.run(config.load({"port": port, "data": data}), file, out, stay=not once)
 
 
 @cli.command("replay")
@@ -337,7 +337,7 @@ def run_replay(
 
 @cli.command("bench", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def bench(context: typer.Context) -> None:
-    """Measure; runs from a checkout of the project. `kith bench --help-names` lists the names."""
+    """Measure, from a checkout of the project: the figures that are named, or all. A wrong name lists them."""
     root = Path(__file__).resolve().parents[2]
     if not (root / "bench" / "__main__.py").exists():
         raise BadRequest("the measurements are in the project's folder `bench`; run this from a checkout")

@@ -50,7 +50,6 @@ def new_key() -> str:
 
 def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops."""
-    check_port(settings)
     raise_descriptors(settings)
     os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_end_by_sigterm)
     with app.serving(settings), worker(settings):

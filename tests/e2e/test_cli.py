@@ -126,7 +126,7 @@ def test_settings_are_all_named_on_a_narrow_terminal_too(kith: Kith) -> None:
 
 
 def test_token_signs_for_a_user_and_makes_keys_for_servers(kith: Kith) -> None:
-    token, key = done(kith("token", "--user", "7")).strip(), done(kith("token", "--server")).strip()
+    key, token = done(kith("token", "--server")).strip(), done(kith("token", "--user", "7")).strip()
     assert token.count(".") == 2
     claims = msgspec.json.decode(_padded(token.split(".")[1]))
     assert (claims["sub"], claims["iss"], claims["aud"]) == ("7", "kith-app", "kith")
@@ -426,6 +426,24 @@ def test_doctor_says_what_is_wrong_with_a_folder(here: Kith, stores: Path) -> No
         assert (run.returncode, run.stderr) == (1, "")
         assert says in run.stdout
     assert not (stores / "none").exists()
+
+
+def test_a_token_of_a_folder_that_is_none_makes_no_folder(here: Kith, stores: Path) -> None:
+    """It would be signed with a secret that no server has."""
+    assert "holds no Kith data" in refused(here("token", "--user", "5", "--data", "mistyped"))
+    assert not (stores / "mistyped").exists()
+
+
+@pytest.mark.parametrize("what", ["show", "replay", "drop"])
+def test_a_dead_event_that_is_none_is_named(here: Kith, stores: Path, what: str) -> None:
+    assert "nope/1" in refused(here("dead", what, "nope/1", "--data", str(stores / "kith-data")))
+
+
+def test_a_replay_against_no_address_says_so(here: Kith, tmp_path: Path) -> None:
+    file = tmp_path / "activity.txt"
+    file.write_text("1 2 100 MT\n")
+    said = refused(here("replay", str(file), "--key", "x", "--url", "http://127.0.0.1:bad"))
+    assert "no address" in said
 
 
 def test_wrong_usage_is_status_2(here: Kith) -> None:

@@ -75,7 +75,7 @@ class World:
             pass
 
     def failures(self) -> Sequence[Failure]:
-        return self._run(self.log.failures("remembering"))  # type: ignore[no-any-return]
+        return self.log.failures("remembering")
 
 
 @pytest.fixture

@@ -54,7 +54,8 @@ _SHOWN = {
     "object_id": "id",
 }
 _ABOUT = (
-    "A social backend as a service: follow graph, posts, comments. Ids, positions and updatedAt are strings in answers."
+    "A social backend as a service: follow graph, posts, comments, media, stories, home feeds and their streams. "
+    "Ids, positions and updatedAt are strings in answers."
 )
 AnyRequest = Request[Any, Any, Any]
 

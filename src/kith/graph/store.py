@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.events import Event
-from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 
@@ -188,8 +187,3 @@ class EdgeStore(Protocol):
     async def notes(self, prefix: str) -> dict[str, bytes]:
         """All notes whose key starts with `prefix`; for the few that jobs and imports keep."""
         ...
-
-
-def other_end(edge: Edge, direction: Direction) -> NodeId:
-    """The end of the edge that a list in `direction` shows."""
-    return edge.destination if direction is Direction.OUT else edge.source

@@ -48,7 +48,7 @@ class Consumer(Protocol):
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """The bounds of a runner; each is a setting `log_<name>`."""
+    """The bounds of a runner; `tries_max` is the setting `log_tries_max`."""
 
     batch_max: int = 1_000
     tries_max: int = 8
@@ -122,10 +122,6 @@ class Runner:
         more = await self._go_on()
         return bool(events) or retried or more
 
-    def lag(self) -> Lag:
-        """How far this group is behind now."""
-        return lag_of(self._log, self._at or 0, self._now_ms())
-
     async def _start(self) -> int:
         """Where the group left off; a new group begins with what the stores hold, and follows from now on."""
         saved = await self._log.progress(self._consumer.name)
@@ -187,7 +183,7 @@ class Runner:
         now = self._now_ms()
         if now >= self._reload_due_ms:  # what a person replayed, or dropped
             self._reload_due_ms = now + int(RELOADED_S * 1000)
-            waiting = await self._log.failures(self._consumer.name)
+            waiting = self._log.failures(self._consumer.name)
             self._waiting = {failure.event.sequence: failure for failure in waiting if not failure.dead}
         due = [failure for failure in self._waiting.values() if failure.next_try_ms <= now]
         if due:
@@ -223,9 +219,9 @@ def lag_of(log: LogStore, at: int, now_ms: int) -> Lag:
     return Lag(last - at, max(0, now_ms - oldest.at_ms) / 1000)
 
 
-async def dead(log: LogStore) -> dict[str, Failure]:
+def dead(log: LogStore) -> dict[str, Failure]:
     """Every dead event, by the name a person gives it: `<group>/<sequence>`."""
-    failures = [failure for failure in await log.failures() if failure.dead]
+    failures = [failure for failure in log.failures() if failure.dead]
     return {f"{failure.group}/{failure.event.sequence}": failure for failure in failures}
 
 

@@ -49,7 +49,7 @@ class LogStore(Protocol):
         """Note that the group is done up to `sequence` (None: leave it); set or (None) remove failures by number."""
         ...
 
-    async def failures(self, group: str | None = None) -> Sequence[Failure]:
+    def failures(self, group: str | None = None) -> Sequence[Failure]:
         """Every failure of a group, or of all, by sequence number."""
         ...
 

@@ -50,7 +50,7 @@ class EmbeddedLog:
 
         await self._commits.run(note)
 
-    async def failures(self, group: str | None = None) -> Sequence[Failure]:
+    def failures(self, group: str | None = None) -> Sequence[Failure]:
         prefix = _FAILURE if group is None else f"{_FAILURE}{group}/"
         return [msgspec.msgpack.decode(row, type=Failure) for row in self._environment.notes(prefix).values()]
 
