@@ -202,10 +202,27 @@ def test_an_outbox_pages_through_what_the_reader_may_see(acting: Acting, http: h
     assert texts(alice, path, limit=2) == texts(http, path, limit=3) == list("6543210")
     assert texts(bob, path, limit=2) == list("6420")
     first = ok(bob.get(API + path, params={"limit": 2}))
-    assert len(first["items"]) == 1, "one of the two is private"
+    assert len(first["items"]) == 2, "the private one between them takes no room"
     assert first["pagination"]["hasMore"]
     cursor = first["pagination"]["nextCursor"]
     assert code(acting(people.carol).get(API + path, params={"cursor": cursor}), 400) == "CURSOR_INVALID"
+
+
+def test_posts_that_one_may_not_see_can_neither_be_counted_nor_dated(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    nothing = {"nextCursor": None, "prevCursor": None, "hasMore": False}
+    made = [make(alice, visibility="private") for _ in range(3)]
+    made.append(make(alice, visibility="custom", audience=[people.carol]))
+    path = f"{API}/users/{people.alice}/posts"
+    times = [datetime.fromisoformat(ok(alice.get(f"{API}/posts/{id_}"))["createdAt"]) for id_ in made]
+    for at in (int(time.timestamp() * 1000) for time in times):
+        for part in ({}, {"since": at, "until": at + 1}, {"since": at}, {"until": at + 1}):
+            body = ok(bob.get(path, params={"limit": 1, **part}))
+            assert body == {"items": [], "pagination": nothing}, part
+    shown = int(make(alice))
+    make(alice, visibility="private")
+    body = ok(bob.get(path, params={"limit": 1}))
+    assert (ids(body), body["pagination"]) == ([shown], nothing)
 
 
 def test_friends_private_accounts_blocks_and_deactivation_hide_posts(

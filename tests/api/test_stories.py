@@ -218,6 +218,18 @@ def test_an_authors_stories_are_paged_in_the_order_of_telling(acting: Acting, pe
     assert ids(ok(bob.get(path, params={"limit": 2, "cursor": body["pagination"]["prevCursor"]}))) == told[2:4]
 
 
+def test_stories_that_one_may_not_see_cannot_be_counted(acting: Acting, people: People) -> None:
+    alice, bob, path = acting(people.alice), acting(people.bob), f"{API}/users/{people.alice}/stories"
+    nothing = {"nextCursor": None, "prevCursor": None, "hasMore": False}
+    for _ in range(3):
+        tell(alice, visibility="custom", audience=[people.carol])
+    assert ok(bob.get(path, params={"limit": 1})) == {"items": [], "pagination": nothing}
+    shown = int(tell(alice))
+    tell(alice, visibility="friends")
+    body = ok(bob.get(path, params={"limit": 1}))
+    assert (ids(body), body["pagination"]) == ([shown], nothing)
+
+
 def test_blocks_private_accounts_and_deactivation_hide_stories_at_every_door(
     acting: Acting, people: People, http: httpx.Client
 ) -> None:

@@ -33,7 +33,7 @@ from world import (
 )
 
 from kith.core.paging import Mark, Page, Window
-from kith.graph import service as service_module
+from kith.graph import walk as walk_module
 from kith.graph.edge import Direction, State
 from kith.graph.select import Evaluator, Intersect, Lists
 from kith.graph.service import GraphService, cut
@@ -97,7 +97,7 @@ class Town:
 @contextmanager
 def opened(engine: str, walk: tuple[int, int] = (7, 10)) -> Iterator[GraphService]:
     """A service over an empty store, that walks lists in steps of `walk[0]` and looks at `walk[1]` entries a page."""
-    with open_store(engine) as store, patch.object(service_module, "_WALK_CHUNK", walk[0]):
+    with open_store(engine) as store, patch.object(walk_module, "_CHUNK", walk[0]):
         yield run_all(service_over(store, FakeClock(), walk_max=walk[1]))
 
 

@@ -225,7 +225,9 @@ async def delete_post(call: Call, post_id: PathId) -> Response[None]:
 async def user_posts(
     call: Call, user_id: PathId, limit: Limit = None, cursor: Cursor = None, since: Since = None, until: Until = None
 ) -> PostsAnswer:
-    """Newest first: what of it the acting user may see. A page may be short and still have more."""
+    """Newest first: what of it the acting user may see. Where that is very little of much a page may be short, even
+    empty, and still have more.
+    """
     author, viewer, query = parse_id(user_id), call.caller.user, ranged(f"posts {user_id}", since, until)
     if viewer is not None:
         await call.backend.graph.check_may_see(viewer, author)

@@ -91,7 +91,7 @@ class PostAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class PostsAnswer(msgspec.Struct, frozen=True):
-    """A page of posts, newest first; it may be short and still have more."""
+    """A page of posts, newest first; of very many it may be short and still have more."""
 
     items: list[PostAnswer]
     pagination: Pagination

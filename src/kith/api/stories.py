@@ -55,7 +55,7 @@ class StoryAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class StoriesAnswer(msgspec.Struct, frozen=True):
-    """A page of an author's stories, oldest first; it may be short and still have more."""
+    """A page of an author's stories, oldest first; of very many it may be short and still have more."""
 
     items: list[StoryAnswer]
     pagination: Pagination

@@ -16,16 +16,16 @@ import numpy as np
 
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, SelfEdge, UserNotFound
-from kith.core.ids import ID_MAX, NodeId
+from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window, cut
 from kith.core.tokens import WriteMark
 from kith.graph.edge import BARRING, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
 from kith.graph.store import EdgeStore, Listing
+from kith.graph.walk import walk
 
 _PRESENT = frozenset({State.NORMAL, State.NEGATIVE, State.ARCHIVED})
-_WALK_CHUNK = 512
 _SORTED_MAX = 100_000
 _NO_MARK = WriteMark(0, 0)
 
@@ -234,25 +234,12 @@ class GraphService:
         own, others = await self.store.count_many([listing, other])
         if own > 4 * others and others <= _SORTED_MAX:
             return await self._sorted(listing, other, window)
-        backward = window.before is not None
-        found: list[Mark] = []
-        place = window.before if backward else window.after
-        seen, more = 0, True
-        while more and len(found) <= window.limit and seen < self.limits.walk_max:
-            step = window._replace(limit=_WALK_CHUNK)
-            step = step._replace(before=place) if backward else step._replace(after=place)
-            chunk = await self.store.page(listing, step)
-            marks = chunk.items[::-1] if backward else chunk.items
-            kept = await self.store.contains(other, np.array([mark.id for mark in marks], np.int64))
-            found += [mark for mark, keep in zip(marks, kept, strict=True) if keep]
-            more = bool(marks) and (chunk.more_before if backward else chunk.more_after)
-            seen, place = seen + len(marks), marks[-1] if marks else place
-        if len(found) > window.limit:
-            found, more = found[: window.limit], True
-            place = found[-1]
-        if backward:
-            return _walked_newer(found, place, more, window)
-        return _walked_older(found, place, more, window)
+
+        async def kept(marks: Sequence[Mark]) -> list[bool]:
+            ids = np.array([mark.id for mark in marks], np.int64)
+            return list(map(bool, await self.store.contains(other, ids)))
+
+        return await walk(self.store, listing, window, kept, entries_max=self.limits.walk_max)
 
     async def _sorted(self, listing: Listing, other: Listing, window: Window) -> Page:
         ids = (await self.store.ids(other)).tolist()
@@ -363,29 +350,6 @@ def mark_of(changes: Sequence[EdgeChange]) -> WriteMark:
         if change.outcome is Outcome.APPLIED and change.after is not None:
             return WriteMark(change.sequence, change.after.updated_at)
     return _NO_MARK
-
-
-def _walked_older(found: list[Mark], end: Mark | None, more: bool, window: Window) -> Page:
-    """The page of a walk from `window.after` down to `end`."""
-    if end is None:
-        return Page([], False, False)
-    start = found[0] if found else window.after and past(window.after, -1)
-    return Page(found, more, window.after is not None, (start or end, end))
-
-
-def _walked_newer(found: list[Mark], end: Mark | None, more: bool, window: Window) -> Page:
-    """The page of a walk from `window.before` up to `end`."""
-    if end is None or window.before is None:
-        return Page([], False, False)
-    start = found[0] if found else past(window.before, 1)
-    return Page(found[::-1], True, more, (end, start))
-
-
-def past(mark: Mark, step: int) -> Mark:
-    """The place next to `mark`, newer (1) or older (-1): what lies on the other side of it includes `mark`."""
-    if 0 <= mark.id + step <= ID_MAX:
-        return Mark(mark.position, mark.id + step)
-    return Mark(mark.position + step, 0 if step > 0 else ID_MAX)
 
 
 def _check_two(actor: NodeId, target: NodeId) -> None:

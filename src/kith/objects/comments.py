@@ -17,9 +17,10 @@ from kith.core.errors import CommentNotFound, Conflict, Forbidden
 from kith.core.ids import NodeId, made_at_ms
 from kith.core.paging import Mark, Page, Window, cut
 from kith.core.tokens import WriteMark
-from kith.graph.edge import POSITION_MIN, Direction, Edge, EdgeWrite, Outcome, State
+from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graphs import COMMENT_LIKES, COMMENTED, COMMENTS, REPLIES
 from kith.graph.store import Listing
+from kith.graph.walk import BELOW_ALL
 from kith.objects.engagement import Engaged, disengage, engage
 from kith.objects.posts import check_text
 from kith.objects.service import REWRITES_MAX, ObjectService
@@ -251,12 +252,12 @@ def turned_window(window: Window) -> Window:
     """The part of a list, newest first, that `window` asks for of the same list, oldest first."""
     if window.before is not None:
         return window._replace(after=window.before, before=None)
-    return window._replace(after=None, before=window.after or Mark(POSITION_MIN, 0))
+    return window._replace(after=None, before=window.after or BELOW_ALL)
 
 
 def turned(page: Page) -> Page:
     """The same page, read from the other side."""
-    return Page(page.items[::-1], page.more_before, page.more_after)
+    return Page(page.items[::-1], page.more_before, page.more_after, page.covers and page.covers[::-1])
 
 
 def _emptied(comment: Comment) -> Comment:

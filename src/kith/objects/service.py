@@ -28,12 +28,13 @@ from kith.core.errors import (
 )
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.labels import LIMIT
-from kith.core.paging import Page, Window
+from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED
 from kith.graph.service import GraphService
 from kith.graph.store import Listing
+from kith.graph.walk import walk
 from kith.objects.media import MediaType, owned
 from kith.objects.posts import (
     MEDIA_MAX,
@@ -56,6 +57,8 @@ KEY_CHARS_MAX = 200
 KEY_KEPT_MS = 24 * 3_600_000
 REWRITES_MAX = 16
 """How often a change is tried again because somebody else changed the same record in between."""
+OUTBOX_LOOKS_MAX = 5_000
+"""How many posts one page of an outbox may look at to find those that its reader may see; some 5 us each."""
 
 
 class Shelf(NamedTuple):
@@ -207,13 +210,20 @@ class ObjectService:
         return labelled(post, authors[0].labels) if authors else post, seen
 
     async def outbox(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
-        """The posts of `author` that `viewer` may see, newest first, and the page they were taken from.
+        """The posts of `author` that `viewer` may see, newest first, and their page: as if there were no others.
 
-        The page may show fewer than asked and still have more.
+        Where OUTBOX_LOOKS_MAX posts were not enough to fill it, the page is short and says that there is more.
         """
-        page = await self.graph.store.page(Listing(self._authored, author, Direction.OUT), window)
-        posts = await self.visible(viewer, [mark.id for mark in page.items])
-        return [post for post in posts if post is not None], page
+        shown: dict[int, Post] = {}
+
+        async def kept(marks: Sequence[Mark]) -> list[bool]:
+            posts = await self.visible(viewer, [mark.id for mark in marks])
+            shown.update((post.id, post) for post in posts if post is not None)
+            return [post is not None for post in posts]
+
+        listing = Listing(self._authored, author, Direction.OUT)
+        page = await walk(self.graph.store, listing, window, kept, entries_max=OUTBOX_LOOKS_MAX, first=window.limit + 1)
+        return [shown[mark.id] for mark in page.items], page
 
     async def _filtered(self, viewer: NodeId | None, posts: Sequence[Post | None]) -> list[Post | None]:
         alive = [post for post in posts if post is not None and not post.deleted]

@@ -96,9 +96,8 @@ class Stories:
         return await self._shelf.get(viewer, id_)
 
     async def of_author(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
-        """The stories of `author` that `viewer` may see, oldest first, as they are played; and their page.
-
-        The page may show fewer than asked and still have more.
+        """The stories of `author` that `viewer` may see, oldest first, as they are played; and their page, as of
+        `ObjectService.outbox`.
         """
         asked = turned_window(window)._replace(since=self._since())
         stories, page = await self._shelf.outbox(viewer, author, asked)

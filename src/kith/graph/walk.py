@@ -1,0 +1,75 @@
+"""Pages of a list of which only some entries are shown: as if there were no others.
+
+A page says that there is more ahead only where that is shown too, and its cursors stand at what is shown, so nothing
+tells how many others there are, or when they came. Limit: one page looks at so many entries; where that was not enough
+it is short, says that there is more, and goes on from where it came to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from kith.core.ids import ID_MAX
+from kith.core.paging import Mark, Page, Window
+from kith.graph.edge import POSITION_MIN
+from kith.graph.store import EdgeStore, Listing
+
+Kept: TypeAlias = Callable[[Sequence[Mark]], Awaitable[Sequence[bool]]]
+"""For each of these entries: is it shown?"""
+BELOW_ALL = Mark(POSITION_MIN, 0)
+"""What is newer than this is the whole list, so a page that begins here has nothing on its other side."""
+_CHUNK = 512
+
+
+async def walk(
+    store: EdgeStore, listing: Listing, window: Window, kept: Kept, *, entries_max: int, first: int | None = None
+) -> Page:
+    """The entries of `listing` that `kept` keeps.
+
+    `entries_max`: after how many it gives up. `first`: how many it looks at first, where few will be dropped.
+    Nobody looks at the side that the window comes from: that there is more is taken for granted.
+    """
+    backward = window.before is not None
+    found: list[Mark] = []
+    place = window.before if backward else window.after
+    size, seen, more = first or _CHUNK, 0, True
+    while more and len(found) <= window.limit and seen < entries_max:
+        if seen:
+            await asyncio.sleep(0)  # others get their turn
+        step = window._replace(limit=size)
+        step = step._replace(before=place) if backward else step._replace(after=place)
+        chunk = await store.page(listing, step)
+        marks = chunk.items[::-1] if backward else chunk.items
+        found += [mark for mark, keep in zip(marks, await kept(marks), strict=True) if keep]
+        more = bool(marks) and (chunk.more_before if backward else chunk.more_after)
+        seen, place = seen + len(marks), marks[-1] if marks else place
+        size = max(size, min(2 * size, _CHUNK))
+    if len(found) > window.limit:
+        found, more = found[: window.limit], True
+        place = found[-1]
+    return (_newer if backward else _older)(found, place, more, window)
+
+
+def past(mark: Mark, step: int) -> Mark:
+    """The place next to `mark`, newer (1) or older (-1): what lies on the other side of it includes `mark`."""
+    if 0 <= mark.id + step <= ID_MAX:
+        return Mark(mark.position, mark.id + step)
+    return Mark(mark.position + step, 0 if step > 0 else ID_MAX)
+
+
+def _older(found: list[Mark], end: Mark | None, more: bool, window: Window) -> Page:
+    """The page of a walk from `window.after` down to `end`."""
+    if end is None:
+        return Page([], False, False)
+    start = found[0] if found else window.after and past(window.after, -1)
+    return Page(found, more, window.after is not None, (start or end, end))
+
+
+def _newer(found: list[Mark], end: Mark | None, more: bool, window: Window) -> Page:
+    """The page of a walk from `window.before` up to `end`."""
+    if end is None or window.before is None:
+        return Page([], False, False)
+    start = found[0] if found else past(window.before, 1)
+    return Page(found[::-1], window.before > BELOW_ALL, more, (end, start))
