@@ -222,6 +222,18 @@ def test_a_cursor_tells_nothing_of_posts_that_its_reader_may_not_see(
     assert all(int(id_).to_bytes(8, "big")[:5] not in raw for id_ in hidden)
 
 
+def test_a_cursor_is_as_long_whatever_its_reader_may_not_see(acting: Acting, people: People, make: Make) -> None:
+    lengths = set()
+    for reader, author, hidden in ((people.alice, people.bob, 0), (people.dana, people.carol, 9)):
+        ok(acting(reader).post(f"{API}/users/{author}/follow"))
+        for at in range(hidden):
+            make(author, f"private {at}", visibility="private")
+        for at in range(4):
+            make(author, f"public {at}")
+        lengths.add(len(read(acting(reader), limit=1)["pagination"]["nextCursor"]))
+    assert len(lengths) == 1
+
+
 def _decoded(cursor: str) -> bytes:
     return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
 

@@ -17,7 +17,7 @@ from kith.core.paging import Mark
 from kith.feed.rank import light
 from kith.feed.rank.features import FEATURES, TYPES, VELOCITY_HALF, Facts, Floats, features
 from kith.feed.rank.page import Candidate, Mix, choose
-from kith.feed.slate import SLATE_MAX, Slate, best, left, unpack
+from kith.feed.slate import PAD, SLATE_MAX, Slate, best, left, unpack
 
 HOUR_MS = 3_600_000
 NOW = START_MS
@@ -188,18 +188,31 @@ floors = st.one_of(st.none(), st.builds(Mark, st.integers(-(2**63), 2**63 - 1), 
 def test_a_slate_comes_back_as_it_was(ids: list[int], floor: Mark | None) -> None:
     slate = Slate(ids, floor)
     assert unpack(slate.pack()) == slate
-    assert len(slate.pack()) <= 17 + 1 + 8 * SLATE_MAX
+    assert len(slate.pack()) <= 20 + 8 * (SLATE_MAX + PAD)
+
+
+@given(entries, floors)
+def test_how_long_a_slate_is_shows_in_coarse_steps_only(ids: list[int], floor: Mark | None) -> None:
+    steps = max(1, -(-len(ids) // PAD))
+    assert len(Slate(ids, floor).pack()) == len(Slate([0] * PAD * steps, None).pack())
+    assert len({len(Slate([1] * left, None).pack()) for left in range(PAD + 1)}) == 1
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"\x02" + bytes(17), bytes(18), *(Slate([1, 2], None).pack()[:at] for at in range(34) if at % 8 != 2)]
+    "raw",
+    [
+        b"",
+        b"\x01" + Slate([1, 2], None).pack()[1:],
+        b"\x02\x00\x00\x41" + Slate([1, 2], None).pack()[4:],
+        *(Slate([1, 2], None).pack()[:at] for at in (1, 19, 20, 28, 36, 20 + 8 * PAD - 1)),
+    ],
 )
 def test_what_is_no_slate_is_a_cursor_that_does_not_hold(raw: bytes) -> None:
     with pytest.raises(BadCursor):
         unpack(raw)
 
 
-@given(st.binary(max_size=60))
+@given(st.binary(max_size=60).map(lambda raw: b"\x02" + raw.ljust(19 + 8 * PAD, b"\x00")) | st.binary(max_size=60))
 def test_any_other_bytes_are_refused_or_read_and_nothing_else(raw: bytes) -> None:
     with contextlib.suppress(BadCursor):
         assert isinstance(unpack(raw), Slate)

@@ -15,6 +15,7 @@ from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
+from kith.feed.dealer import CHOICE
 from kith.feed.rank import light
 from kith.feed.rank.features import FEATURES, VERSION, Facts
 from kith.feed.ranker import FEWER_HALF_LIFE_MS, SEEN_MAX
@@ -185,6 +186,19 @@ def test_posts_for_others_stay_out(run: Run, home: Home, visibility: str) -> Non
     shown = run(home.post(BOB, visibility="custom", audience=(ALICE,)))
     assert run(home.all()) == [shown.id]
     assert not {post for page in home.served for post in page.ids} - {shown.id}
+
+
+def test_where_nothing_is_left_that_one_may_see_there_is_no_cursor(run: Run, home: Home) -> None:
+    for at in range(CHOICE):
+        run(home.post(BOB, visibility="private"))
+        if at in (0, 1, 20, CHOICE - 1):
+            empty = run(home.page(1))
+            assert (empty.posts, empty.rest) == ([], None), at
+    shown = run(home.post(CAROL))
+    only = run(home.page(1))
+    assert (only.posts, only.rest) == ([shown], None)
+    run(home.post(CAROL))
+    assert run(home.page(1)).rest is not None
 
 
 # --- near-duplicates ---------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from kith.core.errors import PostNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
-from kith.feed.dealer import Deal, Dealer, Pick, Placed
+from kith.feed.dealer import CHOICE, Deal, Dealer, Pick, Placed
 from kith.feed.rank import light
 from kith.feed.rank.features import FEATURES, VERSION
 from kith.feed.rank.page import Mix
@@ -23,6 +23,8 @@ from kith.feed.slate import Slate
 from kith.objects.posts import Post
 
 _ROUNDS_MAX = 10
+_LOOK = 10
+"""How many of the last posts are looked at together to see if one is for the reader; mostly the first is."""
 
 
 class HomePage(NamedTuple):
@@ -126,8 +128,17 @@ class FeedService:
             rows = b"".join(pick.row for pick in shown)
             scores = [place.score for place in placed.values()]
             self._served.add(Served(request, reader, self._now_ms(), light.MODEL, VERSION, list(placed), scores, rows))
-        rest = Slate(deal.ids, deal.floor) if deal.ids or deal.floor is not None else None
-        return RankedPage(posts, placed, rest, fresh.degraded)
+        return RankedPage(posts, placed, await self._rest(reader, deal), fresh.degraded)
+
+    async def _rest(self, reader: NodeId, deal: Deal) -> Slate | None:
+        """What is left for the next page; None where it is little and nothing of it is for the reader."""
+        rest, ids = Slate(deal.ids, deal.floor), [id_ if id_ >= 0 else ~id_ for id_ in deal.ids]
+        if deal.floor is not None or len(ids) > CHOICE:
+            return rest
+        for start in range(0, len(ids), _LOOK):
+            if await self._rules.allowed(reader, ids[start : start + _LOOK]):
+                return rest
+        return None
 
     async def why(self, reader: NodeId, post: Post) -> Why:
         """What decides the place of a post that `reader` may see in their ranked home, as of now. PostNotFound."""

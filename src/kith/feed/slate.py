@@ -1,7 +1,8 @@
 """A ranked order, carried by the reader's cursor: what was ranked and not shown yet, and where older posts begin.
 
 So ranked paging is stable without a session on our side: no post comes twice and none is lost, while posts arrive and
-scores move, whichever process answers, after any restart. Limit: SLATE_MAX posts, 8 bytes each in the cursor.
+scores move, whichever process answers, after any restart. Limit: SLATE_MAX posts, 8 bytes each in the cursor. They are
+filled up to a multiple of PAD: how many are left, of which the reader may not see some, shows no finer than that.
 
 Near-duplicates of a post stand right behind it as `~id`. They go when it is shown; where the hard rules keep it back
 (it was deleted, its author is muted, the reader may not see it), the next of them takes its place.
@@ -20,8 +21,10 @@ from kith.core.paging import Mark
 
 SLATE_MAX = 500
 """Candidates of one ranking (article 001: the light pass looks at about 500)."""
-_HEAD = struct.Struct(">B?qq")
-_FORM, _ID_BYTES = 1, 8
+PAD = 64
+"""Packed slates are as long as a multiple of so many entries; none is shorter."""
+_HEAD = struct.Struct(">B?Hqq")
+_FORM, _ID_BYTES = 2, 8
 
 
 class Slate(msgspec.Struct, frozen=True):
@@ -34,17 +37,26 @@ class Slate(msgspec.Struct, frozen=True):
 
     def pack(self) -> bytes:
         """The slate as a cursor carries it."""
-        head = _HEAD.pack(_FORM, self.floor is not None, *(self.floor or (0, 0)))
-        return head + np.array(self.ids, ">i8").tobytes()
+        count = len(self.ids)
+        head = _HEAD.pack(_FORM, self.floor is not None, count, *(self.floor or (0, 0)))
+        filler = bytes(_ID_BYTES * (max(1, -(-count // PAD)) * PAD - count))
+        return head + np.array(self.ids, ">i8").tobytes() + filler
 
 
 def unpack(raw: bytes) -> Slate:
     """The slate of a cursor; BadCursor for a form that this version does not know."""
-    if len(raw) < _HEAD.size or raw[0] != _FORM or (len(raw) - _HEAD.size) % _ID_BYTES:
-        raise BadCursor("this cursor is of another version; start again without it")
-    _, more, position, id_ = _HEAD.unpack_from(raw)
-    ids = np.frombuffer(raw, ">i8", offset=_HEAD.size).astype(np.int64)
+    size = len(raw) - _HEAD.size
+    if size <= 0 or raw[0] != _FORM or size % (PAD * _ID_BYTES):
+        raise _foreign()
+    _, more, count, position, id_ = _HEAD.unpack_from(raw)
+    if count * _ID_BYTES > size:
+        raise _foreign()
+    ids = np.frombuffer(raw, ">i8", count, _HEAD.size).astype(np.int64)
     return Slate(ids.tolist(), Mark(position, id_) if more else None)
+
+
+def _foreign() -> BadCursor:
+    return BadCursor("this cursor is of another version; start again without it")
 
 
 def best(ids: Sequence[int], count: int) -> int:
