@@ -179,6 +179,62 @@ def test_a_hidden_account_is_in_nobodys_lists_but_the_apps(acting: Acting, http:
     assert people.carol in ids(ok(http.get(f"{API}/users/{people.alice}/followers")))
 
 
+def test_a_users_own_raw_lists_and_checks_know_no_hidden_account(
+    owner: Acting, http: httpx.Client, people: People
+) -> None:
+    alice, bob, hidden, _ = people
+    edges = [(alice, bob), (bob, alice), (alice, hidden), (hidden, alice)]
+    own = [("follows", *pair) for pair in edges] + [("mutes", *pair) for pair in edges[::2]]
+    lists = [("follows", "in"), ("follows", "out"), ("mutes", "out")]
+    for graph, *pair in own:
+        add_edges(http, graph, (pair[0], pair[1]))
+    add_edges(http, "likes", (alice, hidden))  # a post with the number of the user
+
+    def answers(client: httpx.Client) -> list[Any]:
+        """Everything that the routes tell of Bob, then of the hidden one."""
+        found: list[Any] = []
+        shown = [ids(ok(client.get(f"{API}/graph/{graph}/{alice}/{end}"))) for graph, end in lists]
+        for graph, end in lists:
+            leaf = {"graph": graph, "node": str(alice), "direction": end}
+            shown.append(ids(ok(client.post(f"{API}/graph/select", json={"program": leaf}))))
+        for other in (bob, hidden):
+            mine = [(graph, *pair) for graph, *pair in own if other in pair]
+            told = [other in one for one in shown]
+            for graph, source, destination in mine:
+                path = f"{API}/graph/{graph}/{source}/{destination}"
+                told.append(ok(client.get(path))["exists"])
+                told.append(client.get(path + "/edge").status_code == 200)
+                pairs = {"pairs": [[source, destination]]}
+                told += ok(client.post(f"{API}/graph/{graph}/check", json=pairs))["exists"]
+            found.append(set(told))
+        return found
+
+    assert answers(owner(alice)) == answers(http) == [{True}, {True}]
+    label(http, "user", hidden, "hide")
+    assert answers(owner(alice)) == [{True}, {False}]
+    assert answers(http) == [{True}, {True}], "the app sees everything"
+    assert ids(ok(owner(alice).get(f"{API}/graph/likes/{alice}/out"))) == [hidden]
+    assert ok(owner(alice).get(f"{API}/graph/likes/{alice}/{hidden}"))["exists"]
+    assert ids(ok(owner(hidden).get(f"{API}/graph/follows/{hidden}/in"))) == [alice], "they are not told"
+    label(http, "user", hidden)
+    assert answers(owner(alice)) == [{True}, {True}]
+
+
+def test_one_stands_to_a_hidden_account_as_to_nobody(owner: Acting, http: httpx.Client, people: People) -> None:
+    alice, bob, hidden, nobody = people
+    for graph in ("follows", "mutes", "blocks", "follow_requests"):
+        add_edges(http, graph, (alice, bob), (bob, alice), (alice, hidden), (hidden, alice))
+    label(http, "user", hidden, "hide")
+
+    def standing(user: int, *targets: int) -> list[set[bool]]:
+        rows = ok(owner(user).post(f"{API}/relationships", json={"targets": targets}))["relationships"]
+        assert [int(row.pop("id")) for row in rows] == list(targets)
+        return [set(row.values()) for row in rows]
+
+    assert standing(alice, bob, hidden, nobody) == [{True}, {False}, {False}]
+    assert standing(hidden, alice) == [{True}], "they are not told"
+
+
 def test_a_name_tells_nothing_of_who_may_not_be_seen(acting: Acting, http: httpx.Client, people: People) -> None:
     """Whoever asks for the name of a hidden account, or of one that blocks them, cannot tell it from a free one."""
     alice, names = acting(people.alice), [f"user{user}" for user in people]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -144,6 +144,13 @@ def check_may_read_pair(caller: Caller, backend: Backend, graph: int, source: in
     if destination == caller.user and graph == backend.graph.graphs.number(FOLLOWS):
         return
     raise Forbidden("a user token checks its own edges here; use a server key")
+
+
+async def hidden_in(caller: Caller, backend: Backend, graph: int, pairs: Sequence[tuple[int, int]]) -> list[bool]:
+    """For each pair that the caller may read: is the other end an account that the app hides from them?"""
+    if caller.server or graph in backend.graph.graphs.to_objects:
+        return [False] * len(pairs)
+    return await backend.graph.hidden([source if source != caller.user else other for source, other in pairs])
 
 
 def check_server(caller: Caller) -> None:

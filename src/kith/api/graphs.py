@@ -11,7 +11,7 @@ from litestar.params import Parameter
 
 from kith.api import operations
 from kith.api.answers import Call, CountAnswer, IdItem, ListAnswer, SetAnswer, ranged
-from kith.api.backend import Pagination, check_may_read, check_may_read_pair
+from kith.api.backend import Pagination, check_may_read, check_may_read_pair, hidden_in
 from kith.core.errors import NotFound
 from kith.core.ids import parse_id
 from kith.core.paging import LIMIT_DEFAULT, LIMIT_MAX, Mark
@@ -92,7 +92,9 @@ class SelectCountRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 @get("/graph/{graph:str}/{source:str}/{destination:str}", summary="Is there an edge?", name="check")
 async def check(call: Call, graph: GraphName, source: PathId, destination: PathId) -> Response[Any]:
-    """The follow check. A missing or removed edge answers false, never an error."""
+    """The follow check. A missing or removed edge answers false, never an error; to a user token also one whose other
+    end is an account that the app hides.
+    """
     body = await operations.check(
         call.backend, call.caller, graph, parse_id(source, "source"), parse_id(destination, "destination")
     )
@@ -125,7 +127,8 @@ async def get_edge(call: Call, graph: GraphName, source: PathId, destination: Pa
     pair = parse_id(source, "source"), parse_id(destination, "destination")
     check_may_read_pair(call.caller, call.backend, number, *pair)
     (edge,) = await call.backend.graph.store.get_many(number, [pair])
-    if edge is None:
+    hidden = await hidden_in(call.caller, call.backend, number, [pair])
+    if edge is None or any(hidden):
         raise NotFound("there is no such edge", graph=graph, source=source, destination=destination)
     return EdgeAnswer(
         str(edge.source), str(edge.destination), edge.state.name.lower(), str(edge.position), str(edge.updated_at)
@@ -143,7 +146,9 @@ async def list_out(
     since: Since = None,
     until: Until = None,
 ) -> ListAnswer:
-    """Whom the node's edges go to. A range of time costs the same wherever in the list it lies."""
+    """Whom the node's edges go to. A range of time costs the same wherever in the list it lies. User tokens get pages
+    less the accounts that the app hides.
+    """
     return await _list(call, graph, node, Direction.OUT, edge_state, limit, cursor, since, until)
 
 
@@ -158,7 +163,9 @@ async def list_in(
     since: Since = None,
     until: Until = None,
 ) -> ListAnswer:
-    """Whose edges come to the node. A range of time costs the same wherever in the list it lies."""
+    """Whose edges come to the node. A range of time costs the same wherever in the list it lies. User tokens get pages
+    less the accounts that the app hides.
+    """
     return await _list(call, graph, node, Direction.IN, edge_state, limit, cursor, since, until)
 
 
@@ -186,6 +193,9 @@ async def select(call: Call, data: SelectRequest) -> SetAnswer:
     more, ids = len(ids) > window.limit, ids[: window.limit]
     bound = f"{call.caller.reader()} {query}"
     following = call.backend.cursors.next(bound, Mark(0, ids[-1])) if more else None
+    if _shows_users(call, *(listing for leaf in leaves(program) for listing in leaf.listings)):
+        hidden = await call.backend.graph.hidden(ids)
+        ids = [id_ for id_, hide in zip(ids, hidden, strict=True) if not hide]
     return SetAnswer([IdItem(str(id_)) for id_ in ids], Pagination(following, None, more))
 
 
@@ -194,6 +204,11 @@ async def select_count(call: Call, data: SelectCountRequest) -> CountAnswer:
     """Exact. A single list costs nothing; a set costs what its smallest parts cost."""
     evaluator = Evaluator(call.backend.graph.store, call.backend.bounds.select_ids_max)
     return CountAnswer(await evaluator.count(_program(call, data.program)))
+
+
+def _shows_users(call: Call, *listings: Listing) -> bool:
+    """Whether a user token reads lists of users, of whom those that the app hides do not show."""
+    return not call.caller.server and any(one.graph not in call.backend.graph.graphs.to_objects for one in listings)
 
 
 def _program(call: Call, raw: dict[str, Any]) -> Program:
@@ -219,7 +234,10 @@ async def _list(
     check_may_read(call.caller, call.backend, listing)
     query = ranged(f"list {listing!r}", since, until)
     window = call.window(query, limit, cursor, since, until)
-    return call.answer(query, await call.backend.graph.store.page(listing, window))
+    page = await call.backend.graph.store.page(listing, window)
+    if _shows_users(call, listing):
+        page = await call.backend.graph.unhidden(page)
+    return call.answer(query, page)
 
 
 async def _count(call: Call, graph: str, node: str, direction: Direction, state: str) -> CountAnswer:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from kith.api.backend import Backend, check_may_read_pair, check_server
+from kith.api.backend import Backend, check_may_read_pair, check_server, hidden_in
 from kith.api.guard import Caller
 from kith.core.clock import HLC_MAX, Hlc, ms_of
 from kith.core.errors import BadRequest, BatchTooLarge, SelfEdge
@@ -66,7 +66,10 @@ async def check(backend: Backend, caller: Caller, graph_name: str, source: int, 
     """GET /graph/{graph}/{source}/{destination}"""
     graph = backend.graph.graphs.number(graph_name)
     check_may_read_pair(caller, backend, graph, source, destination)
-    return _TRUE if (await backend.graph.store.exists_many(graph, [(source, destination)]))[0] else _FALSE
+    there = await backend.graph.store.exists_many(graph, [(source, destination)])
+    if not caller.server:
+        there = await _unhidden(backend, caller, graph, [(source, destination)], there)
+    return _TRUE if there[0] else _FALSE
 
 
 async def check_many(backend: Backend, caller: Caller, graph_name: str, body: bytes) -> bytes:
@@ -74,10 +77,20 @@ async def check_many(backend: Backend, caller: Caller, graph_name: str, body: by
     graph = backend.graph.graphs.number(graph_name)
     pairs = decode(_check_decoder, body).pairs
     check_batch(len(pairs), backend.bounds.batch_max)
-    if not caller.server:
-        for source, destination in pairs:
-            check_may_read_pair(caller, backend, graph, source, destination)
-    return _encode({"exists": await backend.graph.store.exists_many(graph, pairs)})
+    if caller.server:
+        return _encode({"exists": await backend.graph.store.exists_many(graph, pairs)})
+    for source, destination in pairs:
+        check_may_read_pair(caller, backend, graph, source, destination)
+    there = await backend.graph.store.exists_many(graph, pairs)
+    return _encode({"exists": await _unhidden(backend, caller, graph, pairs, there)})
+
+
+async def _unhidden(
+    backend: Backend, caller: Caller, graph: int, pairs: list[tuple[int, int]], there: list[bool]
+) -> list[bool]:
+    """`there` for a user token, for which no edge goes to or comes from an account that the app hides."""
+    hidden = await hidden_in(caller, backend, graph, pairs)
+    return [holds and not hide for holds, hide in zip(there, hidden, strict=True)]
 
 
 async def write_edges(backend: Backend, caller: Caller, graph_name: str, body: bytes) -> tuple[bytes, str | None]:

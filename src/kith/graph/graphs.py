@@ -35,6 +35,7 @@ BUILT_IN = (
 KEEPING_OUT = frozenset((BLOCKS, MUTES, HIDES))
 """What a user does not want to see, or be seen by."""
 _BETWEEN_OBJECTS = (COMMENTS, REPLIES)
+_TO_OBJECTS = (LIKES, SAVES, SHARES, HIDES, VIEWS, AUTHORED, COMMENT_LIKES, COMMENTED, STORIES, STORY_VIEWS)
 GRAPHS_MAX = 255
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
@@ -54,6 +55,8 @@ class Graphs:
         self._names = {number: name for name, number in numbers.items()}
         self.between_objects = frozenset(numbers[name] for name in _BETWEEN_OBJECTS if name in numbers)
         """Graphs without users in them: an id at their ends is nobody's own, whoever has the same number."""
+        self.to_objects = self.between_objects | {numbers[name] for name in _TO_OBJECTS if name in numbers}
+        """Graphs whose destinations are no users."""
 
     def number(self, name: str) -> int:
         """The number of a graph; UnknownGraph lists what exists."""

@@ -141,7 +141,7 @@ class GraphService:
         return await self._drop([(self._fewer, actor, target)])
 
     async def relationships(self, actor: NodeId, targets: Sequence[NodeId]) -> list[Relationship]:
-        """How `actor` stands to each of `targets`, and they to `actor`."""
+        """How `actor` stands to each of `targets`, and they to `actor`; to one whom the app hides as to nobody."""
         if len(targets) > self.limits.batch_max:
             raise BatchTooLarge(f"at most {self.limits.batch_max} targets a request", max=self.limits.batch_max)
         out, back = [(actor, target) for target in targets], [(target, actor) for target in targets]
@@ -153,7 +153,11 @@ class GraphService:
             await self.bars(back),
             await self.store.exists_many(self._mutes, out),
         ]
-        return [Relationship(target, *row) for target, *row in zip(targets, *columns, strict=True)]
+        shown = [not hidden for hidden in await self.hidden(targets)]
+        return [
+            Relationship(target, *(holds and show for holds in row))
+            for target, show, *row in zip(targets, shown, *columns, strict=True)
+        ]
 
     # --- lists -----------------------------------------------------------------------------------------
 
@@ -217,14 +221,17 @@ class GraphService:
         there is more.
         """
         blocked = await self.bars([(mark.id, viewer) for mark in page.items])
-        nodes = await self.store.nodes([mark.id for mark in page.items])
-        shown = [
-            mark
-            for mark, bar, node in zip(page.items, blocked, nodes, strict=True)
-            if mark.id == viewer or not (bar or node.labels & HIDE)
-        ]
-        covers = (page.newest, page.oldest) if page.newest and page.oldest else None
-        return Page(shown, page.more_after, page.more_before, covers)
+        hidden = await self.hidden([mark.id for mark in page.items])
+        own = [mark.id == viewer for mark in page.items]
+        return _less(page, [not mine and (bar or hide) for mine, bar, hide in zip(own, blocked, hidden, strict=True)])
+
+    async def unhidden(self, page: Page) -> Page:
+        """The page less those whom the app hides, as of `shown_to`."""
+        return _less(page, await self.hidden([mark.id for mark in page.items]))
+
+    async def hidden(self, users: Sequence[int]) -> list[bool]:
+        """For each of `users`: does the app hide the account?"""
+        return [bool(node.labels & HIDE) for node in await self.store.nodes(users)]
 
     async def _both(self, listing: Listing, other: Listing, window: Window) -> Page:
         """Entries of `listing` whose id is in `other` too, in the order of `listing`.
@@ -350,6 +357,13 @@ def mark_of(changes: Sequence[EdgeChange]) -> WriteMark:
         if change.outcome is Outcome.APPLIED and change.after is not None:
             return WriteMark(change.sequence, change.after.updated_at)
     return _NO_MARK
+
+
+def _less(page: Page, dropped: Sequence[bool]) -> Page:
+    """The page without some of its items, over the same stretch of the list."""
+    covers = (page.newest, page.oldest) if page.newest and page.oldest else None
+    shown = [mark for mark, drop in zip(page.items, dropped, strict=True) if not drop]
+    return Page(shown, page.more_after, page.more_before, covers)
 
 
 def _check_two(actor: NodeId, target: NodeId) -> None:
