@@ -15,7 +15,7 @@ class NaiveTimelines:
     """See `timeline.store.TimelineStore`."""
 
     def __init__(self, slots: int, now_ms: Callable[[], int]) -> None:
-        self._slots, self._now_ms = slots, now_ms
+        self._slots, self._now_ms, self._name = slots, now_ms, 1
         self._pushes: dict[int, deque[int]] = {}  # newest first
         self._reads: dict[int, int] = {}
         self._lately: dict[int, float] = {}
@@ -30,6 +30,16 @@ class NaiveTimelines:
 
     def has(self, users: Ids) -> Flags:
         return np.array([user in self._pushes for user in users.tolist()], np.bool_)
+
+    def name(self) -> int:
+        return self._name
+
+    def rename(self) -> int:
+        self._name += 1
+        return self._name
+
+    def close(self) -> None:
+        """There is nothing to give back."""
 
     def touch(self, user: int) -> None:
         if user in self._reads:

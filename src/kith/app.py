@@ -270,7 +270,11 @@ def _gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
 @contextlib.contextmanager
 def serving(settings: Settings) -> Iterator[None]:
     """Hold the data folder as a server; the first one there starts counting anew."""
-    agreed = {"durability": settings.durability, "store_bytes_max": settings.store_bytes_max}
+    agreed = {
+        "durability": settings.durability,
+        "store_bytes_max": settings.store_bytes_max,
+        "timelines_folder": str(timelines_folder(settings).resolve()),
+    }
     with environments.serving(Path(settings.data), agreed) as first:
         if first:
             shutil.rmtree(metrics_folder(settings), ignore_errors=True)

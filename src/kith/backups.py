@@ -17,9 +17,10 @@ from kith import app
 from kith.config import Settings
 from kith.core.errors import BadRequest, Conflict
 from kith.engines.embedded.environment import STORE_FILE, Environment, alone, sync_folder, translated
+from kith.feed.sources import TIMELINES_NOTE
 
 MEDIA = "media"
-_UNFINISHED = "unfinished"
+_UNFINISHED, _RESTORING = "unfinished", "restoring"
 
 
 class BackedUp(NamedTuple):
@@ -62,7 +63,11 @@ def restore(settings: Settings, source: Path, progress: Callable[[int], None] = 
         with Environment(source, create=False):
             pass  # its format is checked before anything is copied
         _copy_files(source / MEDIA, app.media_folder(settings), progress)
-        _copy(source / STORE_FILE, folder / STORE_FILE)
+        _copy(source / STORE_FILE, folder / _RESTORING / STORE_FILE)
+        with Environment(folder / _RESTORING, create=False) as environment:
+            environment.put_note(TIMELINES_NOTE, b"0")  # those that are there may be of a later state of this store
+        (folder / _RESTORING / STORE_FILE).replace(folder / STORE_FILE)
+        shutil.rmtree(folder / _RESTORING)
         (folder / STORE_FILE).chmod(0o600)
         sync_folder(folder)
 

@@ -112,6 +112,7 @@ async def work(settings: Settings) -> None:
                 graphs=parts.graph.graphs,
                 policy=limits.fanout(settings),
             )
+            await consumer.claim()
             runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):

@@ -11,20 +11,26 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import structlog
-from granian import Granian
 from granian.constants import Interfaces, Loops, RuntimeModes
 from granian.log import LogLevels
+from granian.server.mp import MPServer
 
 from kith import app, processes
 from kith.config import Settings
 from kith.core.errors import Unavailable
 from kith.workers import fanout
 
-_RESPAWN_S = 0.5
+_RESPAWN_S, _RESPAWN_S_MAX = 0.5, 10.0
+"""The pause before a worker is started again; doubled up to the latter while it dies as soon (where another has it)."""
+_KILLED_S = 5.0
+_DEATHS_MAX, _DEATHS_S = 10, 60.0
+"""So many API processes that died within so long are enough."""
 _REQUESTS_MAX = 4_096
 """Requests that an API process has under way at once, beside its streams; others wait."""
 _DESCRIPTORS = 512
@@ -53,7 +59,7 @@ def run(settings: Settings) -> None:
     raise_descriptors(settings)
     os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_end_by_sigterm)
     with app.serving(settings), worker(settings):
-        Granian(
+        _Server(
             "kith.processes:serve_process",
             address=settings.host,
             port=settings.port,
@@ -70,6 +76,23 @@ def run(settings: Settings) -> None:
             respawn_interval=_RESPAWN_S,
             workers_kill_timeout=settings.drain_timeout_s,
         ).serve()
+
+
+class _Server(MPServer):
+    """granian, which replaces what dies, and gives up once processes keep dying; by itself it ends all of them when
+    one dies again within 5.5 s.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._deaths: deque[float] = deque(maxlen=_DEATHS_MAX)
+
+    def _respawn_workers(self, workers: list[int], *args: Any, **options: Any) -> None:
+        super()._respawn_workers(workers, *args, **options)
+        now = time.monotonic()
+        self._deaths.extend(now for _ in workers)
+        if len(self._deaths) < _DEATHS_MAX or now - self._deaths[0] > _DEATHS_S:
+            self.respawned_wrks.clear()
 
 
 def _hold_sigterm() -> None:
@@ -113,11 +136,13 @@ def worker(settings: Settings) -> Iterator[None]:
 
     def supervise() -> None:
         nonlocal pid
+        pause_s, started = _RESPAWN_S, time.monotonic()
         while True:
             os.waitpid(pid, 0)
-            if stopping.wait(_RESPAWN_S):
+            pause_s = _RESPAWN_S if time.monotonic() - started > _RESPAWN_S_MAX else min(2 * pause_s, _RESPAWN_S_MAX)
+            if stopping.wait(pause_s):
                 return
-            pid = _spawn_worker()
+            pid, started = _spawn_worker(), time.monotonic()
 
     thread = threading.Thread(target=supervise, name="kith-supervisor", daemon=True)
     thread.start()
@@ -130,6 +155,10 @@ def worker(settings: Settings) -> Iterator[None]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
             thread.join(0.2)
+        if thread.is_alive():  # it does not react
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            thread.join(_KILLED_S)
 
 
 def _spawn_worker() -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -159,3 +161,47 @@ def test_by_rates_a_reader_who_seldom_comes_finds_what_was_not_pushed(tmp_path: 
         with server.client(acting=alice) as http:
             shown = [post["id"] for post in ok(http.get(f"{API}/feed"))["posts"]]
         assert len(shown) == 6
+
+
+@pytest.mark.parametrize("back", ["setting", "restore"])
+def test_timelines_that_missed_what_the_store_has_are_not_used(tmp_path: Path, people: People, back: str) -> None:
+    """They were put aside and came back, or are of a later state than the backup."""
+    alice, bob = people.alice, people.bob
+    aside, here = {"KITH_TIMELINES_FOLDER": str(tmp_path / "aside")}, {"KITH_TIMELINES_FOLDER": str(tmp_path / "here")}
+    with serving(tmp_path, **here) as server:
+        follow(server, alice, bob)
+        made = [publish(server, bob, f"first {at}") for at in range(60)]
+        eventually(lambda: home(server, alice, limit="50") == (made[:-51:-1], []))
+        backup(tmp_path)
+        if back == "restore":
+            with server.client(acting=alice) as http:
+                ok(http.delete(f"{API}/users/{bob}/follow"))
+            eventually(lambda: home(server, alice) == ([], []))
+    if back == "setting":
+        with serving(tmp_path, **aside) as server:
+            made += [publish(server, bob, f"second {at}") for at in range(9)]
+            eventually(lambda: home(server, alice, limit="50") == (made[:-51:-1], []))
+    else:
+        (tmp_path / "data").rename(tmp_path / "old")
+        run_kith("restore", str(tmp_path / "kept"), "--data", str(tmp_path / "data"))
+    with serving(tmp_path, **here) as server:
+        assert home(server, alice, limit="50")[0] == made[:-51:-1]
+        eventually(lambda: home(server, alice, limit="50") == (made[:-51:-1], []))
+
+
+def test_a_worker_that_does_not_react_is_ended_with_the_server(tmp_path: Path) -> None:
+    with serving(tmp_path, KITH_DRAIN_TIMEOUT_S="2") as server:
+        eventually(lambda: fanout_pids(server))
+        (pid,) = fanout_pids(server)
+        os.kill(pid, signal.SIGSTOP)
+        assert server.terminate() == 0
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def backup(folder: Path) -> None:
+    run_kith("backup", str(folder / "kept"), "--data", str(folder / "data"))
+
+
+def run_kith(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "kith", *arguments], check=True, capture_output=True, timeout=60)

@@ -246,7 +246,7 @@ def test_the_first_start_prints_a_server_key_once_and_it_works_ever_after(tmp_pa
 
 
 def test_a_second_server_with_other_settings_of_the_store_refuses_and_says_which(pair: Server, tmp_path: Path) -> None:
-    for changed in ({"KITH_DURABILITY": "full"}, {"KITH_STORE_BYTES_MAX": str(1 << 30)}):
+    for changed in ({"KITH_DURABILITY": "full"}, {"KITH_STORE_BYTES_MAX": "999999999"}, {"KITH_TIMELINES_FOLDER": "x"}):
         output = refused(tmp_path, **{**AGREED, **changed})
         (name,) = changed
         assert name.removeprefix("KITH_").lower() in output

@@ -255,3 +255,15 @@ def test_by_rates_each_chunk_is_decided_for_itself(run: Run, town: Town) -> None
         pass
     assert town.having(LATER) == []
     assert run(town.sources.lacked(BOB, 1)) == [ALICE]
+
+
+def test_timelines_that_are_not_this_stores_are_dropped_and_its_own_are_kept(run: Run, town: Town) -> None:
+    run(town.worker.claim())
+    assert town.timelines.count() == 0, "nobody knows whose they were"
+    town.timelines.put(BOB, np.array([], np.int64))
+    run(town.restarted().claim())
+    assert town.timelines.count() == 1
+    town.timelines.rename()  # another store had them
+    run(town.restarted().claim())
+    assert town.timelines.count() == 0
+    assert run(town.sources.timelines_name()) == town.timelines.name()

@@ -345,6 +345,16 @@ def test_an_empty_page_is_not_logged(run: Run, home: Home) -> None:
     assert home.served == []
 
 
+def test_timelines_of_another_store_are_not_read(run: Run, home: Home) -> None:
+    run(home.graph.follow(ALICE, BOB))
+    made = [run(home.post(BOB)).id for _ in range(3)]
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array([], np.int64))  # whole, it says, and empty
+    run(home.feed._skeletons._sources.note_timelines(home.timelines.name() + 1))
+    page = run(home.page())
+    assert (sorted(ids_of(page.posts)), page.degraded) == (made, ["timelines"])
+
+
 # --- degraded modes ----------------------------------------------------------------------------------------
 
 

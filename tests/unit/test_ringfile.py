@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -210,19 +211,21 @@ def test_unused_slots_take_no_room_on_the_disk(tmp_path: Path) -> None:
     assert used < 15_000_000  # of 421 MB: the tables, and the first part of the cells
 
 
-def test_a_full_disk_refuses_a_timeline_and_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_refuses_a_timeline_where_there_is_none_that_could_give_way(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with Rings(folder, slots=SLOTS) as rings:
         monkeypatch.setattr(os, "posix_fallocate", full)
+        rings.drop(ALICE)
         with pytest.raises(StoreFull):
             rings.put(BOB, np.array([1]))
-        assert (shown(rings, ALICE), shown(rings, BOB), rings.count()) == ([2, 1], None, 1)
-        assert rings.push(3, np.array([ALICE, BOB])) == 1
+        assert (shown(rings, BOB), rings.count()) == (None, 0)
         monkeypatch.undo()
         rings.put(BOB, np.array([1]))
-        assert (shown(rings, ALICE), shown(rings, BOB)) == ([3, 2, 1], [1])
+        assert shown(rings, BOB) == [1]
 
 
 def test_a_full_disk_refuses_a_new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,3 +238,34 @@ def test_a_full_disk_refuses_a_new_store(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.undo()
     assert not (tmp_path / ringfile.FILE).exists()
     Rings(tmp_path, slots=SLOTS).close()
+
+
+def test_readers_find_the_timelines_that_took_the_place_of_a_removed_file(folder: Path) -> None:
+    reader = RingReader(folder)
+    old = reader.name()
+    assert old
+    shutil.rmtree(folder)
+    with Rings(folder, slots=SLOTS) as rings:
+        assert rings.name() not in (0, old)
+        assert reader.name() == old, "they do not look for it by themselves"
+        reader.close()
+        assert reader.name() == rings.name()
+        assert rings.rename() == reader.name() == rings.name()
+
+
+def test_where_the_disk_is_full_the_longest_unread_timeline_gives_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, start: int, size: int) -> None:
+        raise StoreFull("no room")
+
+    now = iter(range(1_000_000))
+    with Rings(tmp_path, slots=2_000, now_ms=lambda: next(now)) as rings:
+        for user in range(300):  # two parts of 256 slots
+            rings.put(user, np.array([user]))
+        monkeypatch.setattr(ringfile, "_allocate", full)
+        for user in range(300, 600):
+            rings.put(user, np.array([user]))
+        assert rings.count() == 512
+        assert rings.has(np.arange(88, 600)).all()
+        assert not rings.has(np.arange(88)).any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -223,6 +224,51 @@ def test_lag_counts_events_and_the_age_of_the_oldest(world: World) -> None:
     world.write(7)
     events, oldest_s = lag_of(world.log, 2, world.clock.ms + 5_000)
     assert (events, oldest_s) == (5, pytest.approx(5.0, abs=0.1))
+
+
+def test_what_was_forgotten_and_what_is_of_a_time_to_come_is_endlessly_behind(world: World) -> None:
+    world.drain(world.runner())
+    world.write(7)
+    hour_ms = 3_600_000
+    assert lag_of(world.log, 2, world.clock.ms - 1_000).oldest_s == 0, "clocks differ a little"
+    assert lag_of(world.log, 2, world.clock.ms - hour_ms).oldest_s == math.inf, "a clock was put back"
+    world.write(300)
+    first, last = world.log.bounds()
+    assert first > 3
+    assert lag_of(world.log, 2, world.clock.ms) == Lag(last - 2, math.inf)
+
+
+def test_events_forgotten_while_they_are_about_to_be_read_are_noticed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, read = world.runner(), world.log.read
+    world.drain(runner)
+    world.write(50)
+
+    def overtaken(after: int, limit: int) -> Sequence[Event]:
+        monkeypatch.setattr(world.log, "read", read)
+        return read(20, limit)
+
+    monkeypatch.setattr(world.log, "read", overtaken)
+    world.drain(runner)
+    assert world.consumer.lost_count == 2
+    assert world.consumer.seen == list(range(21, 51))
+
+
+def test_a_clock_that_is_put_back_holds_up_neither_progress_nor_retries(world: World, run: Run) -> None:
+    runner = world.runner()
+    world.drain(runner)
+    world.write(1)
+    world.drain(runner)
+    world.clock.ms -= 3_600_000
+    world.consumer.broken = {2}
+    world.write(1)
+    world.drain(runner)
+    assert run(world.log.progress("remembering")) == 2
+    world.consumer.broken = set()
+    world.clock.ms -= 3_600_000
+    world.drain(runner)
+    assert not world.failures()
 
 
 def test_what_is_no_edge_is_announced_in_the_log(world: World, run: Run) -> None:

@@ -78,7 +78,20 @@ class Skeletons:
         at = await self._log.progress(self._group)
         if at is None or lag_of(self._log, at, int(self._now_s() * 1000)).oldest_s > self._lag_max_s:
             return Freshness(True, ["fanout"])
+        if not await self._are_ours():
+            return Freshness(True, ["timelines"])
         return Freshness(refresh or at < seen, [])
+
+    async def _are_ours(self) -> bool:
+        """Whether the timelines that are read here are those that fan-out keeps for this store."""
+        try:
+            name = await self._sources.timelines_name()
+        except Unavailable:  # as it is when notes of deliveries are read, where that is told
+            return True
+        if name is None or name == self._timelines.name():
+            return True
+        self._timelines.close()  # its files may have been replaced
+        return name == self._timelines.name()
 
     async def below(self, reader: NodeId, after: Mark | None, want: int, fresh: Freshness) -> Skeleton:
         """What there is beyond `after`: the rest of the timeline, or `want` ids of the outboxes."""
@@ -153,7 +166,7 @@ class Skeletons:
     async def _want(self, reader: NodeId) -> None:
         """Ask fan-out for a timeline, once in a while."""
         now = self._now_s()
-        if now - self._wanted.get(reader, 0.0) > _WANTED_AGAIN_S:
+        if abs(now - self._wanted.get(reader, 0.0)) > _WANTED_AGAIN_S:
             if len(self._wanted) >= _WANTED_MAX:
                 self._wanted.clear()
             self._wanted[reader] = now

@@ -28,6 +28,7 @@ _ASKED_MAX = 100
 """Authors of whom each follow is looked up; of more, the reader's whole list of follows is read."""
 _WITHHELD_NOTE = "feed/withheld"
 DELIVERIES_NOTE = "feed/deliveries"
+TIMELINES_NOTE = "feed/timelines"
 
 
 class Sources:
@@ -102,6 +103,15 @@ class Sources:
     async def note_deliveries(self, under_way: Sequence[Delivery]) -> None:
         """These are the pushes that are under way now."""
         await self._store.put_note(DELIVERIES_NOTE, deliveries.pack(under_way) if under_way else None)
+
+    async def timelines_name(self) -> int | None:
+        """The name of the timelines that fan-out keeps for this store; None before it ever did."""
+        note = await self._store.get_note(TIMELINES_NOTE)
+        return None if note is None else int(note)
+
+    async def note_timelines(self, name: int) -> None:
+        """These are the timelines that fan-out keeps for this store."""
+        await self._store.put_note(TIMELINES_NOTE, str(name).encode())
 
     async def lacked(self, user: NodeId, lowest: int, delivering: Ids | None = None) -> list[int]:
         """Whom the user follows of the authors withheld at a rate of `lowest` or more, and of those `delivering`;

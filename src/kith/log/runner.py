@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -25,6 +26,8 @@ _log = structlog.get_logger("kith.log")
 
 RELOADED_S = 2.0
 """How often a runner looks for failures that a person replayed."""
+SKEW_MS = 2_000
+"""How far ahead an event's time may be before nobody can say how old it is."""
 GONE_ON_AFTER_MS = 5_000
 """How long a runner leaves alone what events left to do once that failed."""
 
@@ -63,7 +66,9 @@ class Lag(NamedTuple):
     """How far a group is behind."""
 
     events: int
-    oldest_s: float  # age of the oldest event not handled; 0 if there is none
+    oldest_s: float
+    """Age of the oldest event not handled; 0 if there is none, endless if it was forgotten, or is of a time to come,
+    as after a clock was put back."""
 
 
 class Runner:
@@ -106,18 +111,17 @@ class Runner:
         """Retry what is due, then take one batch of new events; whether there was anything to do."""
         at = self._at if self._at is not None else await self._start()
         retried = await self._retry()
-        first, last = self._log.bounds()
-        if at + 1 < first:
+        _, last = self._log.bounds()
+        events = self._log.read(at, self._pace.batch_max) if at < last else []
+        if events and events[0].sequence != at + 1:
             _log.warning("events were forgotten before they were read", group=self._consumer.name, after=at)
             await self._consumer.lost()
-            at = self._at = first - 1
-        events = self._log.read(at, self._pace.batch_max) if at < last else []
         if events:
             failures = await self._handle(events)
             self._at = events[-1].sequence
             if failures:
                 await self._save(failures)
-        if self._at != self._saved_at and self._now_ms() >= self._save_due_ms:
+        if self._at != self._saved_at and self._is_due(self._save_due_ms, int(self._pace.save_s * 1000)):
             await self._save()
         more = await self._go_on()
         return bool(events) or retried or more
@@ -168,7 +172,7 @@ class Runner:
 
     async def _go_on(self) -> bool:
         """A piece of what is left to do. Where that fails it is tried again later, and events are handled meanwhile."""
-        if 0 < self._go_on_due_ms - self._now_ms() <= GONE_ON_AFTER_MS:  # a clock that was put back holds up nothing
+        if not self._is_due(self._go_on_due_ms, GONE_ON_AFTER_MS):
             return False
         try:
             return await self._consumer.go_on()
@@ -180,12 +184,12 @@ class Runner:
         return False
 
     async def _retry(self) -> bool:
-        now = self._now_ms()
-        if now >= self._reload_due_ms:  # what a person replayed, or dropped
-            self._reload_due_ms = now + int(RELOADED_S * 1000)
+        if self._is_due(self._reload_due_ms, int(RELOADED_S * 1000)):  # what a person replayed, or dropped
+            self._reload_due_ms = self._now_ms() + int(RELOADED_S * 1000)
             waiting = self._log.failures(self._consumer.name)
             self._waiting = {failure.event.sequence: failure for failure in waiting if not failure.dead}
-        due = [failure for failure in self._waiting.values() if failure.next_try_ms <= now]
+        wait_ms = int(self._pace.backoff_max_s * 1000)
+        due = [failure for failure in self._waiting.values() if self._is_due(failure.next_try_ms, wait_ms)]
         if due:
             again = {failure.event.sequence: await self._try(failure.event, failure.tries + 1) for failure in due}
             await self._save(again)
@@ -202,6 +206,10 @@ class Runner:
             else:
                 self._waiting[sequence] = failure
 
+    def _is_due(self, at_ms: int, wait_ms: int) -> bool:
+        """Whether it is time. What is further ahead than the longest wait was set before the clock was put back."""
+        return not 0 < at_ms - self._now_ms() <= wait_ms
+
     def _delay_s(self, tries: int) -> float:
         return float(min(self._pace.backoff_max_s, self._pace.backoff_s * 2 ** min(tries - 1, 30)))
 
@@ -212,11 +220,13 @@ class Runner:
 
 def lag_of(log: LogStore, at: int, now_ms: int) -> Lag:
     """How far a group that is done up to `at` is behind the end of the log."""
-    first, last = log.bounds()
+    _, last = log.bounds()
     if at >= last:
         return Lag(0, 0.0)
-    (oldest, *_) = log.read(max(at, first - 1), 1)
-    return Lag(last - at, max(0, now_ms - oldest.at_ms) / 1000)
+    found = log.read(at, 1)
+    if not found or found[0].sequence != at + 1 or (age_ms := now_ms - found[0].at_ms) < -SKEW_MS:
+        return Lag(last - at, math.inf)
+    return Lag(last - at, max(0, age_ms) / 1000)
 
 
 def dead(log: LogStore) -> dict[str, Failure]:

@@ -74,6 +74,14 @@ class TimelineReader(Protocol):
         """How many users have a timeline."""
         ...
 
+    def name(self) -> int:
+        """Which timelines these are, as `rename` said; 0 where there are none."""
+        ...
+
+    def close(self) -> None:
+        """Give the memory back. A later call opens what is there then."""
+        ...
+
 
 class TimelineStore(TimelineReader, Protocol):
     """What the one writer may do besides; its methods may be called from several threads.
@@ -82,7 +90,7 @@ class TimelineStore(TimelineReader, Protocol):
     is there again, and counts towards the cap again. Atomicity: a push is whole per user; of a
     push cut short (a killed process) some users have the post and the others do not, and to repeat it is
     safe. Durability: none beyond the process; a restart of the machine may lose every timeline.
-    Errors: `StoreFull` from `put`, with nothing changed.
+    Errors: `StoreFull` from `put`, with nothing changed, where not even one timeline has room.
     """
 
     def push(self, post: int, users: Ids) -> int:
@@ -109,13 +117,17 @@ class TimelineStore(TimelineReader, Protocol):
         """Give the user a timeline of exactly these ids, newest first, in place of any before; it counts as read.
 
         It lacks nothing: where they are fewer than the cap, there are no others. Ids beyond the cap are left out. The
-        first one is the first read; one that replaces another is no further read. Where all places are taken, the
-        longest-unread timeline is evicted.
+        first one is the first read; one that replaces another is no further read. Where all places are taken, or the
+        disk has no room for more, the longest-unread timeline is evicted.
         """
         ...
 
     def drop(self, user: int) -> bool:
         """Take the timeline away; whether there was one."""
+        ...
+
+    def rename(self) -> int:
+        """Give these timelines a new random name, which no others have, and say it."""
         ...
 
     def evict(self, before_ms: int) -> int:

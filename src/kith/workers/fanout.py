@@ -12,6 +12,7 @@ Two policies say who is pushed to: the author's followers (`feed.plan`), or the 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kith.core.clock import wall_ms
+from kith.core.errors import StoreFull
 from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event
 from kith.core.ids import NodeId
 from kith.feed.deliveries import UNDER_WAY_MAX, Chunks, Delivery
@@ -76,7 +78,8 @@ class Fanout:
             elif event.state == TIMELINE_WANTED:
                 timeline = self._timelines.read(event.source)
                 if timeline is None or timeline.poor:
-                    await self._build(NodeId(event.source))
+                    with contextlib.suppress(StoreFull):  # who has no timeline reads outboxes; others' posts go on
+                        await self._build(NodeId(event.source))
             elif event.graph == self._follows and (event.began or event.ended):
                 self._timelines.drop(event.source)
             elif event.graph == self._authored and event.began:
@@ -126,6 +129,13 @@ class Fanout:
         followers = np.sort(await self._sources.followers(delivery.author))
         left = followers[np.searchsorted(followers, delivery.after, side="right") :]
         return Going(delivery, left, time.perf_counter())
+
+    async def claim(self) -> None:
+        """Drop timelines that are not this store's, or were another's meanwhile: nobody knows what they miss."""
+        name = self._timelines.name()
+        if name != await self._sources.timelines_name():
+            await self.lost()
+            await self._sources.note_timelines(self._timelines.rename())
 
     async def lost(self) -> None:
         """Every timeline may miss something: drop them all."""

@@ -1,7 +1,8 @@
 """The file of the timelines: where its parts lie, and whether it may be used.
 
     rings
-      header      format, cells a slot, slots, boot id, checksum; then the words LIVE and TURN (see `directory`)
+      header      format, cells a slot, slots, boot id, checksum; then the words NAME (0: another file took its place)
+                  and TURN (see `directory`)
       heads       i64       slot -> how many ids it was given since its timeline was put; the newest is the last
       owners      i64       slot -> ~user; 0 nobody
       versions    i64       slot -> odd while it changes hands or is put anew
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import secrets
 import struct
 import weakref
 import zlib
@@ -45,7 +47,7 @@ _MAGIC = b"kithring"
 _HEADER = struct.Struct("<8sIIQ36s")
 _CHECKSUM = struct.Struct("<I")
 _WORDS_AT, _HEADER_BYTES = 2048, 4096
-_LIVE, _TURN = 0, 1
+_NAME, _TURN = 0, 1
 _ALIGNED = 1 << 16  # pages of every machine divide it
 _RESERVE_SLOTS = 256
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -113,7 +115,16 @@ class RingFile:
     @property
     def live(self) -> bool:
         """Whether this is still the store, and not one that its writer has replaced."""
-        return bool(self._words[_LIVE])
+        return self.name != 0
+
+    @property
+    def name(self) -> int:
+        """A random number, by which the store knows that these timelines are its own."""
+        return int(self._words[_NAME])
+
+    def rename(self) -> None:
+        """Take another name: for all who knew the old one these are not its timelines."""
+        self._words[_NAME] = _new_name()
 
     def reserve(self, slot: int) -> None:
         """Make sure of the disk under a slot: StoreFull here is better than a signal when its page is written."""
@@ -123,6 +134,10 @@ class RingFile:
             start = self._layout.cells + part * _RESERVE_SLOTS * WIDTH * 8
             _allocate(self._descriptor, start, slots * WIDTH * 8)
             self._reserved.add(part)
+
+
+def _new_name() -> int:
+    return 1 + secrets.randbelow(2**62)
 
 
 def boot_id() -> str:
@@ -140,7 +155,7 @@ def create(path: Path, slots: int) -> None:
         os.ftruncate(descriptor, layout.end)
         _allocate(descriptor, 0, layout.cells)
         os.pwrite(descriptor, fixed + _CHECKSUM.pack(zlib.crc32(fixed)), 0)
-        os.pwrite(descriptor, np.array([1, 0], np.int64).tobytes(), _WORDS_AT)
+        os.pwrite(descriptor, np.array([_new_name(), 0], np.int64).tobytes(), _WORDS_AT)
     finally:
         os.close(descriptor)
     _retire(path)
@@ -150,7 +165,7 @@ def create(path: Path, slots: int) -> None:
 def _retire(path: Path) -> None:
     if path.exists() and path.stat().st_size >= _HEADER_BYTES:
         descriptor = os.open(path, os.O_WRONLY)
-        os.pwrite(descriptor, bytes(8), _WORDS_AT + 8 * _LIVE)
+        os.pwrite(descriptor, bytes(8), _WORDS_AT + 8 * _NAME)
         os.close(descriptor)
 
 

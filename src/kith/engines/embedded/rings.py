@@ -25,7 +25,7 @@ import structlog
 from numpy.typing import NDArray
 
 from kith.core.clock import wall_ms
-from kith.core.errors import StoreMismatch
+from kith.core.errors import StoreFull, StoreMismatch
 from kith.engines.embedded import reads, ringfile
 from kith.engines.embedded.environment import translated
 from kith.engines.embedded.ringfile import LINE, SLACK, WIDTH, RingFile, Unusable
@@ -89,8 +89,11 @@ class RingReader:
         file = self._current()
         return 0 if file is None else int(np.count_nonzero(file.owners))
 
+    def name(self) -> int:
+        file = self._current()
+        return 0 if file is None else file.name
+
     def close(self) -> None:
-        """Give the memory back. A later call opens the file again."""
         self._file = None
 
     def _current(self) -> RingFile | None:
@@ -203,6 +206,10 @@ class Rings(RingReader):
                 self._release(slot)
             return slot >= 0
 
+    def rename(self) -> int:
+        self._rings.rename()
+        return self._rings.name
+
     def evict(self, before_ms: int) -> int:
         rings = self._rings
         with self._changing:
@@ -214,9 +221,16 @@ class Rings(RingReader):
             return len(unread)
 
     def _take_slot(self) -> int:
-        if not self._free:
-            self._release(int(np.argmin(self._rings.reads)))
-        self._rings.reserve(self._free[-1])
+        """A free slot that has its room on the disk; where there is none, that of the longest-unread timeline."""
+        try:
+            if self._free:
+                self._rings.reserve(self._free[-1])
+                return self._free.pop()
+        except StoreFull:
+            if not np.any(self._rings.owners):
+                raise
+        owned = np.flatnonzero(self._rings.owners)
+        self._release(int(owned[np.argmin(self._rings.reads[owned])]))
         return self._free.pop()
 
     def _release(self, slot: int) -> None:
