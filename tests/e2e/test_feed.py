@@ -168,19 +168,24 @@ def test_timelines_that_missed_what_the_store_has_are_not_used(tmp_path: Path, p
     """They were put aside and came back, or are of a later state than the backup."""
     alice, bob = people.alice, people.bob
     aside, here = {"KITH_TIMELINES_FOLDER": str(tmp_path / "aside")}, {"KITH_TIMELINES_FOLDER": str(tmp_path / "here")}
+    timelines = RingReader(tmp_path / "here")
     with serving(tmp_path, **here) as server:
         follow(server, alice, bob)
         made = [publish(server, bob, f"first {at}") for at in range(60)]
-        eventually(lambda: home(server, alice, limit="50") == (made[:-51:-1], []))
-        backup(tmp_path)
+        home(server, alice)
+        eventually(lambda: (timeline := timelines.read(alice)) is not None and len(timeline.ids) == 60)
         if back == "restore":
+            backup(tmp_path)
             with server.client(acting=alice) as http:
                 ok(http.delete(f"{API}/users/{bob}/follow"))
-            eventually(lambda: home(server, alice) == ([], []))
+            for at in range(60):
+                publish(server, alice, f"mine {at}")
+            eventually(lambda: home(server, alice)[0] and timelines.read(alice) is not None, 40)  # asked for again
+            assert int(made[-1]) not in timelines.read(alice).ids
     if back == "setting":
         with serving(tmp_path, **aside) as server:
             made += [publish(server, bob, f"second {at}") for at in range(9)]
-            eventually(lambda: home(server, alice, limit="50") == (made[:-51:-1], []))
+            eventually(lambda: behind(server) == 0, 30)
     else:
         (tmp_path / "data").rename(tmp_path / "old")
         run_kith("restore", str(tmp_path / "kept"), "--data", str(tmp_path / "data"))
@@ -197,6 +202,13 @@ def test_a_worker_that_does_not_react_is_ended_with_the_server(tmp_path: Path) -
         assert server.terminate() == 0
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def behind(server: Server) -> float:
+    """How many events fan-out has not handled."""
+    with server.client() as http:
+        (line,) = [x for x in http.get("/metrics").text.splitlines() if x.startswith("kith_fanout_lag_events ")]
+    return float(line.split()[1])
 
 
 def backup(folder: Path) -> None:
