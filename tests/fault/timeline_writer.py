@@ -150,7 +150,7 @@ def kill_rounds(folder: Path, seed: int, rounds: int) -> None:
     with Rings(folder, slots=SLOTS) as rings:
         held = check_all(rings, range(USERS), progress)
         print(f"{rounds} kills, {int(progress)} posts, {rings.count()} timelines, {held} ids in them")
-        assert rings.count() > SLOTS // 2
+        assert rings.count() > SLOTS // 8
         assert held > 20 * min(TIMELINE_IDS_MAX, int(progress))
 
 

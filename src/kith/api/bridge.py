@@ -19,6 +19,8 @@ from kith.api.fast import UNREADABLE, Exchange, Scope, body_chunks, read_body
 from kith.api.media import UPLOAD_PATH
 from kith.core.errors import KithError, TimedOut
 
+_READ_ON_BYTES, _READ_ON_S = 1 << 20, 1.0
+
 
 class Bridge:
     """Serves an ASGI app, its lifespan included."""
@@ -29,12 +31,13 @@ class Bridge:
     async def __call__(self, scope: Scope, exchange: Exchange) -> None:
         """Answer one request through the app, in bounded time, and count it."""
         started, bounds = time.perf_counter(), self._backend.bounds
-        request, send = _asgi(scope), _Send(exchange)
         upload = scope.path == UPLOAD_PATH and scope.method == "POST"
+        chunks = body_chunks(scope, exchange, bounds.upload_bytes_max) if upload else None
+        request, send = _asgi(scope), _Send(exchange, chunks)
         try:
             async with asyncio.timeout(bounds.upload_timeout_s if upload else bounds.timeout_s):
-                if upload:
-                    receive = _receive_parts(body_chunks(scope, exchange, bounds.upload_bytes_max), exchange)
+                if chunks is not None:
+                    receive = _receive_parts(chunks, exchange)
                 else:
                     receive = _receive(await read_body(scope, exchange, bounds.body_bytes_max), exchange)
                 await self._app(request, receive, send)
@@ -115,10 +118,10 @@ def _receive_parts(chunks: AsyncIterator[bytes], exchange: Exchange) -> Any:
 
 
 class _Send:
-    """Collects a whole answer, or streams one that comes in parts."""
+    """Collects a whole answer, or streams one that comes in parts. `unread`: what the app may leave of the body."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, exchange: Exchange, unread: AsyncIterator[bytes] | None) -> None:
+        self._exchange, self._unread = exchange, unread
         self.status = 500
         self._headers: list[tuple[str, str]] = []
         self._stream: Any = None
@@ -130,6 +133,16 @@ class _Send:
             self.status = status_of(error)
             self._exchange.response_bytes(*respond(error))
 
+    async def _read_on(self) -> None:
+        """Take in the rest of a body that is nearly there; answered before, the connection would break, and the answer
+        be lost with it.
+        """
+        left = _READ_ON_BYTES
+        with contextlib.suppress(KithError, TimeoutError):
+            async with asyncio.timeout(_READ_ON_S):
+                while self._unread is not None and left > 0 and (chunk := await anext(self._unread, None)) is not None:
+                    left -= len(chunk)
+
     async def __call__(self, message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
@@ -140,6 +153,7 @@ class _Send:
         elif message["type"] == "http.response.body":
             body, more = message.get("body", b""), message.get("more_body", False)
             if self._stream is None and not more:
+                await self._read_on()
                 self._answered = True
                 self._exchange.response_bytes(self.status, self._headers, bytes(body))
                 return
