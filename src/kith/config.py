@@ -98,7 +98,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(ge=0.01, le=1e6),
         _doc("Policy `rates`: pushes that cost as much as looking up an author in a read."),
     ] = 100.0
-    fanout_push_max: Annotated[Positive, _doc("Followers from which on posts go to the active ones only.")] = 10_000
+    fanout_push_max: Annotated[
+        Positive, _doc("Followers from which on a post is pushed chunk by chunk, and looked up meanwhile.")
+    ] = 10_000
     fanout_pull_min: Annotated[Positive, _doc("Followers beyond which posts are not pushed: readers look them up.")] = (
         1_000_000
     )

@@ -192,7 +192,7 @@ class Town:
 
 
 POLICIES = {
-    "pushed": [Thresholds()],
+    "pushed": [Thresholds(push_max=2)],
     "crossing": [Thresholds(push_max=1, pull_min=2)],
     "rates": [ByRates(pull_cost=0.25)],
     "changing": [ByRates(pull_cost=0.1), ByRates(pull_cost=2.0), Thresholds(push_max=1, pull_min=2), ByRates(0.5)],
@@ -269,7 +269,7 @@ def test_a_ranked_home_shows_each_unseen_post_once_whatever_happens_meanwhile(to
 
 def test_paging_while_others_post_shows_each_post_once(tmp_path: Path) -> None:
     """What is new comes before the first page; what was there is neither repeated nor left out."""
-    town = Town(tmp_path, random.Random(1), [Thresholds()])
+    town = Town(tmp_path, random.Random(1), [Thresholds(push_max=2)])
 
     async def check() -> None:
         alice, bob = PEOPLE[:2]
@@ -295,7 +295,7 @@ def test_paging_while_others_post_shows_each_post_once(tmp_path: Path) -> None:
 
 def test_a_post_is_at_home_with_everybody_while_it_is_delivered(tmp_path: Path) -> None:
     """Follower by follower, by a worker that is killed after each."""
-    town = Town(tmp_path, random.Random(2), [Thresholds()])
+    town = Town(tmp_path, random.Random(2), [Thresholds(push_max=2)])
 
     async def check() -> None:
         bob, *others = PEOPLE[:5]
@@ -321,7 +321,7 @@ def test_a_post_is_at_home_with_everybody_while_it_is_delivered(tmp_path: Path) 
 
 
 def test_all_of_ones_own_posts_are_at_home_before_they_are_pushed(tmp_path: Path) -> None:
-    town = Town(tmp_path, random.Random(1), [Thresholds()])
+    town = Town(tmp_path, random.Random(1), [Thresholds(push_max=2)])
 
     async def check() -> None:
         alice, bob = PEOPLE[:2]
@@ -347,7 +347,7 @@ def test_all_of_ones_own_posts_are_at_home_before_they_are_pushed(tmp_path: Path
 
 
 def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
-    town = Town(tmp_path, random.Random(1), [Thresholds()])
+    town = Town(tmp_path, random.Random(1), [Thresholds(push_max=2)])
 
     async def check() -> None:
         alice, bob = PEOPLE[:2]

@@ -14,7 +14,7 @@ from kith.core.events import BULK_LOADED, Event
 from kith.core.ids import NodeId
 from kith.feed import deliveries
 from kith.feed.deliveries import Chunks, Delivery
-from kith.feed.plan import Thresholds
+from kith.feed.plan import Plan, Thresholds, plan_fanout
 from kith.feed.rates import ByRates
 from kith.feed.sources import Sources
 from kith.graph.edge import Edge, EdgeWrite, State
@@ -42,7 +42,7 @@ class Town:
             self.sources,
             self.timelines,
             graphs=self.graph.graphs,
-            policy=policy or Thresholds(),
+            policy=policy or Thresholds(push_max=5),
             chunks=Chunks(size, size, size, noted_s=noted_s),
             now_ms=lambda: self.clock.ms,
         )
@@ -99,11 +99,20 @@ def test_a_delivery_goes_on_by_a_chunk_and_others_come_in_between(run: Run, town
     assert not run(town.worker.go_on())
 
 
-def test_few_followers_are_pushed_to_at_once(run: Run, town: Town) -> None:
-    town.restarted(size=10)
+@pytest.mark.parametrize("policy", [Thresholds(push_max=11), ByRates()])
+def test_few_followers_are_pushed_to_at_once(run: Run, town: Town, policy: Thresholds | ByRates) -> None:
+    town.restarted(policy, size=10)
     run(town.post(ALICE, POST))
     assert town.having(POST) == READERS
     assert run(town.sources.deliveries()) == []
+
+
+@pytest.mark.parametrize(
+    ("followers", "plan"),
+    [(0, Plan.PUSH), (9_999, Plan.PUSH), (10_000, Plan.HYBRID), (1_000_000, Plan.HYBRID), (1_000_001, Plan.PULL)],
+)
+def test_the_plan_is_made_by_the_thresholds_of_the_article(followers: int, plan: Plan) -> None:
+    assert plan_fanout(followers, Thresholds()) is plan
 
 
 def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, town: Town) -> None:

@@ -1,8 +1,9 @@
 """The policy by followers: who gets a post pushed and who pulls it is decided once a post, for all readers.
 
-Below `push_max` every follower's timeline gets the post. Up to `pull_min` those active in the last days get it, and
-the others read the author's outbox when they come. Beyond, nobody is pushed to: readers merge the outbox (the
-thresholds are article 001's).
+Only who read in the last days has a timeline, so whoever is pushed to is active, and the others read outboxes when
+they come. Below `push_max` the post is in all timelines at once. Up to `pull_min` it comes to them a chunk at a time,
+and whom it has not come to reads the author's outbox as well (`feed.deliveries`). Beyond, nobody is pushed to: readers
+merge the outbox (the thresholds are article 001's).
 """
 
 from __future__ import annotations

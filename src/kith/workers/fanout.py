@@ -150,14 +150,18 @@ class Fanout:
         """
         followers = np.empty(0, np.int64)
         count = await self._sources.follower_count(author)
-        if isinstance(self._policy, Thresholds) and plan_fanout(count, self._policy) is Plan.PULL:
-            withheld[author] = RATE_MAX
-        elif count > self._chunks.first:
-            if not await self._begin(Delivery(post, author)):
-                withheld[author] = RATE_MAX
-        else:
+        plan = self._plan(count)
+        if plan is Plan.PUSH:
             followers = await self._pushed_to(author, await self._sources.followers(author), withheld)
+        elif plan is Plan.PULL or not await self._begin(Delivery(post, author)):
+            withheld[author] = RATE_MAX
         self._timelines.push(post, np.append(followers, np.int64(author)))
+
+    def _plan(self, followers: int) -> Plan:
+        """The plan for an author with so many followers; by rates, each of whom is decided on by itself."""
+        if isinstance(self._policy, Thresholds):
+            return plan_fanout(followers, self._policy)
+        return Plan.PUSH if followers <= self._chunks.first else Plan.HYBRID
 
     async def _begin(self, delivery: Delivery) -> bool:
         """Note a delivery; False where too many are under way."""
