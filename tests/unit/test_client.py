@@ -350,3 +350,12 @@ def test_both_clients_document_every_method_and_keep_its_signature() -> None:
             builds = next(build for room in ROOMS if (build := getattr(room, name.removesuffix("_page"), None)))
             assert inspect.getdoc(method) == inspect.getdoc(builds), name
     assert list(inspect.signature(kith.mutuals).parameters) == ["user", "other", "page_size", "cursor"]
+
+
+def test_a_server_on_this_machine_is_reached_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    here, there = Kith("http://127.0.0.1:1", key="k"), Kith("http://kith.example", key="k")
+    assert (here._http.trust_env, there._http.trust_env) == (False, True)
+    here.close()
+    there.close()

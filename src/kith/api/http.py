@@ -181,7 +181,7 @@ def _explain(error: HTTPException) -> str:
     if any(part.get("message") == "'data'" for part in extra) or "data" in error.detail.split("'"):
         return "this takes a JSON body, and none was sent; see /docs"
     parts = [f"{_SHOWN.get(part.get('key', ''), part.get('key', 'body'))}: {part.get('message')}" for part in extra]
-    return "the request is not what this takes: " + ("; ".join(parts) or error.detail)
+    return f"the request is not what this takes (see /docs): {'; '.join(parts) or error.detail}"
 
 
 def _fail(request: AnyRequest, error: Exception) -> Response[bytes]:

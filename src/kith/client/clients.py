@@ -95,8 +95,9 @@ class Kith(_Client, Blocking):
         self._open(url, user, token, retry, random)
         self._sleep, self._timeout_s = sleep, timeout_s
         self._http = httpx.Client(
-            base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport
-        )
+            base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport,
+            trust_env=_may_need_proxy(self._session.url),
+        )  # fmt: skip
 
     def close(self) -> None:
         """Close the connections. On a view: nothing."""
@@ -185,8 +186,9 @@ class AsyncKith(_Client, Awaiting):
         self._open(url, user, token, retry, random)
         self._sleep, self._timeout_s = sleep, timeout_s
         self._http = httpx.AsyncClient(
-            base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport
-        )
+            base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport,
+            trust_env=_may_need_proxy(self._session.url),
+        )  # fmt: skip
 
     async def aclose(self) -> None:
         """Close the connections. On a view: nothing."""
@@ -287,6 +289,11 @@ def _header_value(value: str, name: str) -> str:
     if not value or not value.isascii() or not value.isprintable() or " " in value:
         raise ValueError(f"{name} must be printable ASCII without spaces, and not empty")
     return value
+
+
+def _may_need_proxy(url: str) -> bool:
+    """Whether the proxy that the environment names may be on the way; this machine itself is reached without."""
+    return httpx.URL(url).host not in ("localhost", "127.0.0.1", "::1")
 
 
 def _bearer(key: str) -> dict[str, str]:

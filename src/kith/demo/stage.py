@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -200,9 +201,8 @@ def _wait(url: str, alive: Callable[[], bool]) -> None:
     while time.monotonic() < deadline:
         if not alive():
             raise KithError("the server did not start; is the port taken? name another with --port")
-        try:
-            if httpx.get(f"{url}/readyz", timeout=1).status_code == 200:
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{url}/readyz", timeout=1, trust_env=False).status_code == 200:  # it needs no proxy
                 return
-        except httpx.TransportError:
-            time.sleep(0.05)
+        time.sleep(0.05)
     raise KithError(f"the server at {url} was not ready in {_READY_S:.0f} s")
