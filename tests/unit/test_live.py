@@ -16,7 +16,7 @@ from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId, Snowflakes
 from kith.engines.embedded.log import EmbeddedLog
 from kith.engines.embedded.objects import EmbeddedObjects
-from kith.feed import readers
+from kith.feed import live, readers
 from kith.feed.changes import Place
 from kith.feed.live import Live
 from kith.feed.telling import Stream
@@ -206,6 +206,32 @@ def test_numbers_wait_for_a_second_and_hold_the_place_back_until_they_are_told(p
         assert [data["likeCount"] for name, data in resumed.heard if name == "engagement_update"] == [10]
         assert resumed.posts() == []
         await other.close()
+
+    play(scene)
+
+
+def test_numbers_that_one_round_does_not_take_come_with_the_next(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "PAIRS_MAX", 2)
+
+    async def scene(hall: Hall) -> None:
+        ears = [Ear(BOB), Ear(CAROL)]
+        for ear in ears:
+            await hall.live.join(ear.stream, None, [])
+        posts = await hall.posts(3)
+        await hall.until(lambda: all(len(ear.posts()) == 3 for ear in ears))
+        for post in posts:
+            await hall.engagement.add(LIKES, NodeId(100), NodeId(int(post)))
+
+        def told(ear: Ear) -> list[str]:
+            return [data["postId"] for name, data in ear.heard if name == "engagement_update"]
+
+        for round_ in range(1, 4):
+            hall.seconds += 1.0
+            await hall.until(lambda round_=round_: all(len(told(ear)) >= round_ for ear in ears))  # type: ignore[misc]
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert [len(told(ear)) for ear in ears] == [round_, round_]
+        assert [sorted(told(ear)) for ear in ears] == [sorted(posts)] * 2
 
     play(scene)
 
