@@ -10,7 +10,7 @@ import httpx
 import pytest
 from pictures import photo
 from running import API, People
-from talk import NO_PROFILE, code, finish, make, ok, say, texts, upload
+from talk import NO_PROFILE, code, finish, make, ok, say, tell, texts, upload
 
 Acting = Callable[[int], httpx.Client]
 NO_AUTHOR = {"username": None, "displayName": "", "avatarUrl": None, "isVerified": False}
@@ -53,6 +53,19 @@ def test_comments_sort_by_likes_newest_or_oldest_and_page(acting: Acting, people
     crossed = reader.get(API + path, params={"cursor": cursor, "sort": "top"})
     assert code(crossed, 400) == "CURSOR_INVALID"
     assert code(reader.get(API + path, params={"sort": "best"}), 400) == "INVALID_REQUEST"
+
+
+def test_pages_of_what_is_answered_whole_have_a_hundred_items_at_most(acting: Acting, people: People) -> None:
+    alice = acting(people.alice)
+    post = make(alice)
+    comment = say(alice, post, "first")
+    tell(alice)
+    lists = (f"posts/{post}/comments", f"comments/{comment}/replies", f"users/{people.alice}/posts")
+    for path in (*lists, f"users/{people.alice}/stories"):
+        assert ok(alice.get(f"{API}/{path}", params={"limit": 100}))
+        refused = alice.get(f"{API}/{path}", params={"limit": 101})
+        assert code(refused, 400) == "INVALID_REQUEST"
+        assert "1 to 100" in refused.text
 
 
 def test_a_comment_is_refused_where_it_has_nothing_to_hang_on(acting: Acting, people: People) -> None:

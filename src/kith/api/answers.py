@@ -14,6 +14,8 @@ from kith.core.ids import NodeId, parse_id
 from kith.core.paging import LIMIT_DEFAULT, Page, Window
 
 LOOKUP_MAX = 100
+OBJECTS_MAX = 100
+"""Posts or comments a page; 1,000 would keep everybody else waiting for a tenth of a second."""
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -110,6 +112,14 @@ class Call(msgspec.Struct, frozen=True):
         """The part of the list `query` asked for; `query` has been through `ranged` where bounds may be given."""
         window = self.backend.window(self.caller, query, LIMIT_DEFAULT if limit is None else limit, cursor)
         return window._replace(since=since, until=until)
+
+    def window_of_objects(
+        self, query: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
+    ) -> Window:
+        """As `window`, of a list whose items are answered whole, with their authors and numbers."""
+        if limit is not None and limit > OBJECTS_MAX:
+            raise BadRequest(f"limit must be from 1 to {OBJECTS_MAX}", limit=limit)
+        return self.window(query, limit, cursor, since, until)
 
     def answer(self, query: str, page: Page) -> ListAnswer:
         """A page as the client gets it."""

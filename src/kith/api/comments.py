@@ -9,7 +9,7 @@ from litestar import Response, delete, get, post
 from litestar.params import Parameter
 
 from kith.api.answers import Call
-from kith.api.graphs import Cursor, Limit, PathId, token_header
+from kith.api.graphs import Cursor, ObjectLimit, PathId, token_header
 from kith.api.posts import Liked, liked
 from kith.api.presenting import CommentAnswer, CommentsAnswer, present_comments
 from kith.core.ids import parse_id
@@ -36,22 +36,22 @@ async def create_comment(call: Call, post_id: PathId, data: CommentRequest) -> R
 
 @get("/posts/{post_id:str}/comments", summary="The comments on a post", name="post_comments")
 async def post_comments(
-    call: Call, post_id: PathId, sort: Sort = "newest", limit: Limit = None, cursor: Cursor = None
+    call: Call, post_id: PathId, sort: Sort = "newest", limit: ObjectLimit = None, cursor: Cursor = None
 ) -> CommentsAnswer:
     """With the first replies to each. `totalCount` counts them all, whoever may see them."""
     query = f"comments {post_id} {sort}"
-    window = call.window(query, limit, cursor)
+    window = call.window_of_objects(query, limit, cursor)
     found = await call.backend.comments.of_post(call.caller.user, parse_id(post_id), sort, window)
     return await _shown(call, query, found)
 
 
 @get("/comments/{comment_id:str}/replies", summary="The replies to a comment", name="comment_replies")
 async def comment_replies(
-    call: Call, comment_id: PathId, sort: Sort = "oldest", limit: Limit = None, cursor: Cursor = None
+    call: Call, comment_id: PathId, sort: Sort = "oldest", limit: ObjectLimit = None, cursor: Cursor = None
 ) -> CommentsAnswer:
     """In the same orders as comments."""
     query = f"replies {comment_id} {sort}"
-    window = call.window(query, limit, cursor)
+    window = call.window_of_objects(query, limit, cursor)
     found = await call.backend.comments.of_comment(call.caller.user, parse_id(comment_id), sort, window)
     return await _shown(call, query, found)
 

@@ -10,7 +10,7 @@ from litestar.openapi.spec import Example
 from litestar.params import Parameter
 
 from kith.api import operations
-from kith.api.answers import Call, CountAnswer, IdItem, ListAnswer, SetAnswer, ranged
+from kith.api.answers import OBJECTS_MAX, Call, CountAnswer, IdItem, ListAnswer, SetAnswer, ranged
 from kith.api.backend import Pagination, check_may_read, check_may_read_pair, hidden_in
 from kith.core.errors import NotFound
 from kith.core.ids import parse_id
@@ -26,6 +26,9 @@ PathId = Annotated[
 ]
 Limit = Annotated[
     int | None, Parameter(description=f"Items a page, 1 to {LIMIT_MAX}; default {LIMIT_DEFAULT}.", required=False)
+]
+ObjectLimit = Annotated[
+    int | None, Parameter(description=f"Items a page, 1 to {OBJECTS_MAX}; default {LIMIT_DEFAULT}.", required=False)
 ]
 Cursor = Annotated[str | None, Parameter(description="Where to go on; from a page's `pagination`.", required=False)]
 Since = Annotated[

@@ -11,7 +11,7 @@ from litestar.params import HeaderParameter
 from msgspec import UNSET, UnsetType
 
 from kith.api.answers import Call, LookupRequest, check_lookup, ranged
-from kith.api.graphs import Cursor, Limit, PathId, Since, Until, token_header
+from kith.api.graphs import Cursor, ObjectLimit, PathId, Since, Until, token_header
 from kith.api.presenting import (
     AuthorAnswer,
     ContentAnswer,
@@ -223,7 +223,12 @@ async def delete_post(call: Call, post_id: PathId) -> Response[None]:
 
 @get("/users/{user_id:str}/posts", summary="What a user posted", name="user_posts")
 async def user_posts(
-    call: Call, user_id: PathId, limit: Limit = None, cursor: Cursor = None, since: Since = None, until: Until = None
+    call: Call,
+    user_id: PathId,
+    limit: ObjectLimit = None,
+    cursor: Cursor = None,
+    since: Since = None,
+    until: Until = None,
 ) -> PostsAnswer:
     """Newest first: what of it the acting user may see. Where that is very little of much a page may be short, even
     empty, and still have more.
@@ -231,7 +236,7 @@ async def user_posts(
     author, viewer, query = parse_id(user_id), call.caller.user, ranged(f"posts {user_id}", since, until)
     if viewer is not None:
         await call.backend.graph.check_may_see(viewer, author)
-    window = call.window(query, limit, cursor, since, until)
+    window = call.window_of_objects(query, limit, cursor, since, until)
     posts, page = await call.backend.objects.outbox(viewer, author, window)
     return PostsAnswer(await present_posts(call, posts), call.backend.paging(call.caller, query, page))
 

@@ -11,7 +11,7 @@ from litestar import Response, delete, get, post
 
 from kith.api.answers import Call
 from kith.api.backend import Pagination
-from kith.api.graphs import Cursor, Limit, PathId, token_header
+from kith.api.graphs import Cursor, Limit, ObjectLimit, PathId, token_header
 from kith.api.posts import DraftRequest, IdempotencyKey
 from kith.api.presenting import (
     AuthorAnswer,
@@ -158,12 +158,12 @@ async def story_viewers(call: Call, story_id: PathId, limit: Limit = None, curso
 
 
 @get("/users/{user_id:str}/stories", summary="The stories of a user", name="user_stories")
-async def user_stories(call: Call, user_id: PathId, limit: Limit = None, cursor: Cursor = None) -> StoriesAnswer:
+async def user_stories(call: Call, user_id: PathId, limit: ObjectLimit = None, cursor: Cursor = None) -> StoriesAnswer:
     """Oldest first, as they are played: those that are not over and that the acting user may see."""
     author, viewer, query = parse_id(user_id), call.caller.user, f"stories of {user_id}"
     if viewer is not None:
         await call.backend.graph.check_may_see(viewer, author)
-    stories, page = await call.backend.stories.of_author(viewer, author, call.window(query, limit, cursor))
+    stories, page = await call.backend.stories.of_author(viewer, author, call.window_of_objects(query, limit, cursor))
     return StoriesAnswer(await _present(call, stories), call.backend.paging(call.caller, query, page))
 
 
