@@ -18,6 +18,7 @@ from kith.api.answers import Call, ErrorAnswer
 from kith.api.backend import Backend
 from kith.api.errors import respond, unexpected
 from kith.core import errors
+from kith.core.ids import parse_id
 
 _ERRORS_BY_STATUS: dict[int, type[errors.KithError]] = {
     401: errors.Unauthorized,
@@ -53,6 +54,8 @@ _SHOWN = {
     "other_id": "other",
     "object_id": "id",
 }
+_IDS = frozenset({name for name in _SHOWN if name.endswith("_id")} | {"source", "destination", "node"})
+"""Parts of paths that are ids."""
 _ABOUT = (
     "A social backend as a service: follow graph, posts, comments, media, stories, home feeds and their streams. "
     "Ids, positions and updatedAt are strings in answers."
@@ -160,9 +163,22 @@ def _refuse_framework(request: AnyRequest, error: HTTPException) -> Response[byt
     elif kind is errors.MethodNotAllowed:
         allow = ", ".join(_methods(request))
         return _refuse(request, errors.MethodNotAllowed(f"{request.url.path} takes {allow}; see /docs", allow=allow))
+    elif (bad_id := _bad_id(request)) is not None:
+        return _refuse(request, bad_id)
     else:
         message = _explain(error)
     return _refuse(request, kind(message))
+
+
+def _bad_id(request: AnyRequest) -> errors.BadId | None:
+    """What is wrong with the first id in the path that is none; their pattern is in the document for clients."""
+    for name, raw in request.path_params.items():
+        if name in _IDS:
+            try:
+                parse_id(str(raw), _SHOWN.get(name, name))
+            except errors.BadId as error:
+                return error
+    return None
 
 
 def _methods(request: AnyRequest) -> list[str]:
