@@ -27,7 +27,7 @@ from kith.core.errors import Unavailable
 from kith.workers import fanout
 
 _RESPAWN_S, _RESPAWN_S_MAX = 0.5, 10.0
-"""The pause before a worker is started again; doubled up to the latter while it dies as soon (where another has it)."""
+"""The pause before a worker is started again; doubled up to the latter while it ends itself (where another has it)."""
 _KILLED_S = 5.0
 _DEATHS_MAX, _DEATHS_S = 10, 60.0
 """So many API processes that died within so long are enough."""
@@ -138,8 +138,9 @@ def worker(settings: Settings) -> Iterator[None]:
         nonlocal pid
         pause_s, started = _RESPAWN_S, time.monotonic()
         while True:
-            os.waitpid(pid, 0)
-            pause_s = _RESPAWN_S if time.monotonic() - started > _RESPAWN_S_MAX else min(2 * pause_s, _RESPAWN_S_MAX)
+            _, status = os.waitpid(pid, 0)
+            gave_up = os.WIFEXITED(status) and time.monotonic() - started < _RESPAWN_S_MAX
+            pause_s = min(2 * pause_s, _RESPAWN_S_MAX) if gave_up else _RESPAWN_S
             if stopping.wait(pause_s):
                 return
             pid, started = _spawn_worker(), time.monotonic()
