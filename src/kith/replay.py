@@ -193,13 +193,13 @@ async def replay(
     file: Path, url: str, key: str, *, speed: float, watch_share: float, count: int | None,
     progress: Callable[[int, int], None],
 ) -> Report:  # fmt: skip
-    """Play a file against the server at `url`. Errors: BadRequest, Unavailable where nobody answers there."""
+    """Play a file against the server at `url`. Errors: BadRequest; Unauthorized; Unavailable where nobody answers."""
     limits = httpx.Limits(max_connections=IN_FLIGHT_MAX, max_keepalive_connections=IN_FLIGHT_MAX)
     headers = {"authorization": f"Bearer {key}"}
     try:
         client = httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, limits=limits, timeout=10)
     except httpx.InvalidURL as error:
-        raise BadRequest(f"{url!r} is no address ({error}); one is http://127.0.0.1:8000") from error
+        raise BadRequest(f"{url!r} is no address ({error}); one is http://127.0.0.1:7400") from error
     async with client as http:
         try:
             (await http.get(f"{url}/readyz")).raise_for_status()
@@ -207,7 +207,9 @@ async def replay(
         except httpx.HTTPError as error:
             raise Unavailable(f"nobody is ready at {url} ({error}); start `kith serve` there first") from error
         if asked.status_code == 401:
-            raise Unauthorized("the server does not know this key; name another with --key, or make one: `kith token`")
+            raise Unauthorized(
+                "the server does not know this key; make one: `kith token --server`, then restart it"
+            )
         player = Player(http, speed=speed, watch_share=watch_share, progress=progress)
         what = actions(file)
         return await player.play(action for action, _ in zip(what, _numbers(count), strict=False))

@@ -262,17 +262,23 @@ def test_what_one_may_not_see_one_cannot_like(run: Run, room: Room) -> None:
             assert run(answer(act(LIKES, BOB, post.id))) is PostNotFound
 
 
-def test_a_like_that_a_block_overtakes_is_refused_in_its_commit(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    post, apply = write(run, room), room.edges.apply
+def block_before_the_next_write(room: Room, monkeypatch: pytest.MonkeyPatch, blocker: NodeId) -> None:
+    """`blocker` blocks Bob when what Bob does next was found to be allowed, and is not written yet."""
+    apply = room.edges.apply
 
     async def overtaken(writes: Any) -> Any:
         monkeypatch.setattr(room.edges, "apply", apply)
-        await room.graph.block(ALICE, BOB)
+        await room.graph.block(blocker, BOB)
         return await apply(writes)
 
     monkeypatch.setattr(room.edges, "apply", overtaken)
+
+
+def test_a_like_that_a_block_overtakes_is_refused_in_its_commit(
+    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post = write(run, room)
+    block_before_the_next_write(room, monkeypatch, ALICE)
     assert run(answer(room.engagement.add(LIKES, BOB, post.id))) is PostNotFound
     settle(room)
     likes = Listing(room.graph.graphs.number(LIKES), post.id, Direction.IN)
@@ -282,15 +288,9 @@ def test_a_like_that_a_block_overtakes_is_refused_in_its_commit(
 def test_a_like_of_a_comment_that_a_block_overtakes_says_that_there_is_no_comment(
     run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    post, apply = write(run, room), room.edges.apply
+    post = write(run, room)
     made = comment(run, room, post, "hi", by=ALICE)
-
-    async def overtaken(writes: Any) -> Any:
-        monkeypatch.setattr(room.edges, "apply", apply)
-        await room.graph.block(ALICE, BOB)
-        return await apply(writes)
-
-    monkeypatch.setattr(room.edges, "apply", overtaken)
+    block_before_the_next_write(room, monkeypatch, ALICE)
     assert run(answer(room.comments.like(BOB, NodeId(made)))) is CommentNotFound
 
 
@@ -377,15 +377,9 @@ def test_a_comment_that_a_block_overtakes_is_refused_in_its_commit(
     run: Run, room: Room, monkeypatch: pytest.MonkeyPatch, blocker: NodeId
 ) -> None:
     """The post is Alice's, what is answered is Carol's."""
-    post, apply = write(run, room), room.edges.apply
+    post = write(run, room)
     answered = comment(run, room, post, "hi", by=CAROL)
-
-    async def overtaken(writes: Any) -> Any:
-        monkeypatch.setattr(room.edges, "apply", apply)
-        await room.graph.block(blocker, BOB)
-        return await apply(writes)
-
-    monkeypatch.setattr(room.edges, "apply", overtaken)
+    block_before_the_next_write(room, monkeypatch, blocker)
     assert run(answer(room.comments.create(BOB, NodeId(post.id), "a secret", answered))) is PostNotFound
     settle(room)
     assert run(room.comments.of_comment(None, answered, "newest", Window(5))).comments == []
