@@ -108,7 +108,7 @@ class EmbeddedEdges:
 
     async def counts(self, sides: Sequence[Side], nodes: Ids) -> Ids:
         def read() -> Ids:
-            keys = {direction: tail_keys(direction, nodes) for direction in Direction}
+            keys = {direction: tail_keys(direction, nodes) for direction in {direction for _, direction in sides}}
             with self._begin() as txn:
                 get = txn.get
                 tails = [get(key, None, db) for db, direction in dbs for key in keys[direction]]
