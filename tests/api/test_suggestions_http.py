@@ -63,7 +63,7 @@ def test_a_cursor_of_one_users_suggestions_leads_nowhere_in_anothers(
     assert code(owner(people.alice).get(own, params={"cursor": cursor}), 400) == "CURSOR_INVALID"
     for query in ({"limit": 0}, {"limit": 1_001}, {"limit": "x"}, {"what": 1}, {"cursor": "x"}):
         assert http.get(own, params=query).status_code == 400, query
-    assert code(http.get(f"{API}/users/nobody/suggestions"), 400) == "INVALID_REQUEST"
+    assert code(http.get(f"{API}/users/nobody/suggestions"), 400) == "INVALID_ID"
 
 
 def test_hiding_and_its_undo_hold_at_once_and_for_the_acting_user_only(
