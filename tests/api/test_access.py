@@ -103,6 +103,7 @@ ROWS = [
     Row("POST", "/posts/{post_id}/hide", "/posts/{post}/hide", DOES),
     Row("DELETE", "/posts/{post_id}/hide", "/posts/{post}/hide", DOES),
     Row("POST", "/posts/{post_id}/view", "/posts/{post}/view", DOES),
+    Row("POST", "/posts/view", "/posts/view", ACTS, {"ids": ["{post}"]}),
     Row("POST", "/posts/{post_id}/comments", "/posts/{post}/comments", MAKES, {"text": "x"}),
     Row("GET", "/posts/{post_id}/comments", "/posts/{post}/comments", SEES),
     Row("GET", "/comments/{comment_id}/replies", "/comments/{comment}/replies", SEES),

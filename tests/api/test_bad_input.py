@@ -28,6 +28,7 @@ PARSED_BODIES = [
     "/posts",
     "/posts/1/comments",
     "/posts/lookup",
+    "/posts/view",
     "/users/lookup",
     "/stories",
 ]

@@ -149,7 +149,8 @@ def test_stories_and_lookups_answer_from_the_document(server: Server) -> None:
     for path, methods in (
         ("/stories", {"get", "post"}), ("/stories/{story_id}", {"get", "delete"}),
         ("/stories/{story_id}/view", {"post"}), ("/stories/{story_id}/viewers", {"get"}),
-        ("/users/{user_id}/stories", {"get"}), ("/posts/lookup", {"post"}), ("/users/lookup", {"post"}),
+        ("/users/{user_id}/stories", {"get"}), ("/posts/lookup", {"post"}),
+        ("/users/lookup", {"post"}), ("/posts/view", {"post"}),
     ):  # fmt: skip
         assert set(paths[API + path]) == methods
         assert all(operation["description"] for operation in paths[API + path].values())

@@ -351,6 +351,40 @@ def test_views_count_people_and_hides_are_told_to_nobody(
     assert ids(ok(owner(people.bob).get(f"{API}/graph/hides/{people.bob}/out"))) == [int(id_)]
 
 
+def test_a_page_of_views_is_one_write_that_counts_as_each_by_itself(acting: Acting, people: People) -> None:
+    alice, bob, carol = (acting(user) for user in people[:3])
+    shown, private = [make(alice) for _ in range(3)], make(alice, visibility="private")
+    ok(carol.post(f"{API}/posts/{shown[0]}/view"))
+    first = ok(bob.post(f"{API}/posts/{shown[1]}/view"))
+    asked = [shown[2], private, shown[0], "5", shown[1], int(shown[0])]
+    answer = bob.post(f"{API}/posts/view", json={"ids": asked})
+    seen = ok(answer)["posts"]
+    assert [one and (one["viewed"], one["viewCount"]) for one in seen] == [
+        (True, 1), None, (True, 2), None, (True, 1), (True, 2)
+    ]  # fmt: skip
+    assert seen[4] == first, "it was seen before, and stays seen since then"
+    again = ok(bob.post(f"{API}/posts/view", json={"ids": asked}))["posts"]
+    assert again == seen
+    page = ok(bob.get(f"{API}/feed", headers={"Kith-Token": answer.headers["Kith-Token"]}))
+    assert not {post["id"] for post in page["posts"]} & set(shown)
+    counts = [ok(alice.get(f"{API}/posts/{id_}"))["engagement"]["viewCount"] for id_ in (*shown, private)]
+    assert counts == [2, 1, 1, 0]
+
+
+def test_a_page_of_views_is_bounded_and_of_active_users_only(
+    acting: Acting, http: httpx.Client, people: People
+) -> None:
+    bob, path = acting(people.bob), f"{API}/posts/view"
+    assert ok(bob.post(path, json={"ids": []})) == {"posts": []}
+    assert ok(bob.post(path, json={"ids": list(range(100))})) == {"posts": [None] * 100}
+    assert code(bob.post(path, json={"ids": list(range(101))}), 413) == "BATCH_TOO_LARGE"
+    assert code(bob.post(path, json={"ids": ["x"]}), 400) == "INVALID_ID"
+    post = make(acting(people.alice))
+    finish(http, http.post(f"{API}/users/{people.bob}/deactivate"))
+    assert code(bob.post(path, json={"ids": [post]}), 403) == "FORBIDDEN"
+    assert ok(http.get(f"{API}/posts/{post}"))["engagement"]["viewCount"] == 0
+
+
 def test_nobody_reads_comments_raw_because_a_post_has_their_number(owner: Acting, people: People) -> None:
     for graph in ("comments", "replies"):
         for path in (f"{people.alice}/out", f"{people.alice}/out/count", f"{people.alice}/5", f"{people.alice}/5/edge"):

@@ -89,9 +89,9 @@ def ranged(query: str, since: int | None, until: int | None) -> str:
 
 
 def check_lookup(ids: Sequence[int | str]) -> list[NodeId]:
-    """The ids of a lookup; BatchTooLarge beyond LOOKUP_MAX."""
+    """The ids of a request for many; BatchTooLarge beyond LOOKUP_MAX."""
     if len(ids) > LOOKUP_MAX:
-        raise BatchTooLarge(f"at most {LOOKUP_MAX} ids a lookup; send several", max=LOOKUP_MAX)
+        raise BatchTooLarge(f"at most {LOOKUP_MAX} ids a request; send several", max=LOOKUP_MAX)
     return [parse_id(id_, "ids") for id_ in ids]
 
 

@@ -35,6 +35,10 @@ class _Posts(msgspec.Struct):
     posts: list[Post | None]
 
 
+class _PostsViewed(msgspec.Struct):
+    posts: list[Viewed | None]
+
+
 _post = reader(Post)
 _posts = reader(_Posts)
 _page = reader(Page[Post])
@@ -43,6 +47,7 @@ _liked = reader(Liked)
 _saved = reader(Saved)
 _shared = reader(Shared)
 _viewed = reader(Viewed)
+_all_viewed = reader(_PostsViewed)
 _hidden = reader(Hidden)
 
 
@@ -176,6 +181,15 @@ def unshare_post(post: Id) -> Call[Shared]:
 def view_post(post: Id) -> Call[Viewed]:
     """Tell that the acting user has seen a post; they count once."""
     return Call("POST", f"{post_path(post)}/view", _viewed)
+
+
+def view_posts(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Viewed | None]]:
+    """The same of many, one write a hundred: for each id the answer, or None where the acting user may not see it."""
+    found: list[Viewed | None] = []
+    for batch in batches(ids, LOOKUP_MAX):
+        answer = yield from Call("POST", f"{BASE}/posts/view", _all_viewed, body={"ids": batch})
+        found += whole(answer.posts, batch)
+    return found
 
 
 def hide_post(post: Id) -> Call[Hidden]:

@@ -171,6 +171,7 @@ class Routes:
     share_post = Route(posts.share_post)
     unshare_post = Route(posts.unshare_post)
     view_post = Route(posts.view_post)
+    view_posts = Route(posts.view_posts)
     hide_post = Route(posts.hide_post)
     unhide_post = Route(posts.unhide_post)
 

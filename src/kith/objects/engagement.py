@@ -64,6 +64,19 @@ class Engagement:
             raise Forbidden("its author does not want this post shared; save it instead", id=str(post))
         return await engage(self._graph, self._number(graph), actor, post, NodeId(target.author))
 
+    async def add_many(
+        self, graph: str, actor: NodeId, posts: Sequence[NodeId]
+    ) -> tuple[list[Engaged | None], WriteMark]:
+        """The same for many posts in one write, but for shares; None for each that `actor` may not see.
+
+        Error: Forbidden as below.
+        """
+        there = [post for post in await self._objects.visible(actor, posts) if post is not None]
+        targets = {NodeId(post.id): NodeId(post.author) for post in there}
+        engaged, mark = await _engaged(self._graph, self._number(graph), actor, list(targets.items()))
+        found = dict(zip(targets, engaged, strict=True))
+        return [found.get(post) for post in posts], mark
+
     async def drop(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
         """The opposite, with the same errors."""
         await self._objects.get(actor, post)
@@ -95,16 +108,36 @@ async def engage(
 
     Errors: Forbidden where the actor is deactivated; `missing` where a block came in between.
     """
-    write = msgspec.structs.replace(
-        graph.adding(number, actor, target), if_active=True, unless=graph.blocks_between(actor, [author])
-    )
-    ((change,), mark) = await graph.write([write])
-    if change.outcome is Outcome.INACTIVE:
-        raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
-    if change.outcome is Outcome.FORBIDDEN:
+    (engaged,), _ = await _engaged(graph, number, actor, [(target, author)])
+    if engaged is None:
         raise missing("it is not there for you", id=str(target))
-    at_ms = ms_of((change.after or write.edge).updated_at)
-    return Engaged(True, at_ms, await _count(graph, number, target), mark)
+    return engaged
+
+
+async def _engaged(
+    graph: GraphService, number: int, actor: NodeId, targets: Sequence[tuple[NodeId, NodeId]]
+) -> tuple[list[Engaged | None], WriteMark]:
+    """Add an edge from `actor` to each (target, its author) in one write; None where a block came in between.
+
+    Error: Forbidden where the actor is deactivated.
+    """
+    writes = [
+        msgspec.structs.replace(
+            graph.adding(number, actor, target), if_active=True, unless=graph.blocks_between(actor, [author])
+        )
+        for target, author in targets
+    ]
+    changes, mark = await graph.write(writes)
+    if any(change.outcome is Outcome.INACTIVE for change in changes):
+        raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
+    totals = await graph.store.count_many([Listing(number, target, Direction.IN) for target, _ in targets])
+    engaged = [
+        None
+        if change.outcome is Outcome.FORBIDDEN
+        else Engaged(True, ms_of((change.after or write.edge).updated_at), total, mark)
+        for write, change, total in zip(writes, changes, totals, strict=True)
+    ]
+    return engaged, mark
 
 
 async def disengage(graph: GraphService, number: int, actor: NodeId, target: NodeId) -> Engaged:
@@ -112,8 +145,5 @@ async def disengage(graph: GraphService, number: int, actor: NodeId, target: Nod
     write = graph.dropping(number, actor, target)
     changes = await graph.store.apply([write])
     at_ms = ms_of((changes[0].after or write.edge).updated_at)
-    return Engaged(False, at_ms, await _count(graph, number, target), mark_of(changes))
-
-
-async def _count(graph: GraphService, number: int, target: NodeId) -> int:
-    return (await graph.store.count_many([Listing(number, target, Direction.IN)]))[0]
+    (total,) = await graph.store.count_many([Listing(number, target, Direction.IN)])
+    return Engaged(False, at_ms, total, mark_of(changes))
