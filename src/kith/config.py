@@ -6,9 +6,11 @@ what docs/operations.md lists (a test compares them).
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import tomllib
+from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -21,6 +23,8 @@ from kith.core.errors import BadRequest
 FILE = "kith.toml"
 PREFIX = "KITH_"
 _SECRET_CHARS_MIN = 32
+_ALIKE = 0.85
+"""How alike, from 0 to 1, a variable is to a setting that it misspells."""
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 
@@ -188,38 +192,55 @@ def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Se
 
     BadRequest names the source and the field of a value that cannot be used.
     """
-    values: dict[str, Any] = {}
     path = file or Path(FILE)
-    if path.exists():
-        try:
-            values.update(tomllib.loads(path.read_text()))
-        except ValueError as error:  # not TOML, or not UTF-8
-            raise BadRequest(f"{path} is not valid TOML: {error}") from error
-    elif file is not None:
-        raise BadRequest(f"there is no settings file {file}")
-    values.update(_from_environment(os.environ))
-    values.update({name: value for name, value in (flags or {}).items() if value is not None})
+    sources = {
+        str(path): _from_file(path, must_exist=file is not None),
+        f"the {PREFIX}* variables": _from_environment(os.environ),
+        "the flags": {name: value for name, value in (flags or {}).items() if value is not None},
+    }
+    for source, values in sources.items():
+        _check(source, values)
+    return msgspec.convert(dict(ChainMap(*reversed(sources.values()))), Settings, strict=False)
+
+
+def _check(source: str, values: Mapping[str, Any]) -> None:
+    """That each value can be used; no setting depends on another."""
     try:
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"a setting cannot be used: {error}; `kith settings` lists them") from error
+        raise BadRequest(f"a setting of {source} cannot be used: {error}; `kith settings` lists them") from error
     if settings.jwt_secret and len(settings.jwt_secret) < _SECRET_CHARS_MIN:
-        raise BadRequest(f"jwt_secret must have {_SECRET_CHARS_MIN} characters or more; a shorter one can be guessed")
-    return settings
+        raise BadRequest(
+            f"jwt_secret, of {source}, must have {_SECRET_CHARS_MIN} characters or more; a shorter one can be guessed"
+        )
+
+
+def _from_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        if must_exist:
+            raise BadRequest(f"there is no settings file {path}") from None
+        return {}
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise BadRequest(f"{path} is not valid TOML: {error}") from error
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """`KITH_PORT=7401` as port; lists as JSON or separated by commas."""
+    """`KITH_PORT=7401` as port; lists as JSON or separated by commas.
+
+    Other variables that begin so may be anything's (a cluster names its services so); a misspelled one is refused.
+    """
     known = {field.name: field.default for field in msgspec.structs.fields(Settings)}
     values: dict[str, Any] = {}
     for key, text in environment.items():
         name = key.removeprefix(PREFIX).lower()
-        if not key.startswith(PREFIX) or name not in known:
+        if not key.startswith(PREFIX):
             continue
-        if isinstance(known[name], tuple):
-            values[name] = _list(key, text)
-        else:
-            values[name] = text
+        if name in known:
+            values[name] = _list(key, text) if isinstance(known[name], tuple) else text
+        elif likely := difflib.get_close_matches(name, known, 1, _ALIKE):
+            raise BadRequest(f"{key} is no setting; {PREFIX}{likely[0].upper()} is; `kith settings` lists them")
     return values
 
 

@@ -406,12 +406,18 @@ def test_a_demo_of_a_file_without_edges_says_so(kith: Kith, tmp_path: Path) -> N
 def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, value: str) -> None:
     said = refused(here("settings", **{variable: value}))
     assert variable.removeprefix("KITH_").lower() in said.lower()
+    assert "KITH_" in said
+
+
+def test_a_misspelled_variable_is_refused_and_anothers_is_let_be(here: Kith) -> None:
+    assert "KITH_WORKERS" in refused(here("settings", KITH_WORKER="4"))
+    done(here("settings", KITH_SERVICE_HOST="10.0.0.1", KITH_PORT_7400_TCP="tcp://10.0.0.1:7400", KITHX_PORTS="1"))
 
 
 def test_a_settings_file_that_cannot_be_used_is_named(here: Kith, tmp_path: Path) -> None:
     for text in ("port = ", "prot = 7", "port = 'x'", "\x00"):
         (tmp_path / "kith.toml").write_text(text)
-        refused(here("settings"))
+        assert "kith.toml" in refused(here("settings", KITH_PORT="7401"))
     (tmp_path / "kith.toml").write_bytes(b"data = '\xff'")
     refused(here("settings"))
 
