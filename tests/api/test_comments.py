@@ -88,6 +88,20 @@ def test_a_comment_is_refused_where_it_has_nothing_to_hang_on(acting: Acting, pe
     assert code(bob.post(path, json={"text": "x", "replyTo": "x"}), 400) == "INVALID_ID"
 
 
+def test_a_comment_that_is_sent_again_with_its_key_is_made_once(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    path, headers = f"{API}/posts/{make(alice)}/comments", {"Idempotency-Key": "a-key_1"}
+    first, again = (bob.post(path, json={"text": "once"}, headers=headers) for _ in range(2))
+    assert ok(first, 201) == ok(again, 201)
+    assert again.headers["Kith-Token"]
+    assert ok(alice.get(path))["totalCount"] == 1
+    for body in ({"text": "other"}, {"text": "once", "replyTo": first.json()["id"]}):
+        assert code(bob.post(path, json=body, headers=headers), 409) == "IDEMPOTENCY_KEY_REUSED"
+    assert code(bob.post(path, json={"text": "x"}, headers={"Idempotency-Key": "x" * 201}), 400) == "INVALID_REQUEST"
+    ok(acting(people.carol).post(path, json={"text": "once"}, headers=headers), 201)
+    assert ok(alice.get(path))["totalCount"] == 2
+
+
 def test_a_comment_is_its_authors_to_delete_whatever_came_between(acting: Acting, people: People) -> None:
     alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
     post = make(alice)

@@ -3,65 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from reference import ReferenceEdges, ScrambledEdges
-from reference_objects import ReferenceObjects
-from world import ALICE, BOB, CAROL, DANA, START_MS, FakeClock, Run, answer
+from rooms import Room, block_before_the_next_write, furnished, settle, write
+from world import ALICE, BOB, CAROL, START_MS, FakeClock, Run, answer
 
-from kith.core.clock import HybridClock
 from kith.core.errors import (
-    CommentNotFound,
     Forbidden,
     IdempotencyKeyReused,
     InvalidContent,
     PostNotFound,
 )
-from kith.core.ids import NodeId, Snowflakes
+from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import Direction, State
-from kith.graph.graphs import AUTHORED, BUILT_IN, COMMENTED, HIDES, LIKES, SAVES, VIEWS, Graphs
-from kith.graph.service import GraphService, Limits
+from kith.graph.graphs import AUTHORED, HIDES, LIKES, SAVES, VIEWS
 from kith.graph.store import Listing
-from kith.objects.comments import TEXT_CHARS_MAX, Comments
-from kith.objects.engagement import Engagement
-from kith.objects.posts import Change, Draft, Post
-from kith.objects.profiles import Profile, Profiles
-from kith.objects.service import KEY_KEPT_MS, ObjectService
+from kith.objects.claims import KEY_KEPT_MS
+from kith.objects.posts import Change, Draft
+from kith.objects.profiles import Profile
 from kith.objects.store import Kind
-
-
-class Room(NamedTuple):
-    """The services of this room over one store."""
-
-    posts: ObjectService
-    comments: Comments
-    engagement: Engagement
-    profiles: Profiles
-    graph: GraphService
-    store: ReferenceObjects
-    edges: ReferenceEdges
 
 
 @pytest.fixture(params=["transactions", "none"])
 def room(request: pytest.FixtureRequest, run: Run, clock: FakeClock) -> Room:
-    edges = ReferenceEdges() if request.param == "transactions" else ScrambledEdges(seed=1)
-    graph = GraphService(edges, Graphs(run(edges.declare(BUILT_IN))), HybridClock(clock), Limits())
-    store = ReferenceObjects(edges)
-    posts = ObjectService(store, graph, Snowflakes(0, clock))
-    return Room(posts, Comments(posts), Engagement(posts), Profiles(store, graph.clock), graph, store, edges)
-
-
-def settle(room: Room) -> None:
-    """Until every list shows what was written."""
-    if isinstance(room.edges, ScrambledEdges):
-        room.edges.settle()
-
-
-def write(run: Run, room: Room, author: NodeId = ALICE, **fields: Any) -> Post:
-    """A new post."""
-    return run(room.posts.create(author, Draft(**{"text": "hello", **fields}))).post
+    return furnished(run, clock, transactional=request.param == "transactions")
 
 
 def counting(store: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -262,18 +229,6 @@ def test_what_one_may_not_see_one_cannot_like(run: Run, room: Room) -> None:
             assert run(answer(act(LIKES, BOB, post.id))) is PostNotFound
 
 
-def block_before_the_next_write(room: Room, monkeypatch: pytest.MonkeyPatch, blocker: NodeId) -> None:
-    """`blocker` blocks Bob when what Bob does next was found to be allowed, and is not written yet."""
-    apply = room.edges.apply
-
-    async def overtaken(writes: Any) -> Any:
-        monkeypatch.setattr(room.edges, "apply", apply)
-        await room.graph.block(blocker, BOB)
-        return await apply(writes)
-
-    monkeypatch.setattr(room.edges, "apply", overtaken)
-
-
 def test_a_like_that_a_block_overtakes_is_refused_in_its_commit(
     run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,136 +238,6 @@ def test_a_like_that_a_block_overtakes_is_refused_in_its_commit(
     settle(room)
     likes = Listing(room.graph.graphs.number(LIKES), post.id, Direction.IN)
     assert run(room.edges.count_many([likes])) == [0]
-
-
-def test_a_like_of_a_comment_that_a_block_overtakes_says_that_there_is_no_comment(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    post = write(run, room)
-    made = comment(run, room, post, "hi", by=ALICE)
-    block_before_the_next_write(room, monkeypatch, ALICE)
-    assert run(answer(room.comments.like(BOB, NodeId(made)))) is CommentNotFound
-
-
-# --- comments ----------------------------------------------------------------------------------------------
-
-
-def comment(run: Run, room: Room, post: Post, text: str, by: NodeId = BOB, reply_to: int | None = None) -> int:
-    """A new comment's id."""
-    made, _ = run(room.comments.create(by, NodeId(post.id), text, reply_to))
-    return int(made.id)
-
-
-def listed(run: Run, room: Room, post: Post, order: Any, limit: int = 2, viewer: NodeId | None = ALICE) -> list[str]:
-    """The texts of all pages of comments in an order, forward."""
-    texts: list[str] = []
-    window = Window(limit)
-    while True:
-        found = run(room.comments.of_post(viewer, NodeId(post.id), order, window))
-        texts += [one.text for one in found.comments]
-        if not found.page.more_after:
-            return texts
-        window = Window(limit, after=found.page.oldest)
-
-
-def test_comments_come_newest_oldest_or_most_liked_first(run: Run, room: Room, clock: FakeClock) -> None:
-    post = write(run, room)
-    made = []
-    for text in "abcde":
-        clock.ms += 1
-        made.append(comment(run, room, post, text))
-    for liker, at in ((ALICE, 1), (CAROL, 1), (ALICE, 3)):
-        run(room.comments.like(liker, NodeId(made[at])))
-    settle(room)
-    assert listed(run, room, post, "newest") == list("edcba")
-    assert listed(run, room, post, "oldest") == list("abcde")
-    assert listed(run, room, post, "top") == list("bdeca")
-    found = run(room.comments.of_post(ALICE, post.id, "oldest", Window(2)))
-    assert (found.total, found.page.more_before, found.partial) == (5, False, False)
-    third = run(room.comments.of_post(ALICE, post.id, "oldest", Window(2, after=found.page.oldest)))
-    back = run(room.comments.of_post(ALICE, post.id, "oldest", Window(2, before=third.page.newest)))
-    assert [one.text for one in back.comments] == ["a", "b"]
-    run(room.comments.unlike(ALICE, NodeId(made[1])))
-    settle(room)
-    likes = [counts.likes for counts in run(room.comments.counts(ALICE, made))]
-    assert likes == [0, 1, 0, 1, 0]
-
-
-def test_replies_hang_on_their_comment(run: Run, room: Room) -> None:
-    post, other = write(run, room), write(run, room)
-    first = comment(run, room, post, "first")
-    reply = comment(run, room, post, "reply", CAROL, first)
-    comment(run, room, post, "reply to the reply", ALICE, reply)
-    settle(room)
-    assert listed(run, room, post, "newest") == ["first"]
-    found = run(room.comments.of_comment(DANA, first, "oldest", Window(5)))
-    assert [one.text for one in found.comments] == ["reply"]
-    assert [counts.replies for counts in run(room.comments.counts(None, [first, reply]))] == [1, 1]
-    assert run(answer(room.comments.create(BOB, other.id, "elsewhere", first))) is CommentNotFound
-    assert run(answer(room.comments.create(BOB, post.id, "nowhere", 5))) is CommentNotFound
-
-
-def test_nobody_answers_what_is_deleted_or_hidden(run: Run, room: Room) -> None:
-    post = write(run, room)
-    first = comment(run, room, post, "first")
-    run(room.graph.block(BOB, CAROL))
-    assert run(answer(room.comments.create(CAROL, post.id, "x", first))) is CommentNotFound
-    assert run(answer(room.comments.like(CAROL, first))) is CommentNotFound
-    run(room.comments.delete(BOB, first))
-    for act in (
-        room.comments.create(ALICE, post.id, "x", first),
-        room.comments.like(ALICE, first),
-        room.comments.delete(BOB, first),
-        room.comments.of_comment(ALICE, first, "newest", Window(5)),
-    ):
-        assert run(answer(act)) is CommentNotFound
-    second = comment(run, room, post, "second")
-    run(room.posts.delete(ALICE, post.id))
-    assert run(answer(room.comments.create(BOB, post.id, "x"))) is PostNotFound
-    assert run(answer(room.comments.get(BOB, second))) is CommentNotFound
-
-
-@pytest.mark.parametrize("blocker", [ALICE, CAROL])
-def test_a_comment_that_a_block_overtakes_is_refused_in_its_commit(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch, blocker: NodeId
-) -> None:
-    """The post is Alice's, what is answered is Carol's."""
-    post = write(run, room)
-    answered = comment(run, room, post, "hi", by=CAROL)
-    block_before_the_next_write(room, monkeypatch, blocker)
-    assert run(answer(room.comments.create(BOB, NodeId(post.id), "a secret", answered))) is PostNotFound
-    settle(room)
-    assert run(room.comments.of_comment(None, answered, "newest", Window(5))).comments == []
-    assert not any(b"a secret" in record.data for record in room.store.records.values())
-    commented = Listing(room.graph.graphs.number(COMMENTED), BOB, Direction.OUT)
-    assert run(room.edges.count_many([commented])) == [0]
-
-
-def test_a_comment_is_deleted_by_its_author_or_that_of_the_post(run: Run, room: Room) -> None:
-    post = write(run, room)
-    one, two = comment(run, room, post, "a secret"), comment(run, room, post, "two")
-    assert run(answer(room.comments.delete(CAROL, one))) is Forbidden
-    run(room.comments.delete(BOB, one))
-    run(room.comments.delete(ALICE, two))
-    settle(room)
-    assert run(room.comments.of_post(ALICE, post.id, "newest", Window(5)))[2] == 0
-    assert b"secret" not in room.store.records[Kind.COMMENT, one].data
-
-
-def test_comments_of_those_one_blocked_are_not_shown_and_the_page_goes_on(run: Run, room: Room) -> None:
-    post = write(run, room)
-    for by, text in ((BOB, "a"), (CAROL, "b"), (BOB, "c"), (CAROL, "d")):
-        comment(run, room, post, text, by)
-    settle(room)
-    run(room.graph.block(DANA, CAROL))
-    assert sorted(listed(run, room, post, "newest", 1, DANA)) == ["a", "c"]
-    assert sorted(listed(run, room, post, "newest", 1, None)) == ["a", "b", "c", "d"]
-
-
-@pytest.mark.parametrize("text", ["", " \n", "x" * (TEXT_CHARS_MAX + 1), "\ud800"])
-def test_a_comment_without_text_or_with_too_much_is_refused(run: Run, room: Room, text: str) -> None:
-    post = write(run, room)
-    assert run(answer(room.comments.create(BOB, post.id, text))) is InvalidContent
 
 
 # --- profiles ----------------------------------------------------------------------------------------------

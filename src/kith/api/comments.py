@@ -10,7 +10,7 @@ from litestar.params import Parameter
 
 from kith.api.answers import Call
 from kith.api.graphs import Cursor, ObjectLimit, PathId, token_header
-from kith.api.posts import Liked, liked
+from kith.api.posts import IdempotencyKey, Liked, liked
 from kith.api.presenting import CommentAnswer, CommentsAnswer, present_comments
 from kith.core.ids import parse_id
 from kith.objects.comments import CommentPage, Order
@@ -26,10 +26,13 @@ class CommentRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 
 
 @post("/posts/{post_id:str}/comments", summary="Comment on a post", status_code=201, name="create_comment")
-async def create_comment(call: Call, post_id: PathId, data: CommentRequest) -> Response[CommentAnswer]:
+async def create_comment(
+    call: Call, post_id: PathId, data: CommentRequest, idempotency_key: IdempotencyKey = None
+) -> Response[CommentAnswer]:
     """Or answer a comment on it."""
     reply_to = None if data.reply_to is None else parse_id(data.reply_to, "replyTo")
-    made, mark = await call.backend.comments.create(call.acting, parse_id(post_id), data.text, reply_to)
+    comments, post = call.backend.comments, parse_id(post_id)
+    made, mark = await comments.create(call.acting, post, data.text, reply_to, idempotency_key)
     (answer,) = await present_comments(call, [made])
     return Response(answer, status_code=201, headers=token_header(call.backend.token(mark)))
 

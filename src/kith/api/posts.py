@@ -31,7 +31,7 @@ IdempotencyKey = Annotated[
     str | None,
     HeaderParameter(
         name="Idempotency-Key",
-        description="Repeating the same post with the same key within 24 h makes no second one.",
+        description="Repeating the same content with the same key within 24 h makes nothing a second time.",
         required=False,
     ),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kith.client.answers import Id
-from kith.client.asking import BASE, PAGE_SIZE, checked_id, listed, nothing, reader
+from kith.client.asking import BASE, PAGE_SIZE, checked_id, listed, nothing, once, reader
 from kith.client.objects import Comment, CommentPage, Liked, Sort
 from kith.client.posts import post_path
 from kith.client.wire import Call
@@ -13,13 +13,10 @@ _page = reader(CommentPage)
 _liked = reader(Liked)
 
 
-def create_comment(post: Id, text: str, *, reply_to: Id | None = None) -> Call[Comment]:
-    """Comment on a post, or answer the comment `reply_to` on it.
-
-    Sent again only where it was certainly not done: after another failure, look whether it is there.
-    """
+def create_comment(post: Id, text: str, *, reply_to: Id | None = None, key: str | None = None) -> Call[Comment]:
+    """Comment on a post, or answer the comment `reply_to` on it. `key` as for posts."""
     body = {"text": text} if reply_to is None else {"text": text, "replyTo": checked_id(reply_to, "reply_to")}
-    return Call("POST", f"{post_path(post)}/comments", _comment, body=body, repeatable=False)
+    return Call("POST", f"{post_path(post)}/comments", _comment, body=body, headers=once(key))
 
 
 def post_comments(

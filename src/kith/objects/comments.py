@@ -7,7 +7,7 @@ wrote with whom a block stands. Limit: the order `top` ranks the newest RANKED_M
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -21,10 +21,11 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graphs import COMMENT_LIKES, COMMENTED, COMMENTS, REPLIES
 from kith.graph.store import Listing
 from kith.graph.walk import BELOW_ALL
+from kith.objects.claims import claim_of, first_of
 from kith.objects.engagement import Engaged, disengage, engage
 from kith.objects.posts import check_text
 from kith.objects.service import REWRITES_MAX, ObjectService
-from kith.objects.store import AtVersion, Kind, Record
+from kith.objects.store import AtVersion, Claim, Kind, Put, Record
 from kith.objects.visibility import may_see_comment, standings
 
 Order = Literal["top", "newest", "oldest"]
@@ -83,12 +84,14 @@ class Comments:
         )  # fmt: skip
 
     async def create(
-        self, actor: NodeId, post: NodeId, text: str, reply_to: NodeId | None = None
+        self, actor: NodeId, post: NodeId, text: str, reply_to: NodeId | None = None, key: str | None = None
     ) -> tuple[Comment, WriteMark]:
-        """`actor` comments on a post, or answers a comment on it.
+        """`actor` comments on a post, or answers a comment on it. With a `key` a repetition within 24 h answers with
+        the same comment, while it is there.
 
         Errors: InvalidContent; PostNotFound, CommentNotFound for what they may not see or what is deleted;
-        Forbidden where they are deactivated, or the post takes no comments.
+        Forbidden where they are deactivated, or the post takes no comments; IdempotencyKeyReused where the key came
+        with another comment.
         """
         check_text(text, needed=True, chars_max=TEXT_CHARS_MAX)
         await self._objects.check_active(actor)
@@ -102,17 +105,37 @@ class Comments:
                 raise _no_comment(reply_to)
             others.add(answered.author)
         id_, version = self._objects.snowflakes.next(), self._graph.clock.next()
+        claim = None
+        if key is not None:
+            claim = claim_of("comment", actor, key, msgspec.msgpack.encode((post, reply_to, text)), id_, version)
         comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text)
-        lists = (self._place(comment), (self._commented, actor))
-        shown, kept = [Edge(*place, id_, State.NORMAL, comment.created_at, version) for place in lists]
-        edges = [EdgeWrite(shown, unless=self._graph.blocks_between(actor, others)), EdgeWrite(kept, chained=True)]
-        put = await self._store.put([Record(Kind.COMMENT, id_, version, _encode(comment))], edges)
+        put = await self._put(comment, version, others, claim)
+        if claim is not None and put.claimed is not None:
+            id_, version = first_of(put.claimed, claim)
+            comment = msgspec.structs.replace(comment, id=id_, created_at=made_at_ms(id_))
+            (there,) = await self._read([id_])
+            if there is not None and there.deleted:
+                raise _no_comment(id_)
+            if not self._store.transactional:  # the first try may have ended half way; merging it again finishes it
+                put = await self._put(comment, version, others)
         empty = Record(Kind.COMMENT, id_, Hlc(version + 1), _encode(_emptied(comment)))
-        if put.changes[0].outcome is Outcome.FORBIDDEN:  # a block came in between
+        if any(change.outcome is Outcome.FORBIDDEN for change in put.changes):  # a block came in between
             await self._store.put([empty])
             raise self._objects.missing(post)
-        await self._objects.unless_removed(actor, [empty], [self._graph.dropping(*place, id_) for place in lists])
+        dropping = [self._graph.dropping(*place, id_) for place in self._places(comment)]
+        await self._objects.unless_removed(actor, [empty], dropping)
         return comment, put.mark
+
+    async def _put(self, comment: Comment, version: Hlc, others: Iterable[int], claim: Claim | None = None) -> Put:
+        """Write a comment and its places, unless one of `others` and its author block each other."""
+        shown, kept = (
+            Edge(*place, NodeId(comment.id), State.NORMAL, comment.created_at, version)
+            for place in self._places(comment)
+        )
+        blocks = self._graph.blocks_between(NodeId(comment.author), others)
+        edges = [EdgeWrite(shown, unless=blocks), EdgeWrite(kept, chained=True)]
+        record = Record(Kind.COMMENT, comment.id, version, _encode(comment))
+        return await self._store.put([record], edges, claim=claim)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
         """Empty a comment for good and take it out of its list; its author and the author of the post may.
@@ -131,10 +154,7 @@ class Comments:
                 raise Forbidden("only its author and the author of the post may delete a comment", id=str(id_))
             put = await self._store.put(
                 [Record(Kind.COMMENT, id_, self._objects.after(record), _encode(_emptied(comment)))],
-                [
-                    self._graph.dropping(*self._place(comment), id_),
-                    self._graph.dropping(self._commented, NodeId(comment.author), id_),
-                ],
+                [self._graph.dropping(*place, id_) for place in self._places(comment)],
                 only_if=[AtVersion(Kind.COMMENT, id_, record.updated_at)],
             )
             if put.stored:
@@ -155,7 +175,7 @@ class Comments:
                 Record(Kind.COMMENT, one.id, self._objects.after(record), _encode(_emptied(one)))
                 for record, one in left
             ]
-            edges = [self._graph.dropping(*self._place(one), NodeId(one.id)) for _, one in left]
+            edges = [self._graph.dropping(*self._places(one)[0], NodeId(one.id)) for _, one in left]
             seen = [AtVersion(Kind.COMMENT, record.id, record.updated_at) for record, _ in left]
             if not left or (await self._store.put(empty, edges, only_if=seen)).stored:
                 return
@@ -241,11 +261,12 @@ class Comments:
             for comment in comments
         ]
 
-    def _place(self, comment: Comment) -> tuple[int, NodeId]:
-        """The graph and the node whose list shows a comment."""
+    def _places(self, comment: Comment) -> tuple[tuple[int, NodeId], tuple[int, NodeId]]:
+        """The graph and the node of the list that shows a comment, and of that of all its author wrote."""
+        commented = self._commented, NodeId(comment.author)
         if comment.reply_to is None:
-            return self._comments, NodeId(comment.post)
-        return self._replies, NodeId(comment.reply_to)
+            return (self._comments, NodeId(comment.post)), commented
+        return (self._replies, NodeId(comment.reply_to)), commented
 
 
 def turned_window(window: Window) -> Window:

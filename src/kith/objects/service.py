@@ -8,7 +8,6 @@ so an edit never brings back what was deleted meanwhile.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -18,10 +17,8 @@ from msgspec import UNSET
 
 from kith.core.clock import Hlc, ms_of
 from kith.core.errors import (
-    BadRequest,
     Conflict,
     Forbidden,
-    IdempotencyKeyReused,
     InvalidContent,
     NotFound,
     PostNotFound,
@@ -35,6 +32,7 @@ from kith.graph.graphs import AUTHORED
 from kith.graph.service import GraphService
 from kith.graph.store import Listing
 from kith.graph.walk import walk
+from kith.objects.claims import claim_of, first_of
 from kith.objects.media import MediaType, owned
 from kith.objects.posts import (
     MEDIA_MAX,
@@ -50,11 +48,9 @@ from kith.objects.posts import (
     post_record,
     read_post,
 )
-from kith.objects.store import AtVersion, Claim, Kind, ObjectStore, Record
+from kith.objects.store import AtVersion, Kind, ObjectStore, Record
 from kith.objects.visibility import may_see, standing_to, standings
 
-KEY_CHARS_MAX = 200
-KEY_KEPT_MS = 24 * 3_600_000
 REWRITES_MAX = 16
 """How often a change is tried again because somebody else changed the same record in between."""
 OUTBOX_LOOKS_MAX = 5_000
@@ -98,11 +94,13 @@ class ObjectService:
         draft = check_draft(draft, await self._media_types(actor, draft.media))
         await self.check_active(actor)
         id_, version = self.snowflakes.next(), self.graph.clock.next()
-        claim = None if key is None else _claim(self._shelf.noun, actor, key, draft, id_, version)
+        claim = None
+        if key is not None:
+            claim = claim_of(self._shelf.noun, actor, key, fingerprint_of(draft), id_, version)
         post, edge = self._new(id_, version, actor, draft)
         put = await self.store.put([self._record(post, version)], [edge], claim=claim)
         if claim is not None and put.claimed is not None:
-            id_, version = _read_claim(put.claimed, claim)
+            id_, version = first_of(put.claimed, claim)
             post, edge = self._new(id_, version, actor, draft)
             if not self.store.transactional:  # the first try may have ended half way; merging it again finishes it
                 put = await self.store.put([self._record(post, version)], [edge])
@@ -287,21 +285,3 @@ class ObjectService:
             if put.stored:
                 return PostWritten(labelled(new, post.labels), put.mark)
         raise Conflict(f"this {self._shelf.noun} is being changed by many at once; try again", id=str(id_))
-
-
-def _claim(noun: str, actor: NodeId, key: str, draft: Draft, id_: int, version: Hlc) -> Claim:
-    """What an idempotency key stands for: a fingerprint of the draft (16 bytes), and the post made of it."""
-    if not (0 < len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable()):
-        raise BadRequest(f"Idempotency-Key must have 1 to {KEY_CHARS_MAX} printable ASCII characters")
-    name = hashlib.blake2b(noun.encode() + actor.to_bytes(8, "big") + key.encode(), digest_size=16).digest()
-    fingerprint = hashlib.blake2b(fingerprint_of(draft), digest_size=16).digest()
-    return Claim(name, fingerprint + id_.to_bytes(8, "big") + version.to_bytes(8, "big"), ms_of(version), KEY_KEPT_MS)
-
-
-def _read_claim(value: bytes, claim: Claim) -> tuple[NodeId, Hlc]:
-    """The id and version that an earlier claim of the same key stands for."""
-    if value[:16] != claim.value[:16]:
-        raise IdempotencyKeyReused(
-            "this Idempotency-Key came with other content before; use a new key for something new"
-        )
-    return NodeId(int.from_bytes(value[16:24], "big")), Hlc(int.from_bytes(value[24:], "big"))
