@@ -55,3 +55,22 @@ def _clients(make: Callable[[int], httpx.Client]) -> Iterator[Callable[[int], ht
     yield get
     for client in made.values():
         client.close()
+
+
+@pytest.fixture
+def nothing_changes(request: pytest.FixtureRequest, server: Server) -> Iterator[None]:
+    """The log did not grow in a test, unless it is marked so: a refused request writes nothing."""
+    before = _log_sequence(server)
+    yield
+    if "prepares" not in request.fixturenames:
+        assert _log_sequence(server) == before
+
+
+@pytest.fixture
+def prepares() -> None:
+    """Says that a test writes something itself, and so checks for itself that nothing else changed."""
+
+
+def _log_sequence(server: Server) -> float:
+    text = httpx.get(server.url + "/metrics", trust_env=False).text
+    return float(next(line.split()[1] for line in text.splitlines() if line.startswith("kith_log_sequence ")))

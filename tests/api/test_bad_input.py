@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
-from running import API, FOLLOWS_MAX, JWT_SECRET, KEY, People, Server, sign
+from running import API, FOLLOWS_MAX, People, Server
 from talk import add_edges, check, code, ids, ok
 
 from kith.core.ids import ID_MAX
 
 Acting = Callable[[int], httpx.Client]
+pytestmark = pytest.mark.usefixtures("nothing_changes")
 JSON = {"Content-Type": "application/json"}
 BODY_MAX = 1 << 20
 PARSED_BODIES = [
@@ -35,25 +34,6 @@ PARSED_BODIES = [
 BAD_IDS = ["-1", str(ID_MAX + 1), "1" * 20, "x", "1.5", "1e3", "+1", " 1", "1_0", "٣", "²", "0x1", "", "null", "%00"]
 
 
-@pytest.fixture(autouse=True)
-def nothing_changes(request: pytest.FixtureRequest, server: Server) -> Iterator[None]:
-    """The log did not grow in a test, unless it is marked so: a refused request writes nothing."""
-    before = _log_sequence(server)
-    yield
-    if "prepares" not in request.fixturenames:
-        assert _log_sequence(server) == before
-
-
-@pytest.fixture
-def prepares() -> None:
-    """Says that a test writes something itself, and so checks for itself that nothing else changed."""
-
-
-def _log_sequence(server: Server) -> float:
-    text = httpx.get(server.url + "/metrics", trust_env=False).text
-    return float(next(line.split()[1] for line in text.splitlines() if line.startswith("kith_log_sequence ")))
-
-
 def edge(source: Any, destination: Any, **fields: Any) -> dict[str, Any]:
     """One row of a bulk write."""
     return {"op": "add", "source": source, "destination": destination, **fields}
@@ -62,35 +42,6 @@ def edge(source: Any, destination: Any, **fields: Any) -> dict[str, Any]:
 def write(http: httpx.Client, *rows: Any, graph: str = "follows") -> httpx.Response:
     """A bulk write."""
     return http.post(f"{API}/graph/{graph}/edges", json={"edges": list(rows)})
-
-
-def raw(server: Server, request: bytes, *, timeout: float = 5.0) -> tuple[int, bytes]:
-    """Status and body of the first answer to bytes sent as they are; (0, b"") if the connection just ends."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=timeout) as connection:
-        connection.sendall(request)
-        received = b""
-        while b"\r\n\r\n" not in received or len(received.partition(b"\r\n\r\n")[2]) < _length(received):
-            chunk = connection.recv(65_536)
-            if not chunk:
-                break
-            received += chunk
-    head, _, body = received.partition(b"\r\n\r\n")
-    return (int(head.split()[1]) if head else 0), body
-
-
-def _length(received: bytes) -> int:
-    for line in received.partition(b"\r\n\r\n")[0].lower().split(b"\r\n"):
-        if line.startswith(b"content-length:"):
-            return int(line.split(b":")[1])
-    return 0
-
-
-def plain(method: str, path: str, *headers: bytes, body: bytes = b"", key: str | None = KEY) -> bytes:
-    """A request as bytes."""
-    lines = [f"{method} {path} HTTP/1.1".encode(), b"Host: kith", *headers]
-    if key is not None:
-        lines.append(f"Authorization: Bearer {key}".encode())
-    return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
 # --- ids, graphs, operations -----------------------------------------------------------------------------
@@ -150,28 +101,6 @@ def test_a_bad_id_in_a_body_is_refused(acting: Acting, people: People, bad: Any)
         ("/posts", {"content": {"text": "x"}, "visibility": "custom", "audience": [bad]}),
     ):
         assert code(http.post(API + path, json=body), 400) in ("INVALID_ID", "INVALID_REQUEST"), path
-
-
-@pytest.mark.parametrize("bad", ["-1", "x", str(ID_MAX + 1), "", "1 ", "٣", "1,2"])
-def test_a_bad_acting_user_is_refused_and_never_ignored(server: Server, bad: str) -> None:
-    header = b"X-Kith-User: " + bad.encode()
-    for path in ("/graph/follows/1/2", "/users/1", "/graph/blocks/1/out"):
-        if bad == "1 ":
-            continue  # spaces around a header's value are not part of it
-        status, body = raw(server, plain("GET", API + path, header))
-        assert status == 400, (path, body)
-        assert json.loads(body)["error"]["code"] == "INVALID_ID"
-
-
-def test_of_two_acting_users_every_route_takes_the_first(
-    server: Server, acting: Acting, people: People, prepares: None
-) -> None:
-    alice, bob, carol, _ = people
-    ok(acting(carol).post(f"{API}/users/{bob}/block"))
-    headers = (f"X-Kith-User: {alice}".encode(), f"X-Kith-User: {bob}".encode())
-    for first, status in ((headers, 200), (headers[::-1], 403)):
-        assert raw(server, plain("GET", f"{API}/users/{carol}", *first))[0] == status
-        assert raw(server, plain("POST", f"{API}/users/{carol}/follow", *first))[0] == status
 
 
 @pytest.mark.parametrize("graph", ["nope", "Follows", "follows%20", "%2e%2e", "é", "x" * 300])
@@ -428,82 +357,6 @@ def test_a_program_that_means_nothing_is_refused(http: httpx.Client, program: An
     assert code(http.post(f"{API}/graph/select/count", json={"program": program}), 400) == "INVALID_REQUEST"
 
 
-# --- credentials -----------------------------------------------------------------------------------------
-
-
-def _unsigned(header: bytes) -> str:
-    part = base64.urlsafe_b64encode(header).rstrip(b"=").decode()
-    return f"{part}.{sign(1).split('.')[1]}."
-
-
-BAD_TOKENS = {
-    "expired": lambda: sign(1, ttl_s=-60),
-    "not yet valid": lambda: sign(1, nbf=int(time.time()) + 600),
-    "wrong secret": lambda: sign(1, secret="another secret, as long as the real one is"),
-    "wrong audience": lambda: sign(1, aud="another"),
-    "wrong issuer": lambda: sign(1, iss="another"),
-    "no audience": lambda: sign(1, aud=None),
-    "no issuer": lambda: sign(1, iss=None),
-    "no expiry": lambda: sign(1, exp=None),
-    "no subject": lambda: sign(1, sub=None),
-    "subject no id": lambda: sign(1, sub="alice"),
-    "subject a number": lambda: sign(1, sub=1),
-    "subject too great": lambda: sign(1, sub=str(ID_MAX + 1)),
-    "expiry no number": lambda: sign(1, exp="soon"),
-    "expiry infinite": lambda: sign(1, exp=float("inf")),
-    "HS512": lambda: sign(1, algorithm="HS512"),
-    "alg none": lambda: _unsigned(b'{"alg":"none","typ":"JWT"}'),
-    "alg None": lambda: _unsigned(b'{"alg":"None","typ":"JWT"}'),
-    "alg empty": lambda: _unsigned(b'{"alg":"HS256","typ":"JWT"}'),
-    "alg list": lambda: _unsigned(b'{"alg":["HS256"]}'),
-    "header no JSON": lambda: _unsigned(b"\xff"),
-    "header deep": lambda: _unsigned(b"[" * 5_000),
-    "header long number": lambda: _unsigned(b'{"alg":' + b"9" * 5_000 + b"}"),
-    "altered": lambda: sign(1)[:-2] + "AA",
-    "dots": lambda: "..",
-    "secret itself": lambda: JWT_SECRET,
-    "another key": lambda: KEY + "x",
-}
-
-
-@pytest.mark.parametrize("bad", BAD_TOKENS)
-def test_credentials_that_do_not_hold_are_a_401_that_says_what_to_do(server: Server, bad: str) -> None:
-    with server.client(BAD_TOKENS[bad]()) as http:
-        for path in ("/graph/follows/1/2", "/users/1"):
-            answer = http.get(API + path)
-            assert code(answer, 401) == "UNAUTHORIZED"
-            assert answer.headers["www-authenticate"] == "Bearer"
-            message = answer.json()["error"]["message"]
-            assert not any(word in message for word in ("recursion", "set_int_max_str_digits", "Traceback"))
-
-
-@pytest.mark.parametrize("value", [b"", b"Bearer", b"Bearer ", b"Basic a2l0aDo=", KEY.encode(), b"Bearer \xff\xfe"])
-def test_an_authorization_header_of_another_kind_is_a_401(server: Server, value: bytes) -> None:
-    for path in ("/graph/follows/1/2", "/users/1"):
-        status, body = raw(server, plain("GET", API + path, b"Authorization: " + value, key=None))
-        assert status == 401
-        assert json.loads(body)["error"]["code"] == "UNAUTHORIZED"
-
-
-def test_a_token_kept_by_the_server_ends_when_it_expires(server: Server) -> None:
-    with server.client(sign(1, ttl_s=-8)) as http:  # two seconds of leeway are left
-        assert ok(http.get(f"{API}/users/1"))
-        deadline = time.monotonic() + 10
-        while http.get(f"{API}/users/1").status_code == 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        assert code(http.get(f"{API}/graph/follows/1/2"), 401) == "UNAUTHORIZED"
-
-
-@pytest.mark.parametrize("token", ["x", "A" * 43, "", "é", "A" * 9_000])
-def test_a_write_token_of_another_service_is_refused_and_never_ignored(server: Server, token: str) -> None:
-    header = b"Kith-Token: " + token.encode()
-    for path in ("/graph/follows/1/2", "/users/1"):
-        status, body = raw(server, plain("GET", API + path, header))
-        assert status == 400, path
-        assert json.loads(body)["error"]["code"] == "TOKEN_INVALID"
-
-
 # --- rules -----------------------------------------------------------------------------------------------
 
 
@@ -515,103 +368,3 @@ def test_a_refused_follow_leaves_nothing(http: httpx.Client, acting: Acting, peo
     for source in (people.alice, people.carol):
         path = f"{API}/graph/follows/{source}/{people.bob}/edge"
         assert code(http.get(path), 404) == "NOT_FOUND"
-
-
-# --- paths, methods, HTTP itself -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/graph/follows/1/2"),
-        ("GET", "/graph/follows/edges"),
-        ("GET", "/graph/select"),
-        ("PUT", "/users/1/follow"),
-        ("GET", "/users/1/follow"),
-        ("DELETE", "/users/1/remove-follower"),
-        ("POST", "/users/1"),
-        ("DELETE", "/relationships"),
-        ("PATCH", "/jobs/1"),
-        ("BREW", "/users/1"),
-    ],
-)
-def test_a_method_that_a_path_does_not_take_is_a_405(acting: Acting, method: str, path: str) -> None:
-    answer = acting(1).request(method, API + path)
-    assert code(answer, 405) == "METHOD_NOT_ALLOWED"
-    assert answer.headers.get("allow"), "RFC 9110: a 405 names the methods there are"
-
-
-@pytest.mark.parametrize(
-    "path", ["/", "/nope", API, f"{API}/nope", f"{API}/users", "/api/v2/users/1", f"{API}/users/1/x"]
-)
-def test_an_unknown_path_is_a_404(http: httpx.Client, path: str) -> None:
-    assert code(http.get(path), 404) == "NOT_FOUND"
-
-
-@pytest.mark.parametrize("host", [b"x:abc", b"x:99999999", b"[", b"a b", b"\xff", b""])
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("GET", "/nope", 404), ("GET", "//[/nope", 404), ("GET", f"{API}/feed?limit=x", 400),
-        ("DELETE", "/healthz", 405), ("GET", "/healthz", 200),
-    ],
-)  # fmt: skip
-def test_a_host_header_that_is_none_changes_no_answer(
-    server: Server, host: bytes, method: str, path: str, status: int
-) -> None:
-    head = [f"Authorization: Bearer {KEY}".encode(), b"X-Kith-User: 1", b"Host: " + host, b"Connection: close"]
-    request = b"\r\n".join([f"{method} {path} HTTP/1.1".encode(), *head, b"", b""])
-    assert raw(server, request)[0] in (status, 400)
-
-
-def test_an_unknown_job_is_a_404(http: httpx.Client) -> None:
-    for job in ("x", "%00", "%2e", "a" * 5_000, "%F0%9F%98%80", "server-key", "-"):
-        assert code(http.get(f"{API}/jobs/{job}"), 404) == "NOT_FOUND"
-
-
-@pytest.mark.parametrize("path", ["/users/{}", "/graph/follows/{}/2", "/graph/follows/{}/out", "/users/{}/followers"])
-def test_a_path_is_percent_decoded_once(http: httpx.Client, path: str) -> None:
-    assert http.get(API + path.format("%31")).status_code == 200
-    for bad in ("%2531", "%251", "1%00", "%FF", "%D9%A3", "%C2%B2", "1%20"):
-        assert code(http.get(API + path.format(bad)), 400) in ("INVALID_ID", "INVALID_REQUEST"), bad
-
-
-@pytest.mark.parametrize("encoded", ["chec%6B", "check"])
-def test_an_encoded_path_takes_the_same_body_as_a_plain_one(http: httpx.Client, encoded: str) -> None:
-    answer = http.post(f"{API}/graph/follows/{encoded}", json={"pairs": [["8", 9]]})
-    assert ok(answer) == {"exists": [False]}
-
-
-def test_expect_100_continue_is_answered(server: Server) -> None:
-    body = b'{"edges": []}'
-    length = b"Content-Length: %d" % len(body)
-    request = plain("POST", f"{API}/graph/follows/edges", b"Expect: 100-continue", length)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
-        connection.sendall(request)
-        assert connection.recv(1_000).startswith(b"HTTP/1.1 100 ")
-        connection.sendall(body)
-        assert connection.recv(1_000).startswith(b"HTTP/1.1 200 ")
-
-
-@pytest.mark.parametrize(
-    "request_bytes",
-    [
-        b"junk\r\n\r\n",
-        plain("GET", f"{API}/users/1", b"X-Long: " + b"a" * 1_000_000),
-        plain("GET", f"{API}/users/" + "1" * 100_000),
-        plain("GET", f"{API}/users/1", *(b"X-%d: a" % number for number in range(500))),
-        plain("POST", f"{API}/graph/follows/edges", b"Content-Length: -1"),
-        plain("POST", f"{API}/graph/follows/edges", b"Content-Length: 1", b"Content-Length: 2", body=b"ab"),
-        plain("POST", f"{API}/graph/follows/edges", b"Transfer-Encoding: chunked", body=b"zz\r\n"),
-        plain("GET", f"{API}/users/1?" + "a" * 60_000),
-        plain("GET", f"{API}/users/1?%FF=%00&%00"),
-    ],
-    ids=["junk", "long header", "long path", "many headers", "negative", "two lengths", "bad chunk", "query", "zeros"],
-)
-def test_http_that_does_not_hold_is_refused_and_the_server_goes_on(server: Server, request_bytes: bytes) -> None:
-    try:
-        status, _ = raw(server, request_bytes)
-    except ConnectionError:
-        status = 0
-    assert status == 0 or 400 <= status < 500
-    assert server.ready()

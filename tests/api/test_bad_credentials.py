@@ -1,0 +1,117 @@
+"""Who is not who they say, or acts for nobody that can be, gets an error that says what to do, and changes nothing."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable
+
+import httpx
+import pytest
+from raw_http import plain, raw
+from running import API, JWT_SECRET, KEY, People, Server, sign
+from talk import code, ok
+
+from kith.core.ids import ID_MAX
+
+Acting = Callable[[int], httpx.Client]
+pytestmark = pytest.mark.usefixtures("nothing_changes")
+
+
+def _unsigned(header: bytes) -> str:
+    part = base64.urlsafe_b64encode(header).rstrip(b"=").decode()
+    return f"{part}.{sign(1).split('.')[1]}."
+
+
+BAD_TOKENS = {
+    "expired": lambda: sign(1, ttl_s=-60),
+    "not yet valid": lambda: sign(1, nbf=int(time.time()) + 600),
+    "wrong secret": lambda: sign(1, secret="another secret, as long as the real one is"),
+    "wrong audience": lambda: sign(1, aud="another"),
+    "wrong issuer": lambda: sign(1, iss="another"),
+    "no audience": lambda: sign(1, aud=None),
+    "no issuer": lambda: sign(1, iss=None),
+    "no expiry": lambda: sign(1, exp=None),
+    "no subject": lambda: sign(1, sub=None),
+    "subject no id": lambda: sign(1, sub="alice"),
+    "subject a number": lambda: sign(1, sub=1),
+    "subject too great": lambda: sign(1, sub=str(ID_MAX + 1)),
+    "expiry no number": lambda: sign(1, exp="soon"),
+    "expiry infinite": lambda: sign(1, exp=float("inf")),
+    "HS512": lambda: sign(1, algorithm="HS512"),
+    "alg none": lambda: _unsigned(b'{"alg":"none","typ":"JWT"}'),
+    "alg None": lambda: _unsigned(b'{"alg":"None","typ":"JWT"}'),
+    "alg empty": lambda: _unsigned(b'{"alg":"HS256","typ":"JWT"}'),
+    "alg list": lambda: _unsigned(b'{"alg":["HS256"]}'),
+    "header no JSON": lambda: _unsigned(b"\xff"),
+    "header deep": lambda: _unsigned(b"[" * 5_000),
+    "header long number": lambda: _unsigned(b'{"alg":' + b"9" * 5_000 + b"}"),
+    "altered": lambda: sign(1)[:-2] + "AA",
+    "dots": lambda: "..",
+    "secret itself": lambda: JWT_SECRET,
+    "another key": lambda: KEY + "x",
+}
+
+
+@pytest.mark.parametrize("bad", BAD_TOKENS)
+def test_credentials_that_do_not_hold_are_a_401_that_says_what_to_do(server: Server, bad: str) -> None:
+    with server.client(BAD_TOKENS[bad]()) as http:
+        for path in ("/graph/follows/1/2", "/users/1"):
+            answer = http.get(API + path)
+            assert code(answer, 401) == "UNAUTHORIZED"
+            assert answer.headers["www-authenticate"] == "Bearer"
+            message = answer.json()["error"]["message"]
+            assert not any(word in message for word in ("recursion", "set_int_max_str_digits", "Traceback"))
+
+
+@pytest.mark.parametrize("value", [b"", b"Bearer", b"Bearer ", b"Basic a2l0aDo=", KEY.encode(), b"Bearer \xff\xfe"])
+def test_an_authorization_header_of_another_kind_is_a_401(server: Server, value: bytes) -> None:
+    for path in ("/graph/follows/1/2", "/users/1"):
+        status, body = raw(server, plain("GET", API + path, b"Authorization: " + value, key=None))
+        assert status == 401
+        assert json.loads(body)["error"]["code"] == "UNAUTHORIZED"
+
+
+def test_a_token_kept_by_the_server_ends_when_it_expires(server: Server) -> None:
+    with server.client(sign(1, ttl_s=-8)) as http:  # two seconds of leeway are left
+        assert ok(http.get(f"{API}/users/1"))
+        deadline = time.monotonic() + 10
+        while http.get(f"{API}/users/1").status_code == 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert code(http.get(f"{API}/graph/follows/1/2"), 401) == "UNAUTHORIZED"
+
+
+@pytest.mark.parametrize("token", ["x", "A" * 43, "", "é", "A" * 9_000])
+def test_a_write_token_of_another_service_is_refused_and_never_ignored(server: Server, token: str) -> None:
+    header = b"Kith-Token: " + token.encode()
+    for path in ("/graph/follows/1/2", "/users/1"):
+        status, body = raw(server, plain("GET", API + path, header))
+        assert status == 400, path
+        assert json.loads(body)["error"]["code"] == "TOKEN_INVALID"
+
+
+# --- acting users ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", ["-1", "x", str(ID_MAX + 1), "", "1 ", "٣", "1,2"])
+def test_a_bad_acting_user_is_refused_and_never_ignored(server: Server, bad: str) -> None:
+    header = b"X-Kith-User: " + bad.encode()
+    for path in ("/graph/follows/1/2", "/users/1", "/graph/blocks/1/out"):
+        if bad == "1 ":
+            continue  # spaces around a header's value are not part of it
+        status, body = raw(server, plain("GET", API + path, header))
+        assert status == 400, (path, body)
+        assert json.loads(body)["error"]["code"] == "INVALID_ID"
+
+
+def test_of_two_acting_users_every_route_takes_the_first(
+    server: Server, acting: Acting, people: People, prepares: None
+) -> None:
+    alice, bob, carol, _ = people
+    ok(acting(carol).post(f"{API}/users/{bob}/block"))
+    headers = (f"X-Kith-User: {alice}".encode(), f"X-Kith-User: {bob}".encode())
+    for first, status in ((headers, 200), (headers[::-1], 403)):
+        assert raw(server, plain("GET", f"{API}/users/{carol}", *first))[0] == status
+        assert raw(server, plain("POST", f"{API}/users/{carol}/follow", *first))[0] == status

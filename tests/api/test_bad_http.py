@@ -1,0 +1,112 @@
+"""Paths, methods and bytes that are not what HTTP or the contract takes get an error, and change nothing."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import httpx
+import pytest
+from raw_http import plain, raw
+from running import API, KEY, Server
+from talk import code, ok
+
+Acting = Callable[[int], httpx.Client]
+pytestmark = pytest.mark.usefixtures("nothing_changes")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/graph/follows/1/2"),
+        ("GET", "/graph/follows/edges"),
+        ("GET", "/graph/select"),
+        ("PUT", "/users/1/follow"),
+        ("GET", "/users/1/follow"),
+        ("DELETE", "/users/1/remove-follower"),
+        ("POST", "/users/1"),
+        ("DELETE", "/relationships"),
+        ("PATCH", "/jobs/1"),
+        ("BREW", "/users/1"),
+    ],
+)
+def test_a_method_that_a_path_does_not_take_is_a_405(acting: Acting, method: str, path: str) -> None:
+    answer = acting(1).request(method, API + path)
+    assert code(answer, 405) == "METHOD_NOT_ALLOWED"
+    assert answer.headers.get("allow"), "RFC 9110: a 405 names the methods there are"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/nope", API, f"{API}/nope", f"{API}/users", "/api/v2/users/1", f"{API}/users/1/x"]
+)
+def test_an_unknown_path_is_a_404(http: httpx.Client, path: str) -> None:
+    assert code(http.get(path), 404) == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("host", [b"x:abc", b"x:99999999", b"[", b"a b", b"\xff", b""])
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nope", 404), ("GET", "//[/nope", 404), ("GET", f"{API}/feed?limit=x", 400),
+        ("DELETE", "/healthz", 405), ("GET", "/healthz", 200),
+    ],
+)  # fmt: skip
+def test_a_host_header_that_is_none_changes_no_answer(
+    server: Server, host: bytes, method: str, path: str, status: int
+) -> None:
+    head = [f"Authorization: Bearer {KEY}".encode(), b"X-Kith-User: 1", b"Host: " + host, b"Connection: close"]
+    request = b"\r\n".join([f"{method} {path} HTTP/1.1".encode(), *head, b"", b""])
+    assert raw(server, request)[0] in (status, 400)
+
+
+def test_an_unknown_job_is_a_404(http: httpx.Client) -> None:
+    for job in ("x", "%00", "%2e", "a" * 5_000, "%F0%9F%98%80", "server-key", "-"):
+        assert code(http.get(f"{API}/jobs/{job}"), 404) == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("path", ["/users/{}", "/graph/follows/{}/2", "/graph/follows/{}/out", "/users/{}/followers"])
+def test_a_path_is_percent_decoded_once(http: httpx.Client, path: str) -> None:
+    assert http.get(API + path.format("%31")).status_code == 200
+    for bad in ("%2531", "%251", "1%00", "%FF", "%D9%A3", "%C2%B2", "1%20"):
+        assert code(http.get(API + path.format(bad)), 400) in ("INVALID_ID", "INVALID_REQUEST"), bad
+
+
+@pytest.mark.parametrize("encoded", ["chec%6B", "check"])
+def test_an_encoded_path_takes_the_same_body_as_a_plain_one(http: httpx.Client, encoded: str) -> None:
+    answer = http.post(f"{API}/graph/follows/{encoded}", json={"pairs": [["8", 9]]})
+    assert ok(answer) == {"exists": [False]}
+
+
+def test_expect_100_continue_is_answered(server: Server) -> None:
+    body = b'{"edges": []}'
+    length = b"Content-Length: %d" % len(body)
+    request = plain("POST", f"{API}/graph/follows/edges", b"Expect: 100-continue", length)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
+        connection.sendall(request)
+        assert connection.recv(1_000).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(body)
+        assert connection.recv(1_000).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"junk\r\n\r\n",
+        plain("GET", f"{API}/users/1", b"X-Long: " + b"a" * 1_000_000),
+        plain("GET", f"{API}/users/" + "1" * 100_000),
+        plain("GET", f"{API}/users/1", *(b"X-%d: a" % number for number in range(500))),
+        plain("POST", f"{API}/graph/follows/edges", b"Content-Length: -1"),
+        plain("POST", f"{API}/graph/follows/edges", b"Content-Length: 1", b"Content-Length: 2", body=b"ab"),
+        plain("POST", f"{API}/graph/follows/edges", b"Transfer-Encoding: chunked", body=b"zz\r\n"),
+        plain("GET", f"{API}/users/1?" + "a" * 60_000),
+        plain("GET", f"{API}/users/1?%FF=%00&%00"),
+    ],
+    ids=["junk", "long header", "long path", "many headers", "negative", "two lengths", "bad chunk", "query", "zeros"],
+)
+def test_http_that_does_not_hold_is_refused_and_the_server_goes_on(server: Server, request_bytes: bytes) -> None:
+    try:
+        status, _ = raw(server, request_bytes)
+    except ConnectionError:
+        status = 0
+    assert status == 0 or 400 <= status < 500
+    assert server.ready()
