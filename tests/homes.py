@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from naive_timelines import NaiveTimelines
-from world import ALICE, FakeClock, service_over
+from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, service_over
 
 from kith.core.ids import NodeId, Snowflakes
 from kith.engines.embedded.edges import EmbeddedEdges
@@ -103,3 +104,25 @@ async def open_home(embedded: tuple[Environment, EmbeddedEdges], clock: FakeCloc
     )
     await home.caught_up()
     return home
+
+
+def alices_home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> Home:
+    """One where Alice follows Bob, Carol and Dana."""
+    made: Home = run(open_home(embedded, clock))
+    for author in (BOB, CAROL, DANA):
+        run(made.graph.follow(ALICE, author))
+    run(made.caught_up())
+    return made
+
+
+def ids_of(posts: list[Post]) -> list[int]:
+    return [post.id for post in posts]
+
+
+def failing(error: Exception) -> Callable[..., Awaitable[object]]:
+    """A part that is down, in place of one of its methods."""
+
+    async def fail(*_: object, **__: object) -> object:
+        raise error
+
+    return fail

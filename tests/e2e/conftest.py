@@ -2,11 +2,59 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from commands import CLEAN, KITH, LIMIT_S, Kith
 from running import People, cast
+
+from kith.cli import main
 
 
 @pytest.fixture
 def people() -> People:
     """Alice, Bob, Carol and Dana; every test here has a data folder of its own."""
     return cast(0)
+
+
+@pytest.fixture
+def kith(tmp_path: Path) -> Kith:
+    """`kith("audit", "--data", "x", KITH_PORT="7")` in an empty folder, on a wide terminal."""
+
+    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {**CLEAN, "COLUMNS": "200", **variables}
+        return subprocess.run(
+            [*KITH, *arguments],
+            check=False,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+
+    return run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Kith:
+    """The same without a process of its own, for what is asked many times; an error that is not ours is raised."""
+    monkeypatch.chdir(tmp_path)
+    for name in set(os.environ) - set(CLEAN):
+        monkeypatch.delenv(name)
+
+    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["kith", *arguments])
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            capsys.readouterr()
+            with pytest.raises(SystemExit) as ended:
+                main()
+        code = ended.value.code
+        return subprocess.CompletedProcess(arguments, code if isinstance(code, int) else 0, *capsys.readouterr())
+
+    return run

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import numpy as np
 import pytest
-from homes import Home, open_home
+from homes import Home, alices_home, failing, ids_of
 from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, answer
 
 from kith.core.errors import PostNotFound, SelfEdge, StoreUnavailable
@@ -20,7 +20,6 @@ from kith.feed.rank import light
 from kith.feed.rank.features import FEATURES, VERSION, Facts
 from kith.feed.ranker import FEWER_HALF_LIFE_MS, SEEN_MAX
 from kith.feed.service import RankedPage
-from kith.feed.skeleton import Skeleton
 from kith.feed.slate import SLATE_MAX, Slate
 from kith.graph.edge import State
 from kith.graph.graphs import HIDES, LIKES, VIEWS
@@ -31,16 +30,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture
 def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> Home:
-    """Alice follows Bob, Carol and Dana."""
-    made: Home = run(open_home(embedded, clock))
-    for author in (BOB, CAROL, DANA):
-        run(made.graph.follow(ALICE, author))
-    run(made.caught_up())
-    return made
-
-
-def ids_of(posts: list[Post]) -> list[int]:
-    return [post.id for post in posts]
+    return alices_home(run, embedded, clock)
 
 
 # --- order, pages ------------------------------------------------------------------------------------------
@@ -343,106 +333,3 @@ def test_what_is_logged_is_what_was_answered(run: Run, home: Home) -> None:
 def test_an_empty_page_is_not_logged(run: Run, home: Home) -> None:
     assert run(home.page()).posts == []
     assert home.served == []
-
-
-def test_timelines_of_another_store_are_not_read(run: Run, home: Home) -> None:
-    run(home.graph.follow(ALICE, BOB))
-    made = [run(home.post(BOB)).id for _ in range(3)]
-    run(home.caught_up())
-    home.timelines.put(ALICE, np.array([], np.int64))  # whole, it says, and empty
-    run(home.feed._skeletons._sources.note_timelines(home.timelines.name() + 1))
-    page = run(home.page())
-    assert (sorted(ids_of(page.posts)), page.degraded) == (made, ["timelines"])
-
-
-# --- degraded modes ----------------------------------------------------------------------------------------
-
-
-def failing(error: Exception) -> Callable[..., Awaitable[object]]:
-    async def fail(*_: object, **__: object) -> object:
-        raise error
-
-    return fail
-
-
-@pytest.mark.parametrize("error", [StoreUnavailable("away"), RuntimeError("a bug"), ValueError()])
-def test_without_ranking_home_is_newest_first_and_says_so(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    made = [run(home.post(BOB)).id for _ in range(5)]
-    monkeypatch.setattr(home.ranker, "score", failing(error))
-    page = run(home.page(3))
-    assert ids_of(page.posts) == made[:1:-1]
-    assert (page.placed, page.degraded, home.served) == ({}, ["ranking"], [])
-    monkeypatch.undo()
-    assert run(home.all(3, page.rest)) == made[1::-1], "and goes on when ranking is back"
-
-
-def test_ranking_that_fails_between_pages_loses_nothing(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = [run(home.post(author, "alike" if at % 4 == 3 else None)) for at in range(8) for author in (BOB, CAROL)]
-    first = run(home.page(3))
-    monkeypatch.setattr(home.ranker, "score", failing(RuntimeError()))
-    found = [*ids_of(first.posts), *run(home.all(3, first.rest))]
-    assert len(found) == len(set(found))
-    texts = Counter(post.text for post in made if post.id in found)
-    assert texts == Counter({post.text for post in made})
-
-
-def test_without_timelines_home_comes_from_the_outboxes(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = [run(home.post(author)).id for author in (BOB, CAROL)]
-    run(home.caught_up())
-
-    def fail(*_: object) -> None:
-        raise OSError("the rings are torn")
-
-    monkeypatch.setattr(home.timelines, "read", fail)
-    page = run(home.page())
-    assert set(ids_of(page.posts)) == set(made)
-    assert page.degraded == ["timelines"]
-    latest = run(home.feed.latest(ALICE, Window(10)))
-    assert (ids_of(latest.posts), latest.degraded) == (made[::-1], ["timelines"])
-
-
-def test_without_notes_of_what_is_delivered_home_says_that_it_may_lack_something(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = [run(home.post(author)).id for author in (BOB, CAROL)]
-    run(home.caught_up())
-    monkeypatch.setattr(home.graph.store, "get_note", failing(StoreUnavailable("away")))
-    latest = run(home.feed.latest(ALICE, Window(10), refresh=True))
-    assert (ids_of(latest.posts), latest.degraded) == (made[::-1], []), "outboxes need no notes"
-    home.timelines.put(ALICE, np.array(made[::-1], np.int64))
-    latest = run(home.feed.latest(ALICE, Window(10)))
-    assert (ids_of(latest.posts), latest.degraded) == (made[::-1], ["outboxes"])
-
-
-def test_a_full_disk_takes_no_wish_for_a_timeline_and_home_is_answered(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = run(home.post(BOB))
-    run(home.caught_up())
-    monkeypatch.setattr(home.log, "announce", failing(StoreUnavailable("full")))
-    page = run(home.page())
-    assert (ids_of(page.posts), page.degraded) == ([made.id], ["timelines"])
-
-
-def test_without_outboxes_a_timeline_is_answered_and_says_so(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = [run(home.post(author)).id for author in (BOB, CAROL)]
-    run(home.caught_up())
-    home.timelines.put(ALICE, np.array(made[::-1], np.int64))
-    skeletons = home.feed._skeletons
-    monkeypatch.setattr(skeletons._sources, "outboxes", failing(StoreUnavailable("away")))
-    fresh = run(skeletons.freshness(0, refresh=False))
-    assert isinstance(skeleton := run(skeletons.below(ALICE, None, 10, fresh)), Skeleton)
-    assert (skeleton.ids.tolist(), fresh.degraded) == (made[::-1], ["outboxes"])
-
-
-def test_without_the_store_there_is_no_home_and_it_says_so(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(home.post(BOB))
-    monkeypatch.setattr(home.objects, "visible", failing(StoreUnavailable("gone")))
-    assert run(answer(home.page())) is StoreUnavailable
-    assert run(answer(home.feed.latest(ALICE, Window(5)))) is StoreUnavailable

@@ -1,0 +1,156 @@
+"""What each command of `kith` says when it is asked wrongly: one line that tells what to do, and a status."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from commands import Kith, done, refused
+
+
+@pytest.fixture
+def stores(here: Kith, tmp_path: Path) -> Path:
+    """A store in kith-data, its backup in kept, a folder that holds something else, and some files."""
+    (tmp_path / "edges.csv").write_text("1,2\n2,3\n")
+    done(here("import", "edges", "edges.csv"))
+    done(here("backup", "kept"))
+    for name in ("notastore", "damaged", "folder.csv"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "notastore" / "letter.txt").write_text("hello")
+    (tmp_path / "damaged" / "store.mdb").write_text("hello " * 4000)
+    (tmp_path / "file").write_text("hello")
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "cut.csv.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00")
+    (tmp_path / "bad.parquet").write_text("1,2\n")
+    return tmp_path
+
+
+REFUSED = [
+    ("import edges none.csv", "no file"),
+    ("import edges folder.csv", "no file"),
+    ("import edges [/red].csv", r"\[/red\]\.csv"),
+    ("import edges [bold]x.csv", r"\[bold\]x\.csv"),
+    ("import edges file", "cannot tell what file is"),
+    ("import edges cut.csv.gz", "cut off or damaged"),
+    ("import edges cut.csv.gz --data new", "cut off or damaged"),
+    ("import edges bad.parquet", "not a Parquet file"),
+    ("import edges edges.csv --graph nobody", "nobody"),
+    ("import edges edges.csv --graph nobody --data new", "nobody"),
+    ("import edges edges.csv --data damaged", "damaged"),
+    ("import edges edges.csv --data file", "file"),
+    ("import edges edges.csv --report file/report.tsv", "file"),
+    ("export edges out.csv --graph nobody", "nobody"),
+    ("export edges out.xlsx", "cannot tell what out.xlsx is"),
+    ("export edges none/out.csv", "none"),
+    ("export edges folder.csv", r"folder\.csv"),
+    ("export edges out.csv --data notastore", "holds no Kith data"),
+    ("export edges out.csv --data none", "holds no Kith data"),
+    ("audit --data none", "holds no Kith data"),
+    ("audit --data notastore", "holds no Kith data"),
+    ("audit --data damaged", "damaged"),
+    ("backup kept", "already holds a backup"),
+    ("backup kith-data", "already holds"),
+    ("backup file", "file"),
+    ("backup new --data none", "holds no Kith data"),
+    ("restore kept", "already holds a store"),
+    ("restore none --data new", "holds no backup"),
+    ("restore notastore --data new", "holds no backup"),
+    ("restore damaged --data new", "damaged"),
+    ("restore kept --data file", "file"),
+    ("token", "--user ID or --server"),
+    ("token --user 7 --server", "--user ID or --server"),
+    ("token --user alice", "--user"),
+    ("token --user -1", "--user"),
+    ("token --user 7 --data damaged", "damaged"),
+    ("generate out.csv --users 2 --edges 1000", "edges"),
+    ("generate out.xlsx --users 10 --edges 10", "cannot tell what out.xlsx is"),
+    ("generate none/out.csv --users 10 --edges 10", "none"),
+    ("generate out.csv --users 10 --edges 10 --celebrity dana", "NAME=FOLLOWERS"),
+    ("plan --users 0", "users"),
+    ("plan --degree -1", "degree"),
+    ("demo none.csv --once --data new", "no file"),
+    ("serve --data damaged", "damaged"),
+    ("serve --data file", "file"),
+    ("serve --port 99999", "port"),
+]
+
+
+@pytest.mark.parametrize(("line", "says"), REFUSED)
+def test_bad_input_gets_one_line_and_status_1(here: Kith, stores: Path, line: str, says: str) -> None:
+    before = sorted(path.name for path in stores.iterdir())
+    assert re.search(says, refused(here(*line.split())))
+    left = {path.name for path in stores.iterdir()} - set(before)
+    assert left <= {"new"}, "a command that refuses leaves nothing behind"
+    assert (stores / "file").read_text() == "hello"
+
+
+@pytest.mark.parametrize(
+    "line", ["import edges none.csv", "audit --data none", "restore kept", "backup kept", "token --user alice"]
+)
+def test_bad_input_gets_no_more_than_that_from_the_command_itself(kith: Kith, stores: Path, line: str) -> None:
+    assert stores.exists()
+    refused(kith(*line.split()))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("KITH_PORT", "many"), ("KITH_PORT", "0"), ("KITH_WORKERS", "0"), ("KITH_DURABILITY", "some"),
+        ("KITH_LOG_LEVEL", "loud"), ("KITH_JWT_SECRET", "short"), ("KITH_GRAPHS", "[1"), ("KITH_STORE_BYTES_MAX", "1"),
+    ],
+)  # fmt: skip
+def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, value: str) -> None:
+    said = refused(here("settings", **{variable: value}))
+    assert variable.removeprefix("KITH_").lower() in said.lower()
+    assert "KITH_" in said
+
+
+def test_a_misspelled_variable_is_refused_and_anothers_is_let_be(here: Kith) -> None:
+    assert "KITH_WORKERS" in refused(here("settings", KITH_WORKER="4"))
+    done(here("settings", KITH_SERVICE_HOST="10.0.0.1", KITH_PORT_7400_TCP="tcp://10.0.0.1:7400", KITHX_PORTS="1"))
+
+
+def test_a_settings_file_that_cannot_be_used_is_named(here: Kith, tmp_path: Path) -> None:
+    for text in ("port = ", "prot = 7", "port = 'x'", "\x00"):
+        (tmp_path / "kith.toml").write_text(text)
+        assert "kith.toml" in refused(here("settings", KITH_PORT="7401"))
+    (tmp_path / "kith.toml").write_bytes(b"data = '\xff'")
+    refused(here("settings"))
+
+
+def test_a_graph_of_your_own_must_have_a_proper_name(here: Kith) -> None:
+    assert "graph name" in refused(here("token", "--server", KITH_GRAPHS="Not A Name"))
+
+
+def test_doctor_says_what_is_wrong_with_a_folder(here: Kith, stores: Path) -> None:
+    for folder, says in (("none", "holds no Kith data"), ("damaged", "damaged"), ("kith-data", "0 known")):
+        run = here("doctor", "--data", folder)
+        assert (run.returncode, run.stderr) == (1, "")
+        assert says in run.stdout
+    assert not (stores / "none").exists()
+
+
+def test_a_token_of_a_folder_that_is_none_makes_no_folder(here: Kith, stores: Path) -> None:
+    """It would be signed with a secret that no server has."""
+    assert "holds no Kith data" in refused(here("token", "--user", "5", "--data", "mistyped"))
+    assert not (stores / "mistyped").exists()
+
+
+@pytest.mark.parametrize("what", ["show", "replay", "drop"])
+def test_a_dead_event_that_is_none_is_named(here: Kith, stores: Path, what: str) -> None:
+    assert "nope/1" in refused(here("dead", what, "nope/1", "--data", str(stores / "kith-data")))
+
+
+def test_a_replay_against_no_address_says_so(here: Kith, tmp_path: Path) -> None:
+    file = tmp_path / "activity.txt"
+    file.write_text("1 2 100 MT\n")
+    said = refused(here("replay", str(file), "--key", "x", "--url", "http://127.0.0.1:bad"))
+    assert "no address" in said
+
+
+def test_wrong_usage_is_status_2(here: Kith) -> None:
+    for line in ("nothing", "import edges", "audit --sample 2", "token --hours 0 --server", "generate a.csv --users 1"):
+        run = here(*line.split())
+        assert run.returncode == 2
+        assert "Traceback" not in run.stderr

@@ -1,0 +1,140 @@
+"""`kith demo`: the whole story once, what it leaves behind, how it ends, and what it says when it cannot go on."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import CLEAN, KITH, LIMIT_S, Kith, done, free_port, refused
+from running import API, serving
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    """30 people; each follows the 9 after them, and all follow 1."""
+    rows = {(n, 1 + (n + k) % 30) for n in range(1, 31) for k in range(9)} | {(n, 1) for n in range(2, 31)}
+    (tmp_path / "few.csv").write_text("".join(f"{n},{m}\n" for n, m in sorted(rows)))
+    return tmp_path / "few.csv"
+
+
+def answers(said: str) -> list[str]:
+    """The answers of a demo, by question: the lines below it."""
+    shown = re.findall(r"^ ?\d+\. .*ms\n((?:    .*\n)+)", said, re.MULTILINE)
+    assert len(shown) == 10, said
+    return shown
+
+
+def test_demo_once_tells_the_whole_story_and_ends(kith: Kith, few: Path) -> None:
+    said = done(kith("demo", "few.csv", "--once", "--port", free_port()))
+    assert re.search(r"290 follows in kith-data/demo", said)
+    check, both, newcomer, visible, home, why, comments, stories, suggested, gone = answers(said)
+    assert "Yes; Dana Brook has 29 followers" in check
+    assert re.search(r"^    \d+: \w+", both)
+    assert re.search(r"is first in the list.* 0 posts before, 6 after", newcomer)
+    assert re.search(r"home after [\d.]+ ms:\n    “", visible)
+    assert len(re.findall(r"0\.\d\d (?:recent|popular|friend_interaction|content_type) ", home)) == 2
+    score, *parts = map(float, re.findall(r"(?<![\d.])\d\.\d\d", why))
+    assert sum(parts) == pytest.approx(score, abs=0.03)
+    assert re.search(r"\d+ likes?: .*: “", comments)
+    assert "Dana Brook" in stories
+    assert re.search(r": followed by \d+ whom|Nobody else", suggested)
+    before, after = map(float, re.findall(r"(0\.\d\d)", gone))
+    assert after < before
+    assert "gone from home" in gone
+    assert re.search(r"had 7 posts, and has 0 at once", gone)
+
+
+def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no_more(
+    kith: Kith, few: Path, tmp_path: Path
+) -> None:
+    first = done(kith("demo", "few.csv", "--once", "--data", "data", "--port", free_port()))
+    people, posts = map(int, re.findall(r"(\d+) people .* (\d+) posts \(", first)[0])
+    assert people == 26, "the star, a reader, the 9 whom they follow, and 15 fans"
+    again = done(kith("demo", "--once", "--data", "data", "--port", free_port()))
+    assert "have posted already" in again
+    assert len(answers(again)) == 10
+    with serving(tmp_path) as server, server.client() as http:
+        shown = [
+            post
+            for user in range(1, 31)
+            for post in http.get(f"{API}/users/{user}/posts", params={"limit": 50}).json()["items"]
+        ]
+        assert len(shown) == posts + 2, "each demo publishes one before your eyes"
+        assert all(post["author"]["displayName"] and post["author"]["username"] for post in shown)
+        assert any(post["mentions"] and "@" in post["content"]["text"] for post in shown)
+        pictures = [media["url"] for post in shown for media in post["content"]["media"]]
+        assert http.get(pictures[0]).headers["content-type"] == "image/png"
+        assert any(post["engagement"]["likeCount"] and post["engagement"]["commentCount"] for post in shown)
+
+
+@pytest.mark.parametrize(
+    ("number", "inherited"),
+    [
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGTERM, signal.default_int_handler),
+        (signal.SIGTERM, signal.SIG_IGN),  # a shell's background job ignores SIGINT, and so do its heirs
+        (signal.SIGKILL, signal.default_int_handler),
+    ],
+)
+def test_a_demo_lives_on_until_it_is_told_to_stop(few: Path, number: signal.Signals, inherited: Any) -> None:
+    port = free_port()
+    ours = signal.signal(signal.SIGINT, inherited)
+    demo = subprocess.Popen(
+        [*KITH, "demo", "few.csv", "--port", port],
+        cwd=few.parent, env={**CLEAN, "COLUMNS": "200"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    signal.signal(signal.SIGINT, ours)
+    giving_up = threading.Timer(LIMIT_S, os.killpg, (demo.pid, signal.SIGKILL))  # its server holds the pipes too
+    giving_up.start()
+    try:
+        assert demo.stdout is not None
+        told: set[str] = set()
+        for line in demo.stdout:
+            told |= set(re.findall(r"^\d\d:\d\d:\d\d  (new_post|engagement_update) ", line))
+            if len(told) == 2:
+                break
+        demo.send_signal(number)
+        rest, errors = demo.communicate()
+    finally:
+        giving_up.cancel()
+        demo.kill()
+        demo.wait()
+    assert told == {"new_post", "engagement_update"}
+    if number != signal.SIGKILL:
+        assert (demo.returncode, errors) == (0, "")
+        assert rest.endswith("stopping\n")
+    with socket.socket() as probe:  # what was read to its end above says that all of its processes are gone
+        assert probe.connect_ex(("127.0.0.1", int(port))) != 0, "the server is gone"
+
+
+@pytest.mark.slow
+def test_demo_makes_up_a_community_when_none_is_given(kith: Kith) -> None:
+    said = done(kith("demo", "--once", "--port", free_port()))
+    assert "500,000 follows" in said
+    assert "Dana Brook has 20,000 followers" in answers(said)[0]
+
+
+def test_a_demo_that_cannot_go_on_says_where_and_why(kith: Kith, few: Path) -> None:
+    once = ("demo", "few.csv", "--once", "--port")
+    assert re.search(
+        r"the demo stopped at \w+ /\S+: 429 RATE_LIMITED: ",
+        refused(kith(*once, free_port(), KITH_RATE_SERVER_WRITE="1")),
+    )
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert f"cannot listen on 127.0.0.1:{port}" in refused(kith(*once, port))
+
+
+def test_a_demo_of_a_file_without_edges_says_so(kith: Kith, tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").touch()
+    assert "edge" in refused(kith("demo", "empty.csv", "--once", "--port", free_port()))
