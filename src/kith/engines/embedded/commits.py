@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -27,8 +26,6 @@ from kith.graph.store import Node
 
 Answer = TypeVar("Answer")
 _READERS_CHECKED_S = 10.0
-_SWITCH_INTERVAL_S = 0.0005
-"""How long the committing thread may keep the interpreter while requests wait; Python's default is 5 ms."""
 
 
 class Batch:
@@ -118,8 +115,6 @@ class CommitQueue:
         self._closed = False
         self.failed = False
         """Whether the store refused to go on; the process must reopen it (see `readyz`)."""
-        if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
-            sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self._thread = threading.Thread(target=self._loop, name="kith-commits", daemon=True)
         self._thread.start()
 
