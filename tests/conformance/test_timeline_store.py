@@ -19,7 +19,7 @@ from naive_timelines import NaiveTimelines
 from world import ALICE, BOB, CAROL, DANA, FakeClock
 
 from kith.core.ids import ID_MAX
-from kith.engines.embedded.ringfile import SLACK, WIDTH
+from kith.engines.embedded.ringfile import LINE, WIDTH
 from kith.engines.embedded.rings import RingReader, Rings
 from kith.timeline.store import RATE_MAX, READS_MS, Ids, TimelineReader, TimelineStore
 
@@ -105,7 +105,7 @@ def test_what_is_no_id_has_no_timeline(timelines: TimelineStore) -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1, 499, 500])
-@pytest.mark.parametrize("pushed", [1, SLACK, SLACK + 1, 500, WIDTH, WIDTH + 1, 3 * WIDTH])
+@pytest.mark.parametrize("pushed", [1, LINE - 1, LINE, LINE + 1, 500, WIDTH, WIDTH + 1, 3 * WIDTH])
 def test_only_the_newest_500_are_kept(timelines: TimelineStore, before: int, pushed: int) -> None:
     timelines.put(ALICE, np.arange(before, 0, -1))
     for post in range(before + 1, before + pushed + 1):
@@ -113,7 +113,7 @@ def test_only_the_newest_500_are_kept(timelines: TimelineStore, before: int, pus
     assert shown(timelines, ALICE) == [*range(before + pushed, max(0, before + pushed - 500), -1)]
 
 
-@pytest.mark.parametrize("each", [1, 3, 8, 9, 600])
+@pytest.mark.parametrize("each", [1, 3, LINE, LINE + 1, 600])
 def test_a_floor_is_the_greatest_id_that_went_whatever_the_order(timelines: TimelineStore, each: int) -> None:
     """`each`: ids a push."""
     chosen = np.random.default_rng(each)
@@ -194,7 +194,7 @@ def test_posts_pair_by_pair_keep_their_order_within_a_user(timelines: TimelineSt
     assert shown(timelines, BOB) == [1, 2]
 
 
-@pytest.mark.parametrize("count", [SLACK, SLACK + 1, 3 * SLACK, WIDTH, 40_000])
+@pytest.mark.parametrize("count", [LINE - 1, LINE, LINE + 1, 3 * LINE + 1, WIDTH, 40_000])
 def test_one_user_may_get_any_number_at_once(timelines: TimelineStore, count: int) -> None:
     for user in (ALICE, BOB):
         timelines.put(user, ids())

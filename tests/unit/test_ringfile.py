@@ -163,7 +163,7 @@ def test_readers_follow_a_writer_that_begins_anew(folder: Path) -> None:
 
 def test_a_reader_cannot_write_timelines(folder: Path) -> None:
     file = RingFile(folder / ringfile.FILE)
-    for column in (file.heads, file.owners, file.versions, file.cells):
+    for column in (file.heads, file.owners, file.versions, file.tails, file.cells):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 1
 
@@ -208,7 +208,7 @@ def test_unused_slots_take_no_room_on_the_disk(tmp_path: Path) -> None:
         for user in range(100):
             rings.put(user, np.arange(500))
         used = (tmp_path / ringfile.FILE).stat().st_blocks * 512
-    assert used < 15_000_000  # of 421 MB: the tables, and the first part of the cells
+    assert used < 28_000_000  # of 434 MB: the tables, and the first part of the cells
 
 
 def test_a_full_disk_refuses_a_timeline_where_there_is_none_that_could_give_way(

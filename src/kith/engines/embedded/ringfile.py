@@ -8,9 +8,11 @@
       versions    i64       slot -> odd while it changes hands or is put anew
       lacks       i64       slot -> lowest rate of authors it lacks posts of, since it was put
       floors      i64       slot -> no id above it was written over or left out, since it was put
+      tails       16 i64    slot -> the ids of the line that is begun: the n-th that it was given lies at n % 16
       directory   i64       two tables of (~user, slot)
       reads       i64       slot -> when it was last read and how often (see `reads`); the one part that readers write
-      cells       512 i64   slot -> ring of ids: the n-th id that it was given lies at n % 512
+      cells       512 i64   slot -> ring of ids, line by line: the n-th that it was given lies at n % 512, once its line
+                            is whole
     writer.lock   held by the one process that may change them
 
 Everything is in the machine's byte order and zero at first, so the file is sparse. Nothing is ever synced: what a
@@ -34,15 +36,12 @@ from numpy.typing import NDArray
 
 from kith.engines.embedded.directory import Directory, cells_for
 from kith.engines.embedded.environment import translated
-from kith.timeline.store import TIMELINE_IDS_MAX
 
-FORMAT = 3
+FORMAT = 4
 FILE = "rings"
 WIDTH = 512
-SLACK = WIDTH - TIMELINE_IDS_MAX
-"""Cells that are never shown, so that as many pushes may be under way in a ring while another process reads it."""
-LINE = 8
-"""Cells of a cache line. What they hold is noted before the first of them is written over."""
+LINE = 16
+"""Ids that are gathered beside each other before they are written to their ring in one go."""
 _MAGIC = b"kithring"
 _HEADER = struct.Struct("<8sIIQ36s")
 _CHECKSUM = struct.Struct("<I")
@@ -67,6 +66,7 @@ class Layout(NamedTuple):
     versions: int
     lacks: int
     floors: int
+    tails: int
     directory: int
     reads: int
     cells: int
@@ -78,7 +78,8 @@ class Layout(NamedTuple):
         column, tables = 8 * slots, 2 * 16 * cells_for(slots)
         at, starts = _HEADER_BYTES, []
         reads = (column, _ALIGNED)  # mapped apart, so neither it nor what follows shares a page
-        for size, aligned in (*[(column, 64)] * 5, (tables, 64), reads, (column * WIDTH, _ALIGNED), (0, _ALIGNED)):
+        written = (*[(column, 64)] * 5, (column * LINE, 64), (tables, 64))
+        for size, aligned in (*written, reads, (column * WIDTH, _ALIGNED), (0, _ALIGNED)):
             at = -(-at // aligned) * aligned
             starts.append(at)
             at += size
@@ -104,8 +105,8 @@ class RingFile:
         self.lacks = np.frombuffer(whole, np.int64, slots, layout.lacks)
         self.floors = np.frombuffer(whole, np.int64, slots, layout.floors)
         self.reads = np.frombuffer(reads, np.int64, slots)
+        self.tails = np.frombuffer(whole, np.int64, slots * LINE, layout.tails)
         self.cells = np.frombuffer(whole, np.int64, slots * WIDTH, layout.cells)
-        self.lines = self.cells.reshape(-1, LINE)
         tables = np.frombuffer(whole, np.int64, 4 * cells_for(slots), layout.directory)
         self.directory = Directory(tables.reshape(2, -1, 2), self._words[_TURN:])
         self._reserved: set[int] = set()

@@ -1,12 +1,13 @@
 """Timelines as rings in shared memory: fan-out is one scatter, and every process reads without a lock.
 
-A slot is a ring of 512 ids and a counter, its head. A push writes the id behind the newest, then moves the head; so
-whoever stops between the two leaves a true timeline. A reader copies the ring between two looks at the head and
-leaves out what was written over meanwhile. Before a line of cells is written over, the greatest id there is noted as
-the floor: so ids may come in any order, and a reader knows which are all there. A slot changes hands under a version
-that is odd while it does: a reader who sees it odd, or changed, looks again. This rests on stores becoming visible in
-the order in which they are made, as on x86-64; see README.md. The file is drawn in `ringfile`, the directory of users
-in `directory`.
+A slot is a ring of 512 ids, a tail of 16, and a counter, its head. A push writes the id behind the newest in the
+tail, then moves the head; so whoever stops between the two leaves a true timeline. A full tail is copied to the ring,
+as a line of it, before the head moves: so pushes touch memory that lies close together, and a ring's own page once in
+16. A reader copies tail and ring between two looks at the head, and looks again if another line was begun meanwhile.
+Before a line is written over, the greatest id there is noted as the floor: so ids may come in any order, and a reader
+knows which are all there. A slot changes hands under a version that is odd while it does: a reader who sees it odd,
+or changed, looks again. This rests on stores becoming visible in the order in which they are made, as on x86-64; see
+README.md. The file is drawn in `ringfile`, the directory of users in `directory`.
 
 What the writer keeps for itself (free slots, fill of the directory) is made anew when it opens the file. Slots
 that a killed writer left with an odd version are emptied then.
@@ -28,7 +29,7 @@ from kith.core.clock import wall_ms
 from kith.core.errors import StoreFull, StoreMismatch
 from kith.engines.embedded import reads, ringfile
 from kith.engines.embedded.environment import translated
-from kith.engines.embedded.ringfile import LINE, SLACK, WIDTH, RingFile, Unusable
+from kith.engines.embedded.ringfile import LINE, WIDTH, RingFile, Unusable
 from kith.timeline.store import RATE_MAX, TIMELINE_IDS_MAX, Flags, Habits, Ids, Timeline
 
 SLOTS_DEFAULT = 100_000
@@ -36,7 +37,7 @@ LOCK_FILE = "writer.lock"
 _CHUNK = 1 << 15  # users a scatter: their slots stay in the processor's cache
 _CHUNK_BITS = 15
 _TRIES = 50
-_MASK = WIDTH - 1
+_MASK, _IN_LINE = WIDTH - 1, LINE - 1
 
 _log = structlog.get_logger("kith.timelines")
 
@@ -59,14 +60,17 @@ class RingReader:
             version = file.versions[slot]
             if not version & 1 and file.owners[slot] == ~user:
                 lacks_from, head = int(file.lacks[slot]), int(file.heads[slot])  # in this order
+                tail = file.tails[slot * LINE : (slot + 1) * LINE].copy()
                 ring = file.cells[slot * WIDTH : (slot + 1) * WIDTH].copy()
                 later, floor = int(file.heads[slot]), int(file.floors[slot])
-                if file.versions[slot] == version and later - head <= SLACK:
-                    oldest = max(0, later - TIMELINE_IDS_MAX)
-                    if oldest:  # of the cells not shown, those of lines that are whole are not in the floor yet
-                        first = max(0, -(-later // LINE) * LINE - WIDTH)
+                if file.versions[slot] == version and later // LINE == head // LINE:
+                    begun, oldest = head & _IN_LINE, max(0, later - TIMELINE_IDS_MAX)
+                    whole = head - begun
+                    if oldest:  # what the ring holds and is not shown is not in the floor yet
+                        first = max(0, whole - WIDTH)
                         floor = max(floor, int(ring[np.arange(first, oldest) & _MASK].max()))
-                    return Timeline(_newest_first(ring, oldest, head), floor, lacks_from)
+                    ids = np.concatenate((tail[:begun][::-1], _newest_first(ring, oldest, whole)))
+                    return Timeline(ids, floor, lacks_from)
             time.sleep(0)  # let the writer finish
         return None
 
@@ -150,8 +154,10 @@ class Rings(RingReader):
                 if len(slots) and slots.min() < 0:
                     slots = slots[slots >= 0]
                 heads = rings.heads.take(slots)
-                _raise_floors(rings, slots, heads)
-                rings.cells[slots * WIDTH + (heads & _MASK)] = post
+                begun = heads & _IN_LINE
+                rings.tails[slots * LINE + begun] = post
+                full = np.flatnonzero(begun == _IN_LINE)
+                _flush(rings, slots[full], heads[full])
                 rings.heads[slots] = heads + 1
                 pushed += len(slots)
         return pushed
@@ -189,8 +195,10 @@ class Rings(RingReader):
                 slot = self._take_slot()
             rings.versions[slot] |= 1
             rings.owners[slot] = ~user
-            ring = rings.cells[slot * WIDTH : (slot + 1) * WIDTH]
-            ring[: len(kept)], ring[len(kept) :] = kept, 0
+            ring, tail = rings.cells[slot * WIDTH : (slot + 1) * WIDTH], rings.tails[slot * LINE : (slot + 1) * LINE]
+            whole = len(kept) - len(kept) % LINE
+            ring[:whole], ring[whole:] = kept[:whole], 0  # what is written over later is taken for ids that go
+            tail[: len(kept) - whole] = kept[whole:]
             rings.floors[slot] = max(0, kept[0] - 1) if len(kept) == TIMELINE_IDS_MAX else 0
             rings.heads[slot] = len(kept)
             rings.reads[slot] = reads.faded(int(rings.reads[slot]), now, 0) if known else reads.first_read(now)
@@ -247,33 +255,38 @@ def _newest_first(ring: Ids, oldest: int, head: int) -> Ids:
     return ids[::-1]
 
 
-def _raise_floors(rings: RingFile, slots: Ids, numbers: Ids) -> None:
-    """Before ids with these numbers are written: where one begins a line of its ring, note what that line holds.
+def _flush(rings: RingFile, slots: Ids, numbers: Ids) -> None:
+    """Copy full tails to their rings, and note before what goes there. `numbers`: of any id of each line.
 
-    That may be what a killed writer wrote and did not count; then the timeline is poor, and made anew when it is read.
+    Their heads stand at the last place of the line, so that nothing is shown of what goes. That may be what a killed
+    writer wrote and did not count; then the timeline is poor, and made anew when it is read.
     """
-    begins = np.flatnonzero(numbers & (LINE - 1) == 0)
-    if len(begins):
-        slots, lines = slots[begins], (numbers[begins] & _MASK) // LINE
-        over = rings.lines.take(slots * (WIDTH // LINE) + lines, axis=0).max(axis=1)
+    if len(slots):
+        rows, lines = rings.cells.reshape(-1, LINE), slots * (WIDTH // LINE) + (numbers & _MASK) // LINE
+        over = rows.take(lines, axis=0).max(axis=1)
         rings.floors[slots] = np.maximum(rings.floors.take(slots), over)
+        rows[lines] = rings.tails.reshape(-1, LINE).take(slots, axis=0)
 
 
 def _append(rings: RingFile, slots: Ids, posts: Ids) -> None:
-    """Give each post to the slot at its place; at most a line of a ring before its head moves."""
+    """Give each post to the slot at its place, up to the end of the line that each slot has begun at a time."""
     ordered = np.sort((slots << _CHUNK_BITS) | np.arange(len(slots)))
     slots, posts = ordered >> _CHUNK_BITS, posts[ordered & (_CHUNK - 1)]
-    starts = np.flatnonzero(np.diff(slots, prepend=-1))
-    counts = np.diff(starts, append=len(slots))
-    rank = np.arange(len(slots)) - np.repeat(starts, counts)
-    for first in range(0, int(counts.max()), LINE):
-        now = (rank >= first) & (rank < first + LINE)
+    while len(slots):
+        starts = np.flatnonzero(np.diff(slots, prepend=-1))
+        counts = np.diff(starts, append=len(slots))
+        rank = np.arange(len(slots)) - np.repeat(starts, counts)
+        owners = slots[starts]
+        heads = rings.heads.take(owners)
+        room = LINE - (heads & _IN_LINE)
+        now = rank < np.repeat(room, counts)
         at = slots[now]
-        numbers = rings.heads[at] + rank[now] - first
-        _raise_floors(rings, at, numbers)
-        rings.cells[at * WIDTH + (numbers & _MASK)] = posts[now]
-        owners = counts > first
-        rings.heads[slots[starts[owners]]] += np.minimum(counts[owners] - first, LINE)
+        rings.tails[at * LINE + ((np.repeat(heads, counts) + rank)[now] & _IN_LINE)] = posts[now]
+        full = counts >= room
+        rings.heads[owners[full]] = heads[full] | _IN_LINE
+        _flush(rings, owners[full], heads[full])
+        rings.heads[owners] = heads + np.minimum(counts, room)
+        slots, posts = slots[~now], posts[~now]
 
 
 def _opened(path: Path, slots: int) -> RingFile:
