@@ -87,10 +87,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     timelines_folder: Annotated[
         str,
-        _doc("Where home timelines lie; empty: in the data folder. In memory (tmpfs) pushes are many times faster."),
+        _doc("Where home timelines lie; empty: in the data folder. For millions of them let it be in memory (tmpfs)."),
     ] = ""
     timelines_max: Annotated[
-        Positive, _doc("Users whose home timeline is kept ready; the longest-unread gives way. About 4.2 KB each.")
+        Positive, _doc("Users whose home timeline is kept ready; the longest-unread gives way. About 4.4 KB each.")
     ] = 100_000
     timeline_days: Annotated[Positive, _doc("Days without a read after which a timeline is given up.")] = 7
     fanout_policy: Annotated[
