@@ -39,13 +39,17 @@ class ReferenceObjects:
             stored = self.records.get((kind, id_))
             if (stored.updated_at if stored else 0) != version:
                 return Put(False, [], mark)
+        changes = await self._edges.apply(edges[:1]) if self.transactional else []
+        put = Put(True, changes, mark)
+        if put.refusal is not None:
+            return put._replace(stored=False)
         if claim is not None:
             self._claims[claim.key] = (claim.now_ms + claim.keep_ms, claim.value)
         for record in records:
             at = record.kind, record.id
             self.records[at] = newer(self.records.get(at), record)
-        changes = await self._edges.apply(edges)
-        return Put(True, changes, mark._replace(sequence=len(self._edges.log)))
+        changes += await self._edges.apply(edges[len(changes) :])
+        return put._replace(changes=changes, mark=mark._replace(sequence=len(self._edges.log)))
 
     async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
         for id_ in ids:

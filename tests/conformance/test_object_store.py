@@ -9,12 +9,13 @@ from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import ReferenceEdges
 from reference_objects import ReferenceObjects
-from world import ALICE, BOB, DANA, ENGINES, START_MS, G, Run, edge_of, open_embedded, run_all, writes_of
+from world import ALICE, BOB, CAROL, DANA, ENGINES, START_MS, G, Run, edge_of, open_embedded, run_all, writes_of
 
 from kith.core.clock import Hlc, hlc_of
 from kith.core.ids import ID_MAX
@@ -124,6 +125,20 @@ def test_where_a_condition_does_not_hold_nothing_is_written(run: Run, stores: St
     right = [AtVersion(Kind.POST, 7, stored.updated_at), AtVersion(Kind.POST, 8, 0)]
     assert run(stores.objects.put([new], only_if=right, claim=claim())).stored, "a refused put must not keep its claim"
     assert run(stores.objects.get_many(Kind.POST, [7])) == [new]
+
+
+def test_where_the_first_edge_is_refused_nothing_is_written(run: Run, stores: Stores) -> None:
+    if not stores.objects.transactional:
+        pytest.skip("the records come first here")
+    first, second = writes_of(edge_of(ALICE, BOB), edge_of(BOB, ALICE))
+    barred = msgspec.structs.replace(first, unless=((G, CAROL, ALICE),))
+    run(stores.edges.apply(writes_of(edge_of(CAROL, ALICE))))
+    put = run(stores.objects.put([record(1)], [barred, second], claim=claim()))
+    assert (put.stored, put.refusal, put.claimed) == (False, Outcome.FORBIDDEN, None)
+    assert run(stores.objects.get_many(Kind.POST, [7])) == [None]
+    assert run(stores.edges.exists_many(G, [(ALICE, BOB), (BOB, ALICE)])) == [False, False]
+    put = run(stores.objects.put([record(1)], [first], claim=claim()))
+    assert (put.stored, put.refusal) == (True, None), "a refused put must not keep its claim"
 
 
 def test_a_claim_is_taken_once_and_answers_the_first_value(run: Run, stores: Stores) -> None:

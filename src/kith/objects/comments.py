@@ -119,21 +119,24 @@ class Comments:
             if not self._store.transactional:  # the first try may have ended half way; merging it again finishes it
                 put = await self._put(comment, version, others)
         empty = Record(Kind.COMMENT, id_, Hlc(version + 1), _encode(_emptied(comment)))
-        if any(change.outcome is Outcome.FORBIDDEN for change in put.changes):  # a block came in between
-            await self._store.put([empty])
+        if put.refusal is Outcome.FORBIDDEN:  # a block came in between
+            if not self._store.transactional:
+                await self._store.put([empty])
             raise self._objects.missing(post)
         dropping = [self._graph.dropping(*place, id_) for place in self._places(comment)]
-        await self._objects.unless_removed(actor, [empty], dropping)
+        await self._objects.unless_refused(actor, put, [empty], dropping)
         return comment, put.mark
 
     async def _put(self, comment: Comment, version: Hlc, others: Iterable[int], claim: Claim | None = None) -> Put:
-        """Write a comment and its places, unless one of `others` and its author block each other."""
+        """Write a comment and its places, unless its author is not active, or one of `others` and they block each
+        other.
+        """
         shown, kept = (
             Edge(*place, NodeId(comment.id), State.NORMAL, comment.created_at, version)
             for place in self._places(comment)
         )
         blocks = self._graph.blocks_between(NodeId(comment.author), others)
-        edges = [EdgeWrite(shown, unless=blocks), EdgeWrite(kept, chained=True)]
+        edges = [EdgeWrite(kept, unless=blocks, if_active=True), EdgeWrite(shown, chained=True)]
         record = Record(Kind.COMMENT, comment.id, version, _encode(comment))
         return await self._store.put([record], edges, claim=claim)
 

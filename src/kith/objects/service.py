@@ -27,7 +27,7 @@ from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.labels import LIMIT
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
-from kith.graph.edge import Direction, Edge, EdgeWrite, State
+from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graphs import AUTHORED
 from kith.graph.service import GraphService
 from kith.graph.store import Listing
@@ -48,7 +48,7 @@ from kith.objects.posts import (
     post_record,
     read_post,
 )
-from kith.objects.store import AtVersion, Kind, ObjectStore, Record
+from kith.objects.store import AtVersion, Kind, ObjectStore, Put, Record
 from kith.objects.visibility import may_see, standing_to, standings
 
 REWRITES_MAX = 16
@@ -104,7 +104,9 @@ class ObjectService:
             post, edge = self._new(id_, version, actor, draft)
             if not self.store.transactional:  # the first try may have ended half way; merging it again finishes it
                 put = await self.store.put([self._record(post, version)], [edge])
-        await self.unless_removed(actor, [self._record(emptied(post), Hlc(version + 1))], [self._dropping(actor, id_)])
+        await self.unless_refused(
+            actor, put, [self._record(emptied(post), Hlc(version + 1))], [self._dropping(actor, id_)]
+        )
         return PostWritten(post, put.mark)
 
     async def edit(self, actor: NodeId, id_: NodeId, change: Change) -> PostWritten:
@@ -145,15 +147,24 @@ class ObjectService:
         if node.state != State.NORMAL:
             raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
 
-    async def unless_removed(self, actor: NodeId, empty: Sequence[Record], edges: Sequence[EdgeWrite]) -> None:
-        """Forbidden where the account was removed while something new of it was written; that is emptied again.
+    async def unless_refused(
+        self, actor: NodeId, put: Put, empty: Sequence[Record], edges: Sequence[EdgeWrite]
+    ) -> None:
+        """Forbidden where the account was deactivated or removed before something new of it was written.
 
-        Asked after the write: what came before the removal is found by the job that empties all (`erase`).
+        Where the engine has no transactions it is asked after the write as well, and what was written is emptied: what
+        came before a removal is found by the job that empties all (`erase`).
         """
-        (node,) = await self.graph.store.nodes([actor])
-        if node.state == State.REMOVED:
+        refused = put.refusal is Outcome.INACTIVE
+        if not self.store.transactional and (refused or await self._is_removed(actor)):
             await self.store.put(empty, edges)
-            raise Forbidden("this account was removed", id=str(actor))
+            refused = True
+        if refused:
+            raise Forbidden("this account is deactivated or removed", id=str(actor))
+
+    async def _is_removed(self, user: NodeId) -> bool:
+        (node,) = await self.graph.store.nodes([user])
+        return node.state == State.REMOVED
 
     async def _media_types(self, actor: NodeId, ids: Sequence[int]) -> list[MediaType]:
         """What `actor` would show; InvalidContent for what they have not uploaded, and for more than a post takes."""
@@ -247,7 +258,8 @@ class ObjectService:
     def _new(self, id_: NodeId, version: Hlc, actor: NodeId, draft: Draft) -> tuple[Post, EdgeWrite]:
         """The post of a draft and its edge: the same for the same arguments, so that a repetition changes nothing."""
         post = made(id_, actor, made_at_ms(id_), draft)
-        return post, EdgeWrite(Edge(self._authored, actor, id_, State.NORMAL, post.created_at, version))
+        edge = Edge(self._authored, actor, id_, State.NORMAL, post.created_at, version)
+        return post, EdgeWrite(edge, if_active=True)
 
     def _record(self, post: Post, version: Hlc) -> Record:
         return post_record(post, version, self._shelf.kind)

@@ -13,7 +13,7 @@ import msgspec
 
 from kith.core.clock import Hlc
 from kith.core.tokens import WriteMark
-from kith.graph.edge import EdgeChange, EdgeWrite
+from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome
 
 
 class Kind(enum.IntEnum):
@@ -57,15 +57,21 @@ class Claim(NamedTuple):
 class Put(NamedTuple):
     """The answer to a `put`.
 
-    `stored`: whether all conditions held; if not, nothing was written. `claimed`: the value of an earlier
-    claim of the same key, which is one way not to hold. `mark` stands for the state after the call, so that
-    whoever carries it sees the write, or what was in its way.
+    `stored`: whether all conditions held; if not, nothing was written. `claimed`: the value of an earlier claim of the
+    same key, which is one way not to hold; a first edge that is REFUSED is another. `mark` stands for the state after
+    the call, so that whoever carries it sees the write, or what was in its way.
     """
 
     stored: bool
     changes: list[EdgeChange]
     mark: WriteMark
     claimed: bytes | None = None
+
+    @property
+    def refusal(self) -> Outcome | None:
+        """What became of the first edge, where it was REFUSED."""
+        outcome = self.changes[0].outcome if self.changes else None
+        return outcome if outcome in REFUSED else None
 
 
 class ObjectStore(Protocol):
@@ -75,7 +81,8 @@ class ObjectStore(Protocol):
     with its conditions, claim, records and edges is one transaction where `transactional` is true. Where it
     is false, the claim is taken first, then the records are written, each at once with the conditions on it,
     then the edges: an edge is what makes an object be found, so none is found half written, and whoever
-    repeats the call finishes it. `get_many` is always current. Durability and errors as in `EdgeStore`.
+    repeats the call finishes it; where the first edge is refused the records are there, for the caller to
+    empty. `get_many` is always current. Durability and errors as in `EdgeStore`.
     """
 
     transactional: bool
@@ -88,7 +95,9 @@ class ObjectStore(Protocol):
         only_if: Sequence[AtVersion] = (),
         claim: Claim | None = None,
     ) -> Put:
-        """Write all, or nothing where a condition does not hold or the claim is taken and not yet over."""
+        """Write all, or nothing where a condition does not hold, the claim is taken and not yet over, or the first edge
+        is REFUSED.
+        """
         ...
 
     async def get_many(self, kind: Kind, ids: Sequence[int]) -> list[Record | None]:

@@ -81,14 +81,18 @@ def _put(
     claimed = None if claim is None else _claimed(txn, db, claim)
     if claimed is not None or not all(_holds(txn, db, condition) for condition in only_if):
         return Put(False, [], WriteMark(batch.log.last, newest), claimed)
+    changes = apply_all(batch, edges[:1])
+    put = Put(True, changes, WriteMark(batch.log.last, newest))
+    if put.refusal is not None:
+        return put._replace(stored=False)
+    changes += apply_all(batch, edges[1:])
     if claim is not None:
         _take(txn, db, claim)
     for record in records:
         stored = _get(txn, db, record.kind, record.id)
         if newer(stored, record) is not stored:
             txn.put(_KEY.pack(record.kind, record.id), _VERSION.pack(record.updated_at) + record.data, db=db)
-    changes = apply_all(batch, edges)
-    return Put(True, changes, WriteMark(batch.log.last, newest))
+    return put._replace(mark=WriteMark(batch.log.last, newest))
 
 
 def _get(txn: Txn, db: lmdb._Database, kind: Kind, id_: int) -> Record | None:
