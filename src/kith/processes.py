@@ -27,9 +27,9 @@ from kith.objects.reclaiming import reclaim
 from kith.workers import fanout
 
 SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
-"""How `kith serve` hands its settings to the API processes it starts."""
+"""How `kith serve` hands its settings to the processes it starts."""
 SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
-"""The supervisor's process id, for API processes that it may not outlive."""
+"""The supervisor's process id, for the processes that must not outlive it."""
 _SUPERVISOR_CHECK_S = 1.0
 _EVICTED_EVERY_S = 600.0
 _RECLAIMED_EVERY_S = 3_600.0
@@ -85,7 +85,7 @@ async def _end_with_supervisor() -> None:
 
 
 def _replace_process() -> None:
-    """End this process once its answers are out; granian starts another, which opens the store afresh."""
+    """End this process once its answers are out; its supervisor starts another, which opens the store afresh."""
     _log.error("the store refuses everything; this process is replaced")
     threading.Timer(_LAST_ANSWERS_S, os._exit, (os.EX_IOERR,)).start()
 
@@ -104,7 +104,7 @@ def settings_of_process(data: str | None = None) -> Settings:
 async def work(settings: Settings) -> None:
     """Run the fan-out worker until it is told to stop; it saves where it is."""
     logs.configure(settings.log_level)
-    async with opened(settings, fanout.NAME, create=False) as parts:
+    async with opened(settings, fanout.NAME, create=False, on_fatal=_replace_process) as parts:
         with timelines(settings) as rings:
             consumer = fanout.Fanout(
                 Sources(parts.graph),

@@ -141,9 +141,15 @@ def worker(settings: Settings) -> Iterator[None]:
             _, status = os.waitpid(pid, 0)
             gave_up = os.WIFEXITED(status) and time.monotonic() - started < _RESPAWN_S_MAX
             pause_s = min(2 * pause_s, _RESPAWN_S_MAX) if gave_up else _RESPAWN_S
-            if stopping.wait(pause_s):
-                return
-            pid, started = _spawn_worker(), time.monotonic()
+            while True:
+                if stopping.wait(pause_s):
+                    return
+                try:
+                    pid, started = _spawn_worker(), time.monotonic()
+                    break
+                except OSError as error:  # no memory, or no process id
+                    _log.warning("the worker cannot be started; it is tried again", error=str(error))
+                    pause_s = _RESPAWN_S_MAX
 
     thread = threading.Thread(target=supervise, name="kith-supervisor", daemon=True)
     thread.start()

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from listening import Listener, publish
+from raw_http import plain
 from running import API, KEY, People, Server, eventually, serving, sign
 from talk import add_edges, code, ok
 
@@ -350,6 +351,21 @@ def test_streams_are_limited_by_user_and_by_process(tmp_path: Path, people: Peop
             return listener if listener.status == 200 else None
 
         eventually(again).close()
+
+
+def test_streams_that_are_opened_all_at_once_are_limited_too(tmp_path: Path, people: People) -> None:
+    """Each reader is without a timeline, so each waits for a commit between the door and its first byte."""
+    with serving(tmp_path, KITH_STREAMS_USER_MAX="3", KITH_STREAMS_MAX="10") as server, server.client() as http:
+        add_edges(http, "follows", *((people.alice, 10**9 + number) for number in range(900)))
+        for users, most in (([people.alice] * 12, 3), (list(range(2 * 10**9, 2 * 10**9 + 40)), 10)):
+            opened = [socket.create_connection(("127.0.0.1", server.port), 10) for _ in users]
+            for connection, user in zip(opened, users, strict=True):
+                connection.sendall(plain("GET", f"{API}/feed/stream", f"X-Kith-User: {user}".encode()))
+            answers = [connection.recv(4_096).split()[1] for connection in opened]
+            assert answers.count(b"200") == most, answers
+            for connection in opened:
+                connection.close()
+            eventually(lambda: "kith_streams 0.0" in http.get("/metrics").text)
 
 
 def test_metrics_count_streams_and_what_they_are_told(

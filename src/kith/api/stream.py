@@ -8,9 +8,11 @@ gone out (see `sockets`); beyond, it is cut off, and its client resumes where it
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -118,8 +120,9 @@ class Streams:
     def __init__(self, backend: Backend) -> None:
         self._backend, self._limits = backend, backend.streams
         self._sockets = Sockets()
-        self._sinks: dict[NodeId, list[Sink]] = {}
-        self._count = 0
+        self._sinks: set[Sink] = set()
+        self._held: Counter[NodeId] = Counter()  # streams of each user, those that are being opened included
+        self._count = 0  # the sum of it
         self._closing = False
 
     async def serve(self, scope: Scope, exchange: Exchange, header: Any) -> None:
@@ -131,26 +134,25 @@ class Streams:
             lifetime_s = backend.guard.lifetime_s(header("authorization"))
             asked = read_query(scope.query_string, header("last-event-id"))
             _check_connection(scope)
-            self._check_room(user)
-            async with asyncio.timeout(backend.bounds.timeout_s):
-                shown = asked.shown if asked.shown is not None else await self._home(user)
+            with self._room(user):
+                async with asyncio.timeout(backend.bounds.timeout_s):
+                    shown = asked.shown if asked.shown is not None else await self._home(user)
+                self._check_open()
+                transport = exchange.response_stream(200, _HEADERS)
+                backend.metrics.observe("feed_stream", started, 200)
+                sink = Sink(transport, scope.client, self._sockets, self._limits.buffer_bytes)
+                del transport  # the sink's alone, so that it ends with the sink
+                await self._run(exchange, sink, Stream(user, sink.send, sink.end), asked.place, shown, lifetime_s)
         except Exception as error:
             status, headers, body = respond(_told(error))
             exchange.response_bytes(status, headers, body)
             backend.metrics.observe("feed_stream", started, status)
-            return
-        transport = exchange.response_stream(200, _HEADERS)
-        backend.metrics.observe("feed_stream", started, 200)
-        sink = Sink(transport, scope.client, self._sockets, self._limits.buffer_bytes)
-        del transport  # the sink's alone, so that it ends with the sink
-        await self._run(exchange, sink, Stream(user, sink.send, sink.end), asked.place, shown, lifetime_s)
 
     def close(self) -> None:
         """End every stream, and let no new one begin: this process stops."""
         self._closing = True
-        for sinks in list(self._sinks.values()):
-            for sink in list(sinks):
-                sink.end("stopping")
+        for sink in list(self._sinks):
+            sink.end("stopping")
 
     async def _run(
         self,
@@ -161,8 +163,8 @@ class Streams:
         shown: Sequence[int],
         lifetime_s: float | None,
     ) -> None:
-        self._sinks.setdefault(stream.user, []).append(sink)
-        self._changed(1)
+        """Tell `stream` what happens until either side ends it."""
+        self._sinks.add(sink)
         expiry = None
         if lifetime_s is not None:
             expiry = asyncio.get_running_loop().call_later(lifetime_s, sink.end, "expired")
@@ -180,31 +182,41 @@ class Streams:
             sink.end("gone")
             if expiry is not None:
                 expiry.cancel()
-            self._sinks[stream.user].remove(sink)
-            if not self._sinks[stream.user]:
-                del self._sinks[stream.user]
-            self._changed(-1)
+            self._sinks.remove(sink)
             self._backend.metrics.stream_ended(sink.ended or "gone")
 
-    def _check_room(self, user: NodeId) -> None:
-        if self._closing:
-            raise Overloaded("this process is stopping; connect again")
+    @contextlib.contextmanager
+    def _room(self, user: NodeId) -> Iterator[None]:
+        """A place among all streams and those of the user, from before the first wait; Overloaded, TooManyStreams."""
+        self._check_open()
         if self._count >= self._limits.streams_max:
             raise Overloaded(
                 "this process holds `streams_max` streams; connect again later, or raise the setting",
                 max=self._limits.streams_max,
             )
-        if len(self._sinks.get(user, ())) >= self._limits.user_max:
+        if self._held[user] >= self._limits.user_max:
             raise TooManyStreams(
                 f"this user has {self._limits.user_max} streams open here; close one of them first",
                 retry_after_s=_RETRY_AFTER_S,
                 limit=self._limits.user_max,
                 window_s=_RETRY_AFTER_S,
             )
+        self._hold(user, 1)
+        try:
+            yield
+        finally:
+            self._hold(user, -1)
 
-    def _changed(self, by: int) -> None:
+    def _hold(self, user: NodeId, by: int) -> None:
+        self._held[user] += by
+        if not self._held[user]:
+            del self._held[user]
         self._count += by
         self._backend.metrics.streaming(self._count)
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise Overloaded("this process is stopping; connect again")
 
     async def _home(self, user: NodeId) -> list[int]:
         return [post.id for post in (await self._backend.feed.latest(user, Window(HOME_WATCHED))).posts]

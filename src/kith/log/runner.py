@@ -57,6 +57,7 @@ class Pace(msgspec.Struct, frozen=True):
     tries_max: int = 8
     backoff_s: float = 0.5  # doubles with each try
     backoff_max_s: float = 300.0
+    outage_max_s: float = 5.0  # between looks at a store that is away
     failures_max: int = 10_000  # beyond it the runner waits: the fault is not in single events
     idle_s: float = 0.01  # how soon a new event is seen
     save_s: float = 0.2  # how much work a crash repeats
@@ -104,7 +105,8 @@ class Runner:
                 _log.warning("waiting for the store", group=self._consumer.name, error=error.message)
                 busy = False
             if not busy:
-                await self._sleep(self._delay_s(outages) if outages else self._pace.idle_s)
+                outage_s = min(self._pace.outage_max_s, self._delay_s(outages)) if outages else 0.0
+                await self._sleep(outage_s or self._pace.idle_s)
         await self._save()
 
     async def step(self) -> bool:

@@ -111,7 +111,7 @@ class CommitQueue:
         self._readers_checked = time.monotonic()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waiting = 0
-        self._count_lock = threading.Lock()
+        self._lock = threading.Lock()
         self._closed = False
         self.failed = False
         """Whether the store refused to go on; the process must reopen it (see `readyz`)."""
@@ -125,23 +125,25 @@ class CommitQueue:
 
     async def run(self, work: Callable[[Batch], Answer], writes: int = 1) -> Answer:
         """The answer of `work` once its transaction is durable."""
-        if self._closed or self.failed:
-            raise StoreUnavailable("the store is closing; repeat the request on another instance")
-        if self._waiting and self._waiting + writes > self._queue_max:
-            raise Overloaded(f"{self._waiting} writes are waiting, more than `commit_queue_max`; repeat later")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
-        with self._count_lock:
+        with self._lock:
+            if self._closed or self.failed:
+                raise StoreUnavailable("the store is closing; repeat the request on another instance")
+            if self._waiting and self._waiting + writes > self._queue_max:
+                raise Overloaded(f"{self._waiting} writes are waiting, more than `commit_queue_max`; repeat later")
             self._waiting += writes
-        self._jobs.put(_Job(work, writes, future, loop))
+            self._jobs.put(_Job(work, writes, future, loop))
         return await future
 
     def close(self) -> None:
         """Commit everything that waits, then stop."""
-        if not self._closed:
+        with self._lock:
+            if self._closed:
+                return
             self._closed = True
-            self._jobs.put(None)
-            self._thread.join()
+            self._jobs.put(None)  # behind every job
+        self._thread.join()
 
     def _loop(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -188,7 +190,7 @@ class CommitQueue:
         else:
             outcomes = [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
             self._observer.committed(len(jobs), writes, time.perf_counter() - started)
-        with self._count_lock:
+        with self._lock:
             self._waiting -= writes
         _answer(outcomes)
         if self.failed:

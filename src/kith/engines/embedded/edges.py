@@ -261,14 +261,7 @@ class EmbeddedEdges:
         await self._commits.run(lambda batch: put_note(batch.txn, meta, key, value))
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        with self._begin(self._environment.meta) as txn:
-            cursor = txn.cursor()
-            more = cursor.set_range(prefix.encode())
-            while more and cursor.key().startswith(prefix.encode()):
-                found[cursor.key().decode()] = cursor.value()
-                more = cursor.next()
-        return found
+        return {prefix + rest: value for rest, value in self._environment.notes(prefix).items()}
 
     def log_bounds(self) -> tuple[int, int]:
         """The first and last sequence number the log keeps."""

@@ -128,12 +128,15 @@ class Environment:
     def notes(self, prefix: str) -> dict[str, bytes]:
         """Every note whose name begins so, by the rest of its name."""
         start, found = prefix.encode(), {}
-        with self.lmdb.begin(db=self.meta) as txn:
-            cursor = txn.cursor()
-            more = cursor.set_range(start)
-            while more and cursor.key().startswith(start):
-                found[cursor.key()[len(start) :].decode()] = cursor.value()
-                more = cursor.next()
+        try:
+            with self.lmdb.begin(db=self.meta) as txn:
+                cursor = txn.cursor()
+                more = cursor.set_range(start)
+                while more and cursor.key().startswith(start):
+                    found[cursor.key()[len(start) :].decode()] = cursor.value()
+                    more = cursor.next()
+        except lmdb.Error as error:
+            raise translate(error, "read") from error
         return found
 
     def put_note(self, key: str, value: bytes | None) -> None:
