@@ -150,7 +150,7 @@ async def running(
 @contextlib.asynccontextmanager
 async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncIterator[Backend]:
     environment, commits, store, log, service, metrics = parts
-    secret = environment.secret("signing")
+    secret, history = environment.secret("signing"), environment.history()
     objects = objects_of(parts, number)
     comments = Comments(objects)
     facts = PostFacts(objects.store, service, wall_ms)
@@ -188,7 +188,8 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         guard=Guard(server_keys(environment, settings), user_tokens(environment, settings), limits.rates(settings)),
         quotas=Quotas(counts, limits.quotas(settings)),
         cursors=Cursors(secret),
-        tokens=WriteTokens(secret),
+        tokens=WriteTokens(secret, history),
+        history=history,
         metrics=metrics,
         bounds=limits.bounds(settings),
         streams=limits.streams(settings),

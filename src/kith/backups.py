@@ -65,6 +65,7 @@ def restore(settings: Settings, source: Path, progress: Callable[[int], None] = 
         _copy_files(source / MEDIA, app.media_folder(settings), progress)
         _copy(source / STORE_FILE, folder / _RESTORING / STORE_FILE)
         with Environment(folder / _RESTORING, create=False) as environment:
+            environment.begin_history()
             environment.put_note(TIMELINES_NOTE, b"0")  # those that are there may be of a later state of this store
         (folder / _RESTORING / STORE_FILE).replace(folder / STORE_FILE)
         shutil.rmtree(folder / _RESTORING)

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from listening import Listener
 from running import API, People, Server, eventually, serving
-from talk import ok
+from talk import code, ok
 
 from kith.engines.embedded.rings import RingReader
 
@@ -192,6 +193,30 @@ def test_timelines_that_missed_what_the_store_has_are_not_used(tmp_path: Path, p
     with serving(tmp_path, **here) as server:
         assert home(server, alice, limit="50")[0] == made[:-51:-1]
         eventually(lambda: home(server, alice, limit="50") == (made[:-51:-1], []))
+
+
+def test_what_a_restore_lost_is_told_to_those_who_saw_it(tmp_path: Path, people: People) -> None:
+    alice, bob = people.alice, people.bob
+    with serving(tmp_path) as server, server.client(acting=alice) as reader, server.client(acting=bob) as author:
+        follow(server, alice, bob)
+        backup(tmp_path)
+        with Listener(reader) as stream:
+            lost = author.post(f"{API}/posts", json={"content": {"text": "lost"}})
+            stream.wait("new_post", ok(lost, 201)["id"])
+        token = lost.headers["Kith-Token"]
+    (tmp_path / "data").rename(tmp_path / "old")
+    run_kith("restore", str(tmp_path / "kept"), "--data", str(tmp_path / "data"))
+    with serving(tmp_path) as server, server.client(acting=alice) as reader:
+        for at in range(5):  # as many events as were lost, and more
+            publish(server, bob, f"new {at}")
+        refused = reader.get(f"{API}/feed", headers={"Kith-Token": token})
+        assert code(refused, 503) == "STORE_UNAVAILABLE"
+        with Listener(reader, stream.last_id) as again:
+            again.wait("reset", reason="unknown")
+        with Listener(reader) as fresh:
+            fresh.wait("new_post", publish(server, bob, "newest"))
+        with Listener(reader, fresh.last_id) as resumed:
+            resumed.wait("new_post", publish(server, bob, "after that"))
 
 
 def test_a_worker_that_does_not_react_is_ended_with_the_server(tmp_path: Path) -> None:

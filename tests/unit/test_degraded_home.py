@@ -6,14 +6,17 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from homes import Home, alices_home, failing, ids_of
-from world import ALICE, BOB, CAROL, FakeClock, Run, answer
+from homes import GROUP, Home, alices_home, failing, ids_of
+from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, answer
 
+from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
+from kith.core.events import Event
 from kith.core.paging import Window
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.feed.skeleton import Skeleton
+from kith.log.store import Failure
 
 
 @pytest.fixture
@@ -112,3 +115,39 @@ def test_without_the_store_there_is_no_home_and_it_says_so(
     monkeypatch.setattr(home.objects, "visible", failing(StoreUnavailable("gone")))
     assert run(answer(home.page())) is StoreUnavailable
     assert run(answer(home.feed.latest(ALICE, Window(5)))) is StoreUnavailable
+
+
+def failed(home: Home, *events: Event) -> dict[int, Failure | None]:
+    """Failures of events of the group that keeps timelines."""
+    return {event.sequence: Failure(GROUP, event, 1, "a bug", 0, 0, dead=True) for event in events}
+
+
+def test_what_fan_out_failed_to_deliver_is_at_home_all_the_same(run: Run, home: Home) -> None:
+    """The failure is dead: nobody brings Bob's post any more, until a person has it replayed."""
+    made = [run(home.post(CAROL)).id for _ in range(60)]
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array(made[::-1], np.int64))
+    lacked = run(home.post(BOB)).id
+    at = home.log.bounds()[1]
+    run(home.log.save(GROUP, at, failed(home, *home.log.read(at - 1, 1))))
+    page = run(home.feed.latest(ALICE, Window(5)))
+    assert (ids_of(page.posts), page.degraded) == ([lacked, *made[:-5:-1]], [])
+    assert lacked in run(home.all(20))
+    run(home.log.save(GROUP, None, {at: None}))
+    assert lacked not in ids_of(run(home.feed.latest(ALICE, Window(5))).posts), "then it is for the timeline to have it"
+
+
+@pytest.mark.parametrize("count", [1, 101])
+def test_a_timeline_that_missed_a_change_of_its_reader_or_too_much_is_not_relied_on(
+    run: Run, home: Home, count: int
+) -> None:
+    """Fan-out failed to drop Alice's timeline when she followed; or failed at very many posts of others."""
+    home.timelines.put(ALICE, np.arange(1, 200)[::-1])
+    post = run(home.post(BOB)).id
+    if count == 1:
+        run(home.graph.unfollow(ALICE, DANA))
+        events = [event for event in home.log.read(0, 1_000) if event.source == ALICE][-1:]
+    else:
+        events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(count)]
+    run(home.log.save(GROUP, home.log.bounds()[1], failed(home, *events)))
+    assert ids_of(run(home.feed.latest(ALICE, Window(5))).posts) == [post]

@@ -10,10 +10,11 @@ from kith.api.guard import Caller, Guard
 from kith.api.metrics import Metrics
 from kith.api.quotas import Quotas
 from kith.api.stream import StreamLimits
-from kith.core.errors import Forbidden, StoreUnavailable
+from kith.core.errors import Forbidden
+from kith.core.history import History
 from kith.core.ids import NodeId
 from kith.core.paging import Cursors, Page, Window
-from kith.core.tokens import WriteMark, WriteTokens
+from kith.core.tokens import WriteMark, WriteTokens, lost_write
 from kith.feed.live import Live
 from kith.feed.service import FeedService
 from kith.feed.strip import Strip
@@ -65,6 +66,7 @@ class Backend(msgspec.Struct, frozen=True):
     quotas: Quotas
     cursors: Cursors
     tokens: WriteTokens
+    history: History
     metrics: Metrics
     bounds: Bounds
     streams: StreamLimits
@@ -96,10 +98,7 @@ class Backend(msgspec.Struct, frozen=True):
         """
         mark = self.tokens.read(token)
         if mark.sequence > self.sequence():
-            raise StoreUnavailable(
-                "this store has not seen the write your Kith-Token stands for (it was restored from a backup); "
-                "drop the token and repeat the write"
-            )
+            raise lost_write()
 
     def window(self, caller: Caller, query: str, limit: int, cursor: str | None) -> Window:
         """The part of the list `query` that is asked for."""

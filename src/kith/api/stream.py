@@ -22,9 +22,10 @@ import structlog
 from kith.api.errors import respond, unexpected
 from kith.api.sockets import Sockets
 from kith.core.errors import BadRequest, KithError, Overloaded, TimedOut, TooManyStreams
+from kith.core.history import FIRST
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Window
-from kith.feed.changes import WATCHED_MAX, Place
+from kith.feed.changes import WATCHED_MAX, Place, read_place
 from kith.feed.telling import Stream
 
 if TYPE_CHECKING:
@@ -72,24 +73,34 @@ def read_query(query: str, last_event_id: str | None) -> Asked:
     return Asked(None if shown is None else list(dict.fromkeys(shown)), last_event_id or place)
 
 
-def frame(place: Place, name: str, data: bytes) -> bytes:
+def frame(place: Place, name: str, data: bytes, history: int = FIRST) -> bytes:
     """One event as it goes over the wire. A heartbeat is a comment, and moves the client's last event id."""
+    id_ = (f"{place}" if history == FIRST else f"{place}-{history}").encode()
     if not name:
-        return b":\nid: %b\n\n" % str(place).encode()
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (str(place).encode(), name.encode(), data)
+        return b":\nid: %b\n\n" % id_
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (id_, name.encode(), data)
+
+
+def read_id(text: str) -> tuple[str, int]:
+    """The place in an id that a client sent back, and the history that it is of."""
+    place, _, name = text.rpartition("-")
+    if "-" in place and name.isascii() and name.isdecimal():
+        return place, int(name)
+    return text, FIRST
 
 
 class Sink:
     """The outgoing side of one stream."""
 
-    def __init__(self, transport: Any, client: str, sockets: Sockets, bytes_max: int) -> None:
+    def __init__(self, transport: Any, client: str, sockets: Sockets, bytes_max: int, history: int = FIRST) -> None:
         self._transport, self._client, self._sockets, self._bytes_max = transport, client, sockets, bytes_max
+        self._history = history
         self._waiting = 0  # bytes handed over that may not have gone out
         self.ended: str | None = None
 
     def send(self, place: Place, name: str, data: bytes) -> None:
         """Hand an event over, or end the stream if too much waits already."""
-        self.write(frame(place, name, data))
+        self.write(frame(place, name, data, self._history))
 
     def write(self, raw: bytes) -> None:
         """Hand bytes over."""
@@ -140,9 +151,11 @@ class Streams:
                 self._check_open()
                 transport = exchange.response_stream(200, _HEADERS)
                 backend.metrics.observe("feed_stream", started, 200)
-                sink = Sink(transport, scope.client, self._sockets, self._limits.buffer_bytes)
+                sink = Sink(transport, scope.client, self._sockets, self._limits.buffer_bytes, backend.history.name)
                 del transport  # the sink's alone, so that it ends with the sink
-                await self._run(exchange, sink, Stream(user, sink.send, sink.end), asked.place, shown, lifetime_s)
+                await self._run(
+                    exchange, sink, Stream(user, sink.send, sink.end), self._here(asked.place), shown, lifetime_s
+                )
         except Exception as error:
             status, headers, body = respond(_told(error))
             exchange.response_bytes(status, headers, body)
@@ -213,6 +226,14 @@ class Streams:
             del self._held[user]
         self._count += by
         self._backend.metrics.streaming(self._count)
+
+    def _here(self, id_: str | None) -> str | None:
+        """The place that an id of an earlier stream stands for in this store; one that is none where it was lost."""
+        if id_ is None:
+            return None
+        text, history = read_id(id_)
+        place = read_place(text)
+        return text if place is not None and self._backend.history.holds(history, place.posts) else "lost"
 
     def _check_open(self) -> None:
         if self._closing:

@@ -15,7 +15,7 @@ import numpy as np
 from kith.timeline.store import Ids
 
 UNDER_WAY_MAX = 1_000
-"""Deliveries under way at a time, 24 bytes each in the read of a home; authors of further ones are always looked up."""
+"""Deliveries under way at a time, 24 bytes each in the read of a home; before a further one begins, one must end."""
 _NOBODY = np.empty(0, np.int64)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import structlog
 
 from kith.core.errors import Unavailable
-from kith.core.events import TIMELINE_WANTED, Event
+from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event
 from kith.core.ids import ID_MAX, NodeId, made_at_ms
 from kith.core.paging import Mark
 from kith.feed.sources import Sources
@@ -30,6 +30,9 @@ _OWN_LATEST = 20
 """Own posts that a timeline may not have yet; fan-out is behind by a moment at most, or is not relied on."""
 _SHORT = 50
 """A timeline of fewer ids is not taken for whole: who follows few sees at once whom they have just followed."""
+_FAILED_MAX = 100
+"""Events that fan-out failed on; beyond it nobody's timeline is relied on."""
+_NOBODY = np.empty(0, np.int64)
 _WANTED_AGAIN_S = 30.0
 _WANTED_MAX = 100_000
 
@@ -97,7 +100,9 @@ class Skeletons:
         """What there is beyond `after`: the rest of the timeline, or `want` ids of the outboxes."""
         if fresh.direct:
             return await self._of_outboxes(reader, after, want)
-        delivering = await self._delivering(fresh)  # first: what is delivered meanwhile is merely looked up as well
+        undelivered = await self._undelivered(reader, fresh)  # first: what comes meanwhile is merely looked up as well
+        if undelivered is None:
+            return await self._of_outboxes(reader, after, want)
         timeline = await self._timeline(reader, fresh)
         if timeline is None:
             return await self._of_outboxes(reader, after, want)
@@ -108,7 +113,7 @@ class Skeletons:
         if floor is not None and not len(ids):
             return await self._of_outboxes(reader, after, want)
         try:
-            authors = await self._sources.lacked(reader, timeline.lacks_from, delivering)
+            authors = await self._sources.lacked(reader, timeline.lacks_from, undelivered)
             marks, floor = await self._looked_up(reader, authors, ids, after, max(want, len(ids)), floor)
         except Unavailable:
             degrade(fresh, "outboxes")
@@ -139,13 +144,21 @@ class Skeletons:
             ends.append(marks[-1])
         return own + marks, max(ends, default=None)
 
-    async def _delivering(self, fresh: Freshness) -> Ids:
-        """Authors whose posts are under way."""
+    async def _undelivered(self, reader: NodeId, fresh: Freshness) -> Ids | None:
+        """Authors whose posts are under way, or were not brought to all as that failed. None where it failed at the
+        reader's own timeline, or at so much that nobody's can be relied on.
+        """
         try:
-            return await self._sources.delivering()
+            authors, failures = await self._sources.delivering(), self._log.failures(self._group)
         except Unavailable:
             degrade(fresh, "outboxes")
-            return np.empty(0, np.int64)
+            return _NOBODY
+        if not failures:
+            return authors
+        events = [failure.event for failure in failures]
+        if len(events) > _FAILED_MAX or any(event.source == reader or event.state == BULK_LOADED for event in events):
+            return None
+        return np.union1d(authors, [event.source for event in events])
 
     async def _timeline(self, reader: NodeId, fresh: Freshness) -> Timeline | None:
         """The reader's timeline; None where there is none, which is then asked for."""

@@ -22,7 +22,7 @@ from kith.core.errors import Conflict, NotFound, Unavailable, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction, EdgeWrite, State
-from kith.graph.graphs import KEEPING_OUT
+from kith.graph.graphs import FOLLOWS, KEEPING_OUT
 from kith.graph.service import GraphService
 from kith.graph.store import Listing
 
@@ -174,12 +174,20 @@ class NodeJobs:
         )
 
     def _lists(self, job: Job) -> Iterator[Listing]:
-        """What keeps others out comes back first and goes last, or what it keeps out would show in between."""
+        """What keeps others out comes back first and goes last, or what it keeps out would show in between.
+
+        Follows come back last and go first: who sees one come back may take it that the posts are there.
+        """
         restored = job.operation is NodeOperation.RESTORE
-        for name in sorted(self._service.graphs.names(), key=lambda name: (name in KEEPING_OUT) != restored):
+        for name in sorted(self._service.graphs.names(), key=_turn, reverse=not restored):
             for direction in Direction:
                 for state in _FROM[job.operation]:
                     yield Listing(self._service.graphs.number(name), job.node, direction, state)
 
     async def _save(self, job: Job) -> None:
         await self._store.put_note(_NOTE + job.id, msgspec.json.encode(job))
+
+
+def _turn(graph: str) -> int:
+    """When the edges of a graph come back, beside others of their node."""
+    return 0 if graph in KEEPING_OUT else 2 if graph == FOLLOWS else 1

@@ -83,7 +83,10 @@ class Fanout:
             elif event.graph == self._follows and (event.began or event.ended):
                 self._timelines.drop(event.source)
             elif event.graph == self._authored and event.began:
-                await self._publish(event.source, event.destination, withheld)
+                if event.before is None:
+                    await self._publish(event.source, event.destination, withheld)
+                else:  # it came back with its author, whose followers' follows come back after it
+                    self._timelines.drop(event.source)
         if withheld:
             await self._sources.note_withheld(withheld)
 
@@ -153,8 +156,11 @@ class Fanout:
         plan = self._plan(count)
         if plan is Plan.PUSH:
             followers = await self._pushed_to(author, await self._sources.followers(author), withheld)
-        elif plan is Plan.PULL or not await self._begin(Delivery(post, author)):
+        elif plan is Plan.PULL:
             withheld[author] = RATE_MAX
+        else:
+            while not await self._begin(Delivery(post, author)):
+                await self.go_on()
         self._timelines.push(post, np.append(followers, np.int64(author)))
 
     def _plan(self, followers: int) -> Plan:

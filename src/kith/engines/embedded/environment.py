@@ -25,6 +25,8 @@ from typing import IO, Literal, TypeAlias
 import lmdb
 
 from kith.core.errors import Conflict, KithError, Overloaded, StoreFull, StoreMismatch, StoreUnavailable
+from kith.core.history import History, Turn
+from kith.engines.embedded import eventlog
 from kith.graph.graphs import GRAPHS_MAX, assign
 
 FORMAT = 1
@@ -34,6 +36,7 @@ LOADING = "loading/"
 """The note `loading/<graph>` of a bulk load in progress: how many ranges of nodes are written."""
 BYTES_MAX_DEFAULT = 1 << 40
 NODE_NUMBERS = "numbers"
+_HISTORY = "history"
 _META, _LOG, _NODES, _OBJECTS = b"meta", b"log", b"nodes", b"objects"
 _SUGGESTIONS = b"suggestions"
 _DATABASES_MAX = GRAPHS_MAX + 8
@@ -138,6 +141,17 @@ class Environment:
         except lmdb.Error as error:
             raise translate(error, "read") from error
         return found
+
+    def history(self) -> History:
+        """The restores that this store has been through."""
+        raw = self.get_note(_HISTORY)
+        return History(tuple(Turn(*turn) for turn in json.loads(raw or b"[]")))
+
+    def begin_history(self) -> None:
+        """From here on it is another history than that of the store which this was a backup of."""
+        with translated("begin a history"), self.lmdb.begin() as txn:
+            _, last = eventlog.bounds(txn, self.log)
+        self.put_note(_HISTORY, json.dumps(self.history().restored(last).turns).encode())
 
     def put_note(self, key: str, value: bytes | None) -> None:
         """Write or (None) remove a note, synced."""
