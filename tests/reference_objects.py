@@ -31,10 +31,9 @@ class ReferenceObjects:
         claim: Claim | None = None,
     ) -> Put:
         mark = WriteMark(len(self._edges.log), max((record.updated_at for record in records), default=0))
-        if claim is not None:
-            until_ms, value = self._claims.get(claim.key, (0, b""))
-            if until_ms > claim.now_ms:
-                return Put(False, [], mark, value)
+        claimed = None if claim is None else await self.claimed(claim)
+        if claimed is not None:
+            return Put(False, [], mark, claimed)
         for kind, id_, version in only_if:
             stored = self.records.get((kind, id_))
             if (stored.updated_at if stored else 0) != version:
@@ -50,6 +49,10 @@ class ReferenceObjects:
             self.records[at] = newer(self.records.get(at), record)
         changes += await self._edges.apply(edges[len(changes) :])
         return put._replace(changes=changes, mark=mark._replace(sequence=len(self._edges.log)))
+
+    async def claimed(self, claim: Claim) -> bytes | None:
+        until_ms, value = self._claims.get(claim.key, (0, b""))
+        return value if until_ms > claim.now_ms else None
 
     async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
         for id_ in ids:

@@ -151,6 +151,15 @@ def test_a_claim_is_taken_once_and_answers_the_first_value(run: Run, stores: Sto
     assert run(stores.objects.put([record(3)], claim=claim(OTHER, b"other"))).stored
 
 
+def test_a_claim_can_be_asked_for_without_being_taken(run: Run, stores: Stores) -> None:
+    assert run(stores.objects.claimed(claim())) is None
+    assert run(stores.objects.claimed(claim())) is None
+    run(stores.objects.put([record(1)], claim=claim()))
+    assert run(stores.objects.claimed(claim())) == claim().value
+    over = claim()._replace(now_ms=claim().now_ms + claim().keep_ms)
+    assert run(stores.objects.claimed(over)) is None
+
+
 def test_a_claim_that_is_over_can_be_taken_again(run: Run, stores: Stores) -> None:
     for at in range(20):  # more than a claim forgets, and over before it
         run(stores.objects.put([], claim=claim(b"before%010d" % at, b"", START_MS - 1)))

@@ -16,7 +16,7 @@ from kith.graph.graphs import COMMENTED
 from kith.graph.store import Listing
 from kith.objects.claims import KEY_KEPT_MS
 from kith.objects.comments import TEXT_CHARS_MAX
-from kith.objects.posts import Draft, Post
+from kith.objects.posts import Change, Draft, Post
 from kith.objects.store import Kind
 
 
@@ -169,6 +169,18 @@ def test_the_same_key_makes_one_comment_for_a_day(run: Run, room: Room, clock: F
     assert len({first.id, late.id, *(one.id for one in others)}) == 4
     settle(room)
     assert run(room.comments.of_post(None, post, "newest", Window(10))).total == 4
+
+
+def test_a_repeated_comment_is_answered_also_where_it_could_not_be_made_any_more(run: Run, room: Room) -> None:
+    post = write(run, room)
+    first, _ = run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))
+    run(room.posts.edit(ALICE, NodeId(post.id), Change(allow_comments=False)))
+    assert run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))[0] == first
+    run(room.graph.block(ALICE, BOB))
+    assert run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))[0] == first
+    assert run(answer(room.comments.create(BOB, NodeId(post.id), "once", None, "key2"))) is PostNotFound
+    settle(room)
+    assert run(room.comments.of_post(None, NodeId(post.id), "newest", Window(10))).total == 1
 
 
 def test_a_repeated_comment_that_is_not_there_any_more_says_so_and_stays_gone(run: Run, room: Room) -> None:

@@ -1,7 +1,7 @@
 """How often a user may do what costs others most: load feeds, post, engage, upload (article 001's limits).
 
 For user tokens only: who holds a server key limits their users themselves. Counted over all API processes of the
-machine. Only what was done counts: a refused request gives back what it took.
+machine. A refused request gives back what it took; one that is repeated under its Idempotency-Key counts again.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class ApiError(ClientError):
 
 
 class Unreachable(ClientError):
-    """No answer from `url` in `tries` tries. A write may still have happened; repeating it is safe, but for a comment
-    or an upload: look first.
+    """No answer from `url` in `tries` tries. A write may still have happened; repeating it is safe, but for an upload,
+    and for what takes a `key` where none was given: look first.
     """
 
     def __init__(self, url: str, tries: int, reason: str) -> None:

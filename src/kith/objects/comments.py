@@ -87,7 +87,7 @@ class Comments:
         self, actor: NodeId, post: NodeId, text: str, reply_to: NodeId | None = None, key: str | None = None
     ) -> tuple[Comment, WriteMark]:
         """`actor` comments on a post, or answers a comment on it. With a `key` a repetition within 24 h answers with
-        the same comment, while it is there.
+        the same comment while it is there, whatever came between.
 
         Errors: InvalidContent; PostNotFound, CommentNotFound for what they may not see or what is deleted;
         Forbidden where they are deactivated, or the post takes no comments; IdempotencyKeyReused where the key came
@@ -95,19 +95,13 @@ class Comments:
         """
         check_text(text, needed=True, chars_max=TEXT_CHARS_MAX)
         await self._objects.check_active(actor)
-        commented = await self._objects.get(actor, post)
-        if not commented.allow_comments:
-            raise Forbidden("its author takes no comments on this post; those there are stay readable", id=str(post))
-        others = {commented.author}
-        if reply_to is not None:
-            (answered,) = await self._filtered(actor, await self._read([reply_to]))
-            if answered is None or answered.post != post:
-                raise _no_comment(reply_to)
-            others.add(answered.author)
         id_, version = self._objects.snowflakes.next(), self._graph.clock.next()
         claim = None
         if key is not None:
             claim = claim_of("comment", actor, key, msgspec.msgpack.encode((post, reply_to, text)), id_, version)
+        others: set[int] = set()
+        if claim is None or await self._store.claimed(claim) is None:
+            others = await self._addressed(actor, post, reply_to)
         comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text)
         put = await self._put(comment, version, others, claim)
         if claim is not None and put.claimed is not None:
@@ -126,6 +120,18 @@ class Comments:
         dropping = [self._graph.dropping(*place, id_) for place in self._places(comment)]
         await self._objects.unless_refused(actor, put, [empty], dropping)
         return comment, put.mark
+
+    async def _addressed(self, actor: NodeId, post: NodeId, reply_to: NodeId | None) -> set[int]:
+        """Who is spoken to by a comment there; see `create` for why `actor` may not make it."""
+        commented = await self._objects.get(actor, post)
+        if not commented.allow_comments:
+            raise Forbidden("its author takes no comments on this post; those there are stay readable", id=str(post))
+        if reply_to is None:
+            return {commented.author}
+        (answered,) = await self._filtered(actor, await self._read([reply_to]))
+        if answered is None or answered.post != post:
+            raise _no_comment(reply_to)
+        return {commented.author, answered.author}
 
     async def _put(self, comment: Comment, version: Hlc, others: Iterable[int], claim: Claim | None = None) -> Put:
         """Write a comment and its places, unless its author is not active, or one of `others` and they block each

@@ -104,6 +104,10 @@ class ObjectStore(Protocol):
         """One answer an id, in their order; None where there never was a record."""
         ...
 
+    async def claimed(self, claim: Claim) -> bytes | None:
+        """The value of an earlier claim of the same key that is not over; None if there is none."""
+        ...
+
     async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
         """Take records out for good. Only for those whose id alone says that their time is over: an older version
         that came late would be stored again.

@@ -58,6 +58,13 @@ class EmbeddedObjects:
             raise translate(error, "read") from error
         return [None if row is None else _read(kind, id_, row) for id_, row in zip(ids, rows, strict=True)]
 
+    async def claimed(self, claim: Claim) -> bytes | None:
+        try:
+            with self._environment.lmdb.begin() as txn:
+                return _claimed(txn, self._environment.objects, claim)
+        except lmdb.Error as error:
+            raise translate(error, "read") from error
+
     async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
         db = self._environment.objects
 
