@@ -161,7 +161,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     counts = FileQuotas(Path(settings.data) / quotas.FILE)
     timelines = RingReader(timelines_folder(settings))
     share, bytes_max = settings.served_log_share, settings.served_log_bytes_max
-    served = ServedFiles(Path(settings.data) / "served", share=share, bytes_max=bytes_max)
+    served = ServedFiles(Path(settings.data) / "served", share=share, bytes_max=bytes_max, writers=settings.workers)
     engagement = Engagement(objects)
     heartbeat_s, resume_events = settings.stream_heartbeat_s, settings.stream_resume_events
     live = Live(objects, engagement, log, metrics, resume_events=resume_events, heartbeat_s=heartbeat_s)

@@ -149,7 +149,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     body_bytes_max: Annotated[Positive, _doc("Largest request body; beyond: BODY_TOO_LARGE.")] = 1 << 20
 
     media_url: Annotated[
-        str, _doc("Where pictures and videos lie: empty for the folder `media` beside the data, or s3://bucket/prefix.")
+        str,
+        Meta(pattern="^(s3://[^/]+.*)?$"),
+        _doc("Where pictures and videos lie: empty for the folder `media` beside the data, or s3://bucket/prefix."),
     ] = ""
     media_base_url: Annotated[
         str,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 from raw_http import plain, raw
-from running import API, KEY, Server
+from running import API, KEY, People, Server
 from talk import code, ok
 
 Acting = Callable[[int], httpx.Client]
@@ -34,6 +34,21 @@ def test_a_method_that_a_path_does_not_take_is_a_405(acting: Acting, method: str
     answer = acting(1).request(method, API + path)
     assert code(answer, 405) == "METHOD_NOT_ALLOWED"
     assert answer.headers.get("allow"), "RFC 9110: a 405 names the methods there are"
+
+
+def test_a_405_names_the_methods_of_that_path_alone(acting: Acting, people: People) -> None:
+    """Not those of /posts/{id}, as which it could be read."""
+    for path in ("/posts/view", "/posts/lookup", "/users/lookup"):
+        answer = acting(people.alice).get(API + path)
+        assert code(answer, 405) == "METHOD_NOT_ALLOWED"
+        assert set(answer.headers["allow"].split(", ")) == {"OPTIONS", "POST"}, path
+
+
+@pytest.mark.parametrize(("body", "why"), [(b'{"content": {"text": "\xff"}}', "UTF-8"), (b"[" * 9_999, "deep")])
+def test_a_body_that_cannot_be_read_says_why(acting: Acting, people: People, body: bytes, why: str) -> None:
+    answer = acting(people.alice).post(f"{API}/posts", content=body, headers={"Content-Type": "application/json"})
+    assert code(answer, 400) == "INVALID_REQUEST"
+    assert why in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

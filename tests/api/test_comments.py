@@ -181,6 +181,10 @@ def test_a_removed_account_leaves_no_profile_and_no_posts(acting: Acting, http: 
     assert code(http.get(f"{API}/posts/{id_}"), 404) == "POST_NOT_FOUND"
     assert code(http.get(f"{API}/users/{people.alice}"), 404) == "USER_NOT_FOUND"
     assert code(acting(people.bob).post(f"{API}/comments/{comment}/like"), 404) == "COMMENT_NOT_FOUND"
+    for verb in ("follow", "block", "mute", "see-fewer"):
+        refused = alice.post(f"{API}/users/{people.bob}/{verb}")
+        assert code(refused, 403) == "FORBIDDEN", verb
+        assert "removed for good" in refused.json()["error"]["message"], verb
 
 
 def test_the_order_of_fields_does_not_make_another_post(acting: Acting, people: People) -> None:

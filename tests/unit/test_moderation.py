@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from reference import ReferenceEdges, ScrambledEdges
 from reference_objects import ReferenceObjects
@@ -257,6 +258,21 @@ def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Room, cloc
 
     run(resume())
     assert set(left(room, posts)) == {""}
+
+
+def test_jobs_that_were_done_long_ago_are_forgotten_when_another_begins(run: Run, room: Room) -> None:
+    async def there_and_back() -> None:
+        with time_flies(room.edges):
+            jobs = NodeJobs(room.graph)
+            first = await jobs.start(NodeOperation.ARCHIVE, ALICE)
+            await jobs.wait()
+            old = msgspec.structs.replace(await jobs.get(first.id), finished_at=1.0)
+            await room.edges.put_note(f"job/{first.id}", msgspec.json.encode(old))
+            second = await jobs.start(NodeOperation.RESTORE, ALICE)
+            await jobs.wait()
+            assert [f"job/{second.id}"] == list(await room.edges.notes("job/"))
+
+    run(there_and_back())
 
 
 @pytest.mark.parametrize("error", [StoreFull("no room"), Overloaded("too much at once"), Conflict("overtaken")])

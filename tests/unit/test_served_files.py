@@ -102,6 +102,16 @@ def test_all_files_together_stay_within_their_bound_and_the_newest_remain(tmp_pa
     assert len(found) * 500 > bytes_max // 2
 
 
+def test_many_processes_stay_within_the_bound_together(tmp_path: Path) -> None:
+    bytes_max, count = 40 * FLUSH_BYTES, 16
+    logs = [ServedFiles(tmp_path, share=1.0, bytes_max=bytes_max, writers=count) for _ in range(count)]
+    for at in range(20_000):
+        logs[at % count].add(page(at, 20))
+        if at % 500 == 0:
+            assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= bytes_max
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) > bytes_max // 4
+
+
 def test_a_bound_smaller_than_a_piece_keeps_one_piece(tmp_path: Path) -> None:
     log = served(tmp_path, bytes_max=1)
     for at in range(3):

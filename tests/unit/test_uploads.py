@@ -196,6 +196,17 @@ def test_where_it_is_not_known_whether_the_record_was_written_the_files_stay(
 # --- bounds --------------------------------------------------------------------------------------------------
 
 
+def test_an_id_that_a_clock_gave_twice_does_not_put_one_upload_in_place_of_another(
+    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run(upload(room, ALICE, photo()))
+    files = room.files()
+    monkeypatch.setattr(room.posts.snowflakes, "next", lambda: first.id)
+    assert run(answer(upload(room, BOB, photo()))) is Overloaded
+    assert run(room.media.get(ALICE, first.id)) == first
+    assert room.files() == files
+
+
 def test_decoding_lets_the_event_loop_go_on_and_waits_for_a_free_thread(
     run: Run, make_room: Callable[..., Room], monkeypatch: pytest.MonkeyPatch
 ) -> None:

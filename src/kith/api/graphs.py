@@ -50,25 +50,6 @@ StateName = Annotated[
 ]
 
 
-class ExistsAnswer(msgspec.Struct, frozen=True):
-    """Whether the edge exists in state normal."""
-
-    exists: bool
-
-
-class ExistsManyAnswer(msgspec.Struct, frozen=True):
-    """One answer a pair, in their order."""
-
-    exists: list[bool]
-
-
-class AppliedAnswer(msgspec.Struct, frozen=True):
-    """How many edges changed, and the token to read them with."""
-
-    applied: int
-    token: str | None
-
-
 class EdgeAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """A stored edge."""
 

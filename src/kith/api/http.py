@@ -151,7 +151,14 @@ def _refuse(_: AnyRequest, error: errors.KithError) -> Response[bytes]:
 
 
 def _refuse_body(request: AnyRequest, error: Exception) -> Response[bytes]:
-    return _refuse(request, errors.BadRequest(f"the body is not JSON that we can read: {type(error).__name__}"))
+    match error:
+        case UnicodeDecodeError():
+            why = "it is not UTF-8"
+        case RecursionError():
+            why = "it is nested too deeply"
+        case _:
+            why = str(error)
+    return _refuse(request, errors.BadRequest(f"the body is not JSON that we can read: {why}"))
 
 
 def _refuse_framework(request: AnyRequest, error: HTTPException) -> Response[bytes]:
@@ -184,12 +191,12 @@ def _bad_id(request: AnyRequest) -> errors.BadId | None:
 def _methods(request: AnyRequest) -> list[str]:
     """The methods that the path of a request takes."""
     asked = request.url.path.rstrip("/").split("/")
-    found: set[str] = set()
+    found: dict[bool, set[str]] = {True: set(), False: set()}  # by whether the path is exactly that of the route
     for route in request.app.routes:
         known = route.path_format.split("/")
         if len(known) == len(asked) and all(k.startswith("{") or k == a for k, a in zip(known, asked, strict=True)):
-            found.update(getattr(route, "methods", ()))
-    return sorted(found)
+            found[known == asked].update(getattr(route, "methods", ()))
+    return sorted(found[True] or found[False])
 
 
 def _explain(error: HTTPException) -> str:

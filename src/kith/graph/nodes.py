@@ -83,6 +83,7 @@ class NodeJobs:
         (known,) = await self._store.nodes([node])
         if known.state == State.REMOVED and operation is not NodeOperation.REMOVE:
             raise UserNotFound("this account was removed for good", id=str(node))
+        await self._forget_done()
         job = Job(f"{operation.value}-{node}-{self._service.clock.next():x}", operation, int(node))
         await self._save(job)
         await self._store.change_node(node, state=_NODE_STATE[operation])
@@ -90,12 +91,19 @@ class NodeJobs:
         return job
 
     async def resume(self) -> None:
-        """Take up every job that a stopped process left unfinished; forget those finished long ago."""
-        for raw in (await self._store.notes(_NOTE)).values():
-            job = msgspec.json.decode(raw, type=Job)
+        """Take up every job that a stopped process left unfinished."""
+        for job in await self._known():
             if not job.done:
                 self._spawn(job)
-            elif job.finished_at < time.time() - _KEPT_DONE_S:
+
+    async def _known(self) -> list[Job]:
+        notes = await self._store.notes(_NOTE)
+        return [msgspec.json.decode(raw, type=Job) for raw in notes.values()]
+
+    async def _forget_done(self) -> None:
+        """Forget jobs that were finished long ago."""
+        for job in await self._known():
+            if job.done and job.finished_at < time.time() - _KEPT_DONE_S:
                 await self._store.put_note(_NOTE + job.id, None)
 
     async def get(self, job_id: str) -> Job:
@@ -176,13 +184,17 @@ class NodeJobs:
     def _lists(self, job: Job) -> Iterator[Listing]:
         """What keeps others out comes back first and goes last, or what it keeps out would show in between.
 
-        Follows come back last and go first: who sees one come back may take it that the posts are there.
+        Follows come back last and go first: who sees one come back may take it that the posts are there. What is the
+        list of a post or comment is none of the user's who has the same number.
         """
-        restored = job.operation is NodeOperation.RESTORE
-        for name in sorted(self._service.graphs.names(), key=_turn, reverse=not restored):
+        restored, graphs = job.operation is NodeOperation.RESTORE, self._service.graphs
+        not_theirs = {Direction.OUT: graphs.between_objects, Direction.IN: graphs.to_objects}
+        for name in sorted(graphs.names(), key=_turn, reverse=not restored):
+            number = graphs.number(name)
             for direction in Direction:
-                for state in _FROM[job.operation]:
-                    yield Listing(self._service.graphs.number(name), job.node, direction, state)
+                if number not in not_theirs[direction]:
+                    for state in _FROM[job.operation]:
+                        yield Listing(number, job.node, direction, state)
 
     async def _save(self, job: Job) -> None:
         await self._store.put_note(_NOTE + job.id, msgspec.json.encode(job))

@@ -107,6 +107,7 @@ class GraphService:
     async def block(self, actor: NodeId, target: NodeId) -> Written:
         """Forbids follows both ways and drops those there are, requests too."""
         _check_two(actor, target)
+        await self._check_there(actor)
         writes = [self.adding(self._blocks, actor, target)]
         for graph in (self._follows, self._requests):
             writes += [self.dropping(graph, actor, target), self.dropping(graph, target, actor)]
@@ -121,6 +122,7 @@ class GraphService:
     async def mute(self, actor: NodeId, target: NodeId) -> Written:
         """`actor` no longer wants to see `target`; nobody else notices."""
         _check_two(actor, target)
+        await self._check_there(actor)
         return await self._add(self._mutes, actor, target)
 
     async def unmute(self, actor: NodeId, target: NodeId) -> Written:
@@ -131,6 +133,7 @@ class GraphService:
     async def see_fewer(self, actor: NodeId, target: NodeId) -> Written:
         """`actor` wants to see less of `target`, from now on and fading; saying it again begins anew."""
         _check_two(actor, target)
+        await self._check_there(actor)
         wish = EdgeWrite(self.now(self._fewer, actor, target, State.NORMAL), supersede=True)
         changes, mark = await self.write([wish])
         return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
@@ -139,6 +142,18 @@ class GraphService:
         """The opposite."""
         _check_two(actor, target)
         return await self._drop([(self._fewer, actor, target)])
+
+    async def check_active(self, actor: NodeId) -> None:
+        """Forbidden where the actor's account is deactivated or removed."""
+        (node,) = await self.store.nodes([actor])
+        if node.state != State.NORMAL:
+            raise away(actor, node.state)
+
+    async def _check_there(self, actor: NodeId) -> None:
+        """Forbidden where the actor's account was removed. What a deactivated one does shows when they are back."""
+        (node,) = await self.store.nodes([actor])
+        if node.state == State.REMOVED:
+            raise away(actor, node.state)
 
     async def relationships(self, actor: NodeId, targets: Sequence[NodeId]) -> list[Relationship]:
         """How `actor` stands to each of `targets`, and they to `actor`; to one whom the app hides as to nobody."""
@@ -323,9 +338,7 @@ class GraphService:
             case Outcome.FORBIDDEN:
                 raise Forbidden("one of you has blocked the other", id=str(destination))
             case Outcome.INACTIVE:
-                (mine,) = await self.store.nodes([source])
-                if mine.state != State.NORMAL:
-                    raise Forbidden("your account is deactivated; reactivate it first", id=str(source))
+                await self.check_active(source)
                 raise UserNotFound("this account is deactivated", id=str(destination))
             case _:
                 return Written(True, outcome is Outcome.APPLIED, mark)
@@ -349,6 +362,13 @@ class GraphService:
 
     def _in(self, user: NodeId) -> Listing:
         return Listing(self._follows, user, Direction.IN)
+
+
+def away(actor: NodeId, state: State) -> Forbidden:
+    """The error for what an account in this state cannot do."""
+    if state == State.REMOVED:
+        return Forbidden("this account was removed for good", id=str(actor))
+    return Forbidden("your account is deactivated; reactivate it first", id=str(actor))
 
 
 def mark_of(changes: Sequence[EdgeChange]) -> WriteMark:

@@ -129,7 +129,8 @@ async def _engaged(
     ]
     changes, mark = await graph.write(writes)
     if any(change.outcome is Outcome.INACTIVE for change in changes):
-        raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
+        await graph.check_active(actor)
+        raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
     totals = await graph.store.count_many([Listing(number, target, Direction.IN) for target, _ in targets])
     engaged = [
         None

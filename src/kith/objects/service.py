@@ -142,10 +142,8 @@ class ObjectService:
         )
 
     async def check_active(self, actor: NodeId) -> None:
-        """Forbidden where the actor's account is deactivated."""
-        (node,) = await self.graph.store.nodes([actor])
-        if node.state != State.NORMAL:
-            raise Forbidden("your account is deactivated; reactivate it first", id=str(actor))
+        """Forbidden where the actor's account is deactivated or removed."""
+        await self.graph.check_active(actor)
 
     async def unless_refused(
         self, actor: NodeId, put: Put, empty: Sequence[Record], edges: Sequence[EdgeWrite]
@@ -160,7 +158,8 @@ class ObjectService:
             await self.store.put(empty, edges)
             refused = True
         if refused:
-            raise Forbidden("this account is deactivated or removed", id=str(actor))
+            await self.graph.check_active(actor)
+            raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
 
     async def _is_removed(self, user: NodeId) -> bool:
         (node,) = await self.graph.store.nodes([user])

@@ -136,7 +136,10 @@ class MediaService:
             await self.blobs.delete(keys_of(media))
             raise
         # From here on the record may be there even if we do not hear of it, so the files stay; see `sweep`.
-        put = await self._store.put([media_record(media, version)])
+        put = await self._store.put([media_record(media, version)], only_if=[AtVersion(Kind.MEDIA, id_, 0)])
+        if not put.stored:  # its id was handed out before, by a clock that was put back since
+            await self.blobs.delete(keys_of(media))
+            raise Overloaded("this upload met another; send it again")
         return MediaWritten(media, put.mark)
 
     async def describe(self, actor: NodeId, id_: NodeId, alt_text: str) -> MediaWritten:

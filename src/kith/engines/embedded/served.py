@@ -26,7 +26,7 @@ from kith.feed.served import Served
 
 FLUSH_BYTES, FLUSH_S = 1 << 16, 5.0
 FILES_MIN = 8
-"""Of all that is kept, one process writes at most this part into a file."""
+"""Of all that is kept, a file holds at most this part; less where many processes write one each."""
 _HEAD = struct.Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Served).decode
@@ -34,10 +34,12 @@ _log = structlog.get_logger("kith.feed")
 
 
 class ServedFiles:
-    """See `feed.served.ServedLog`. `share`: of pages that are kept, spread evenly."""
+    """See `feed.served.ServedLog`. `share`: of pages that are kept, spread evenly; `writers`: all of them."""
 
-    def __init__(self, folder: Path, *, share: float, bytes_max: int) -> None:
-        self._folder, self._share, self._bytes_max = folder, share, bytes_max
+    def __init__(self, folder: Path, *, share: float, bytes_max: int, writers: int = 1) -> None:
+        self._folder, self._share = folder, share
+        self._file_max = bytes_max // max(FILES_MIN, 2 * writers)
+        self._done_max = bytes_max - writers * self._file_max  # what each is writing has room besides
         self._due, self._buffer, self._flushed = 0.0, bytearray(), time.monotonic()
         self._file: Path | None = None
         self._file_bytes = 0
@@ -64,7 +66,7 @@ class ServedFiles:
             _log.warning("what was served is not kept", error=str(error), bytes=len(rows))
 
     def _write(self, rows: bytes) -> None:
-        if self._file is None or self._file_bytes + len(rows) > self._bytes_max // FILES_MIN:
+        if self._file is None or self._file_bytes + len(rows) > self._file_max:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._file = self._folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S-%f}-{os.getpid()}.rows"
             self._file_bytes = 0
@@ -78,7 +80,7 @@ class ServedFiles:
         """Make room for a new file."""
         files = sorted(self._folder.glob("*.rows"))  # by their time
         sizes = [_size(file) for file in files]
-        excess = sum(sizes) + self._bytes_max // FILES_MIN - self._bytes_max
+        excess = sum(sizes) - self._done_max
         for file, size in zip(files, sizes, strict=True):
             if excess <= 0:
                 return
