@@ -102,10 +102,12 @@ class Metrics:
         self._counts.stream_lag_s = lag_s
 
     def close(self) -> None:
-        """Leave the last counts and stop."""
+        """Leave the last counts, if there are any, and stop."""
         self._stop.set()
         self._thread.join()
         self._leave()
+        if self._counts == Counts():  # as of a worker that is refused again and again, where another one runs
+            self._file.unlink(missing_ok=True)
 
     def render(self) -> bytes:
         """The Prometheus text of all processes together."""
