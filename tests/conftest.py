@@ -41,9 +41,9 @@ def run() -> Iterator[Run]:
 
 
 @pytest.fixture
-def embedded(tmp_path: Path) -> Iterator[tuple[Environment, EmbeddedEdges]]:
-    """The embedded engine and the LMDB environment under it."""
-    with open_embedded(tmp_path / "data") as opened:
+def embedded(tmp_path: Path, clock: FakeClock) -> Iterator[tuple[Environment, EmbeddedEdges]]:
+    """The embedded engine, on the fake clock, and the LMDB environment under it."""
+    with open_embedded(tmp_path / "data", now_ms=clock) as opened:
         yield opened
 
 

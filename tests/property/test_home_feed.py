@@ -214,7 +214,7 @@ def town(request: pytest.FixtureRequest, tmp_path: Path, policies: list[Threshol
 
 def lived(town: Town, life: Callable[[], Awaitable[None]]) -> None:
     """Open the town, live in it, and close it."""
-    with open_embedded(town.folder / "data") as (environment, store):
+    with open_embedded(town.folder / "data", now_ms=town.clock) as (environment, store):
 
         async def run() -> None:
             await town.open(store, environment)

@@ -55,14 +55,14 @@ class Remembering:
 class World:
     """A store, its log, a consumer and a clock; runners come and go."""
 
-    def __init__(self, run: Run, edges: EmbeddedEdges) -> None:
+    def __init__(self, run: Run, edges: EmbeddedEdges, clock: FakeClock) -> None:
         self._run, self._edges, self._next = run, edges, 0
         self.log = EmbeddedLog(edges._environment, edges._commits)
-        self.clock, self.consumer = FakeClock(), Remembering()
+        self.clock, self.consumer = clock, Remembering()
 
-    def write(self, count: int) -> None:
+    def write(self, count: int, version: int = 0) -> None:
         """So many events."""
-        edges = [edge_of(ALICE, 100 + self._next + at) for at in range(count)]
+        edges = [edge_of(ALICE, 100 + self._next + at, version=version) for at in range(count)]
         self._next += count
         self._run(self._edges.apply(writes_of(*edges)))
 
@@ -81,9 +81,10 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, run: Run) -> Iterator[World]:
-    with open_embedded(tmp_path, events_max=200) as (_, edges):
+    clock = FakeClock()
+    with open_embedded(tmp_path, events_max=200, now_ms=clock) as (_, edges):
         run(edges.declare(["follows"]))
-        yield World(run, edges)
+        yield World(run, edges, clock)
 
 
 def test_a_new_group_builds_from_the_stores_and_follows_from_then_on(world: World) -> None:
@@ -224,6 +225,13 @@ def test_lag_counts_events_and_the_age_of_the_oldest(world: World) -> None:
     world.write(7)
     events, oldest_s = lag_of(world.log, 2, world.clock.ms + 5_000)
     assert (events, oldest_s) == (5, pytest.approx(5.0, abs=0.1))
+
+
+def test_the_age_of_an_event_is_that_of_its_commit_whatever_its_version_says(world: World) -> None:
+    world.drain(world.runner())
+    for version in (-(10**15), 10**15):  # of an import, and of a host whose clock is ahead
+        world.write(1, version)
+        assert lag_of(world.log, world.log.bounds()[1] - 1, world.clock.ms + 1_000) == Lag(1, 1.0)
 
 
 def test_what_was_forgotten_and_what_is_of_a_time_to_come_is_endlessly_behind(world: World) -> None:

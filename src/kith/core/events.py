@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kith.core.clock import Hlc, ms_of
+from kith.core.clock import Hlc
 
 NORMAL = 0
 """The state of an edge that holds (`graph.edge.State`, which this room does not know)."""
@@ -20,7 +20,9 @@ USER_LABELLED = 252
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """One change, in the order of the log. `before` is the state before it, None if there was no edge."""
+    """One change, in the order of the log. `before` is the state before it, None if there was no edge. `logged_ms` is
+    when the log took it, in ms since the epoch, whatever its version says; 0 until then.
+    """
 
     sequence: int
     graph: int
@@ -30,6 +32,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     destination: int
     position: int
     updated_at: Hlc
+    logged_ms: int = 0
 
     @property
     def began(self) -> bool:
@@ -40,8 +43,3 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     def ended(self) -> bool:
         """Whether the edge held before and does not now."""
         return self.before == NORMAL and self.state != NORMAL
-
-    @property
-    def at_ms(self) -> int:
-        """When it happened, in ms since the epoch."""
-        return ms_of(self.updated_at)

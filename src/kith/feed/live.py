@@ -214,7 +214,7 @@ class Live:
         """Take what is new in the log; whether there was anything."""
         if not self._pending:
             events = self._log.read(self._recent.at, _READ_MAX)
-            self._observer.tail(max(0, self._now_ms() - events[0].at_ms) / 1000 if events else 0.0)
+            self._observer.tail(max(0, self._now_ms() - events[0].logged_ms) / 1000 if events else 0.0)
             if not events:
                 return False
             if events[0].sequence != self._recent.at + 1:

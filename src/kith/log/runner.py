@@ -226,7 +226,7 @@ def lag_of(log: LogStore, at: int, now_ms: int) -> Lag:
     if at >= last:
         return Lag(0, 0.0)
     found = log.read(at, 1)
-    if not found or found[0].sequence != at + 1 or (age_ms := now_ms - found[0].at_ms) < -SKEW_MS:
+    if not found or found[0].sequence != at + 1 or (age_ms := now_ms - found[0].logged_ms) < -SKEW_MS:
         return Lag(last - at, math.inf)
     return Lag(last - at, max(0, age_ms) / 1000)
 

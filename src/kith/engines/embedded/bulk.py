@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kith.core.clock import Hlc, ms_of
+from kith.core.clock import Hlc, ms_of, wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import runs
 from kith.engines.embedded.environment import LOADING, Environment, put_note, sync_folder, translated
@@ -153,7 +153,7 @@ class BulkLoad:
     def _complete(self) -> int:
         with self._environment.lmdb.begin(write=True) as txn:
             edges = _count_edges(txn.cursor(self._environment.graph_db(self._graph)))
-            log = LogWriter(txn, self._environment.log)
+            log = LogWriter(txn, self._environment.log, wall_ms())
             log.append(pack_announcement(bulk_loaded(self._graph, edges, Hlc(self.reading.updated_at))))
             log.flush(events_max=1 << 62)
             put_note(txn, self._environment.meta, self._note, None)

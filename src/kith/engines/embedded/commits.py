@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import lmdb
 
+from kith.core.clock import wall_ms
 from kith.core.errors import KithError, Overloaded, StoreUnavailable
 from kith.engines.embedded.environment import Environment, translate
 from kith.engines.embedded.eventlog import LogWriter
@@ -31,9 +32,9 @@ _READERS_CHECKED_S = 10.0
 class Batch:
     """One transaction in progress."""
 
-    def __init__(self, environment: Environment, txn: lmdb.Transaction[bytes]) -> None:
+    def __init__(self, environment: Environment, txn: lmdb.Transaction[bytes], now_ms: int) -> None:
         self.environment, self.txn = environment, txn
-        self.log = LogWriter(txn, environment.log)
+        self.log = LogWriter(txn, environment.log, now_ms)
         self._cursors: dict[int, lmdb.Cursor[bytes]] = {}
         self.nodes_known = bool(txn.stat(environment.nodes)["entries"])
         """Whether any node is not as usual, this batch's own changes included."""
@@ -102,8 +103,9 @@ class CommitQueue:
         events_max: int = 10_000_000,
         observer: CommitObserver | None = None,
         on_fatal: Callable[[], None] = lambda: None,
+        now_ms: Callable[[], int] = wall_ms,
     ) -> None:
-        self._environment = environment
+        self._environment, self._now_ms = environment, now_ms
         self._writes_max, self._wait_s, self._queue_max = writes_max, wait_ms / 1000, queue_max
         self._events_max = events_max
         self._observer = observer or _Unobserved()
@@ -173,7 +175,7 @@ class CommitQueue:
         writes = sum(job.writes for job in jobs)
         try:
             with self._environment.lmdb.begin(write=True) as txn:
-                batch = Batch(self._environment, txn)
+                batch = Batch(self._environment, txn, self._now_ms())
                 answers = [job.work(batch) for job in jobs]
                 batch.log.flush(self._events_max)
         except lmdb.Error as error:

@@ -29,7 +29,7 @@ from kith.core.history import History, Turn
 from kith.engines.embedded import eventlog
 from kith.graph.graphs import GRAPHS_MAX, assign
 
-FORMAT = 1
+FORMAT = 2
 STORE_FILE = "store.mdb"
 LOCK_FILE = "servers.lock"
 LOADING = "loading/"
@@ -210,6 +210,13 @@ class Environment:
             raise StoreMismatch(
                 f"{self.folder} was written by a newer Kith (format {int(found)}, this one knows {FORMAT}); "
                 "upgrade Kith, or restore a backup made by this version",
+                format=int(found),
+                known=FORMAT,
+            )
+        elif int(found) < FORMAT:
+            raise StoreMismatch(
+                f"{self.folder} was written by an older Kith (format {int(found)}, this one knows {FORMAT}); "
+                "export its edges with that version, and import them into a new folder",
                 format=int(found),
                 known=FORMAT,
             )

@@ -1,9 +1,9 @@
 """The event log: every change of an edge, in the order of its commit, in the same transaction.
 
     database log    key  first sequence number u64
-                    row  greatest version so far u64 | 0 | events of 35 bytes, fewer than EVENTS_PER_ROW (the last row)
+                    row  greatest version so far u64 | 0 | events of 41 bytes, fewer than EVENTS_PER_ROW (the last row)
                          greatest version so far u64 | 1 | EVENTS_PER_ROW events, by column, deflated
-    event           graph u8 | state before u8 (255: none) | state u8 | source u64 | destination u64
+    event           logged at ms u48 | graph u8 | state before u8 (255: none) | state u8 | source u64 | destination u64
                     | position i64 | updated_at u64
 
 Sequence numbers grow by one an event and are never reused. What is no edge has a state that no edge has
@@ -24,9 +24,11 @@ from kith.core.events import BULK_LOADED, Event
 from kith.graph.edge import Edge, State
 
 _EVENT = struct.Struct(">BBBQQqQ")
+_MS_BYTES = 6
+_EVENT_BYTES = _MS_BYTES + _EVENT.size
 _SEQUENCE = struct.Struct(">Q")
 EVENTS_PER_ROW = 28  # the last row is written with every commit
-_ROW_BYTES = EVENTS_PER_ROW * _EVENT.size
+_ROW_BYTES = EVENTS_PER_ROW * _EVENT_BYTES
 _VERSION, _HEAD = 8, 9
 _PLAIN, _DEFLATED = 0, 1
 NONE_BEFORE = 255
@@ -36,7 +38,7 @@ Txn: TypeAlias = "lmdb.Transaction[bytes]"
 
 
 def pack_change(before: State | None, edge: Edge) -> bytes:
-    """The event of one applied change."""
+    """The event of one applied change, as `LogWriter` takes it."""
     return _EVENT.pack(
         edge.graph,
         NONE_BEFORE if before is None else before,
@@ -61,10 +63,11 @@ def bulk_loaded(graph: int, edges: int, updated_at: Hlc) -> Event:
 
 
 class LogWriter:
-    """Appends the events of one transaction; `flush` before it commits."""
+    """Appends the events of one transaction, which are logged at `now_ms`; `flush` before it commits."""
 
-    def __init__(self, txn: Txn, log: lmdb._Database) -> None:
+    def __init__(self, txn: Txn, log: lmdb._Database, now_ms: int) -> None:
         self._txn, self._log = txn, log
+        self._now = max(0, now_ms).to_bytes(_MS_BYTES, "big")
         cursor = txn.cursor(log)
         self._row_at, self._kept, self._version = 1, b"", 0
         if cursor.last():
@@ -75,7 +78,7 @@ class LogWriter:
                 self._kept = row[_HEAD:]
             else:
                 self._row_at += EVENTS_PER_ROW
-        self._last = self._row_at + len(self._kept) // _EVENT.size - 1
+        self._last = self._row_at + len(self._kept) // _EVENT_BYTES - 1
         self._events: list[bytes] = []
 
     @property
@@ -85,7 +88,7 @@ class LogWriter:
 
     def append(self, event: bytes) -> int:
         """Queue an event; its sequence number."""
-        self._events.append(event)
+        self._events.append(self._now + event)
         self._last += 1
         return self._last
 
@@ -137,10 +140,10 @@ def read(txn: Txn, log: lmdb._Database, after: int, limit: int) -> Iterator[Even
     left = limit
     while left > 0:
         at, row = _SEQUENCE.unpack(cursor.key())[0], _unpacked(cursor.value())
-        for offset in range(0, len(row), _EVENT.size):
-            sequence = at + offset // _EVENT.size
+        for offset in range(0, len(row), _EVENT_BYTES):
+            sequence = at + offset // _EVENT_BYTES
             if sequence > after and left > 0:
-                yield _unpack(sequence, row[offset : offset + _EVENT.size])
+                yield _unpack(sequence, row[offset : offset + _EVENT_BYTES])
                 left -= 1
         if not cursor.next():
             return
@@ -150,7 +153,7 @@ def _packed(events: bytes) -> bytes:
     """The rest of a row. By column, most bytes of neighbouring events are the same: a third remains."""
     if len(events) < _ROW_BYTES:
         return bytes([_PLAIN]) + events
-    columns = b"".join(events[at :: _EVENT.size] for at in range(_EVENT.size))
+    columns = b"".join(events[at::_EVENT_BYTES] for at in range(_EVENT_BYTES))
     return bytes([_DEFLATED]) + zlib.compress(columns, 1)
 
 
@@ -163,11 +166,11 @@ def _unpacked(row: bytes) -> bytes:
 
 
 def _events_in(row: bytes) -> int:
-    return (len(row) - _HEAD) // _EVENT.size if row[_VERSION] == _PLAIN else EVENTS_PER_ROW
+    return (len(row) - _HEAD) // _EVENT_BYTES if row[_VERSION] == _PLAIN else EVENTS_PER_ROW
 
 
 def _unpack(sequence: int, raw: bytes) -> Event:
-    graph, before, state, source, destination, position, updated_at = _EVENT.unpack(raw)
+    graph, before, state, source, destination, position, updated_at = _EVENT.unpack_from(raw, _MS_BYTES)
     return Event(
         sequence,
         graph,
@@ -177,4 +180,5 @@ def _unpack(sequence: int, raw: bytes) -> Event:
         destination,
         position,
         Hlc(updated_at),
+        int.from_bytes(raw[:_MS_BYTES], "big"),
     )
