@@ -141,15 +141,10 @@ def worker(settings: Settings) -> Iterator[None]:
             _, status = os.waitpid(pid, 0)
             gave_up = os.WIFEXITED(status) and time.monotonic() - started < _RESPAWN_S_MAX
             pause_s = min(2 * pause_s, _RESPAWN_S_MAX) if gave_up else _RESPAWN_S
-            while True:
-                if stopping.wait(pause_s):
-                    return
-                try:
-                    pid, started = _spawn_worker(), time.monotonic()
-                    break
-                except OSError as error:  # no memory, or no process id
-                    _log.warning("the worker cannot be started; it is tried again", error=str(error))
-                    pause_s = _RESPAWN_S_MAX
+            again = _spawn_again(stopping, pause_s)
+            if again is None:
+                return
+            pid, started = again, time.monotonic()
 
     thread = threading.Thread(target=supervise, name="kith-supervisor", daemon=True)
     thread.start()
@@ -166,6 +161,17 @@ def worker(settings: Settings) -> Iterator[None]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             thread.join(_KILLED_S)
+
+
+def _spawn_again(stopping: threading.Event, pause_s: float) -> int | None:
+    """Start another worker after a pause, as soon as the system lets one start; None where all stop."""
+    while not stopping.wait(pause_s):
+        try:
+            return _spawn_worker()
+        except OSError as error:  # no memory, or no process id
+            _log.warning("the worker cannot be started; it is tried again", error=str(error))
+            pause_s = _RESPAWN_S_MAX
+    return None
 
 
 def _spawn_worker() -> int:
