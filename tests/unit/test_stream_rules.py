@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kith.api.guard import Guard, Rates, UserTokens
-from kith.api.stream import Sink, frame, read_query
+from kith.api.stream import Sink, frame, read_id, read_query
 from kith.core.clock import Hlc
 from kith.core.errors import BadId, BadRequest, Unauthorized
 from kith.core.events import BULK_LOADED, USER_LABELLED, Event
@@ -79,6 +79,14 @@ def test_a_place_comes_back_as_it_was_sent_and_nothing_else_is_one() -> None:
     assert read_place(str(Place(12, 9))) == Place(12, 9)
     for text in ("", "12", "9-12", "-1-0", "12-9 ", "１２-9", "12-9-3", "x", "9" * 20 + "-1", "12-"):
         assert read_place(text) is None, text
+
+
+def test_an_id_says_its_history_where_the_store_was_restored() -> None:
+    for history in (0, 1, 2**63 - 1):
+        (line, *_) = frame(Place(12, 9), "", b"", history).splitlines()[1:]
+        assert read_id(line.removeprefix(b"id: ").decode()) == ("12-9", history)
+    for text in ("", "x", "12", "12-9-x", "12-9-", "12-9-１", "12-9-" + "9" * 5_000, "-9-1", "1-12-9-3"):
+        assert read_id(text) == (text, 0), "it is no place either"
 
 
 @pytest.mark.parametrize(

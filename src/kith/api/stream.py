@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -39,6 +40,7 @@ RETRY_MS = 2_000
 """About how long a client waits before it comes back; each is told another time, so that not all come at once."""
 _HEADERS = [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
 _RETRY_AFTER_S = 5.0
+_OF_HISTORY = re.compile(r"([0-9]+-[0-9]+)-([0-9]{1,19})", re.ASCII)
 _log = structlog.get_logger("kith.api")
 
 
@@ -83,10 +85,8 @@ def frame(place: Place, name: str, data: bytes, history: int = FIRST) -> bytes:
 
 def read_id(text: str) -> tuple[str, int]:
     """The place in an id that a client sent back, and the history that it is of."""
-    place, _, name = text.rpartition("-")
-    if "-" in place and name.isascii() and name.isdecimal():
-        return place, int(name)
-    return text, FIRST
+    found = _OF_HISTORY.fullmatch(text)
+    return (text, FIRST) if found is None else (found[1], int(found[2]))
 
 
 class Sink:
@@ -144,6 +144,7 @@ class Streams:
             user = caller.acting()
             lifetime_s = backend.guard.lifetime_s(header("authorization"))
             asked = read_query(scope.query_string, header("last-event-id"))
+            place = self._here(asked.place)
             _check_connection(scope)
             with self._room(user):
                 async with asyncio.timeout(backend.bounds.timeout_s):
@@ -153,9 +154,7 @@ class Streams:
                 backend.metrics.observe("feed_stream", started, 200)
                 sink = Sink(transport, scope.client, self._sockets, self._limits.buffer_bytes, backend.history.name)
                 del transport  # the sink's alone, so that it ends with the sink
-                await self._run(
-                    exchange, sink, Stream(user, sink.send, sink.end), self._here(asked.place), shown, lifetime_s
-                )
+                await self._run(exchange, sink, Stream(user, sink.send, sink.end), place, shown, lifetime_s)
         except Exception as error:
             status, headers, body = respond(_told(error))
             exchange.response_bytes(status, headers, body)

@@ -147,13 +147,13 @@ class GraphService:
         """Forbidden where the actor's account is deactivated or removed."""
         (node,) = await self.store.nodes([actor])
         if node.state != State.NORMAL:
-            raise away(actor, node.state)
+            raise _away(actor, node.state)
 
     async def _check_there(self, actor: NodeId) -> None:
         """Forbidden where the actor's account was removed. What a deactivated one does shows when they are back."""
         (node,) = await self.store.nodes([actor])
         if node.state == State.REMOVED:
-            raise away(actor, node.state)
+            raise _away(actor, node.state)
 
     async def relationships(self, actor: NodeId, targets: Sequence[NodeId]) -> list[Relationship]:
         """How `actor` stands to each of `targets`, and they to `actor`; to one whom the app hides as to nobody."""
@@ -364,7 +364,7 @@ class GraphService:
         return Listing(self._follows, user, Direction.IN)
 
 
-def away(actor: NodeId, state: State) -> Forbidden:
+def _away(actor: NodeId, state: State) -> Forbidden:
     """The error for what an account in this state cannot do."""
     if state == State.REMOVED:
         return Forbidden("this account was removed for good", id=str(actor))
