@@ -65,7 +65,7 @@ class Reader:
         self.loaded: set[int] = set()  # shown since its home was loaded anew, which may be ahead of the stream
 
     async def connect(self, live: Live) -> None:
-        stream = Stream(self.user, self.hear, lambda _: self.drop())
+        stream = Stream(self.user, self.hear, lambda _: self.drop(), lambda: asyncio.sleep(0))
         self.at = live, stream
         try:
             await live.join(stream, self.last, list(self.shown))

@@ -79,7 +79,7 @@ class Ear:
         self.heard: list[tuple[str, dict[str, Any]]] = []
         self.places: list[Place] = []
         self.beats, self.ended, self._at_new_post = 0, "", at_new_post
-        self.stream = Stream(user, self._hear, self._end)
+        self.stream = Stream(user, self._hear, self._end, lambda: asyncio.sleep(0))
 
     def _hear(self, place: Place, name: str, data: bytes) -> None:
         self.places.append(place)

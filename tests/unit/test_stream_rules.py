@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
+from kith.api import stream
 from kith.api.guard import Guard, Rates, UserTokens
-from kith.api.stream import Sink, frame, read_id, read_query
+from kith.api.stream import LOOKED_EVERY_S, Sink, frame, read_id, read_query
 from kith.core.clock import Hlc
 from kith.core.errors import BadId, BadRequest, Unauthorized
 from kith.core.events import BULK_LOADED, USER_LABELLED, Event
@@ -227,6 +229,41 @@ def test_a_reader_that_takes_all_is_never_cut_and_one_that_stops_is() -> None:
     client.reads = False
     fill(sink, 100)
     assert sink.ended == "slow"
+
+
+def test_who_comes_back_is_waited_for_while_they_read() -> None:
+    client: Any = Client()
+    client.reads = False
+    sink = Sink(client, "", client, 10_000)
+
+    async def tell() -> None:
+        for _ in range(1_000):
+            await sink.room()
+            fill(sink, 1)
+
+    async def play() -> None:
+        telling = asyncio.create_task(tell())
+        while len(client.got) < 5_000:
+            await asyncio.sleep(0)
+        await asyncio.sleep(3 * LOOKED_EVERY_S)
+        assert len(client.got) < 6_000, "half of the buffer waits, and no more"
+        client.reads = True
+        await telling
+
+    asyncio.run(play())
+    assert len(client.got) > 100_000
+    assert sink.ended is None
+
+
+def test_who_comes_back_and_takes_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "TAKEN_S", 0.0)
+    client: Any = Client()
+    client.reads = False
+    sink = Sink(client, "", client, 10_000)
+    fill(sink, 50)
+    asyncio.run(sink.room())
+    assert sink.ended == "slow"
+    assert client.was_cut
 
 
 def test_nothing_is_sent_after_the_end() -> None:

@@ -38,6 +38,10 @@ HOME_WATCHED = 20
 """Of the reader's home the newest posts are watched, unless the client names what it shows."""
 RETRY_MS = 2_000
 """About how long a client waits before it comes back; each is told another time, so that not all come at once."""
+TAKEN_S = 2.0
+"""So long a client that comes back may take to read half of the buffer."""
+LOOKED_EVERY_S = 0.01
+"""How often it is looked at."""
 _HEADERS = [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
 _RETRY_AFTER_S = 5.0
 _OF_HISTORY = re.compile(r"([0-9]+-[0-9]+)-([0-9]{1,19})", re.ASCII)
@@ -106,15 +110,19 @@ class Sink:
         """Hand bytes over."""
         if self.ended is not None:
             return
+        if not self._has_room() and self._waiting + len(raw) > self._bytes_max:
+            self.end("slow")
+            return
         self._waiting += len(raw)
-        if self._waiting > self._bytes_max // 2:
-            unsent = self._sockets.unsent(self._client)
-            if unsent is not None:
-                self._waiting = unsent + len(raw)
-            if self._waiting > self._bytes_max:
-                self.end("slow")
-                return
         self._transport.send_bytes(raw)  # its answer is of no use: who is gone is told by `client_disconnect`
+
+    async def room(self) -> None:
+        """Wait until half of the buffer is free. A client that leaves it full for TAKEN_S is slow, and cut off."""
+        last_s = time.monotonic() + TAKEN_S
+        while self.ended is None and not self._has_room():
+            if time.monotonic() > last_s:
+                self.end("slow")
+            await asyncio.sleep(LOOKED_EVERY_S)
 
     def end(self, why: str) -> None:
         """Close the stream; the client resumes with its last event id."""
@@ -123,6 +131,13 @@ class Sink:
             if why == "slow":
                 self._sockets.cut(self._client)
             self._transport = None  # granian ends the answer when nobody holds it
+
+    def _has_room(self) -> bool:
+        """Whether half of the buffer is free. The kernel is asked only where it may not be."""
+        half = self._bytes_max // 2
+        if self._waiting > half and (unsent := self._sockets.unsent(self._client)) is not None:
+            self._waiting = unsent
+        return self._waiting <= half
 
 
 class Streams:
@@ -154,7 +169,7 @@ class Streams:
                 backend.metrics.observe("feed_stream", started, 200)
                 sink = Sink(transport, scope.client, self._sockets, self._limits.buffer_bytes, backend.history.name)
                 del transport  # the sink's alone, so that it ends with the sink
-                await self._run(exchange, sink, Stream(user, sink.send, sink.end), place, shown, lifetime_s)
+                await self._run(exchange, sink, Stream(user, sink.send, sink.end, sink.room), place, shown, lifetime_s)
         except Exception as error:
             status, headers, body = respond(_told(error))
             exchange.response_bytes(status, headers, body)

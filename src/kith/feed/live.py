@@ -115,6 +115,7 @@ class Live:
                 if isinstance(message, Reset):
                     return self._reset(stream, message.reason)
                 absent.discard(int(message.post_id))
+                await stream.room()  # what was missed may be more than a reader may be behind
                 self._send([stream], Place(max(begun.posts, sequence), begun.counts), message)
             begun = Place(max(begun.posts, at), at)
         for post in absent:

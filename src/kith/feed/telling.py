@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import msgspec
@@ -62,14 +62,20 @@ Message = NewPost | EngagementUpdate | PostRemoved | Reset
 class Stream:
     """One connected reader. `send` takes a place, an event's name and data; (place, "", b"") is a heartbeat.
 
-    `send` neither waits nor fails, nor does `end`, after which nothing is sent. `since`: up to which sequence number
-    posts and removals were told here; `told_at_s`: when something was.
+    `send` neither waits nor fails, nor does `end`, after which nothing is sent; `room` waits until the reader has taken
+    most of it. `since`: up to which sequence number posts and removals were told here; `told_at_s`: when something was.
     """
 
-    __slots__ = ("end", "send", "since", "told_at_s", "user", "watched")
+    __slots__ = ("end", "room", "send", "since", "told_at_s", "user", "watched")
 
-    def __init__(self, user: NodeId, send: Callable[[Place, str, bytes], None], end: Callable[[str], None]) -> None:
-        self.user, self.send, self.end = user, send, end
+    def __init__(
+        self,
+        user: NodeId,
+        send: Callable[[Place, str, bytes], None],
+        end: Callable[[str], None],
+        room: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.user, self.send, self.end, self.room = user, send, end, room
         self.watched = Watched()
         self.since, self.told_at_s = 0, 0.0
 
