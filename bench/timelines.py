@@ -33,7 +33,6 @@ from kith.transfer.formats import read
 from kith.workers.fanout import Fanout
 
 _POSTS = 20_000
-_BATCH = 500  # small posts a push
 _ROUNDS = 5
 _CELEBRITY_FOLLOWERS = 1_000_000
 _MEMORY = Path("/dev/shm")
@@ -61,7 +60,7 @@ class Rounds(NamedTuple):
 
 
 def fanout(folder: Path) -> list[Figure]:
-    """Posts of authors drawn by their followers, a push each; and one post of every author, pushed in batches."""
+    """Posts of authors drawn by their followers; and one post of every author. A push each."""
     data = real_graph(folder)
     settings = imported(folder, data)
     edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
@@ -73,7 +72,7 @@ def fanout(folder: Path) -> list[Figure]:
         for user in chosen.permutation(everyone).tolist():  # slots are taken as people come
             rings.put(user, np.arange(TIMELINE_IDS_MAX))
         by_followers = _rounds(settings, lambda service, graph: _push_each(service, graph, rings, drawn))
-        by_author = _rounds(settings, lambda service, graph: _push_batches(service, graph, rings, each))
+        by_author = _rounds(settings, lambda service, graph: _push_each(service, graph, rings, each))
     means = [f"{data.says}; {len(posts):,} posts to {done.deliveries / len(posts):,.0f} on average"
              for posts, done in ((drawn, by_followers), (each, by_author))]  # fmt: skip
     figure = Figure("fanout", by_followers.median, "deliveries/s", ">= 1,400,000", data=means[0])
@@ -174,16 +173,6 @@ async def _push_each(service: GraphService, graph: int, rings: Rings, authors: I
     pushed = 0
     for author in authors.tolist():
         pushed += rings.push(next(_post_ids), await service.store.ids(Listing(graph, author, Direction.IN)))
-    return pushed
-
-
-async def _push_batches(service: GraphService, graph: int, rings: Rings, authors: Ids) -> int:
-    pushed = 0
-    for at in range(0, len(authors), _BATCH):
-        batch = authors[at : at + _BATCH].tolist()
-        lists = [await service.store.ids(Listing(graph, author, Direction.IN)) for author in batch]
-        posts = np.repeat([next(_post_ids) for _ in batch], [len(followers) for followers in lists])
-        pushed += rings.push_many(posts, np.concatenate(lists))
     return pushed
 
 

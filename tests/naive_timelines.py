@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kith.timeline.store import RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Flags, Habits, Ids, Timeline
+from kith.timeline.store import RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
 
 
 class NaiveTimelines:
@@ -27,9 +27,6 @@ class NaiveTimelines:
             return None
         ids = np.array(self._pushes[user], np.int64)
         return Timeline(ids, self._floors[user], self._lacks[user])
-
-    def has(self, users: Ids) -> Flags:
-        return np.array([user in self._pushes for user in users.tolist()], np.bool_)
 
     def name(self) -> int:
         return self._name
@@ -65,12 +62,8 @@ class NaiveTimelines:
         return len(self._pushes)
 
     def push(self, post: int, users: Ids) -> int:
-        return self.push_many(np.full(len(users), post), users)
-
-    def push_many(self, posts: Ids, users: Ids) -> int:
-        pairs = zip(posts.tolist(), users.tolist(), strict=True)
-        known = [(post, user) for post, user in pairs if user in self._pushes]
-        for post, user in known:
+        known = [user for user in users.tolist() if user in self._pushes]
+        for user in known:
             pushes = self._pushes[user]
             if len(pushes) == TIMELINE_IDS_MAX:
                 self._floors[user] = max(self._floors[user], pushes[-1])

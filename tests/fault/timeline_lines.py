@@ -39,7 +39,6 @@ class Change(NamedTuple):
 
     steps: list[Callable[[TimelineStore], Any]]
     may_go: tuple[int, ...] = ()
-    at_once: Callable[[TimelineStore], Any] | None = None
 
 
 class Store(Protocol):
@@ -48,19 +47,9 @@ class Store(Protocol):
     def put(self, user: int, ids: Any) -> None: ...
 
 
-def _many(store: TimelineStore, count: int) -> None:
-    store.push_many(np.arange(100, 100 + count), np.resize([1, 0, 2, 7], count))
-
-
 CHANGES: dict[str, Change] = {
     "push": Change([lambda s: s.push(50, np.arange(8))]),
-    "push_many": Change(
-        [
-            lambda s, n=n: s.push_many(np.arange(n, n + 1), np.resize([1, 0, 2, 7], n - 99)[-1:])
-            for n in range(100, 160)
-        ],  # type: ignore[misc]
-        at_once=lambda s: _many(s, 60),
-    ),
+    "pushes beyond a tail": Change([lambda s, n=n: s.push(n, np.array([1, 0, 2, 7])) for n in range(100, 118)]),  # type: ignore[misc]
     "put": Change([lambda s: s.put(6, np.arange(9))], may_go=(0, 6)),  # in place of 0, the longest unread
     "put anew": Change([lambda s: s.put(1, np.arange(20))], may_go=(1,)),
     "drop": Change([lambda s: s.drop(2)], may_go=(2,)),
@@ -121,7 +110,7 @@ def killed_at(folder: Path, line: int, change: Change) -> bool:
         clock.ms += SLOTS
         sys.settrace(trace)
         with Rings(folder, slots=SLOTS, now_ms=clock) as store:
-            for step in [change.at_once] if change.at_once else change.steps:
+            for step in change.steps:
                 step(store)
         sys.settrace(None)
 

@@ -163,7 +163,7 @@ class Town:
         """All pages of a home, read with random limits."""
         found: list[int] = []
         window = Window(self.chosen.randrange(1, 6))
-        self.served += not refresh and bool(self.rings.has(np.array([viewer]))[0])
+        self.served += not refresh and self.rings.read(viewer) is not None
         while True:
             page = await self.feed.latest(viewer, window, seen=seen, refresh=refresh)
             found += [post.id for post in page.posts]
@@ -365,7 +365,8 @@ def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
         assert (len(timeline.ids), timeline.floor) == (500, made[-501])
         assert await town.home(alice, seen=0) == made[::-1]
         for late in (made[:1], made[200:300], made[:450]):  # an event that failed before, an author who comes back
-            town.rings.push_many(np.array(late), np.full(len(late), alice))
+            for post in late:
+                town.rings.push(post, np.array([alice]))
             town.clock.ms += 60_000
             assert await town.home(alice, seen=0) == made[::-1]
         assert (timeline := town.rings.read(alice)) is not None

@@ -115,6 +115,11 @@ def test_the_plan_is_made_by_the_thresholds_of_the_article(followers: int, plan:
     assert plan_fanout(followers, Thresholds()) is plan
 
 
+def test_nobody_is_pushed_to_beyond_pull_min_whatever_push_max_says() -> None:
+    plans = [plan_fanout(followers, Thresholds(push_max=50, pull_min=10)) for followers in (10, 11, 49, 50)]
+    assert plans == [Plan.PUSH, Plan.PULL, Plan.PULL, Plan.PULL]
+
+
 def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, town: Town) -> None:
     run(town.post(ALICE, POST))
     for number in (4, 8, 10):

@@ -30,6 +30,6 @@ class Thresholds(msgspec.Struct, frozen=True):
 
 def plan_fanout(followers: int, thresholds: Thresholds) -> Plan:
     """The plan for an author with so many followers."""
-    if followers < thresholds.push_max:
-        return Plan.PUSH
-    return Plan.HYBRID if followers <= thresholds.pull_min else Plan.PULL
+    if followers > thresholds.pull_min:  # first: it holds below `push_max` as well
+        return Plan.PULL
+    return Plan.PUSH if followers < thresholds.push_max else Plan.HYBRID

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, made_at_ms
-from kith.timeline.store import READS_MS, Flags, Habits, Ids
+from kith.timeline.store import READS_MS, Habits, Ids
+
+Flags = NDArray[np.bool_]
 
 POSTS_LOOKED_AT = 64
 """Newest posts of an author that their rate is estimated from."""

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
 """One dimension of ids, each 0 to 2**63 - 1."""
-Flags = NDArray[np.bool_]
 
 TIMELINE_IDS_MAX = 500
 """How many of the newest pushes a timeline remembers; further back the outboxes take over."""
@@ -62,10 +61,6 @@ class TimelineReader(Protocol):
         """
         ...
 
-    def has(self, users: Ids) -> Flags:
-        """For each user: is there a timeline?"""
-        ...
-
     def touch(self, user: int) -> None:
         """Note that the timeline was read now, if there is one; those that are not read are evicted first."""
         ...
@@ -95,14 +90,6 @@ class TimelineStore(TimelineReader, Protocol):
 
     def push(self, post: int, users: Ids) -> int:
         """Give one post to those of `users` who have a timeline; how many got it. No user should occur twice."""
-        ...
-
-    def push_many(self, posts: Ids, users: Ids) -> int:
-        """Give each post to the user at the same place, where that one has a timeline; how many deliveries.
-
-        Both have the same length (ValueError otherwise). A user may occur several times and gets the posts in
-        their order here.
-        """
         ...
 
     def habits(self, users: Ids) -> Habits:

@@ -30,12 +30,11 @@ from kith.core.errors import StoreFull, StoreMismatch
 from kith.engines.embedded import reads, ringfile
 from kith.engines.embedded.environment import translated
 from kith.engines.embedded.ringfile import LINE, WIDTH, RingFile, Unusable
-from kith.timeline.store import RATE_MAX, TIMELINE_IDS_MAX, Flags, Habits, Ids, Timeline
+from kith.timeline.store import RATE_MAX, TIMELINE_IDS_MAX, Habits, Ids, Timeline
 
 SLOTS_DEFAULT = 100_000
 LOCK_FILE = "writer.lock"
 _CHUNK = 1 << 15  # users a scatter: their slots stay in the processor's cache
-_CHUNK_BITS = 15
 _TRIES = 50
 _MASK, _IN_LINE = WIDTH - 1, LINE - 1
 
@@ -73,14 +72,6 @@ class RingReader:
                     return Timeline(ids, floor, lacks_from)
             time.sleep(0)  # let the writer finish
         return None
-
-    def has(self, users: Ids) -> Flags:
-        file = self._current()
-        if file is None:
-            return np.zeros(len(users), np.bool_)
-        slots = file.directory.find_many(users)
-        owned: Flags = (slots >= 0) & (file.owners[slots] == ~users)
-        return owned
 
     def touch(self, user: int) -> None:
         file = self._current()
@@ -160,19 +151,6 @@ class Rings(RingReader):
                 _flush(rings, slots[full], heads[full])
                 rings.heads[slots] = heads + 1
                 pushed += len(slots)
-        return pushed
-
-    def push_many(self, posts: Ids, users: Ids) -> int:
-        if len(posts) != len(users):
-            raise ValueError(f"{len(posts)} posts for {len(users)} users; give one for each")
-        pushed = 0
-        for at in range(0, len(users), _CHUNK):
-            with self._changing:
-                slots = self._rings.directory.find_many(users[at : at + _CHUNK])
-                known = np.flatnonzero(slots >= 0)
-                pushed += len(known)
-                if len(known):
-                    _append(self._rings, slots[known], posts[at : at + _CHUNK][known])
         return pushed
 
     def habits(self, users: Ids) -> Habits:
@@ -266,27 +244,6 @@ def _flush(rings: RingFile, slots: Ids, numbers: Ids) -> None:
         over = rows.take(lines, axis=0).max(axis=1)
         rings.floors[slots] = np.maximum(rings.floors.take(slots), over)
         rows[lines] = rings.tails.reshape(-1, LINE).take(slots, axis=0)
-
-
-def _append(rings: RingFile, slots: Ids, posts: Ids) -> None:
-    """Give each post to the slot at its place, up to the end of the line that each slot has begun at a time."""
-    ordered = np.sort((slots << _CHUNK_BITS) | np.arange(len(slots)))
-    slots, posts = ordered >> _CHUNK_BITS, posts[ordered & (_CHUNK - 1)]
-    while len(slots):
-        starts = np.flatnonzero(np.diff(slots, prepend=-1))
-        counts = np.diff(starts, append=len(slots))
-        rank = np.arange(len(slots)) - np.repeat(starts, counts)
-        owners = slots[starts]
-        heads = rings.heads.take(owners)
-        room = LINE - (heads & _IN_LINE)
-        now = rank < np.repeat(room, counts)
-        at = slots[now]
-        rings.tails[at * LINE + ((np.repeat(heads, counts) + rank)[now] & _IN_LINE)] = posts[now]
-        full = counts >= room
-        rings.heads[owners[full]] = heads[full] | _IN_LINE
-        _flush(rings, owners[full], heads[full])
-        rings.heads[owners] = heads + np.minimum(counts, room)
-        slots, posts = slots[~now], posts[~now]
 
 
 def _opened(path: Path, slots: int) -> RingFile:
