@@ -10,7 +10,7 @@ import pytest
 from reference_suggestions import ReferenceSuggestions
 from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, service_over
 
-from kith.core.errors import Overloaded, SelfEdge, StoreFull
+from kith.core.errors import Forbidden, Overloaded, SelfEdge, StoreFull
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE
 from kith.core.paging import Mark, Window
@@ -197,6 +197,12 @@ def test_one_hidden_when_it_was_ranked_is_back_as_soon_as_it_is_unhidden(town: T
 def test_nobody_hides_themself(town: Town) -> None:
     with pytest.raises(SelfEdge):
         town.run(town.suggestions.hide(ALICE, ALICE))
+
+
+def test_who_was_removed_hides_nobody(town: Town) -> None:
+    town.run(town.graph.store.change_node(ALICE, state=State.REMOVED))
+    with pytest.raises(Forbidden):
+        town.run(town.suggestions.hide(ALICE, DANA))
 
 
 @pytest.mark.parametrize("away", ["block", "blocked", "mute", "deactivate", "remove", "request", "hide", "limit"])

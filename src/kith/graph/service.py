@@ -107,7 +107,7 @@ class GraphService:
     async def block(self, actor: NodeId, target: NodeId) -> Written:
         """Forbids follows both ways and drops those there are, requests too."""
         _check_two(actor, target)
-        await self._check_there(actor)
+        await self.check_there(actor)
         writes = [self.adding(self._blocks, actor, target)]
         for graph in (self._follows, self._requests):
             writes += [self.dropping(graph, actor, target), self.dropping(graph, target, actor)]
@@ -122,7 +122,7 @@ class GraphService:
     async def mute(self, actor: NodeId, target: NodeId) -> Written:
         """`actor` no longer wants to see `target`; nobody else notices."""
         _check_two(actor, target)
-        await self._check_there(actor)
+        await self.check_there(actor)
         return await self._add(self._mutes, actor, target)
 
     async def unmute(self, actor: NodeId, target: NodeId) -> Written:
@@ -133,7 +133,7 @@ class GraphService:
     async def see_fewer(self, actor: NodeId, target: NodeId) -> Written:
         """`actor` wants to see less of `target`, from now on and fading; saying it again begins anew."""
         _check_two(actor, target)
-        await self._check_there(actor)
+        await self.check_there(actor)
         wish = EdgeWrite(self.now(self._fewer, actor, target, State.NORMAL), supersede=True)
         changes, mark = await self.write([wish])
         return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
@@ -149,7 +149,7 @@ class GraphService:
         if node.state != State.NORMAL:
             raise _away(actor, node.state)
 
-    async def _check_there(self, actor: NodeId) -> None:
+    async def check_there(self, actor: NodeId) -> None:
         """Forbidden where the actor's account was removed. What a deactivated one does shows when they are back."""
         (node,) = await self.store.nodes([actor])
         if node.state == State.REMOVED:

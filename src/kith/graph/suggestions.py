@@ -260,9 +260,10 @@ class Suggestions:
     # --- hiding ----------------------------------------------------------------------------------------
 
     async def hide(self, actor: NodeId, target: NodeId) -> Written:
-        """`actor` no longer wants `target` suggested; nobody else learns of it."""
+        """`actor` no longer wants `target` suggested; nobody else learns of it. Errors: SelfEdge; Forbidden."""
         if actor == target:
             raise SelfEdge("one is never suggested to oneself; name another user", id=str(actor))
+        await self.graph.check_there(actor)
         changes, mark = await self.graph.write([self.graph.adding(self._hides, actor, target)])
         return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
 
