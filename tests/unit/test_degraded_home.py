@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,3 +152,20 @@ def test_a_timeline_that_missed_a_change_of_its_reader_or_too_much_is_not_relied
         events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(count)]
     run(home.log.save(GROUP, home.log.bounds()[1], failed(home, *events)))
     assert ids_of(run(home.feed.latest(ALICE, Window(5))).posts) == [post]
+
+
+def test_home_does_not_read_more_failures_than_it_needs(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [run(home.post(BOB)).id]
+    home.timelines.put(ALICE, np.array([], np.int64))
+    events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(500)]
+    run(home.log.save(GROUP, home.log.bounds()[1], failed(home, *events)))
+    asked: list[int | None] = []
+    failures = home.log.failures
+
+    def counted(group: str | None = None, limit: int | None = None) -> Any:
+        asked.append(len(found := failures(group, limit)))
+        return found
+
+    monkeypatch.setattr(home.log, "failures", counted)
+    assert ids_of(run(home.page()).posts) == made
+    assert asked == [101]

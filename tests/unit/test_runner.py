@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 from collections.abc import Iterator, Sequence
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from homes import failing
 from world import ALICE, FakeClock, Run, edge_of, open_embedded, writes_of
 
 from kith.core.clock import Hlc
-from kith.core.errors import StoreUnavailable
+from kith.core.errors import StoreFull, StoreUnavailable, Unavailable
 from kith.core.events import TIMELINE_WANTED, Event
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.log import EmbeddedLog
@@ -164,7 +166,7 @@ def test_when_nearly_everything_fails_the_runner_waits(world: World, run: Run) -
     world.drain(runner)
     world.consumer.broken = set(range(1, 8))
     world.write(9)
-    with pytest.raises(Exception, match="fails on nearly everything"):
+    with pytest.raises(Exception, match="failed on too many events"):
         run(runner.step())
     assert not world.failures()
     world.consumer.broken = set()
@@ -317,3 +319,38 @@ def test_every_event_arrives_whatever_fails_in_whatever_order(world: World, run:
     world.drain(runner)
     assert set(world.consumer.seen) == set(range(1, written + 1))
     assert not world.failures()
+
+
+def test_a_failure_that_cannot_be_kept_is_not_forgotten(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = world.runner()
+    world.drain(runner)
+    world.consumer.broken = {2}
+    world.write(3)
+    with monkeypatch.context() as full:
+        full.setattr(world.log, "save", failing(StoreFull("no room")))
+        with pytest.raises(StoreFull):
+            run(runner.step())
+    world.consumer.broken = set()
+    world.drain(runner)
+    assert set(world.consumer.seen) == {1, 2, 3}
+    assert run(world.log.progress("remembering")) == 3
+
+
+def test_what_died_makes_no_room_for_more_that_fails(world: World, run: Run) -> None:
+    runner = world.runner(msgspec.structs.replace(PACE, failures_max=5))
+    world.drain(runner)
+    world.consumer.broken = set(range(1, 100))
+    for _ in range(5):
+        world.write(4)
+        with contextlib.suppress(Unavailable):
+            world.drain(runner)
+        world.clock.ms += 60_000
+    assert 0 < len(world.failures()) <= 5
+    world.consumer.broken = set()
+    for failure in world.failures():
+        run(replay(world.log, failure))
+    world.clock.ms += 3_000
+    world.drain(runner)
+    assert set(world.consumer.seen) == set(range(1, 21))

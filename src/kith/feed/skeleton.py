@@ -149,7 +149,7 @@ class Skeletons:
         reader's own timeline, or at so much that nobody's can be relied on.
         """
         try:
-            authors, failures = await self._sources.delivering(), self._log.failures(self._group)
+            authors, failures = await self._sources.delivering(), self._log.failures(self._group, _FAILED_MAX + 1)
         except Unavailable:
             degrade(fresh, "outboxes")
             return _NOBODY

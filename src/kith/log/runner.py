@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -58,7 +59,7 @@ class Pace(msgspec.Struct, frozen=True):
     backoff_s: float = 0.5  # doubles with each try
     backoff_max_s: float = 300.0
     outage_max_s: float = 5.0  # between looks at a store that is away
-    failures_max: int = 10_000  # beyond it the runner waits: the fault is not in single events
+    failures_max: int = 10_000  # dead ones included; beyond it the runner waits: the fault is not in single events
     idle_s: float = 0.01  # how soon a new event is seen
     save_s: float = 0.2  # how much work a crash repeats
 
@@ -87,6 +88,7 @@ class Runner:
         self._saved_at = 0
         self._save_due_ms = self._reload_due_ms = self._go_on_due_ms = 0
         self._waiting: dict[int, Failure] = {}
+        self._dead = 0
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -107,12 +109,13 @@ class Runner:
             if not busy:
                 outage_s = min(self._pace.outage_max_s, self._delay_s(outages)) if outages else 0.0
                 await self._sleep(outage_s or self._pace.idle_s)
-        await self._save()
+        if self._at is not None:
+            await self._save(self._at)
 
     async def step(self) -> bool:
         """Retry what is due, then take one batch of new events; whether there was anything to do."""
         at = self._at if self._at is not None else await self._start()
-        retried = await self._retry()
+        retried = await self._retry(at)
         _, last = self._log.bounds()
         events = self._log.read(at, self._pace.batch_max) if at < last else []
         if events and events[0].sequence != at + 1:
@@ -120,11 +123,12 @@ class Runner:
             await self._consumer.lost()
         if events:
             failures = await self._handle(events)
-            self._at = events[-1].sequence
-            if failures:
-                await self._save(failures)
-        if self._at != self._saved_at and self._is_due(self._save_due_ms, int(self._pace.save_s * 1000)):
-            await self._save()
+            at = events[-1].sequence
+            if failures:  # kept before the runner goes on: where that fails, the events are handled again
+                await self._save(at, failures)
+            self._at = at
+        if at != self._saved_at and self._is_due(self._save_due_ms, int(self._pace.save_s * 1000)):
+            await self._save(at)
         more = await self._go_on()
         return bool(events) or retried or more
 
@@ -152,8 +156,10 @@ class Runner:
                 failure = await self._try(event, tries=1)
                 if failure is not None:
                     failures[event.sequence] = failure
-            if len(self._waiting) + len(failures) > self._pace.failures_max:
-                raise Unavailable(f"{self._consumer.name} fails on nearly everything; see the log") from None
+            if len(self._waiting) + self._dead + len(failures) > self._pace.failures_max:
+                raise Unavailable(
+                    f"{self._consumer.name} failed on too many events; the log says how, `kith dead` lists what died"
+                ) from None
             return failures
 
     async def _try(self, event: Event, tries: int) -> Failure | None:
@@ -185,26 +191,29 @@ class Runner:
         self._go_on_due_ms = self._now_ms() + GONE_ON_AFTER_MS
         return False
 
-    async def _retry(self) -> bool:
+    async def _retry(self, at: int) -> bool:
         if self._is_due(self._reload_due_ms, int(RELOADED_S * 1000)):  # what a person replayed, or dropped
             self._reload_due_ms = self._now_ms() + int(RELOADED_S * 1000)
             waiting = self._log.failures(self._consumer.name)
             self._waiting = {failure.event.sequence: failure for failure in waiting if not failure.dead}
+            self._dead = len(waiting) - len(self._waiting)
         wait_ms = int(self._pace.backoff_max_s * 1000)
         due = [failure for failure in self._waiting.values() if self._is_due(failure.next_try_ms, wait_ms)]
         if due:
             again = {failure.event.sequence: await self._try(failure.event, failure.tries + 1) for failure in due}
-            await self._save(again)
+            await self._save(at, again)
         return bool(due)
 
-    async def _save(self, failures: dict[int, Failure | None] | None = None) -> None:
-        if self._at is None or (not failures and self._at == self._saved_at):
+    async def _save(self, at: int, failures: Mapping[int, Failure | None] = MappingProxyType({})) -> None:
+        """Note that all up to `at` is done, but for these failures; None: one that is done now."""
+        if at == self._saved_at and not failures:
             return
-        await self._log.save(self._consumer.name, self._at, failures or {})
-        self._saved_at, self._save_due_ms = self._at, self._now_ms() + int(self._pace.save_s * 1000)
-        for sequence, failure in (failures or {}).items():
+        await self._log.save(self._consumer.name, at, failures)
+        self._saved_at, self._save_due_ms = at, self._now_ms() + int(self._pace.save_s * 1000)
+        for sequence, failure in failures.items():
             if failure is None or failure.dead:
                 self._waiting.pop(sequence, None)
+                self._dead += failure is not None
             else:
                 self._waiting[sequence] = failure
 

@@ -49,8 +49,8 @@ class LogStore(Protocol):
         """Note that the group is done up to `sequence` (None: leave it); set or (None) remove failures by number."""
         ...
 
-    def failures(self, group: str | None = None) -> Sequence[Failure]:
-        """Every failure of a group, or of all, by sequence number."""
+    def failures(self, group: str | None = None, limit: int | None = None) -> Sequence[Failure]:
+        """The failures of a group, or of all, by sequence number; at most the first `limit`."""
         ...
 
     def groups(self) -> Mapping[str, int]:

@@ -128,14 +128,15 @@ class Environment:
         except lmdb.Error as error:
             raise translate(error, "read") from error
 
-    def notes(self, prefix: str) -> dict[str, bytes]:
-        """Every note whose name begins so, by the rest of its name."""
-        start, found = prefix.encode(), {}
+    def notes(self, prefix: str, limit: int | None = None) -> dict[str, bytes]:
+        """The notes whose names begin so, by the rest of their names; at most the first `limit`."""
+        start = prefix.encode()
+        found: dict[str, bytes] = {}
         try:
             with self.lmdb.begin(db=self.meta) as txn:
                 cursor = txn.cursor()
                 more = cursor.set_range(start)
-                while more and cursor.key().startswith(start):
+                while more and len(found) != limit and cursor.key().startswith(start):
                     found[cursor.key()[len(start) :].decode()] = cursor.value()
                     more = cursor.next()
         except lmdb.Error as error:

@@ -50,9 +50,9 @@ class EmbeddedLog:
 
         await self._commits.run(note)
 
-    def failures(self, group: str | None = None) -> Sequence[Failure]:
+    def failures(self, group: str | None = None, limit: int | None = None) -> Sequence[Failure]:
         prefix = _FAILURE if group is None else f"{_FAILURE}{group}/"
-        return [msgspec.msgpack.decode(row, type=Failure) for row in self._environment.notes(prefix).values()]
+        return [msgspec.msgpack.decode(row, type=Failure) for row in self._environment.notes(prefix, limit).values()]
 
     def groups(self) -> Mapping[str, int]:
         return {group: int(sequence) for group, sequence in self._environment.notes(_GROUP).items()}
