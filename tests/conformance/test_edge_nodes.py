@@ -24,7 +24,7 @@ from world import (
 
 from kith.core.clock import hlc_of
 from kith.core.errors import BadRequest
-from kith.core.events import USER_LABELLED, Event
+from kith.core.events import USER_CHANGED, Event
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.log import EmbeddedLog
@@ -107,7 +107,7 @@ def test_a_node_changes_only_from_the_state_that_is_asked_for(store: EdgeStore, 
 
 
 def test_a_change_of_a_node_is_told_to_the_log_once_and_only_if_it_is_one(store: EdgeStore, run: Run) -> None:
-    event = Event(0, 0, None, USER_LABELLED, DANA, 0, 0, hlc_of(START_MS))
+    event = Event(0, 0, None, USER_CHANGED, DANA, 0, 0, hlc_of(START_MS))
     for change in (
         {"labels": 5},
         {"labels": 5},
@@ -122,7 +122,7 @@ def test_a_change_of_a_node_is_told_to_the_log_once_and_only_if_it_is_one(store:
     else:
         assert isinstance(store, EmbeddedEdges)
         told = EmbeddedLog(store._environment, store._commits).read(0, 9)
-    assert [(one.state, one.source) for one in told] == [(USER_LABELLED, DANA)] * 2
+    assert [(one.state, one.source) for one in told] == [(USER_CHANGED, DANA)] * 2
 
 
 @pytest.mark.parametrize("away", [ALICE, BOB])

@@ -13,10 +13,11 @@ from world import ALICE, BOB, CAROL, FakeClock, open_embedded, time_flies
 
 from kith.core.clock import HybridClock
 from kith.core.errors import StoreUnavailable
+from kith.core.events import user_changed
 from kith.core.ids import NodeId, Snowflakes
 from kith.engines.embedded.log import EmbeddedLog
 from kith.engines.embedded.objects import EmbeddedObjects
-from kith.feed import live, readers
+from kith.feed import live, missed, readers
 from kith.feed.changes import Place
 from kith.feed.live import Live
 from kith.feed.telling import Stream
@@ -363,5 +364,77 @@ def test_who_muted_an_author_is_not_told_of_the_end_of_what_they_were_never_told
         assert ears[BOB].gone() == [(post, "author_deleted")]
         new = {"postId": own, "authorId": str(CAROL), "preview": "x", "labels": []}
         assert ears[CAROL].heard == [("new_post", new)]
+
+    play(scene)
+
+
+def test_who_leaves_off_within_a_change_that_takes_many_posts_hears_of_it_again(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        made = await hall.posts(3)
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, None, [int(post) for post in made])
+        await hall.objects.graph.block(BOB, ALICE)
+        await hall.until(lambda: len(ear.gone()) == 3)
+        hall.live.leave(ear.stream)
+        for place in ear.places[-3:-1]:
+            again = Ear(BOB)
+            await hall.live.join(again.stream, str(place), [])
+            assert again.heard == [("reset", {"reason": "changed"})]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("way", ["remove_follower", "unfollow", "private"])
+@pytest.mark.parametrize("away", [False, True])
+def test_who_loses_sight_of_an_account_is_told(play: Play, way: str, away: bool) -> None:
+    async def scene(hall: Hall) -> None:
+        graph = hall.objects.graph
+        made = await hall.posts(2)
+        ear = Ear(BOB)
+        if way == "private":  # whom one does not follow
+            await graph.unfollow(BOB, ALICE)
+        else:
+            await graph.store.change_node(ALICE, private=True)
+        await hall.live.join(ear.stream, None, [int(post) for post in made])
+        if away:
+            hall.live.leave(ear.stream)
+        match way:
+            case "remove_follower":
+                await graph.remove_follower(ALICE, BOB)
+            case "unfollow":
+                await graph.unfollow(BOB, ALICE)
+            case "private":
+                await graph.store.change_node(ALICE, private=True, tell=user_changed(ALICE, graph.clock.next()))
+        if away:
+            await hall.live.join(ear.stream, str(ear.places[-1]), [int(post) for post in made])
+        hall.seconds += 1.0
+        await hall.until(lambda: len(ear.gone()) == 2 or ear.ended)
+        assert ear.heard == [("reset", {"reason": "changed"})] or sorted(ear.gone()) == [
+            (post, "unavailable") for post in made
+        ]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("what", ["deleted", "edited"])
+def test_who_missed_very_many_removals_or_edits_loads_the_feed_anew(
+    play: Play, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(missed, "POSTS_MAX", 3)
+
+    async def scene(hall: Hall) -> None:
+        made = await hall.posts(4)
+        place = hall.log.bounds()[1]
+        for post in made:
+            if what == "deleted":
+                await hall.objects.delete(ALICE, NodeId(int(post)))
+            else:
+                await hall.objects.edit(ALICE, NodeId(int(post)), Change(text="y"))
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, f"{place}-{place}", [])
+        assert ear.heard == [("reset", {"reason": "too_far"})]
+        near = Ear(BOB)
+        await hall.live.join(near.stream, f"{place + 1}-{place + 1}", [])
+        assert not near.ended
 
     play(scene)

@@ -23,7 +23,7 @@ from kith.core.errors import (
     StoreFull,
     UserNotFound,
 )
-from kith.core.events import USER_LABELLED, Event
+from kith.core.events import USER_CHANGED, Event
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE, bits_of, names_of
 from kith.core.paging import Window
@@ -98,7 +98,7 @@ def test_labels_are_told_to_the_log(run: Run, room: Room) -> None:
     run(room.moderation.set("user", BOB, LIMIT))
     told = room.edges.log[-1]
     assert isinstance(told, Event)
-    assert (told.state, told.source) == (USER_LABELLED, BOB)
+    assert (told.state, told.source) == (USER_CHANGED, BOB)
 
 
 def test_a_label_stays_through_edits_and_edits_through_labels(

@@ -13,7 +13,7 @@ from kith.api.guard import Guard, Rates, UserTokens
 from kith.api.stream import LOOKED_EVERY_S, Sink, frame, read_id, read_query
 from kith.core.clock import Hlc
 from kith.core.errors import BadId, BadRequest, Unauthorized
-from kith.core.events import BULK_LOADED, USER_LABELLED, Event
+from kith.core.events import BULK_LOADED, USER_CHANGED, Event
 from kith.feed.changes import (
     WATCHED_MAX,
     Change,
@@ -54,7 +54,7 @@ def event(graph: str, source: int, destination: int, before: int | None, state: 
         (event("mutes", ALICE, BOB, None, NORMAL), Kind.MUTED, ALICE, BOB),
         (event("hides", ALICE, POST, None, NORMAL), Kind.HIDDEN, ALICE, POST),
         (event("follows", 0, 0, None, BULK_LOADED), Kind.LOADED, 0, 0),
-        (Event(7, 0, None, USER_LABELLED, ALICE, 0, 0, Hlc(0)), Kind.LABELLED, ALICE, 0),
+        (Event(7, 0, None, USER_CHANGED, ALICE, 0, 0, Hlc(0)), Kind.STANDING, ALICE, 0),
     ],
 )
 def test_an_event_is_read_as_what_it_means_to_readers(seen: Event, kind: Kind, who: int, what: int) -> None:

@@ -17,6 +17,7 @@ from kith.api.graphs import PathId, token_header
 from kith.api.media import avatar_url
 from kith.api.presenting import read_attributes, shown_labels
 from kith.core.errors import Forbidden, UserNotFound
+from kith.core.events import user_changed
 from kith.core.ids import NodeId, parse_id
 from kith.core.labels import HIDE
 from kith.graph.edge import Direction, State
@@ -158,8 +159,8 @@ async def _set(
         raise Forbidden("isVerified is the app's to say: leave it out, or use a server key")
     await _check_there(call, user, user)
     profile, mark = await call.backend.profiles.change(user, change)
-    private = None if data.private is UNSET else data.private
-    node = await call.backend.graph.store.change_node(user, private=private)
+    private, graph = None if data.private is UNSET else data.private, call.backend.graph
+    node = await graph.store.change_node(user, private=private, tell=user_changed(user, graph.clock.next()))
     if node.state == State.REMOVED:  # while this was written; what came before, the removal forgets
         await call.backend.profiles.forget(user)
         raise _not_there(user)

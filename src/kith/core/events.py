@@ -15,8 +15,9 @@ BULK_LOADED = 254
 """Not an edge: a whole graph was loaded at once. `source` is the number of its edges; read the graph itself."""
 TIMELINE_WANTED = 253
 """Not an edge: the user `source` was here and has no timeline."""
-USER_LABELLED = 252
-"""Not an edge: the app changed the moderation labels of the user `source`. (A post's is an edit of the post.)"""
+USER_CHANGED = 252
+"""Not an edge: the user `source` was labelled by the app, or made private or public, and so others may see their posts.
+(A label of a post is an edit of the post.)"""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -43,3 +44,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     def ended(self) -> bool:
         """Whether the edge held before and does not now."""
         return self.before == NORMAL and self.state != NORMAL
+
+
+def user_changed(user: int, version: Hlc) -> Event:
+    """The event that others may see a user's posts now, or no more."""
+    return Event(0, 0, None, USER_CHANGED, user, 0, 0, version)

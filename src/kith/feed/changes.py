@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from kith.core.events import BULK_LOADED, NORMAL, USER_LABELLED, Event
+from kith.core.events import BULK_LOADED, NORMAL, USER_CHANGED, Event
 from kith.graph.edge import State
 from kith.graph.graphs import AUTHORED, BLOCKS, COMMENTS, FOLLOWS, HIDES, LIKES, MUTES, SHARES, Graphs
 
@@ -34,7 +34,8 @@ class Kind(enum.Enum):
     BLOCKED = enum.auto()  # who blocks, whom
     MUTED = enum.auto()  # who mutes, whom
     HIDDEN = enum.auto()  # who hides, post
-    LABELLED = enum.auto()  # user, 0: the app changed what is said of them, and so who may see their posts
+    UNFOLLOWED = enum.auto()  # who follows no more, whom
+    STANDING = enum.auto()  # user, 0: labelled, or made private or public, and so others may see their posts
     LOADED = enum.auto()  # a whole graph was loaded: everything may have changed
 
 
@@ -84,7 +85,8 @@ class Reading:
         self._authored, self._comments = number(AUTHORED), number(COMMENTS)
         self._counted = frozenset({number(LIKES), number(SHARES)})
         self._own = {number(BLOCKS): Kind.BLOCKED, number(MUTES): Kind.MUTED, number(HIDES): Kind.HIDDEN}
-        self._feeds = frozenset({number(FOLLOWS), self._authored})
+        self._follows = number(FOLLOWS)
+        self._feeds = frozenset({self._follows, self._authored})
 
     def changes(self, events: Iterable[Event]) -> list[Change]:
         """Those of the events that somebody connected could have to know of, in their order."""
@@ -95,14 +97,16 @@ class Reading:
         graph, kind = event.graph, None
         if event.state == BULK_LOADED:
             return Change(event.sequence, Kind.LOADED, 0, 0) if graph in self._feeds else None
-        if event.state == USER_LABELLED:
-            return Change(event.sequence, Kind.LABELLED, event.source, 0)
+        if event.state == USER_CHANGED:
+            return Change(event.sequence, Kind.STANDING, event.source, 0)
         if graph in self._counted:
             return Change(event.sequence, Kind.ENGAGED, 0, event.destination) if event.began or event.ended else None
         if graph == self._comments:
             return Change(event.sequence, Kind.ENGAGED, 0, event.source) if event.began or event.ended else None
         if graph == self._authored:
             kind = _of_post(event)
+        elif graph == self._follows:
+            kind = Kind.UNFOLLOWED if event.ended else None
         elif event.began:
             kind = self._own.get(graph)
         return None if kind is None else Change(event.sequence, kind, event.source, event.destination)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -239,8 +240,10 @@ class Live:
                 await self._removed(change)
             case Kind.ENGAGED | Kind.EDITED:
                 self._touched.add(change.what, change.sequence, counted=change.kind is Kind.ENGAGED)
-            case Kind.LABELLED:
-                self._look_at_all_of(change)
+            case Kind.STANDING:
+                self._look_at_all_of(change.who, self._users.values(), change)
+            case Kind.UNFOLLOWED:
+                self._look_at_all_of(change.what, [self._users.get(change.who, [])], change)
             case Kind.HIDDEN:
                 self._take_away(change, change.who, "hidden", lambda post, _: post == change.what)
             case Kind.MUTED:
@@ -251,13 +254,12 @@ class Live:
             case Kind.LOADED:
                 self._reset_all("loaded")
 
-    def _look_at_all_of(self, change: Change) -> None:
-        """Look again at every watched post of a user."""
-        for streams in self._users.values():
-            for stream in streams:
-                for post, author in stream.watched.items():
-                    if author == change.who:
-                        self._touched.add(post, change.sequence, counted=False)
+    def _look_at_all_of(self, user: int, watching: Iterable[Sequence[Stream]], change: Change) -> None:
+        """Look again at every post of a user that is watched in these streams."""
+        for stream in itertools.chain.from_iterable(watching):
+            for post, author in stream.watched.items():
+                if author == user:
+                    self._touched.add(post, change.sequence, counted=False)
 
     async def _posted(self, change: Change) -> None:
         users = await self._concerned(change.who)
@@ -296,9 +298,13 @@ class Live:
     def _take_away(self, change: Change, user: int, why: RemovedFor, gone: Callable[[int, int], bool]) -> None:
         """Tell a user's streams which of the posts that they watch are gone for them."""
         for stream in self._untold([user], change):
-            for post in [post for post, author in stream.watched.items() if gone(post, author)]:
+            posts = [post for post, author in stream.watched.items() if gone(post, author)]
+            for post in posts:
                 del stream.watched[post]
-                self._tell([stream], change, PostRemoved(str(post), why))
+                if post != posts[-1]:  # who leaves off here comes back to what is left of the change
+                    self._send([stream], Place(change.sequence - 1, self._counted), PostRemoved(str(post), why))
+            if posts:
+                self._tell([stream], change, PostRemoved(str(posts[-1]), why))
 
     def _untold(self, users: Iterable[int], change: Change) -> list[Stream]:
         """The streams of these users that were not told of a change, neither as they joined nor before an error."""

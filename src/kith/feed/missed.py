@@ -19,7 +19,7 @@ from kith.objects.engagement import Engagement
 from kith.objects.service import ObjectService
 
 POSTS_MAX = 200
-"""New posts that are told one by one after a reconnect; beyond, the reader loads the feed anew."""
+"""New, removed or edited posts that are told one by one after a reconnect; beyond, the reader loads the feed anew."""
 OWN_WATCHED = 20
 """Of their own posts a reader watches the newest."""
 _OF_POSTS = frozenset({Kind.POSTED, Kind.REMOVED})
@@ -51,8 +51,8 @@ class Missed:
         user = stream.user
         if any(_upsets(change, user) for change in changes if change.sequence > place.posts):
             return [(place.posts, Reset("changed"))]
-        labelled = {change.who for change in changes if change.kind is Kind.LABELLED} - {int(user)}
-        if await self._readers.followed(user, labelled):
+        judged = {change.who for change in changes if change.kind is Kind.STANDING} - {int(user)}
+        if await self._readers.followed(user, judged):
             return [(place.posts, Reset("changed"))]
         of_posts = [
             change
@@ -62,12 +62,12 @@ class Missed:
         followed = await self._readers.followed(user, {change.who for change in of_posts})
         mine = [change for change in of_posts if change.who in followed or change.what in stream.watched]
         posted = {change.what: change for change in mine if change.kind is Kind.POSTED}
-        if len(posted) > POSTS_MAX:
+        removed = {change.what: change for change in mine if change.kind is Kind.REMOVED and change.what not in posted}
+        edited = {change.what for change in mine if change.kind is Kind.EDITED} - posted.keys() - removed.keys()
+        if max(len(posted), len(removed), len(edited)) > POSTS_MAX:
             return [(place.posts, Reset("too_far"))]
         found = await self._new(user, list(posted.values()))
-        removed = {change.what: change for change in mine if change.kind is Kind.REMOVED and change.what not in posted}
         found += await self._removed(stream, list(removed.values()))
-        edited = {change.what for change in mine if change.kind is Kind.EDITED} - posted.keys() - removed.keys()
         if None in await self._objects.visible(user, list(edited)):
             return [(place.posts, Reset("changed"))]
         found += [
@@ -114,7 +114,7 @@ def _upsets(change: Change, user: NodeId) -> bool:
             return True
         case Kind.BLOCKED:
             return user in (change.who, change.what)
-        case Kind.MUTED:
+        case Kind.MUTED | Kind.UNFOLLOWED:
             return user == change.who
         case _:
             return False

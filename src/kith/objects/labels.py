@@ -13,7 +13,7 @@ import msgspec
 
 from kith.core.clock import Hlc, ms_of
 from kith.core.errors import UserNotFound
-from kith.core.events import USER_LABELLED, Event
+from kith.core.events import user_changed
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
 from kith.graph.edge import State
@@ -69,8 +69,7 @@ class Moderation:
 
         if what == "post":
             return new, await self._objects.label(id_, labels, note)
-        tell = Event(0, 0, None, USER_LABELLED, int(id_), 0, 0, version)
-        await self._graph.store.change_node(id_, labels=labels, tell=tell)
+        await self._graph.store.change_node(id_, labels=labels, tell=user_changed(id_, version))
         return new, (await self._store.put([note(self._graph.clock.next())])).mark
 
     async def _post_labels(self, id_: NodeId) -> int:
