@@ -296,3 +296,11 @@ def test_posts_that_come_back_with_their_author_are_no_new_ones(run: Run, town: 
     assert len(run(town.sources.withheld()).authors) == 0, "nobody is looked up for ever"
     assert town.timelines.read(ALICE) is None
     assert town.having(POST) == []
+
+
+def test_who_follows_an_author_before_the_posts_are_back_gets_a_timeline_that_has_them(run: Run, town: Town) -> None:
+    """The account is back, its posts are not yet: a timeline made in between lacks them."""
+    town.timelines.put(READERS[0], np.array([1], np.int64))
+    number = town.graph.graphs.number(AUTHORED)
+    run(town.worker.handle([Event(0, number, State.ARCHIVED, State.NORMAL, ALICE, POST, 0, town.graph.clock.next())]))
+    assert town.timelines.read(READERS[0]) is None

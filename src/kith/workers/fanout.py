@@ -72,6 +72,7 @@ class Fanout:
     async def handle(self, events: Sequence[Event]) -> None:
         """Push posts, drop timelines that changed otherwise, build those that are wanted."""
         withheld: dict[int, int] = {}
+        back: set[int] = set()
         for event in events:
             if event.state == BULK_LOADED:
                 await self.lost()
@@ -86,7 +87,10 @@ class Fanout:
                 if event.before is None:
                     await self._publish(event.source, event.destination, withheld)
                 else:  # it came back with its author, whose followers' follows come back after it
-                    self._timelines.drop(event.source)
+                    back.add(event.source)
+        for author in back:  # who follows already did so since the author is back
+            for user in [author, *(await self._sources.followers(author)).tolist()]:
+                self._timelines.drop(user)
         if withheld:
             await self._sources.note_withheld(withheld)
 
