@@ -60,13 +60,11 @@ def restore(settings: Settings, source: Path, progress: Callable[[int], None] = 
             raise Conflict(f"a server uses {folder}; stop it first")
         if (folder / STORE_FILE).exists():
             raise Conflict(f"{folder} already holds a store; move it away, or name another folder with --data")
-        with Environment(source, create=False):
-            pass  # its format is checked before anything is copied
-        _copy_files(source / MEDIA, app.media_folder(settings), progress)
         _copy(source / STORE_FILE, folder / _RESTORING / STORE_FILE)
-        with Environment(folder / _RESTORING, create=False) as environment:
+        with Environment(folder / _RESTORING, create=False) as environment:  # which refuses what it cannot read
             environment.begin_history()
             environment.put_note(TIMELINES_NOTE, b"0")  # those that are there may be of a later state of this store
+        _copy_files(source / MEDIA, app.media_folder(settings), progress)
         (folder / _RESTORING / STORE_FILE).replace(folder / STORE_FILE)
         shutil.rmtree(folder / _RESTORING)
         (folder / STORE_FILE).chmod(0o600)

@@ -41,7 +41,9 @@ def test_a_backup_holds_store_and_media_and_is_restored_whole(settings: Settings
     assert made.store_bytes == (tmp_path / "kept" / STORE_FILE).stat().st_size
     assert set(held(tmp_path / "kept")) == {STORE_FILE, *(f"media/{name}" for name in FILES)}
     back = Settings(data=str(tmp_path / "back"))
+    before = held(tmp_path / "kept")
     backups.restore(back, tmp_path / "kept")
+    assert held(tmp_path / "kept") == before, "it may lie where nothing can be written"
     assert held(app.media_folder(back)) == FILES
     with app.open_environment(back, create=False) as environment:
         assert "matches" in environment.graph_numbers()

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import structlog
-from world import ALICE, BOB, CAROL
+from world import ALICE, BOB, CAROL, FakeClock
 
 from kith.core.errors import StoreFull, StoreMismatch
 from kith.engines.embedded import ringfile
@@ -266,3 +266,27 @@ def test_where_the_disk_is_full_the_longest_unread_timeline_gives_way(
             rings.put(user, np.array([user]))
         assert rings.count() == 512
         assert [shown(rings, user) for user in range(600)] == [None] * 88 + [[user] for user in range(88, 600)]
+
+
+def test_after_a_clock_was_put_back_those_who_still_come_keep_their_timelines(tmp_path: Path, clock: FakeClock) -> None:
+    with Rings(tmp_path, slots=4, now_ms=clock) as rings:
+        for user in range(4):
+            rings.put(user, np.array([user]))
+        clock.ms -= 3_600_000
+        for user in (1, 2):
+            rings.touch(user)
+        for user in (10, 11):
+            rings.put(user, np.array([user]))
+        assert [user for user in range(12) if shown(rings, user)] == [1, 2, 10, 11]
+
+
+def test_a_file_that_cannot_be_opened_is_no_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    reader = RingReader(folder)
+    with monkeypatch.context() as full:
+        full.setattr(ringfile.os, "open", open_)
+        assert (shown(reader, ALICE), reader.name(), reader.count()) == (None, 0, 0)
+        reader.touch(ALICE)
+    assert shown(reader, ALICE) == [2, 1]

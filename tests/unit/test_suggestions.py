@@ -153,6 +153,13 @@ def test_a_store_that_cannot_keep_a_ranking_does_not_take_the_answer(town: Town)
     assert town.shown() == [DANA, EVE]
 
 
+def test_what_was_computed_by_a_clock_that_was_put_back_since_is_not_kept(town: Town) -> None:
+    town.clock.ms += 30 * 86_400_000
+    assert town.shown() == [DANA, EVE]
+    town.clock.ms -= 30 * 86_400_000
+    assert town.page().computed_at_ms == town.clock.ms
+
+
 def test_past_the_part_that_the_batch_kept_all_is_ranked(town: Town) -> None:
     """The batch keeps the first of each only; who scrolls on finds the rest, and nobody twice."""
 

@@ -134,9 +134,7 @@ class NodeJobs:
         lists, pause_s = list(self._lists(job)), _PAUSE_S
         while not job.done:
             try:
-                following = await self._next(job, lists)
-                await self._save(following)
-                job, pause_s = following, _PAUSE_S
+                job, pause_s = await self._save(await self._next(job, lists)), _PAUSE_S
             except (Conflict, Unavailable) as error:
                 _log.warning("a job waits for the store", job=job.id, error=error.message)
                 await asyncio.sleep(pause_s)
@@ -196,8 +194,14 @@ class NodeJobs:
                     for state in _FROM[job.operation]:
                         yield Listing(number, job.node, direction, state)
 
-    async def _save(self, job: Job) -> None:
+    async def _save(self, job: Job) -> Job:
+        """Note how far the job is; where another process that resumed it is further, how far that is."""
+        raw = await self._store.get_note(_NOTE + job.id)
+        known = job if raw is None else msgspec.json.decode(raw, type=Job)
+        if (known.done, known.step) > (job.done, job.step):
+            return known
         await self._store.put_note(_NOTE + job.id, msgspec.json.encode(job))
+        return job
 
 
 def _turn(graph: str) -> int:

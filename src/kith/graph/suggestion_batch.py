@@ -76,7 +76,7 @@ async def suggest_everyone(suggestions: Suggestions, *, first: int, fresh_ms: in
 async def _unfinished(suggestions: Suggestions, fresh_ms: int) -> Checkpoint | None:
     raw = await suggestions.graph.store.get_note(_NOTE)
     at = None if raw is None else msgspec.json.decode(raw, type=Checkpoint)
-    return at if at is not None and suggestions.now_ms() < at.started_ms + fresh_ms else None
+    return at if at is not None and 0 <= suggestions.now_ms() - at.started_ms < fresh_ms else None
 
 
 async def _begun(suggestions: Suggestions, report: Report) -> Checkpoint:

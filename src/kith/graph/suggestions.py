@@ -234,7 +234,7 @@ class Suggestions:
         if row is None or row.until_ms <= self.now_ms():
             return None
         known, computed_at_ms, complete = _HEAD.unpack_from(row.data)
-        if known != followees.print:
+        if known != followees.print or computed_at_ms > self.now_ms():  # by a clock that was put back since
             return None
         return Ranking(unpack(row.data[_HEAD.size :]), computed_at_ms, bool(complete))
 

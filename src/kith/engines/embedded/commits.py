@@ -199,7 +199,8 @@ class CommitQueue:
             self._on_fatal()
         if time.monotonic() - self._readers_checked > _READERS_CHECKED_S:
             self._readers_checked = time.monotonic()
-            self._environment.lmdb.reader_check()  # a killed reader's slot would keep old pages alive
+            with contextlib.suppress(lmdb.Error):  # looked at again the next time
+                self._environment.lmdb.reader_check()  # a killed reader's slot would keep old pages alive
 
     def _is_panicking(self) -> bool:
         """Whether LMDB refuses everything from now on, as it does after its meta page could not be written."""

@@ -95,7 +95,7 @@ class RingReader:
         if self._file is None or not self._file.live:
             try:
                 self._file = RingFile(self._path)
-            except (FileNotFoundError, Unusable):
+            except (OSError, Unusable):  # there is none, or it may not be read, or this process has too many open
                 self._file = None
         return self._file
 
@@ -216,7 +216,9 @@ class Rings(RingReader):
             if not np.any(self._rings.owners):
                 raise
         owned = np.flatnonzero(self._rings.owners)
-        self._release(int(owned[np.argmin(self._rings.reads[owned])]))
+        words = self._rings.reads[owned]
+        words[reads.read_ms(words) > self._now_ms()] = 0  # of before the clock was put back: older than any since
+        self._release(int(owned[np.argmin(words)]))
         return self._free.pop()
 
     def _release(self, slot: int) -> None:
