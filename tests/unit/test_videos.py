@@ -67,11 +67,39 @@ def test_notes_are_taken_out_wherever_boxes_of_them_may_be() -> None:
         assert not {b"uuid", b"udta", b"meta", b"skip"} & set(kinds_in(left))
 
 
-def test_a_track_of_telemetry_goes_with_its_samples() -> None:
+def test_what_no_player_needs_is_taken_out_however_deep_it_lies() -> None:
+    note = box(b"udta", PLACE)
+    deep = box(b"mdia", box(b"hdlr", bytes(8), b"vide", bytes(12), PLACE + b"\0"), note, box(b"minf", note))
+    fragment = box(b"moof", box(b"mfhd", bytes(8)), note, box(b"traf", box(b"tfhd", bytes(8)), note))
+    for data in (
+        mp4(track(b"vide", 320, 180, TURNED, box(b"xtra", PLACE)), track(b"soun", 0, 0, TURNED, deep)),
+        mp4(notes=box(b"xtra", PLACE)),
+        *(mp4(behind=box(kind, PLACE)) for kind in (b"wide", b"emsg", b"prft")),
+        mp4(behind=fragment),
+    ):
+        assert PLACE in data
+        _, left = read(data)
+        assert PLACE not in left
+        assert len(left) == len(data)
+    named = element(0xAE, element(0x83, b"\2"), element(0x536E, PLACE))
+    for data in (
+        webm(
+            element(0x1549A966, element(0x2AD7B1, b"\1"), *(element(kind, PLACE) for kind in (0x7BA9, 0x4461, 0x5741)))
+        ),
+        webm(tracks=element(0x1654AE6B, PICTURE, named, element(0xEC, PLACE))),
+    ):
+        assert PLACE in data
+        _, left = read(data, "webm")
+        assert PLACE not in left
+        assert len(left) == len(data)
+
+
+@pytest.mark.parametrize("kind", [b"meta", b"text", b"sbtl", b"subt", b"tmcd"])
+def test_a_track_of_text_or_telemetry_goes_with_its_samples(kind: bytes) -> None:
     head = len(box(b"ftyp", bytes(4), bytes(4), b"isommp42"))
 
     def data(at: int) -> bytes:
-        return mp4(track(), track(b"meta", 0, 0, table=samples(at, [30, 20])))
+        return mp4(track(), track(kind, 0, 0, table=samples(at, [30, 20])))
 
     at = head + data(0)[head:].index(bytes(range(200)))
     _, left = read(data(at))

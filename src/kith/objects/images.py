@@ -26,7 +26,7 @@ _PILLOW: dict[str, str] = {"jpg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "W
 _WRITTEN: dict[str, dict[str, Any]] = {
     "jpg": {"quality": 85},
     "png": {},
-    "gif": {},
+    "gif": {"disposal": 2},  # each frame stands for itself, as we hold it
     "webp": {"quality": 85, "method": 2},
 }
 _SCALED_AS_THEY_ARE = ("RGB", "RGBA", "L", "LA", "CMYK")
@@ -110,7 +110,8 @@ def _frames(image: Image.Image, pixels_max: int, side_max: int) -> tuple[list[Im
 
 def _plain(image: Image.Image, side_max: int) -> Image.Image:
     """An image of RGB or RGBA or grey, upright, in sRGB, not larger than it may be, and nothing else."""
-    scaled = _fitted(image if image.mode in _SCALED_AS_THEY_ARE else _colours(image), side_max)
+    keyed = image.has_transparency_data and image.mode not in ("RGBA", "LA")  # one colour or entry stands for nothing
+    scaled = _fitted(_colours(image) if keyed or image.mode not in _SCALED_AS_THEY_ARE else image, side_max)
     upright = _in_srgb(_upright(scaled), image.info.get("icc_profile"))
     plain = upright if upright.mode in ("RGB", "RGBA", "L") else _colours(upright)
     return Image.frombytes(plain.mode, plain.size, plain.tobytes())
@@ -150,10 +151,10 @@ def _in_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
 
 def _colours(image: Image.Image) -> Image.Image:
     """Palettes, deep greys, print colours and the like, as RGB, RGBA or grey."""
-    if image.has_transparency_data:
-        return image.convert("RGBA")
     if image.mode.startswith("I"):  # 16 bits a pixel
         return image.convert("I").point(lambda value: value / 256).convert("L")
+    if image.has_transparency_data:
+        return image.convert("RGBA")
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 

@@ -26,6 +26,7 @@ MEDIA_MAX = 20
 MENTIONS_MAX = 50
 AUDIENCE_MAX = 1_000
 ATTRIBUTES_BYTES_MAX = 4_096
+ATTRIBUTES_DEPTH_MAX = 32
 PLACE_CHARS_MAX = 100
 LATITUDE_MAX, LONGITUDE_MAX = 90.0, 180.0
 NO_ATTRIBUTES = b"{}"
@@ -112,8 +113,12 @@ def read_post(record: Record) -> Post:
 
 
 def fingerprint_of(draft: Draft) -> bytes:
-    """Bytes that are the same for the same draft only."""
-    return _encode(draft)
+    """Bytes that are the same for the same draft only, in whatever order its ids and attributes were given."""
+    audience, mentions = tuple(sorted(draft.audience)), tuple(sorted(draft.mentions))
+    try:
+        return _encode(msgspec.structs.replace(draft, audience=audience, mentions=mentions))
+    except UnicodeEncodeError:
+        raise InvalidContent("this is not valid UTF-8") from None
 
 
 def check_draft(draft: Draft, media_types: Sequence[MediaType] = ()) -> Draft:
@@ -176,9 +181,13 @@ def check_location(location: Location) -> None:
 
 
 def pack_attributes(attributes: dict[str, Any]) -> bytes:
-    """An app's own JSON object as stored; InvalidContent beyond its bound."""
+    """An app's own JSON object as stored, its keys in order; InvalidContent beyond its bounds."""
+    if _nested(attributes, ATTRIBUTES_DEPTH_MAX):
+        raise InvalidContent(
+            f"attributes are nested more than {ATTRIBUTES_DEPTH_MAX} deep; store them flatter", max=ATTRIBUTES_DEPTH_MAX
+        )
     try:
-        packed = msgspec.json.encode(attributes)
+        packed = msgspec.json.encode(attributes, order="sorted")
     except (OverflowError, RecursionError, UnicodeEncodeError):
         raise InvalidContent("attributes hold a number or a text that JSON cannot carry") from None
     if len(packed) > ATTRIBUTES_BYTES_MAX:
@@ -187,6 +196,12 @@ def pack_attributes(attributes: dict[str, Any]) -> bytes:
             max=ATTRIBUTES_BYTES_MAX,
         )
     return packed
+
+
+def _nested(value: Any, depth: int) -> bool:
+    """Whether objects and lists are nested more than `depth` deep."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth < 0 or any(_nested(part, depth - 1) for part in parts if isinstance(part, dict | list))
 
 
 def made(id_: int, author: int, created_at: int, draft: Draft) -> Post:

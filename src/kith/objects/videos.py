@@ -1,9 +1,10 @@
 """A video that somebody sent becomes one that is safe to show: its container is walked, and emptied of notes.
 
 Nothing is decoded or transcoded; a player does that. The walk proves that the file is one MP4 or WebM and nothing
-more, whole, with a video track, and finds its size. What could tell where and by whom it was taken (tags,
-attachments, boxes of camera makers, tracks of telemetry with their samples, unused space) is overwritten in place,
-so that nothing else moves. Limit: what is inside the pictures and sounds themselves stays.
+more, whole, with a video track, and finds its size. Of what describes it, what a player needs is kept; all else could
+tell where, when and by whom it was taken (tags, titles, attachments, boxes of camera makers, tracks of telemetry or
+text with their samples, unused space) and is overwritten in place, so that nothing moves. Limits: what is inside the
+pictures and sounds themselves stays, and so do times in the headers of MP4.
 
 ISO/IEC 14496-12 (boxes) and RFC 8794, RFC 9559 (elements).
 """
@@ -23,16 +24,35 @@ _ZEROS = bytes(1 << 16)
 _READ_BYTES = 1 << 20
 
 _TOP = frozenset(b"ftyp moov mdat moof free skip wide udta meta uuid sidx ssix styp mfra emsg prft pdin".split())
-_NOTES = frozenset((b"free", b"skip", b"udta", b"meta", b"uuid"))
-_SHOWN = frozenset((b"vide", b"soun", b"sbtl", b"text", b"subt", b"clcp", b"tmcd"))
+_NOTES = frozenset(b"free skip wide udta meta uuid emsg prft".split())
+_KEPT: dict[int | bytes, frozenset[bytes]] = {
+    b"moov": frozenset(b"mvhd trak mvex".split()),
+    b"trak": frozenset(b"tkhd edts tref mdia".split()),
+    b"mdia": frozenset(b"mdhd hdlr minf".split()),
+    b"minf": frozenset(b"vmhd smhd nmhd gmhd dinf stbl hdlr".split()),
+    b"stbl": frozenset(b"stsd stts ctts cslg stss stsh stsz stz2 stsc stco co64 sdtp sbgp sgpd subs saiz saio".split()),
+    b"moof": frozenset(b"mfhd traf".split()),
+    b"traf": frozenset(b"tfhd tfdt trun sdtp sbgp sgpd subs saiz saio senc".split()),
+}
+"""What a player needs of each box of boxes."""
+_SHOWN = frozenset((b"vide", b"soun"))
+_HANDLER_NAME = 24  # where it begins in what `hdlr` holds
 
 _EBML, _SEGMENT, _CLUSTER, _TRACKS = 0x1A45DFA3, 0x18538067, 0x1F43B675, 0x1654AE6B
 _TRACK, _TRACK_TYPE, _VIDEO, _WIDTH, _HEIGHT = 0xAE, 0x83, 0xE0, 0xB0, 0xBA
 _VOID, _CHECKSUM, _TAGS, _ATTACHMENTS, _CHAPTERS = 0xEC, 0xBF, 0x1254C367, 0x1941A469, 0x1043A770
 _BLANKED = frozenset((_VOID, _CHECKSUM, _TAGS, _ATTACHMENTS, _CHAPTERS))
-_IN_SEGMENT = _BLANKED | {_CLUSTER, _TRACKS, 0x114D9B74, 0x1549A966, 0x1C53BB6B}
+_INFO = 0x1549A966
+_IN_SEGMENT = _BLANKED | {_CLUSTER, _TRACKS, _INFO, 0x114D9B74, 0x1C53BB6B}
+_IN_INFO = frozenset((0x2AD7B1, 0x4489))  # the scale of times, the duration
+_APPS = frozenset((0x4D80, 0x5741))  # what made it: must be there, and says nothing then
+_IN_TRACK = frozenset((
+    0xD7, 0x73C5, _TRACK_TYPE, 0xB9, 0x88, 0x55AA, 0x9C, 0x6DE7, 0x6DF8, 0x23E383, 0x234E7A, 0x23314F, 0x55EE, 0x41E4,
+    0x22B59C, 0x22B59D, 0x86, 0x63A2, 0x56AA, 0x56BB, _VIDEO, 0xE1, 0xE2, 0x6D80,
+))  # fmt: skip
 _IN_CLUSTER = frozenset((0xE7, 0xA3, 0xA0, 0xAB, 0xA7, 0xAF, 0x5854))
-_SHOWN_TRACKS = frozenset((1, 2, 17))  # video, audio, subtitles
+_SHOWN_TRACKS = frozenset((1, 2))  # video, audio
+_ELEMENT_HEAD = 12  # bytes of the longest kind and the longest size
 
 
 class Video(NamedTuple):
@@ -122,7 +142,8 @@ def _boxes(reader: _Reader, start: int, end: int) -> Iterator[Part]:
     """The boxes that fill `start` to `end`, one behind the other."""
     while start < end:
         reader.count()
-        size, kind, body = reader.number(start, 4), reader.bytes(start + 4, 4), start + 8
+        head, body = reader.bytes(start, 8), start + 8
+        size, kind = int.from_bytes(head[:4], "big"), head[4:]
         if size == 1:
             size, body = reader.number(start + 8, 8), start + 16
         elif size == 0 and kind == b"mdat":  # to the end of the file
@@ -143,21 +164,34 @@ def _mp4(reader: _Reader) -> tuple[int, int, list[Blank]]:
         seen.add(box.kind)
         if box.kind in _NOTES:
             blanks.append(_blank_box(reader, box))
+        elif box.kind == b"moof":
+            blanks += _unneeded(reader, box)
         elif box.kind == b"moov":
             parts = list(_boxes(reader, box.body, box.end))
-            blanks += [_blank_box(reader, part) for part in parts if part.kind in _NOTES]
+            blanks += [_blank_box(reader, part) for part in parts if part.kind not in _KEPT[b"moov"]]
             for track in (part for part in parts if part.kind == b"trak"):
                 within = list(_boxes(reader, track.body, track.end))
                 kind = _handler(reader, within)
                 if kind not in _SHOWN:
                     blanks += [*_samples(reader, within, top), _blank_box(reader, track)]
                     continue
-                blanks += [_blank_box(reader, part) for part in within if part.kind in _NOTES]
+                blanks += _unneeded(reader, track)
                 if kind == b"vide" and not width:
                     width, height = _shown_size(reader, within)
     if not (b"moov" in seen and seen & {b"mdat", b"moof"}):
         raise cut_off()
     return width, height, blanks
+
+
+def _unneeded(reader: _Reader, box: Part) -> Iterator[Blank]:
+    """What of a box no player needs, however deep; the name of a handler is one of a maker."""
+    for part in _boxes(reader, box.body, box.end):
+        if part.kind not in _KEPT[box.kind]:
+            yield _blank_box(reader, part)
+        elif part.kind == b"hdlr":
+            yield Blank(min(part.body + _HANDLER_NAME, part.end), b"", part.end)
+        elif part.kind in _KEPT:
+            yield from _unneeded(reader, part)
 
 
 def _blank_box(reader: _Reader, box: Part) -> Blank:
@@ -181,7 +215,9 @@ def _handler(reader: _Reader, track: list[Part]) -> bytes:
 def _samples(reader: _Reader, track: list[Part], top: list[Part]) -> Iterator[Blank]:
     """Where the samples of a track lie in the file; InvalidContent where that cannot be told."""
     if any(box.kind == b"moof" for box in top):
-        raise InvalidContent("this MP4 comes in fragments and has a track of telemetry; save it without that track")
+        raise InvalidContent(
+            "this MP4 comes in fragments and has a track of text or telemetry; save it without that track"
+        )
     table = _find(reader, track, b"mdia", b"minf", b"stbl")
     boxes = {box.kind: box.body + 4 for box in _boxes(reader, table.body, table.end)}  # behind version and flags
     if not (b"stsz" in boxes and b"stsc" in boxes and (b"stco" in boxes or b"co64" in boxes)):
@@ -219,16 +255,15 @@ def _shown_size(reader: _Reader, track: list[Part]) -> tuple[int, int]:
 def _element(reader: _Reader, at: int, limit: int) -> Part:
     """The element at a place; one of unknown size ends at `limit`, and its `end` says so by being below 0."""
     reader.count()
-    first = reader.number(at, 1)
-    id_bytes = 9 - first.bit_length()
-    if not 1 <= id_bytes <= 4:
+    head = reader.bytes(at, min(_ELEMENT_HEAD, reader.size - at))
+    id_bytes = 9 - head[0].bit_length() if head else 0
+    if not 1 <= id_bytes <= 4 or len(head) <= id_bytes:
         raise cut_off()
-    kind, at_size = reader.number(at, id_bytes), at + id_bytes
-    size_bytes = 9 - reader.number(at_size, 1).bit_length()
-    if size_bytes > 8:
+    size_bytes = 9 - head[id_bytes].bit_length()
+    if size_bytes > 8 or len(head) < id_bytes + size_bytes:
         raise cut_off()
-    unknown = (1 << 7 * size_bytes) - 1
-    size, body = reader.number(at_size, size_bytes) & unknown, at_size + size_bytes
+    kind, unknown = int.from_bytes(head[:id_bytes], "big"), (1 << 7 * size_bytes) - 1
+    size, body = int.from_bytes(head[id_bytes : id_bytes + size_bytes], "big") & unknown, at + id_bytes + size_bytes
     if size == unknown:
         return Part(kind, at, body, -1)
     if body + size > limit:
@@ -252,7 +287,7 @@ def _webm(reader: _Reader) -> tuple[int, int, list[Blank]]:
     if segment.kind != _SEGMENT or segment.end not in (-1, reader.size):
         raise InvalidContent("this WebM is damaged, or something else was hung onto it; save it again")
     width = height = 0
-    blanks, at, in_cluster, clusters = [], segment.body, False, 0
+    blanks, at, in_cluster, clusters = list[Blank](), segment.body, False, 0
     while at < reader.size:
         part = _element(reader, at, reader.size)
         if part.kind not in _IN_SEGMENT and not (in_cluster and part.kind in _IN_CLUSTER):
@@ -263,6 +298,9 @@ def _webm(reader: _Reader) -> tuple[int, int, list[Blank]]:
             clusters += 1
         elif part.kind == _TRACKS:
             width, height = _tracks(reader, part)
+            blanks += _unneeded_of_tracks(reader, part)
+        elif part.kind == _INFO:
+            blanks += _unneeded_of_info(reader, part)
         elif part.kind in _BLANKED:
             blanks.append(_blank_element(part))
         in_cluster = part.end < 0 if part.kind == _CLUSTER else in_cluster and part.kind in _IN_CLUSTER | _BLANKED
@@ -278,6 +316,25 @@ def _blank_element(part: Part) -> Blank:
     if length >= 9:
         return Blank(part.start, bytes([_VOID]) + (1 << 56 | length - 9).to_bytes(8, "big"), part.end)
     return Blank(part.start, bytes([_VOID, 0x80 | length - 2]), part.end)
+
+
+def _unneeded_of_info(reader: _Reader, info: Part) -> Iterator[Blank]:
+    """Titles, names of files, dates, and what says by which application it was made."""
+    for part in _elements(reader, info.body, info.end):
+        if part.kind in _APPS:
+            yield Blank(part.body, b"", part.end)
+        elif part.kind not in _IN_INFO:
+            yield _blank_element(part)
+
+
+def _unneeded_of_tracks(reader: _Reader, tracks: Part) -> Iterator[Blank]:
+    """Names of tracks, and what else no player needs."""
+    for track in _elements(reader, tracks.body, tracks.end):
+        if track.kind == _TRACK:
+            parts = _elements(reader, track.body, track.end)
+            yield from (_blank_element(part) for part in parts if part.kind not in _IN_TRACK)
+        else:
+            yield _blank_element(track)
 
 
 def _tracks(reader: _Reader, tracks: Part) -> tuple[int, int]:
@@ -299,7 +356,8 @@ def _tracks(reader: _Reader, tracks: Part) -> tuple[int, int]:
                 size = sides.get(_WIDTH, 0), sides.get(_HEIGHT, 0)
         if kind not in _SHOWN_TRACKS:
             raise InvalidContent(
-                f"this WebM has a track of type {kind}, which may tell where it was taken; save it without"
+                f"this WebM has a track of type {kind}, neither video nor audio, which may tell where it was taken; "
+                "save it without"
             )
         if kind == 1 and found == (0, 0):
             found = size
