@@ -158,11 +158,13 @@ def test_a_form_that_is_none_is_a_400_and_leaves_nothing(
     assert files(small) == before
 
 
-def open_upload(server: Server, sent: bytes, credential: str | None = KEY, size: int = 200_000) -> socket.socket:
+def open_upload(
+    server: Server, sent: bytes, credential: str | None = KEY, size: int = 200_000, user: int = 1
+) -> socket.socket:
     """An upload of which only the beginning has been sent."""
     client = socket.create_connection(("127.0.0.1", server.port), timeout=20)
     authorization = f"Authorization: Bearer {credential}\r\n" if credential else ""
-    head = f"POST {API}/media HTTP/1.1\r\nHost: x\r\n{authorization}X-Kith-User: 1\r\nContent-Length: {size}\r\n"
+    head = f"POST {API}/media HTTP/1.1\r\nHost: x\r\n{authorization}X-Kith-User: {user}\r\nContent-Length: {size}\r\n"
     client.sendall(f"{head}Content-Type: multipart/form-data; boundary=b\r\n\r\n".encode() + sent)
     return client
 
@@ -194,7 +196,8 @@ def test_uploads_beyond_the_places_are_refused_and_an_idle_one_runs_out_of_time(
             answer = post_form(http, photo())
             return answer.status_code == 503 and code(answer, 503) == "OVERLOADED"
 
-        idle = [open_upload(small, FILE[:-10]) for _ in range(2)]
+        idle = [open_upload(small, FILE[:-10], user=user) for user in (1, 1, 2)]
+        assert idle[1].recv(20).startswith(b"HTTP/1.1 503"), "half of the places are for others"
         eventually(refused)
         assert idle[0].recv(20).startswith(b"HTTP/1.1 503")
         for client in idle:

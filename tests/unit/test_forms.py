@@ -62,6 +62,16 @@ def test_the_parts_may_be_cut_into_chunks_anywhere(run: Run) -> None:
         assert run(read(step)) == (len(CHUNK), "a fox 🦊", CHUNK)
 
 
+def test_a_file_may_have_any_name(run: Run) -> None:
+    named = head("file").replace(b'"x"', '"fête.jpg"'.encode("latin-1"))
+
+    async def read() -> int:
+        async with uploaded(KIND, aiter(Body(named + CHUNK + b"\r\n--b--\r\n")), 10_000) as sent:
+            return sent.size
+
+    assert run(read()) == len(CHUNK)
+
+
 def test_the_file_is_gone_with_the_request(run: Run) -> None:
     async def read() -> bool:
         async with uploaded(KIND, aiter(Body(head("file") + b"x\r\n--b--")), 10) as sent:

@@ -235,9 +235,11 @@ def test_decoding_lets_the_event_loop_go_on_and_waits_for_a_free_thread(
 
 def test_more_uploads_than_there_are_places_are_refused_at_once(make_room: Callable[..., Room]) -> None:
     media = make_room(uploads_max=2).media
-    with media.under_way(), media.under_way(), pytest.raises(Overloaded), media.under_way():
+    with media.under_way(ALICE), pytest.raises(Overloaded), media.under_way(ALICE):
+        pass  # half of the places are for others
+    with media.under_way(ALICE), media.under_way(BOB), pytest.raises(Overloaded), media.under_way(CAROL):
         pass
-    with media.under_way():
+    with media.under_way(ALICE):
         pass
 
 
@@ -347,6 +349,9 @@ def test_files_are_found_while_their_record_and_their_owner_are_there(run: Run, 
     (room.folder / stray).write_bytes(b"what a crash left")
     assert {run(room.media.locate(key)) for key in keys_of(kept)} == {room.folder / key for key in keys_of(kept)}
     run(room.graph.store.change_node(CAROL, state=State.REMOVED))
+    for viewer in (None, CAROL):
+        assert run(answer(room.media.get(viewer, gone.id))) is MediaNotFound
+    assert run(answer(room.media.describe(CAROL, gone.id, "again"))) is MediaNotFound
     for key in [*keys_of(gone), stray, "3f/notes.txt"]:
         assert run(answer(room.media.locate(key))) is MediaNotFound
     run(room.media.delete(ALICE, kept.id))
@@ -360,17 +365,23 @@ def test_files_are_found_while_their_record_and_their_owner_are_there(run: Run, 
 
 def test_a_sweep_removes_what_no_record_names_once_it_is_old(run: Run, room: Room) -> None:
     kept = [run(upload(room, owner, photo())) for owner in (ALICE, BOB)] + [run(upload(room, ALICE, mp4()))]
-    removed = run(upload(room, CAROL, photo()))
+    removed = run(upload(room, CAROL, photo(), "me at home"))
     run(room.graph.store.change_node(CAROL, state=State.REMOVED))
-    stray = [f"3f/{kept[0].id}-3f{'0' * 30}.jpg", "3f/99-3f00.jpg", "3f/notes.txt", "3f/99-3f00.mp4#1"]
-    (room.folder / "3f").mkdir(exist_ok=True)
-    for key in stray:
+    stray = [f"3f/{one}-3f{'0' * 30}{end}" for one, end in ((kept[0].id, ".jpg"), (99, ".jpg"), (99, ".mp4#1"))]
+    theirs = {"reports/2026-q3.pdf", "3f/notes.txt", f"3f/{10**23}-x.jpg", f"3f/{10**19 - 1}-3f{'0' * 30}.jpg"}
+    for key in [*stray, *theirs]:
+        (room.folder / key).parent.mkdir(exist_ok=True)
         (room.folder / key).write_bytes(b"12345")
     newest_ms = max(int(file.stat().st_mtime * 1000) for file in room.folder.rglob("*.*"))
     assert run(room.media.sweep(newest_ms - 1_000, remove=True)).orphans == 0, "their records may be on their way"
     found = run(room.media.sweep(newest_ms + SWEPT_AFTER_MS + 1, remove=False))
-    assert (found.files, found.orphans) == (11, 6)
-    assert found.orphan_bytes == 4 * 5 + sum((room.folder / key).stat().st_size for key in keys_of(removed))
+    assert (found.files, found.orphans) == (10, 5)
+    assert found.orphan_bytes == 3 * 5 + sum((room.folder / key).stat().st_size for key in keys_of(removed))
     assert run(room.media.sweep(FAR_MS, remove=True)) == found
-    assert room.files() == {key for media in kept for key in keys_of(media)}
+    assert room.files() == {key for media in kept for key in keys_of(media)} | theirs, (
+        "of whoever else keeps files there"
+    )
     assert run(room.media.sweep(FAR_MS, remove=True)).orphans == 0
+    (record,) = run(room.store.get_many(Kind.MEDIA, [removed.id]))
+    assert record is not None
+    assert (read_media(record).alt_text, read_media(record).deleted) == ("", True)

@@ -135,9 +135,9 @@ async def answer_plain(backend: Backend, caller: Caller, asked: Asked, header: C
     charge = backend.quotas.take(caller, "feed")
     try:
         answer = await _home(Call(backend, caller), asked, header(TOKEN_HEADER), header("x-request-id"))
-    except BaseException:
+    except BaseException as error:
         if charge is not None:
-            backend.quotas.give_back(charge)
+            backend.quotas.give_back(charge, error)
         raise
     return msgspec.json.encode(answer)
 

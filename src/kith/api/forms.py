@@ -41,7 +41,11 @@ async def uploaded(content_type: str, body: AsyncIterator[bytes], bytes_max: int
     with SpooledTemporaryFile(_IN_MEMORY_BYTES) as file:
         reader = _Form(cast(BinaryIO, file), bytes_max)
         try:
-            with multipart.PushMultipartParser(options["boundary"], max_segment_count=2) as parser:
+            with multipart.PushMultipartParser(
+                options["boundary"],
+                max_segment_count=2,
+                header_charset="latin-1",  # whatever names its file has
+            ) as parser:
                 async for chunk in body:
                     for part in parser.parse(chunk):
                         reader.take(part)

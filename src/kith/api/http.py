@@ -139,7 +139,7 @@ def _settled(backend: Backend, refuse: Callable[[AnyRequest, Any], Response[byte
     def settle(request: AnyRequest, error: Exception) -> Response[bytes]:
         charge = request.state.get("charge")
         if charge is not None:
-            backend.quotas.give_back(charge)
+            backend.quotas.give_back(charge, error)
         return refuse(request, error)
 
     return settle

@@ -72,7 +72,7 @@ async def upload_media(call: Call, request: Request[Any, Any, Any]) -> Response[
     """
     media, actor = call.backend.media, call.acting
     bytes_max = max(media.limits.image_bytes_max, media.limits.video_bytes_max)
-    with media.under_way():
+    with media.under_way(actor):
         async with uploaded(request.headers.get("content-type", ""), request.stream(), bytes_max) as sent:
             made, mark = await media.upload(actor, sent.file, sent.size, sent.alt_text)
     answer = media_answer(made, call.backend.media_base_url)

@@ -1,7 +1,8 @@
 """How often a user may do what costs others most: load feeds, post, engage, upload (article 001's limits).
 
 For user tokens only: who holds a server key limits their users themselves. Counted over all API processes of the
-machine. A refused request gives back what it took; one that is repeated under its Idempotency-Key counts again.
+machine. A refused request gives back what it took, but for an upload, which costs as much when it is refused; one that
+is repeated under its Idempotency-Key counts again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kith.api.guard import Caller
-from kith.core.errors import RateLimited
+from kith.core.errors import RateLimited, Unavailable
 from kith.core.quota import Quota, QuotaStore
 
 KINDS = ("feed", "posts", "engagement", "media")
@@ -20,15 +21,16 @@ _ENGAGEMENT = (
     "like_post", "unlike_post", "save_post", "unsave_post", "share_post", "unshare_post",
     "create_comment", "delete_comment", "like_comment", "unlike_comment",
 )  # fmt: skip
+_UPLOADS = 3
 _KIND_OF = {
     "feed": 0,
     "create_post": 1,
     "create_story": 1,
     **dict.fromkeys(_ENGAGEMENT, 2),
-    "upload_media": 3,
+    "upload_media": _UPLOADS,
 }
 """By the name of the route."""
-_DONE = {0: "feed loads", 1: "new posts and stories", 2: "likes, shares, saves and comments", 3: "uploads"}
+_DONE = {0: "feed loads", 1: "new posts and stories", 2: "likes, shares, saves and comments", _UPLOADS: "uploads"}
 
 
 class Charge(NamedTuple):
@@ -62,6 +64,7 @@ class Quotas:
             )
         return Charge(kind, caller.user, taken.part)
 
-    def give_back(self, charge: Charge) -> None:
-        """The request was refused after all."""
-        self._store.give_back(*charge)
+    def give_back(self, charge: Charge, error: BaseException) -> None:
+        """The request was refused after all, with this error."""
+        if charge.kind != _UPLOADS or isinstance(error, Unavailable):
+            self._store.give_back(*charge)

@@ -6,6 +6,7 @@ asks for an image carries no credentials: the name is what gives access (`key_of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -13,6 +14,7 @@ import msgspec
 
 from kith.core.clock import Hlc
 from kith.core.errors import InvalidContent
+from kith.core.ids import ID_MAX
 from kith.objects.store import Kind, Record
 
 MediaType = Literal["image", "video"]
@@ -28,6 +30,8 @@ CONTENT_TYPES: dict[Format, str] = {
 ALT_TEXT_CHARS_MAX = 1_500
 SECRET_BYTES = 16
 THUMBNAIL = "thumbnail.webp"
+_KEY = re.compile(r"[0-9a-f]{2}/([0-9]{1,19})-[0-9a-f]{32}\.[a-z0-9.]{3,14}(?:#[0-9]+)?", re.ASCII)
+"""As `key_of` writes them; with `#` what an engine of folders has not finished."""
 
 
 class Media(msgspec.Struct, frozen=True, array_like=True):
@@ -81,9 +85,9 @@ def keys_of(media: Media) -> list[str]:
 
 
 def id_in_key(key: str) -> int | None:
-    """The id of the media that a file belongs to; None for a file that is none of ours."""
-    id_ = key.rpartition("/")[2].partition("-")[0]
-    return int(id_) if id_.isascii() and id_.isdigit() else None
+    """The id of the media that a file belongs to, whole or half written; None for a file that is none of ours."""
+    found = _KEY.fullmatch(key)
+    return int(found[1]) if found is not None and int(found[1]) <= ID_MAX else None
 
 
 def owned(author: int, ids: Sequence[int], records: Sequence[Record | None], field: str) -> list[Media]:

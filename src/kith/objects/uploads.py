@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -95,22 +96,27 @@ class MediaService:
     def __init__(self, objects: ObjectService, blobs: BlobStore, limits: MediaLimits) -> None:
         self._objects, self._store, self.blobs, self.limits = objects, objects.store, blobs, limits
         self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="kith-media")
-        self._under_way = 0
+        self._under_way = Counter[NodeId]()
 
     def close(self) -> None:
         """Let the threads end; those that decode finish first."""
         self._threads.shutdown(cancel_futures=True)
 
     @contextlib.contextmanager
-    def under_way(self) -> Iterator[None]:
-        """One of the places for an upload, from its first byte to its answer; Overloaded if all are taken."""
-        if self._under_way >= self.limits.uploads_max:
-            raise Overloaded(f"{self._under_way} uploads are under way here; try again in a moment")
-        self._under_way += 1
+    def under_way(self, actor: NodeId) -> Iterator[None]:
+        """One of the places for an upload, from its first byte to its answer. Overloaded if all are taken, or half of
+        them by `actor`.
+        """
+        own, every = self._under_way[actor], self._under_way.total()
+        if every >= self.limits.uploads_max or own >= max(1, self.limits.uploads_max // 2):
+            raise Overloaded(f"{every} uploads are under way here, {own} of this user; try again in a moment")
+        self._under_way[actor] += 1
         try:
             yield
         finally:
-            self._under_way -= 1
+            self._under_way[actor] -= 1
+            if not self._under_way[actor]:
+                del self._under_way[actor]
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -160,7 +166,7 @@ class MediaService:
     async def get(self, viewer: NodeId | None, id_: int) -> Media:
         """The record, for its owner and (None) the app; MediaNotFound for others: they see it in posts."""
         media = (await self.get_many([id_])).get(id_)
-        if media is None or viewer not in (None, media.owner):
+        if media is None or viewer not in (None, media.owner) or not await self._living([media]):
             raise _no_media(id_)
         return media
 
@@ -186,23 +192,41 @@ class MediaService:
     # --- files that no record names --------------------------------------------------------------------
 
     async def sweep(self, now_ms: int, *, remove: bool) -> Swept:
-        """Find (and `remove`) files whose record is not there, is deleted, or is of a removed account."""
+        """Find (and `remove`) files whose record is not there, is deleted, or is of a removed account: of whom the
+        record is emptied as well. Files that are none of ours are left alone.
+        """
         files = orphans = orphan_bytes = 0
-        async for blobs in self.blobs.list():
+        async for listed in self.blobs.list():
+            blobs = [blob for blob in listed if id_in_key(blob.key) is not None]
             names = await self._named([blob.key for blob in blobs])
             gone = [blob for blob in blobs if blob.key not in names and _is_old(blob, now_ms)]
             if remove:
+                await self._empty([blob.key for blob in gone])
                 await self.blobs.delete([blob.key for blob in gone])
             files, orphans = files + len(blobs), orphans + len(gone)
             orphan_bytes += sum(blob.size for blob in gone)
         return Swept(files, orphans, orphan_bytes)
 
+    async def _empty(self, keys: Sequence[str]) -> None:
+        """Delete those media of these files whose owners were removed."""
+        found = await self._of_keys(keys)
+        living = await self._living(found)
+        for media in found:
+            if media not in living:
+                await self.delete(NodeId(media.owner), NodeId(media.id))
+
     async def _named(self, keys: Sequence[str]) -> set[str]:
         """The keys of all files of those media whose files these are, and whose owners are there."""
-        found = await self.get_many([id_ for key in keys if (id_ := id_in_key(key)) is not None])
-        nodes = await self._objects.graph.store.nodes([NodeId(media.owner) for media in found.values()])
-        living = (m for m, node in zip(found.values(), nodes, strict=True) if node.state != State.REMOVED)
-        return {key for media in living for key in keys_of(media)}
+        return {key for media in await self._living(await self._of_keys(keys)) for key in keys_of(media)}
+
+    async def _of_keys(self, keys: Sequence[str]) -> list[Media]:
+        """The media that are there of these files."""
+        return list((await self.get_many([id_ for key in keys if (id_ := id_in_key(key)) is not None])).values())
+
+    async def _living(self, found: Sequence[Media]) -> list[Media]:
+        """Those whose owners were not removed."""
+        nodes = await self._objects.graph.store.nodes([NodeId(media.owner) for media in found])
+        return [media for media, node in zip(found, nodes, strict=True) if node.state != State.REMOVED]
 
     async def _rewrite(
         self, actor: NodeId, id_: NodeId, change: Callable[[Media], Media], *, deleted_too: bool = False
@@ -213,7 +237,8 @@ class MediaService:
             if record is None:
                 raise _no_media(id_)
             media = read_media(record)
-            if media.owner != actor or (media.deleted and not deleted_too):
+            gone = not deleted_too and (media.deleted or not await self._living([media]))
+            if media.owner != actor or gone:
                 raise _no_media(id_)
             new = change(media)
             put = await self._store.put(
