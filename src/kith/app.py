@@ -157,7 +157,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     affinity = Affinity(service, comments, facts, wall_ms)
     stories = Stories(objects.store, service, objects.snowflakes, hours=settings.story_hours)
     suggested = suggestions(settings, parts)
-    jobs = NodeJobs(service, objects.erase, comments.erase, stories.erase)
+    profiles = Profiles(objects.store, service.clock)
     counts = FileQuotas(Path(settings.data) / quotas.FILE)
     timelines = RingReader(timelines_folder(settings))
     share, bytes_max = settings.served_log_share, settings.served_log_bytes_max
@@ -168,12 +168,12 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     media = media_over(settings, objects)
     backend = Backend(
         graph=service,
-        jobs=jobs,
+        jobs=NodeJobs(service, objects.erase, comments.erase, stories.erase, forget=profiles.forget),
         suggestions=suggested,
         objects=objects,
         comments=comments,
         engagement=engagement,
-        profiles=Profiles(objects.store, service.clock),
+        profiles=profiles,
         media=media,
         feed=FeedService(
             Skeletons(service, timelines, log, group=fanout.NAME),
@@ -197,12 +197,12 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         sequence=lambda: store.log_bounds()[1],
         ready=lambda: {"store": "the store refused to go on; this process restarts"} if commits.failed else {},
     )
-    await jobs.resume()
+    await backend.jobs.resume()
     try:
         yield backend
     finally:
         await live.close()
-        await jobs.close()
+        await backend.jobs.close()
         await suggested.close()
         timelines.close()
         served.flush()

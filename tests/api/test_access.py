@@ -68,7 +68,7 @@ ROWS = [
     Row("GET", "/users/{user_id}/suggestions", "/users/{a}/suggestions", OWN),
     Row("GET", "/graph/{graph}/{node}/out", "/graph/suggestion_hides/{a}/out", OWN),
     Row("GET", "/graph/{graph}/{node}/in", "/graph/suggestion_hides/{a}/in", SERVER),
-    Row("POST", "/follow-requests/{user_id}/accept", "/follow-requests/{d}/accept", (401, 200, 404, 404)),
+    Row("POST", "/follow-requests/{user_id}/accept", "/follow-requests/{d}/accept", DOES),
     Row("POST", "/follow-requests/{user_id}/decline", "/follow-requests/{d}/decline", ACTS),
     Row("POST", "/relationships", "/relationships", ACTS, {"targets": ["{c}"]}),
     Row("GET", "/users/{user_id}/following", "/users/{a}/following", OWN),

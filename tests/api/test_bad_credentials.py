@@ -38,6 +38,7 @@ BAD_TOKENS = {
     "subject a number": lambda: sign(1, sub=1),
     "subject too great": lambda: sign(1, sub=str(ID_MAX + 1)),
     "expiry no number": lambda: sign(1, exp="soon"),
+    "expiry endless": lambda: sign(1, exp=10**400),
     "expiry infinite": lambda: sign(1, exp=float("inf")),
     "HS512": lambda: sign(1, algorithm="HS512"),
     "alg none": lambda: _unsigned(b'{"alg":"none","typ":"JWT"}'),

@@ -192,6 +192,8 @@ def test_a_private_account_is_asked_and_accepts_or_declines(http: httpx.Client, 
     accepted = acting(alice).post(f"{API}/follow-requests/{bob}/accept")
     assert ok(accepted)["following"]
     assert accepted.headers["Kith-Token"] == accepted.json()["token"]
+    again = ok(acting(alice).post(f"{API}/follow-requests/{bob}/accept"))
+    assert (again["following"], again["changed"]) == (True, False)
     assert check(http, "follows", bob, alice)
     assert ids(ok(acting(bob).get(f"{API}/users/{alice}/followers"))) == [bob]
     declined = ok(acting(alice).post(f"{API}/follow-requests/{carol}/decline"))

@@ -304,6 +304,7 @@ def test_labels_read_as_they_were_set(acting: Acting, http: httpx.Client, people
     [
         ("post/5", {"labels": ["hide"]}, 404, "POST_NOT_FOUND"),
         ("comment/5", {"labels": ["hide"]}, 400, "INVALID_REQUEST"),
+        ("post%0A/5", {"labels": ["hide"]}, 400, "INVALID_REQUEST"),
         ("post/x", {"labels": ["hide"]}, 400, "INVALID_ID"),
         ("user/1", {"labels": ["ban"]}, 400, "INVALID_REQUEST"),
         ("user/1", {"labels": "hide"}, 400, "INVALID_REQUEST"),

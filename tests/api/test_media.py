@@ -226,6 +226,11 @@ def test_files_are_served_with_safe_headers(acting: Acting, visitor: httpx.Clien
         assert shown.headers["content-disposition"].endswith(f'{ending}"')
         again = visitor.get(url, headers={"If-None-Match": shown.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
+        for known in ("*", f'"another", W/{shown.headers["etag"]}'):
+            assert visitor.get(url, headers={"If-None-Match": known}).status_code == 304
+        head = visitor.head(url)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == str(len(shown.content))
 
 
 @pytest.mark.parametrize(

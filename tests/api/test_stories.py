@@ -155,6 +155,10 @@ def test_seen_state_and_viewers(acting: Acting, people: People, http: httpx.Clie
     assert body["items"][1]["viewedAt"] == first["timestamp"]
     assert ids(ok(http.get(f"{API}/stories/{story}/viewers"))) == [people.carol, people.bob], "the app sees it too"
     assert code(bob.get(f"{API}/stories/{story}/viewers"), 403) == "FORBIDDEN"
+    edge = {"source": str(people.dana), "destination": story}
+    ok(http.post(f"{API}/graph/story_views/edges", json={"edges": [edge | {"op": "add", "position": str(2**62)}]}))
+    assert ok(alice.get(f"{API}/stories/{story}/viewers"))["items"][0]["viewedAt"].startswith("9999-12-31")
+    ok(http.post(f"{API}/graph/story_views/edges", json={"edges": [edge | {"op": "remove"}]}))
     page = ok(alice.get(f"{API}/stories/{story}/viewers", params={"limit": 1}))
     rest = {"limit": 1, "cursor": page["pagination"]["nextCursor"]}
     assert ids(ok(alice.get(f"{API}/stories/{story}/viewers", params=rest))) == [people.bob]

@@ -100,6 +100,23 @@ def test_nobody_answers_what_is_deleted_or_hidden(run: Run, room: Room) -> None:
     assert run(answer(room.comments.get(BOB, second))) is CommentNotFound
 
 
+def test_what_hangs_on_a_comment_that_is_not_there_is_not_there_either(run: Run, room: Room) -> None:
+    post = write(run, room)
+    above = comment(run, room, post, "above", CAROL)
+    reply = comment(run, room, post, "below", BOB, above)
+    run(room.comments.like(ALICE, NodeId(reply)))
+    settle(room)
+    run(room.comments.delete(CAROL, NodeId(above)))
+    for act in (room.comments.get, room.comments.like):
+        assert run(answer(act(ALICE, NodeId(reply)))) is CommentNotFound
+    assert run(answer(room.comments.create(ALICE, NodeId(post.id), "an answer", reply))) is CommentNotFound
+    taken = run(room.comments.unlike(ALICE, NodeId(reply)))
+    settle(room)
+    assert (taken.holds, taken.total) == (False, 0)
+    assert run(answer(room.comments.unlike(ALICE, NodeId(reply)))) is CommentNotFound
+    run(room.comments.delete(BOB, NodeId(reply)))
+
+
 @pytest.mark.parametrize("blocker", [ALICE, CAROL])
 def test_a_comment_that_a_block_overtakes_is_refused_in_its_commit(
     run: Run, room: Room, monkeypatch: pytest.MonkeyPatch, blocker: NodeId

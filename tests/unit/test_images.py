@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import random
 from typing import Any
 
@@ -147,6 +148,28 @@ def test_an_animation_keeps_its_frames_and_their_times(form: Any) -> None:
     assert (shown.n_frames, shown.info["duration"]) == (3, 70)  # type: ignore[attr-defined]
     shown.seek(2)
     assert far(shown, drawing(60, 40, 2)) < 12
+
+
+def test_a_frame_does_not_show_through_the_next() -> None:
+    frames = [Image.new("RGBA", (30, 10)) for _ in range(3)]
+    for at, frame in enumerate(frames):
+        frame.paste((200, 30, 30, 255), (10 * at, 0, 10 * at + 10, 10))
+    sent = io.BytesIO()
+    frames[0].save(sent, "GIF", save_all=True, append_images=frames[1:], duration=70, loop=0, disposal=2)
+    shown = decoded(read(sent.getvalue(), "gif").data)
+    for at in range(3):
+        shown.seek(at)
+        assert [shown.convert("RGBA").getpixel((x, 5))[3] for x in (5, 15, 25)] == [255 * (x == at) for x in range(3)]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("mode", "key"), [("RGB", (200, 30, 30)), ("L", 200)])
+def test_a_colour_that_stands_for_nothing_stays_transparent(mode: str, key: Any) -> None:
+    image = Image.new(mode, (20, 10), key)
+    image.paste(0, (10, 0, 20, 10))
+    sent = io.BytesIO()
+    image.save(sent, "PNG", transparency=key)
+    shown = decoded(read(sent.getvalue(), "png").data)
+    assert [shown.getpixel((x, 5))[3] for x in (5, 15)] == [0, 255]  # type: ignore[index]
 
 
 @pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])

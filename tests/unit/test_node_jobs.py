@@ -1,11 +1,11 @@
-"""Bulk operations that two processes have taken up: none takes the other's checkpoint back."""
+"""Bulk operations that processes take up from each other, after a crash or both at once."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from world import ALICE, FakeClock, Run
+from world import ALICE, BOB, FakeClock, Run
 
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId
@@ -50,3 +50,25 @@ def test_a_job_of_two_processes_never_goes_back(
     run(play())
     assert saved == sorted(saved)
     assert saved[-1][0]
+
+
+def test_who_is_removed_is_forgotten_by_the_job_also_after_a_crash(
+    run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock
+) -> None:
+    _, edges = embedded
+    forgotten: list[int] = []
+
+    async def forget(node: NodeId) -> None:
+        forgotten.append(node)
+
+    async def play() -> None:
+        graph = GraphService(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock), Limits())
+        killed, next_process = NodeJobs(graph), NodeJobs(graph, forget=forget)
+        await killed._save(Job("remove-1-1", NodeOperation.REMOVE, ALICE))
+        await edges.change_node(ALICE, state=State.REMOVED)
+        await next_process.start(NodeOperation.ARCHIVE, BOB)
+        await next_process.resume()
+        await next_process.wait()
+
+    run(play())
+    assert forgotten == [ALICE]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from rooms import Room, block_before_the_next_write, furnished, settle, write
 from world import ALICE, BOB, CAROL, START_MS, FakeClock, Run, answer
@@ -21,7 +22,8 @@ from kith.graph.edge import Direction, State
 from kith.graph.graphs import AUTHORED, HIDES, LIKES, SAVES, VIEWS
 from kith.graph.store import Listing
 from kith.objects.claims import KEY_KEPT_MS
-from kith.objects.posts import Change, Draft
+from kith.objects.media import Media, media_record
+from kith.objects.posts import Change, Draft, pack_attributes
 from kith.objects.profiles import Profile
 from kith.objects.store import Kind
 
@@ -162,6 +164,29 @@ def test_the_same_key_makes_one_post_for_a_day(run: Run, room: Room, clock: Fake
     assert len({first.id, late.id, *(post.id for post in others)}) == 4
 
 
+def test_a_key_does_not_mind_in_which_order_ids_and_attributes_come(run: Run, room: Room) -> None:
+    attributes = [pack_attributes({"a": 1, "b": {"c": 2, "d": 3}}), pack_attributes({"b": {"d": 3, "c": 2}, "a": 1})]
+    made = [
+        run(
+            room.posts.create(
+                ALICE, Draft(text="x", visibility="custom", audience=audience, mentions=ids, attributes=a), "k"
+            )
+        )
+        for audience, ids, a in zip([(1, 2), (2, 1)], [(3, 4), (4, 3)], attributes, strict=True)
+    ]
+    assert made[0].post.id == made[1].post.id
+
+
+def test_a_repetition_answers_as_the_first_did_also_where_its_media_are_gone(run: Run, room: Room) -> None:
+    image = Media(9, ALICE, START_MS, "jpg", 3, 4, 5, 6, bytes(16))
+    run(room.store.put([media_record(image, room.graph.clock.next())]))
+    first = run(room.posts.create(ALICE, Draft(text="look", media=(9,)), "k")).post
+    run(room.store.put([media_record(msgspec.structs.replace(image, deleted=True), room.graph.clock.next())]))
+    assert run(room.posts.create(ALICE, Draft(text="look", media=(9,)), "k")).post == first
+    assert run(answer(room.posts.create(ALICE, Draft(text="look", media=(9,)), "another"))) is InvalidContent
+    assert run(answer(room.posts.create(ALICE, Draft(text="other", media=(9,)), "k"))) is IdempotencyKeyReused
+
+
 def test_a_repetition_answers_as_the_first_did_and_brings_nothing_deleted_back(run: Run, room: Room) -> None:
     first = run(room.posts.create(ALICE, Draft(text="once"), "key")).post
     run(room.posts.delete(ALICE, first.id))
@@ -227,6 +252,25 @@ def test_what_one_may_not_see_one_cannot_like(run: Run, room: Room) -> None:
     for post in (private, deleted, blocked):
         for act in (room.engagement.add, room.engagement.drop):
             assert run(answer(act(LIKES, BOB, post.id))) is PostNotFound
+
+
+def test_what_is_out_of_sight_can_be_taken_back_once_and_tells_no_number(run: Run, room: Room) -> None:
+    hidden, deleted = write(run, room), write(run, room)
+    for post in (hidden, deleted):
+        for graph in (LIKES, SAVES):
+            for actor in (BOB, CAROL):
+                run(room.engagement.add(graph, actor, post.id))
+    settle(room)
+    run(room.graph.block(ALICE, BOB))
+    run(room.posts.delete(ALICE, deleted.id))
+    settle(room)
+    for post in (hidden, deleted):
+        for graph in (LIKES, SAVES):
+            dropped = run(room.engagement.drop(graph, BOB, post.id))
+            settle(room)
+            assert (dropped.holds, dropped.total) == (False, 0)
+            assert run(answer(room.engagement.drop(graph, BOB, post.id))) is PostNotFound
+            assert run(room.edges.count_many([Listing(room.graph.graphs.number(graph), post.id, Direction.IN)])) == [1]
 
 
 def test_a_like_that_a_block_overtakes_is_refused_in_its_commit(

@@ -19,6 +19,7 @@ from kith.graph.edge import State
 from kith.objects.media import MediaType
 from kith.objects.posts import (
     ATTRIBUTES_BYTES_MAX,
+    ATTRIBUTES_DEPTH_MAX,
     AUDIENCE_MAX,
     LINK_CHARS_MAX,
     MENTIONS_MAX,
@@ -235,3 +236,13 @@ def test_a_comment_is_hidden_by_blocks_deletion_and_deactivation() -> None:
     for viewer in (ALICE, BOB, None):
         assert not may_see_comment(True, ALICE, viewer, Standing())
         assert not may_see_comment(False, ALICE, viewer, Standing(state=State.REMOVED))
+
+
+@pytest.mark.parametrize("kind", [list, dict])
+def test_attributes_are_not_nested_without_end(kind: type) -> None:
+    value: Any = 1
+    for _ in range(ATTRIBUTES_DEPTH_MAX):
+        value = [value] if kind is list else {"a": value}
+    assert pack_attributes({"a": value})
+    with pytest.raises(InvalidContent, match="nested"):
+        pack_attributes({"a": [value]})

@@ -338,6 +338,21 @@ def test_of_very_many_authors_the_closest_are_shown_and_the_strip_says_so(
     assert not theatre.strip().partial
 
 
+def test_stories_that_one_may_not_see_neither_hide_others_nor_count(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strips, "STORIES_MAX", 2)
+    theatre.follow((BOB, ALICE))
+    shown = theatre.tell(ALICE)
+    for _ in range(3):
+        theatre.tell(ALICE, visibility="custom", audience=(CAROL,))
+    assert theatre.strip().entries == [StripEntry(ALICE, 1, 1, shown.created_at, False)]
+    second = theatre.tell(ALICE)
+    assert theatre.strip().entries == [StripEntry(ALICE, 2, 2, second.created_at, False)]
+    third = theatre.tell(ALICE)
+    assert theatre.strip().entries == [StripEntry(ALICE, 2, 2, third.created_at, True)]
+
+
 def test_others_get_their_turn_while_a_long_strip_is_read(theatre: Theatre) -> None:
     others = [NodeId(author) for author in range(10, 10 + 4 * strips.PART)]
     theatre.follow(*((BOB, author) for author in others))

@@ -60,7 +60,7 @@ def _asgi(scope: Scope) -> dict[str, Any]:
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": scope.http_version,
-        "method": scope.method,
+        "method": "GET" if scope.method == "HEAD" else scope.method,  # granian leaves the body out
         "scheme": scope.scheme,
         "path": scope.path,
         "raw_path": raw_path,

@@ -30,6 +30,7 @@ _JWT_PROBLEMS: dict[type[Exception], str] = {
     jwt.InvalidAudienceError: "its `aud` is not `jwt_audience`",
     jwt.InvalidIssuerError: "its `iss` is not `jwt_issuer`",
     jwt.MissingRequiredClaimError: "it needs `sub`, `exp`, `iss` and `aud`",
+    jwt.exceptions.InvalidSubjectError: "its `sub` must be a user's id as a string",
     jwt.ImmatureSignatureError: "it is not valid yet",
 }
 
@@ -170,14 +171,17 @@ class Guard:
                 options={"require": ["sub", "exp", "iss", "aud"]},
             )
             user = parse_id(claims["sub"], "sub")
+            expires_in_s = float(claims["exp"]) + _LEEWAY_S - time.time()
         except jwt.ExpiredSignatureError:
             raise Unauthorized("this user token has expired; have your app sign a new one") from None
         except jwt.InvalidTokenError as error:
             why = _JWT_PROBLEMS.get(type(error), "it is not a token that we can read")
             raise Unauthorized(f"this user token does not hold: {why}") from None
+        except OverflowError:
+            raise Unauthorized("this user token does not hold: its `exp` is no time in seconds") from None
         except (KithError, ValueError, RecursionError):
             raise Unauthorized("this user token does not hold: its `sub` must be a user's id") from None
-        return Caller(False, user, f"user {user}"), max(0.0, float(claims["exp"]) + _LEEWAY_S - time.time())
+        return Caller(False, user, f"user {user}"), max(0.0, expires_in_s)
 
 
 def _credential(authorization: str) -> str:

@@ -19,7 +19,7 @@ from kith.core.labels import bits_of, names_of
 from kith.objects.labels import Labelled, Labels
 
 Kind = Annotated[
-    str, Parameter(description="post or user.", pattern=r"^(post|user)$", examples=[Example(value="post")])
+    str, Parameter(description="post or user.", pattern=r"^(post|user)(?!\n)$", examples=[Example(value="post")])
 ]
 
 

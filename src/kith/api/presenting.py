@@ -21,6 +21,8 @@ from kith.objects.media import Media
 from kith.objects.posts import NO_ATTRIBUTES, Post, PostType, Visibility
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TIME_MAX_MS = 253_402_300_799_999
+"""The last ms of the year 9999."""
 
 
 class AuthorAnswer(msgspec.Struct, frozen=True, rename="camel"):

@@ -14,6 +14,7 @@ from kith.api.backend import Pagination
 from kith.api.graphs import Cursor, Limit, ObjectLimit, PathId, token_header
 from kith.api.posts import DraftRequest, IdempotencyKey
 from kith.api.presenting import (
+    TIME_MAX_MS,
     AuthorAnswer,
     ContentAnswer,
     authors_and_media,
@@ -153,7 +154,10 @@ async def story_viewers(call: Call, story_id: PathId, limit: Limit = None, curso
     query = f"viewers {story_id}"
     page = await call.backend.stories.viewers(call.caller.user, parse_id(story_id), call.window(query, limit, cursor))
     users = await authors_of(call, [mark.id for mark in page.items])
-    items = [ViewerAnswer(str(mark.id), users[mark.id], time_of(mark.position)) for mark in page.items]
+    items = [
+        ViewerAnswer(str(mark.id), users[mark.id], time_of(min(max(mark.position, 0), TIME_MAX_MS)))
+        for mark in page.items  # positions of an import may be any number
+    ]
     return ViewersAnswer(items, call.backend.paging(call.caller, query, page))
 
 

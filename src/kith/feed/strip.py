@@ -27,6 +27,8 @@ Closeness: TypeAlias = Callable[[NodeId, Sequence[int]], Awaitable[Sequence[floa
 """How close each author is to a reader: 0 or more, greater is closer."""
 AUTHORS_MAX = 500
 STORIES_MAX = 50
+LOOKED_AT_MAX = 500
+"""The newest stories of an author that are looked at to find those which a reader may see."""
 PART = 16
 """Authors looked at without a break: some milliseconds, of a few hundred for AUTHORS_MAX with STORIES_MAX each."""
 _UNSEEN = 1 << 62
@@ -89,18 +91,18 @@ class Strip:
 
     async def _entries(self, viewer: NodeId, authors: Sequence[int]) -> list[StripEntry]:
         """An entry for each author with a story that `viewer` may see."""
-        newest = [await self._stories.newest(author, STORIES_MAX + 1) for author in authors]
-        ids = [mark.id for marks in newest for mark in marks[:STORIES_MAX]]
+        newest = [await self._stories.newest(author, LOOKED_AT_MAX) for author in authors]
+        ids = [mark.id for marks in newest for mark in marks]
         shown = [story for story in await self._stories.visible(viewer, ids) if story is not None]
         seen = await self._stories.seen(viewer, shown)
-        more = {author for author, marks in zip(authors, newest, strict=True) if len(marks) > STORIES_MAX}
         found: dict[int, StripEntry] = {}
         for story, saw in zip(shown, seen, strict=True):
-            known = found.get(story.author, StripEntry(story.author, 0, 0, 0, story.author in more))
+            known = found.get(story.author, StripEntry(story.author, 0, 0, 0, False))
+            if known.stories == STORIES_MAX:
+                found[story.author] = known._replace(more=True)
+                continue
             latest = max(known.latest_at, story.created_at)
-            found[story.author] = StripEntry(
-                known.author, known.stories + 1, known.unseen + (not saw), latest, known.more
-            )
+            found[story.author] = StripEntry(known.author, known.stories + 1, known.unseen + (not saw), latest, False)
         return list(found.values())
 
 

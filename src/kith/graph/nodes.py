@@ -4,7 +4,8 @@ The node's own state is set first, so edges added meanwhile are stored in it; th
 the node and rewrites it page by page, with a checkpoint a page. Jobs are idempotent: one that is run twice,
 by two processes or after a crash, leaves the same edges; one that the store refuses waits, and goes on. An edge
 stays archived while its other end is.
-Whoever keeps something behind the edges of a node (`erase`) is told of each page before it is removed.
+Whoever keeps something behind the edges of a node (`erase`) is told of each page before it is removed, and who keeps
+something of the node itself (`forget`) at the end.
 Limit: restore brings back every archived edge, whoever archived it (as FlockDB does).
 """
 
@@ -57,6 +58,9 @@ _FROM = {
 Erase = Callable[[Listing, Sequence[int]], Awaitable[None]]
 """Forgets what is kept behind edges that are about to be removed: a list of the node, and other ends in it."""
 
+Forget = Callable[[NodeId], Awaitable[object]]
+"""Forgets what is kept of a node itself, once it is removed. May be repeated."""
+
 
 class Job(msgspec.Struct, frozen=True, rename="camel"):
     """A bulk operation, as kept in the store after every page. `step` counts the lists done."""
@@ -74,8 +78,8 @@ class Job(msgspec.Struct, frozen=True, rename="camel"):
 class NodeJobs:
     """Starts, resumes and reports bulk operations."""
 
-    def __init__(self, service: GraphService, *erase: Erase) -> None:
-        self._service, self._store, self._erase = service, service.store, erase
+    def __init__(self, service: GraphService, *erase: Erase, forget: Forget | None = None) -> None:
+        self._service, self._store, self._erase, self._forget = service, service.store, erase, forget
         self._running: dict[str, asyncio.Task[None]] = {}
 
     async def start(self, operation: NodeOperation, node: NodeId) -> Job:
@@ -148,6 +152,8 @@ class NodeJobs:
         (known,) = await self._store.nodes([job.node])
         if job.step < len(lists) and known.state == _NODE_STATE[job.operation]:
             return await self._page(job, lists[job.step])
+        if known.state == State.REMOVED and self._forget is not None:
+            await self._forget(NodeId(job.node))
         return msgspec.structs.replace(job, done=True, finished_at=time.time())
 
     async def _page(self, job: Job, listing: Listing) -> Job:

@@ -90,9 +90,11 @@ class GraphService:
         return await self.unfollow(target, actor)
 
     async def accept(self, actor: NodeId, requester: NodeId) -> Written:
-        """`actor` lets `requester` follow; UserNotFound if they did not ask."""
+        """`actor` lets `requester` follow, or did; UserNotFound if they did not ask."""
         _check_two(actor, requester)
         if not await self._exists(self._requests, requester, actor):
+            if await self._exists(self._follows, requester, actor):
+                return Written(True, False, _NO_MARK)
             raise UserNotFound("this user has not asked to follow you, or has taken it back", id=str(requester))
         written = await self._follow(requester, actor, if_public=False)
         return Written(True, False, _NO_MARK) if written is None else written

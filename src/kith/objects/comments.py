@@ -128,7 +128,7 @@ class Comments:
             raise Forbidden("its author takes no comments on this post; those there are stay readable", id=str(post))
         if reply_to is None:
             return {commented.author}
-        (answered,) = await self._filtered(actor, await self._read([reply_to]))
+        answered = await self._visible(actor, reply_to)
         if answered is None or answered.post != post:
             raise _no_comment(reply_to)
         return {commented.author, answered.author}
@@ -196,16 +196,26 @@ class Comments:
         return await engage(self._graph, self._likes, actor, id_, NodeId(author), CommentNotFound)
 
     async def unlike(self, actor: NodeId, id_: NodeId) -> Engaged:
-        """The opposite."""
-        await self.get(actor, id_)
-        return await disengage(self._graph, self._likes, actor, id_)
+        """The opposite. CommentNotFound as in `get`, unless there is a like to take back; then the total is 0."""
+        there = await self._visible(actor, id_) is not None
+        found = await disengage(self._graph, self._likes, actor, id_, counted=there)
+        if not there and not found.changed:
+            raise _no_comment(id_)
+        return found
 
     async def get(self, viewer: NodeId | None, id_: int) -> Comment:
-        """A comment, where `viewer` may see it and its post; CommentNotFound."""
-        (comment,) = await self._filtered(viewer, await self._read([id_]))
-        if comment is None or await self._objects.visible(viewer, [comment.post]) == [None]:
+        """A comment, where `viewer` may see it, its post, and the comment that it answers; CommentNotFound."""
+        comment = await self._visible(viewer, id_)
+        if comment is None:
             raise _no_comment(id_)
         return comment
+
+    async def _visible(self, viewer: NodeId | None, id_: int) -> Comment | None:
+        (comment,) = await self._filtered(viewer, await self._read([id_]))
+        if comment is None or await self._objects.visible(viewer, [comment.post]) == [None]:
+            return None
+        answered = [] if comment.reply_to is None else await self._read([comment.reply_to])
+        return None if None in await self._filtered(viewer, answered) else comment
 
     async def of_post(self, viewer: NodeId | None, post: NodeId, order: Order, window: Window) -> CommentPage:
         """The comments on a post; PostNotFound where `viewer` may not see it."""

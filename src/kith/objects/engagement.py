@@ -24,12 +24,15 @@ from kith.objects.service import ObjectService
 
 
 class Engaged(NamedTuple):
-    """The answer to a write: how it stands, since when, for how many it does, and its place for read-your-writes."""
+    """The answer to a write: how it stands, since when, for how many it does, its place for read-your-writes, and
+    whether it changed anything.
+    """
 
     holds: bool
     at_ms: int
     total: int
     mark: WriteMark
+    changed: bool = True
 
 
 class Counts(NamedTuple):
@@ -78,9 +81,14 @@ class Engagement:
         return [found.get(post) for post in posts], mark
 
     async def drop(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
-        """The opposite, with the same errors."""
-        await self._objects.get(actor, post)
-        return await disengage(self._graph, self._number(graph), actor, post)
+        """The opposite. PostNotFound where they may not see it, unless there is something of theirs to take back; then
+        the total is 0.
+        """
+        there = await self._objects.visible(actor, [post]) != [None]
+        found = await disengage(self._graph, self._number(graph), actor, post, counted=there)
+        if not there and not found.changed:
+            raise self._objects.missing(post)
+        return found
 
     async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[Counts]:
         """The numbers under each of `posts`, in one batch; of posts that the viewer may see."""
@@ -141,10 +149,12 @@ async def _engaged(
     return engaged, mark
 
 
-async def disengage(graph: GraphService, number: int, actor: NodeId, target: NodeId) -> Engaged:
-    """Take the edge back; changes nothing where there is none."""
+async def disengage(graph: GraphService, number: int, actor: NodeId, target: NodeId, *, counted: bool) -> Engaged:
+    """Take the edge back; changes nothing where there is none. `counted`: whether the actor may know the total."""
     write = graph.dropping(number, actor, target)
     changes = await graph.store.apply([write])
     at_ms = ms_of((changes[0].after or write.edge).updated_at)
-    (total,) = await graph.store.count_many([Listing(number, target, Direction.IN)])
-    return Engaged(False, at_ms, total, mark_of(changes))
+    total = 0
+    if counted:
+        (total,) = await graph.store.count_many([Listing(number, target, Direction.IN)])
+    return Engaged(False, at_ms, total, mark_of(changes), changes[0].outcome is Outcome.APPLIED)

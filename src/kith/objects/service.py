@@ -48,7 +48,7 @@ from kith.objects.posts import (
     post_record,
     read_post,
 )
-from kith.objects.store import AtVersion, Kind, ObjectStore, Put, Record
+from kith.objects.store import AtVersion, Claim, Kind, ObjectStore, Put, Record
 from kith.objects.visibility import may_see, standing_to, standings
 
 REWRITES_MAX = 16
@@ -91,12 +91,12 @@ class ObjectService:
         Errors: InvalidContent; Forbidden where the actor is deactivated; IdempotencyKeyReused where the key
         came with another draft.
         """
-        draft = check_draft(draft, await self._media_types(actor, draft.media))
-        await self.check_active(actor)
         id_, version = self.snowflakes.next(), self.graph.clock.next()
         claim = None
         if key is not None:
             claim = claim_of(self._shelf.noun, actor, key, fingerprint_of(draft), id_, version)
+        draft = check_draft(draft, await self._types_of(actor, draft, claim))
+        await self.check_active(actor)
         post, edge = self._new(id_, version, actor, draft)
         put = await self.store.put([self._record(post, version)], [edge], claim=claim)
         if claim is not None and put.claimed is not None:
@@ -160,6 +160,15 @@ class ObjectService:
         if refused:
             await self.graph.check_active(actor)
             raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
+
+    async def _types_of(self, actor: NodeId, draft: Draft, claim: Claim | None) -> Sequence[MediaType]:
+        """Of what types the media of a draft are; as they were, where the claim was taken: they may be gone by now."""
+        known = None if claim is None or not draft.media else await self.store.claimed(claim)
+        if claim is not None and known is not None:
+            (record,) = await self.store.get_many(self._shelf.kind, [first_of(known, claim)[0]])
+            if record is not None and (type_ := read_post(record).type) in ("image", "video"):
+                return [type_]
+        return await self._media_types(actor, draft.media)
 
     async def _is_removed(self, user: NodeId) -> bool:
         (node,) = await self.graph.store.nodes([user])
