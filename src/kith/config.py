@@ -168,7 +168,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int, Meta(ge=16, le=16_000), _doc("Longest side of a stored image in pixels; larger ones are scaled down.")
     ] = 2_000
     media_threads: Annotated[int, Meta(ge=1, le=64), _doc("Uploads that an API process decodes at once.")] = 2
-    uploads_max: Annotated[Positive, _doc("Uploads under way in an API process; beyond: OVERLOADED.")] = 8
+    uploads_max: Annotated[
+        Positive, _doc("Uploads under way in an API process, at most half of them of one user; beyond: OVERLOADED.")
+    ] = 8
     upload_timeout_ms: Annotated[Positive, _doc("Longest an upload may take; beyond: TIMEOUT.")] = 120_000
 
     rate_user_read: Annotated[NotNegative, _doc("Reads a second of one user token; 0: no limit.")] = 200

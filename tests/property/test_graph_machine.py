@@ -130,7 +130,7 @@ class Rules:
 
     def accept(self, a: int, b: int, position: int) -> Told | type[Exception]:
         if not self.live(FOLLOW_REQUESTS, b, a):
-            return UserNotFound
+            return Told(True, False) if self.live(FOLLOWS, b, a) else UserNotFound
         return self.refusal(b, a) or self._follow(b, a, position)
 
     def decline(self, a: int, b: int, _: int) -> Told:

@@ -438,3 +438,24 @@ def test_who_missed_very_many_removals_or_edits_loads_the_feed_anew(
         assert not near.ended
 
     play(scene)
+
+
+def test_places_never_go_back_while_what_was_missed_is_told(play: Play) -> None:
+    """Numbers are told last, of events that may be earlier: who leaves off there is not told of a post again."""
+
+    async def scene(hall: Hall) -> None:
+        (watched,) = await hall.posts(1)
+        place = hall.log.bounds()[1]
+        await hall.engagement.add(LIKES, CAROL, NodeId(int(watched)))
+        (new,) = await hall.posts(1)
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, f"{place}-{place}", [int(watched)])
+        assert [name for name, _ in ear.heard] == ["new_post", "engagement_update"]
+        assert ear.posts() == [new]
+        assert ear.places == sorted(ear.places)
+        hall.live.leave(ear.stream)
+        again = Ear(BOB)
+        await hall.live.join(again.stream, str(ear.places[2]), [int(watched)])
+        assert again.posts() == []
+
+    play(scene)

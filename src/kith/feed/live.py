@@ -116,8 +116,9 @@ class Live:
                 if isinstance(message, Reset):
                     return self._reset(stream, message.reason)
                 absent.discard(int(message.post_id))
+                begun = Place(max(begun.posts, sequence), begun.counts)  # numbers come last, and are of any event
                 await stream.room()  # what was missed may be more than a reader may be behind
-                self._send([stream], Place(max(begun.posts, sequence), begun.counts), message)
+                self._send([stream], begun, message)
             begun = Place(max(begun.posts, at), at)
         for post in absent:
             self._send([stream], begun, PostRemoved(str(post), "unavailable"))
