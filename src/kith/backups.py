@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kith import app
 from kith.config import Settings
-from kith.core.errors import BadRequest, Conflict
+from kith.core.errors import BadRequest, Conflict, StoreMismatch
 from kith.engines.embedded.environment import STORE_FILE, Environment, alone, sync_folder, translated
 from kith.feed.sources import TIMELINES_NOTE
 
@@ -61,14 +61,23 @@ def restore(settings: Settings, source: Path, progress: Callable[[int], None] = 
         if (folder / STORE_FILE).exists():
             raise Conflict(f"{folder} already holds a store; move it away, or name another folder with --data")
         _copy(source / STORE_FILE, folder / _RESTORING / STORE_FILE)
-        with Environment(folder / _RESTORING, create=False) as environment:  # which refuses what it cannot read
-            environment.begin_history()
-            environment.put_note(TIMELINES_NOTE, b"0")  # those that are there may be of a later state of this store
+        _begin_anew(folder / _RESTORING, source)
         _copy_files(source / MEDIA, app.media_folder(settings), progress)
         (folder / _RESTORING / STORE_FILE).replace(folder / STORE_FILE)
         shutil.rmtree(folder / _RESTORING)
         (folder / STORE_FILE).chmod(0o600)
         sync_folder(folder)
+
+
+def _begin_anew(copy: Path, source: Path) -> None:
+    """Begin another history in a copy of the store of a backup. StoreMismatch where it cannot be read, and no copy."""
+    try:
+        with Environment(copy, create=False) as environment:
+            environment.begin_history()
+            environment.put_note(TIMELINES_NOTE, b"0")  # those that are there may be of a later state of this store
+    except StoreMismatch as error:
+        shutil.rmtree(copy)
+        raise StoreMismatch(error.message.replace(str(copy), str(source)), **error.details) from error
 
 
 def _copy_files(source: Path, target: Path, progress: Callable[[int], None]) -> int:

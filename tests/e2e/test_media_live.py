@@ -42,9 +42,10 @@ def test_a_sweep_beside_a_server_removes_only_what_no_record_names(tmp_path: Pat
         with server.client(acting=people.alice) as alice:
             made = upload(alice, photo())
         folder = server.data / "media"
-        for file in ("00", "00/99-00.jpg", "00/99-00.mp4#1"):
-            path = folder / file
-            path.mkdir() if file == "00" else path.write_bytes(b"12345")
+        for ending in (".jpg", ".mp4#1"):
+            path = folder / "00" / f"99-{'0' * 32}{ending}"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(b"12345")
         for path in folder.rglob("*.*"):
             os.utime(path, (1, 1))
         assert sweep(tmp_path, "--dry-run").startswith("2 of 4 files would go")

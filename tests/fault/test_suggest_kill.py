@@ -33,7 +33,9 @@ _PROGRESS_S = 60.0
 def imported(folder: Path, seed: int) -> Path:
     """A data folder with a graph in it."""
     chosen = np.random.default_rng(seed)
-    ends = np.unique(np.column_stack([chosen.integers(0, USERS, 30_000), chosen.zipf(1.3, 30_000) % USERS]), axis=0)
+    sources = np.append(chosen.integers(0, USERS, 27_000), np.arange(USERS))  # everybody follows somebody
+    targets = np.append(chosen.zipf(1.3, 27_000) % USERS, (np.arange(USERS) + 1) % USERS)
+    ends = np.unique(np.column_stack([sources, targets]), axis=0)
     file = folder / "edges.csv"
     file.write_text("\n".join(f"{s},{d},{at}" for at, (s, d) in enumerate(ends.tolist()) if s != d) + "\n")
     chores.import_edges(Settings(data=str(folder / "data")), "follows", file, _Silent())
