@@ -89,7 +89,8 @@ class Fanout:
                 else:  # it came back with its author, whose followers' follows come back after it
                     back.add(event.source)
         for author in back:  # who follows already did so since the author is back
-            for user in [author, *(await self._sources.followers(author)).tolist()]:
+            users = np.append(await self._sources.followers(author), np.int64(author))
+            for user in users[self._timelines.habits(users).reads >= 0].tolist():
                 self._timelines.drop(user)
         if withheld:
             await self._sources.note_withheld(withheld)
