@@ -162,6 +162,8 @@ def test_nobody_posts_as_another(owner: Acting, server: Server, people: People) 
 def test_an_edit_changes_what_it_names_for_all_readers(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     id_ = make(alice, "old", attributes={"a": 1})
+    for nothing in ({}, {"content": {}}):
+        assert ok(alice.patch(f"{API}/posts/{id_}", json=nothing))["editedAt"] is None
     answer = alice.patch(f"{API}/posts/{id_}", json={"content": {"text": "new"}})
     assert answer.headers["Kith-Token"]
     seen = ok(bob.get(f"{API}/posts/{id_}"))

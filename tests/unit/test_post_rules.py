@@ -132,7 +132,7 @@ def test_the_fingerprint_tells_drafts_apart() -> None:
 
 def test_an_edit_changes_what_is_given_and_checks_the_whole() -> None:
     post = post_of(visibility="custom", audience=(BOB,))
-    assert edited(post, Change(), 5) == msgspec.structs.replace(post, edited_at=5)
+    assert edited(post, Change(), 5) == post, "nothing was changed"
     changed = edited(post, Change(text="new", mentions=(CAROL,)), 5)
     assert (changed.text, changed.mentions, changed.audience, changed.edited_at) == ("new", (CAROL,), (BOB,), 5)
     assert (changed.id, changed.author, changed.created_at) == (post.id, post.author, post.created_at)

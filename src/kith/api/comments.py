@@ -41,7 +41,9 @@ async def create_comment(
 async def post_comments(
     call: Call, post_id: PathId, sort: Sort = "newest", limit: ObjectLimit = None, cursor: Cursor = None
 ) -> CommentsAnswer:
-    """With the first replies to each. `totalCount` counts them all, whoever may see them."""
+    """With the first replies to each. `totalCount` counts them all, whoever may see them: where there are some that the
+    reader may not see, a page may be short, even empty, and still have more.
+    """
     query = f"comments {post_id} {sort}"
     window = call.window_of_objects(query, limit, cursor)
     found = await call.backend.comments.of_post(call.caller.user, parse_id(post_id), sort, window)

@@ -87,7 +87,7 @@ class PostRequest(DraftRequest, forbid_unknown_fields=True, rename="camel"):
 
 
 class ContentChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What to change of what a post says; what is left out stays, null takes it away."""
+    """What to change of what a post says; what is left out stays, null takes link and media away."""
 
     text: str | UnsetType = UNSET
     link: str | UnsetType | None = UNSET

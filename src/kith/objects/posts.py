@@ -216,8 +216,13 @@ def made(id_: int, author: int, created_at: int, draft: Draft) -> Post:
 
 
 def edited(post: Post, change: Change, at_ms: int, media_types: Sequence[MediaType] = ()) -> Post:
-    """The post with `change`; InvalidContent if it would break a rule. `media_types`: of the media it changes to."""
+    """The post with `change`; InvalidContent if it would break a rule. `media_types`: of the media it changes to.
+
+    The same post where nothing is named.
+    """
     changes = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
+    if not changes:
+        return post
     if changes.get("visibility", post.visibility) != "custom":
         changes.setdefault("audience", ())
     if "media" in changes or "link" in changes:
