@@ -3,117 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from world import ALICE, BOB, CAROL, FakeClock, open_embedded, time_flies
+from hall import Ear, Hall, Play
+from world import ALICE, BOB, CAROL
 
-from kith.core.clock import HybridClock
 from kith.core.errors import StoreUnavailable
-from kith.core.events import user_changed
-from kith.core.ids import NodeId, Snowflakes
-from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.objects import EmbeddedObjects
-from kith.feed import live, missed, readers
-from kith.feed.changes import Place
-from kith.feed.live import Live
-from kith.feed.telling import Stream
-from kith.graph.graphs import BUILT_IN, LIKES, Graphs
-from kith.graph.service import GraphService, Limits
-from kith.objects.engagement import Engagement
+from kith.core.ids import NodeId
+from kith.feed import live, readers
+from kith.graph.graphs import LIKES
 from kith.objects.posts import Change, Draft
-from kith.objects.service import ObjectService
-
-SPINS_MAX = 2_000
-
-
-class Hall:
-    """A Live over an empty store, in which Bob and Carol follow Alice. `seconds`: what its clock says."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self.seconds, self.lags = folder, 0.0, list[float]()
-
-    async def play(self, scene: Callable[[Hall], Awaitable[None]]) -> None:
-        with open_embedded(self._folder, events_max=200) as (environment, edges):
-            clock = FakeClock()
-            graph = GraphService(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock), Limits())
-            self.store = EmbeddedObjects(environment, edges._commits)
-            self.objects = ObjectService(self.store, graph, Snowflakes(0, clock))
-            self.engagement, self.log = Engagement(self.objects), EmbeddedLog(environment, edges._commits)
-            self.live = self.opened()
-            for user in (BOB, CAROL):
-                await graph.follow(user, ALICE)
-            await scene(self)
-            await self.live.close()
-
-    def opened(self) -> Live:
-        return Live(
-            self.objects, self.engagement, self.log, self,
-            resume_events=100, heartbeat_s=15, now_s=lambda: self.seconds,
-        )  # fmt: skip
-
-    def told(self, event: str, streams: int) -> None:
-        """See `feed.live.Observer`."""
-
-    def tail(self, lag_s: float) -> None:
-        """See `feed.live.Observer`."""
-        self.lags.append(lag_s)
-
-    async def posts(self, count: int) -> list[str]:
-        return [str((await self.objects.create(ALICE, Draft(text="x"))).post.id) for _ in range(count)]
-
-    async def until(self, condition: Callable[[], Any]) -> None:
-        for _ in range(SPINS_MAX):
-            if condition():
-                return
-            await asyncio.sleep(0)
-        raise AssertionError("it never came")
-
-
-class Ear:
-    """A stream, and what it heard. `at_new_post`: what to do while the first one is being told."""
-
-    def __init__(self, user: NodeId, at_new_post: Callable[[], Any] | None = None) -> None:
-        self.heard: list[tuple[str, dict[str, Any]]] = []
-        self.places: list[Place] = []
-        self.beats, self.ended, self._at_new_post = 0, "", at_new_post
-        self.stream = Stream(user, self._hear, self._end, lambda: asyncio.sleep(0))
-
-    def _hear(self, place: Place, name: str, data: bytes) -> None:
-        self.places.append(place)
-        if not name:
-            self.beats += 1
-            return
-        self.heard.append((name, json.loads(data)))
-        if name == "new_post" and self._at_new_post is not None:
-            act, self._at_new_post = self._at_new_post, None
-            act()
-
-    def _end(self, why: str) -> None:
-        self.ended = why
-
-    def posts(self) -> list[str]:
-        return [data["postId"] for name, data in self.heard if name == "new_post"]
-
-    def gone(self) -> list[tuple[str, str]]:
-        return [(data["postId"], data["reason"]) for name, data in self.heard if name == "post_removed"]
-
-
-@pytest.fixture
-def play(tmp_path: Path) -> Callable[[Callable[[Hall], Awaitable[None]]], None]:
-    """Plays a scene in which nobody really waits."""
-
-    def run(scene: Callable[[Hall], Awaitable[None]]) -> None:
-        with time_flies():
-            asyncio.run(Hall(tmp_path / "data").play(scene))
-
-    return run
-
-
-Play = Callable[[Callable[[Hall], Awaitable[None]]], None]
 
 
 @pytest.mark.parametrize("place", ["0-0", None])
@@ -364,98 +265,5 @@ def test_who_muted_an_author_is_not_told_of_the_end_of_what_they_were_never_told
         assert ears[BOB].gone() == [(post, "author_deleted")]
         new = {"postId": own, "authorId": str(CAROL), "preview": "x", "labels": []}
         assert ears[CAROL].heard == [("new_post", new)]
-
-    play(scene)
-
-
-def test_who_leaves_off_within_a_change_that_takes_many_posts_hears_of_it_again(play: Play) -> None:
-    async def scene(hall: Hall) -> None:
-        made = await hall.posts(3)
-        ear = Ear(BOB)
-        await hall.live.join(ear.stream, None, [int(post) for post in made])
-        await hall.objects.graph.block(BOB, ALICE)
-        await hall.until(lambda: len(ear.gone()) == 3)
-        hall.live.leave(ear.stream)
-        for place in ear.places[-3:-1]:
-            again = Ear(BOB)
-            await hall.live.join(again.stream, str(place), [])
-            assert again.heard == [("reset", {"reason": "changed"})]
-
-    play(scene)
-
-
-@pytest.mark.parametrize("way", ["remove_follower", "unfollow", "private"])
-@pytest.mark.parametrize("away", [False, True])
-def test_who_loses_sight_of_an_account_is_told(play: Play, way: str, away: bool) -> None:
-    async def scene(hall: Hall) -> None:
-        graph = hall.objects.graph
-        made = await hall.posts(2)
-        ear = Ear(BOB)
-        if way == "private":  # whom one does not follow
-            await graph.unfollow(BOB, ALICE)
-        else:
-            await graph.store.change_node(ALICE, private=True)
-        await hall.live.join(ear.stream, None, [int(post) for post in made])
-        if away:
-            hall.live.leave(ear.stream)
-        match way:
-            case "remove_follower":
-                await graph.remove_follower(ALICE, BOB)
-            case "unfollow":
-                await graph.unfollow(BOB, ALICE)
-            case "private":
-                await graph.store.change_node(ALICE, private=True, tell=user_changed(ALICE, graph.clock.next()))
-        if away:
-            await hall.live.join(ear.stream, str(ear.places[-1]), [int(post) for post in made])
-        hall.seconds += 1.0
-        await hall.until(lambda: len(ear.gone()) == 2 or ear.ended)
-        assert ear.heard == [("reset", {"reason": "changed"})] or sorted(ear.gone()) == [
-            (post, "unavailable") for post in made
-        ]
-
-    play(scene)
-
-
-@pytest.mark.parametrize("what", ["deleted", "edited"])
-def test_who_missed_very_many_removals_or_edits_loads_the_feed_anew(
-    play: Play, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    monkeypatch.setattr(missed, "POSTS_MAX", 3)
-
-    async def scene(hall: Hall) -> None:
-        made = await hall.posts(4)
-        place = hall.log.bounds()[1]
-        for post in made:
-            if what == "deleted":
-                await hall.objects.delete(ALICE, NodeId(int(post)))
-            else:
-                await hall.objects.edit(ALICE, NodeId(int(post)), Change(text="y"))
-        ear = Ear(BOB)
-        await hall.live.join(ear.stream, f"{place}-{place}", [])
-        assert ear.heard == [("reset", {"reason": "too_far"})]
-        near = Ear(BOB)
-        await hall.live.join(near.stream, f"{place + 1}-{place + 1}", [])
-        assert not near.ended
-
-    play(scene)
-
-
-def test_places_never_go_back_while_what_was_missed_is_told(play: Play) -> None:
-    """Numbers are told last, of events that may be earlier: who leaves off there is not told of a post again."""
-
-    async def scene(hall: Hall) -> None:
-        (watched,) = await hall.posts(1)
-        place = hall.log.bounds()[1]
-        await hall.engagement.add(LIKES, CAROL, NodeId(int(watched)))
-        (new,) = await hall.posts(1)
-        ear = Ear(BOB)
-        await hall.live.join(ear.stream, f"{place}-{place}", [int(watched)])
-        assert [name for name, _ in ear.heard] == ["new_post", "engagement_update"]
-        assert ear.posts() == [new]
-        assert ear.places == sorted(ear.places)
-        hall.live.leave(ear.stream)
-        again = Ear(BOB)
-        await hall.live.join(again.stream, str(ear.places[2]), [int(watched)])
-        assert again.posts() == []
 
     play(scene)

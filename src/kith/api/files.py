@@ -24,10 +24,9 @@ from kith.api.answers import ErrorAnswer
 from kith.api.backend import Backend
 from kith.api.media import FILES_PATH
 from kith.core.errors import RangeNotThere
-from kith.objects.media import CONTENT_TYPES, THUMBNAIL
+from kith.objects.media import CONTENT_TYPES, KEY, THUMBNAIL
 from kith.objects.uploads import no_file
 
-_KEY = re.compile(r"[0-9a-f]{2}/\d{1,19}-[0-9a-f]{32}\.(jpg|png|gif|webp|mp4|webm|thumbnail\.webp)", re.ASCII)
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 _TYPES: dict[str, str] = dict(CONTENT_TYPES.items()) | {THUMBNAIL: CONTENT_TYPES["webp"]}
 _SAFE = {
@@ -114,7 +113,7 @@ async def media_file(
     files lie in a bucket, 307 leads there for an hour.
     """
     key, tag = f"{folder}/{file}", f'"{file}"'
-    named = _KEY.fullmatch(key)
+    named = KEY.fullmatch(key)
     if named is None:
         raise no_file()
     place = await backend.media.locate(key)
@@ -132,9 +131,9 @@ async def media_file(
     if wanted is not None and start >= end:
         raise RangeNotThere(f"this file has {size} bytes; ask for some of them", size=size)
     headers |= {
-        "content-disposition": f'inline; filename="{file.partition("-")[0]}.{named[1]}"',
+        "content-disposition": f'inline; filename="{file.partition("-")[0]}.{named[2]}"',
         "content-length": str(end - start),
-        "content-type": _TYPES[named[1]],
+        "content-type": _TYPES[named[2]],
     }
     if wanted is None:
         return _File(place, start, end, 200, headers)

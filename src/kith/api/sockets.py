@@ -2,7 +2,7 @@
 
 granian accepts whatever it is given for a stream and does not say what has gone out. The kernel does: while the
 client's socket takes more, all that waits is in the socket's own queue, and its length is known. Sockets are found by
-the client's address among this process's own descriptors. Linux only: elsewhere nothing is known and nothing cut.
+the client's address among this process's own descriptors. Linux only: elsewhere nothing is known.
 """
 
 from __future__ import annotations

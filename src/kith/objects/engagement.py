@@ -32,7 +32,7 @@ class Engaged(NamedTuple):
     at_ms: int
     total: int
     mark: WriteMark
-    changed: bool = True
+    changed: bool
 
 
 class Counts(NamedTuple):
@@ -143,7 +143,9 @@ async def _engaged(
     engaged = [
         None
         if change.outcome is Outcome.FORBIDDEN
-        else Engaged(True, ms_of((change.after or write.edge).updated_at), total, mark)
+        else Engaged(
+            True, ms_of((change.after or write.edge).updated_at), total, mark, change.outcome is Outcome.APPLIED
+        )
         for write, change, total in zip(writes, changes, totals, strict=True)
     ]
     return engaged, mark

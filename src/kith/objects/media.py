@@ -30,8 +30,8 @@ CONTENT_TYPES: dict[Format, str] = {
 ALT_TEXT_CHARS_MAX = 1_500
 SECRET_BYTES = 16
 THUMBNAIL = "thumbnail.webp"
-_KEY = re.compile(r"[0-9a-f]{2}/([0-9]{1,19})-[0-9a-f]{32}\.[a-z0-9.]{3,14}(?:#[0-9]+)?", re.ASCII)
-"""As `key_of` writes them; with `#` what an engine of folders has not finished."""
+KEY = re.compile(r"[0-9a-f]{2}/(\d{1,19})-[0-9a-f]{32}\.(jpg|png|gif|webp|mp4|webm|thumbnail\.webp)", re.ASCII)
+"""As `key_of` and `thumbnail_key_of` write them: the id, and what the file is."""
 
 
 class Media(msgspec.Struct, frozen=True, array_like=True):
@@ -86,7 +86,7 @@ def keys_of(media: Media) -> list[str]:
 
 def id_in_key(key: str) -> int | None:
     """The id of the media that a file belongs to, whole or half written; None for a file that is none of ours."""
-    found = _KEY.fullmatch(key)
+    found = KEY.fullmatch(key.partition("#")[0])  # behind it an engine of folders counts what it has not finished
     return int(found[1]) if found is not None and int(found[1]) <= ID_MAX else None
 
 

@@ -1,0 +1,101 @@
+"""Streams over an empty store, without HTTP: a scene in which a test decides what happens between two events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from world import ALICE, BOB, CAROL, FakeClock, open_embedded
+
+from kith.core.clock import HybridClock
+from kith.core.ids import NodeId, Snowflakes
+from kith.engines.embedded.log import EmbeddedLog
+from kith.engines.embedded.objects import EmbeddedObjects
+from kith.feed.changes import Place
+from kith.feed.live import Live
+from kith.feed.telling import Stream
+from kith.graph.graphs import BUILT_IN, Graphs
+from kith.graph.service import GraphService, Limits
+from kith.objects.engagement import Engagement
+from kith.objects.posts import Draft
+from kith.objects.service import ObjectService
+
+SPINS_MAX = 2_000
+
+
+class Hall:
+    """A Live over an empty store, in which Bob and Carol follow Alice. `seconds`: what its clock says."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.seconds, self.lags = folder, 0.0, list[float]()
+
+    async def play(self, scene: Callable[[Hall], Awaitable[None]]) -> None:
+        with open_embedded(self._folder, events_max=200) as (environment, edges):
+            clock = FakeClock()
+            graph = GraphService(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock), Limits())
+            self.store = EmbeddedObjects(environment, edges._commits)
+            self.objects = ObjectService(self.store, graph, Snowflakes(0, clock))
+            self.engagement, self.log = Engagement(self.objects), EmbeddedLog(environment, edges._commits)
+            self.live = self.opened()
+            for user in (BOB, CAROL):
+                await graph.follow(user, ALICE)
+            await scene(self)
+            await self.live.close()
+
+    def opened(self) -> Live:
+        return Live(
+            self.objects, self.engagement, self.log, self,
+            resume_events=100, heartbeat_s=15, now_s=lambda: self.seconds,
+        )  # fmt: skip
+
+    def told(self, event: str, streams: int) -> None:
+        """See `feed.live.Observer`."""
+
+    def tail(self, lag_s: float) -> None:
+        """See `feed.live.Observer`."""
+        self.lags.append(lag_s)
+
+    async def posts(self, count: int) -> list[str]:
+        return [str((await self.objects.create(ALICE, Draft(text="x"))).post.id) for _ in range(count)]
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        for _ in range(SPINS_MAX):
+            if condition():
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("it never came")
+
+
+class Ear:
+    """A stream, and what it heard. `at_new_post`: what to do while the first one is being told."""
+
+    def __init__(self, user: NodeId, at_new_post: Callable[[], Any] | None = None) -> None:
+        self.heard: list[tuple[str, dict[str, Any]]] = []
+        self.places: list[Place] = []
+        self.beats, self.ended, self._at_new_post = 0, "", at_new_post
+        self.stream = Stream(user, self._hear, self._end, lambda: asyncio.sleep(0))
+
+    def _hear(self, place: Place, name: str, data: bytes) -> None:
+        self.places.append(place)
+        if not name:
+            self.beats += 1
+            return
+        self.heard.append((name, json.loads(data)))
+        if name == "new_post" and self._at_new_post is not None:
+            act, self._at_new_post = self._at_new_post, None
+            act()
+
+    def _end(self, why: str) -> None:
+        self.ended = why
+
+    def posts(self) -> list[str]:
+        return [data["postId"] for name, data in self.heard if name == "new_post"]
+
+    def gone(self) -> list[tuple[str, str]]:
+        return [(data["postId"], data["reason"]) for name, data in self.heard if name == "post_removed"]
+
+
+Play = Callable[[Callable[[Hall], Awaitable[None]]], None]
