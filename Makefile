@@ -27,7 +27,7 @@ check: setup  ## lint, types, imports, and the tests that take a minute
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" tests/unit tests/conformance tests/property
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" tests/unit tests/rooms tests/conformance tests/property
 
 bench: setup  ## every figure of the README's table, as a table, JSON and a growth curve
 	$(BIN)/kith bench

@@ -19,9 +19,9 @@ import httpx
 import msgspec
 import numpy as np
 
-from kith import chores, generate
-from kith.config import Settings
-from kith.transfer.formats import Writer, read
+from kith.commands import chores, generate
+from kith.commands.transfer.formats import Writer, read
+from kith.run.config import Settings
 
 KEY = "bench-key"
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from bench import peers
 from bench.figures import KEY, Figure, imported, real_graph, server, with_peer
 from bench.load import Load, request, run
-from kith import app
 from kith.api.backend import Backend
-from kith.config import Settings
+from kith.commands.transfer.formats import read
 from kith.core.ids import EPOCH_MS, NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, LIKES
-from kith.objects.posts import Draft, check_draft, made, post_record
-from kith.timeline.store import TIMELINE_IDS_MAX
-from kith.transfer.formats import read
+from kith.home.timelines import TIMELINE_IDS_MAX
+from kith.posts.post import Draft, check_draft, made, post_record
+from kith.run import wiring
+from kith.run.config import Settings
 
 SECONDS = 6.0
 _POSTS, _LIKES_A_POST, _READERS, _FOLLOWED_MIN = 60_000, 3, 2_000, 20
@@ -107,7 +107,7 @@ def _warm(settings: Settings, readers: Ids) -> None:
 async def _fill(settings: Settings, edges: NDArray[Any]) -> Sequence[tuple[int, int]]:
     """(id, author) of posts made over the last days by authors drawn by their followers; these like some of them."""
     chosen = random.Random(5)
-    async with app.running(settings) as backend:
+    async with wiring.running(settings) as backend:
         rows = chosen.choices(range(len(edges)), k=_POSTS)
         now_ms = int(time.time() * 1000)
         times = sorted(now_ms - chosen.randrange(_DAYS * 86_400_000) for _ in rows)

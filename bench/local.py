@@ -17,13 +17,13 @@ import numpy as np
 
 from bench import peers
 from bench.figures import Data, Figure, Silent, generated, imported, pairs_of, real_graph, with_peer
-from kith import chores
-from kith.config import Settings
+from kith.commands import chores
 from kith.core.paging import Window
 from kith.graph.edge import Direction, EdgeWrite, State
-from kith.graph.select import Evaluator, parse
-from kith.graph.service import GraphService
+from kith.graph.programs import Evaluator, parse
 from kith.graph.store import Listing
+from kith.people.relations import GraphService
+from kith.run.config import Settings
 
 _LIST = 1_000_000
 _GROWTH = (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
@@ -140,7 +140,7 @@ from pathlib import Path
 from typing import NamedTuple
 from bench.figures import Silent
 from kith import chores
-from kith.config import Settings
+from kith.run.config import Settings
 peak = 0
 def watch():
     global peak
@@ -244,7 +244,7 @@ def pairs_sampled(data: Data, edges: int) -> list[tuple[int, int]]:
 
 
 def _pairs_streamed(data: Data, edges: int) -> list[tuple[int, int]]:
-    from kith.transfer.formats import read
+    from kith.commands.transfer.formats import read
 
     chosen, kept = np.random.default_rng(7), []
     for chunk in read(data.file):

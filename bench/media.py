@@ -15,9 +15,9 @@ from PIL import Image
 
 from bench.figures import KEY, Figure, free_port, server
 from bench.load import request, run
-from kith.config import Settings
-from kith.objects.images import read_image
-from kith.objects.uploads import MediaLimits
+from kith.media.images import read_image
+from kith.media.library import MediaLimits
+from kith.run.config import Settings
 
 SECONDS = 6.0
 _UPLOADS, _PICTURES = 24, 40

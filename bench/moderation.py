@@ -7,14 +7,14 @@ import time
 from pathlib import Path
 
 from bench.figures import Figure
-from kith import app
+from kith.access.sliding_window import Quota
 from kith.api.backend import Backend
-from kith.config import Settings
 from kith.core.ids import NodeId
 from kith.core.labels import LIMIT, SENSITIVE
-from kith.core.quota import Quota
 from kith.engines.embedded.quotas import FileQuotas
-from kith.objects.posts import Draft
+from kith.posts.post import Draft
+from kith.run import wiring
+from kith.run.config import Settings
 
 _AUTHORS, _PAGE, _READER = 200, 20, NodeId(7)
 _RUNS, _PAGES_A_RUN = 300, 40
@@ -37,7 +37,7 @@ def moderation(folder: Path) -> list[Figure]:
 
 async def _visible(folder: Path) -> list[Figure]:
     settings = Settings(data=str(folder / "moderation"), durability="relaxed")
-    async with app.running(settings) as backend:
+    async with wiring.running(settings) as backend:
         made = [await backend.objects.create(NodeId(1_000 + at), Draft(text="hello " * 10)) for at in range(_AUTHORS)]
         posts = [written.post.id for written in made]
         says = f"{_PAGE} posts of {_PAGE} authors for a reader who follows none of them"

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.figures import Data, free_port
-from kith.transfer.formats import read
+from kith.commands.transfer.formats import read
 
 SECONDS = 4.0
 _PAGE_CONNECTIONS = 8

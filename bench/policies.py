@@ -17,21 +17,21 @@ import msgspec
 import numpy as np
 
 from bench.figures import Figure, imported, real_graph, with_peer
-from kith import app
-from kith.config import Settings
+from kith.commands.transfer.formats import read
 from kith.core.clock import hlc_of
 from kith.core.events import NORMAL, TIMELINE_WANTED, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.engines.embedded.rings import Rings
-from kith.feed.plan import Thresholds
-from kith.feed.rates import ByRates
-from kith.feed.skeleton import Freshness, Skeletons
-from kith.feed.sources import Sources
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED
-from kith.timeline.store import Ids
-from kith.transfer.formats import read
-from kith.workers.fanout import NAME, Fanout
+from kith.home.fanout.consumer import NAME, Fanout
+from kith.home.fanout.plan import Thresholds
+from kith.home.fanout.rates import ByRates
+from kith.home.skeleton import Freshness, Skeletons
+from kith.home.sources import Sources
+from kith.home.timelines import Ids
+from kith.run import wiring
+from kith.run.config import Settings
 
 _READERS, _POSTS_A_WEEK, _READS_A_WEEK = 10_000, 20_000, 12_500
 _SIGMA = 2.0  # of the logarithm of rates: a hundredth of all makes about half of what is posted, and of what is read
@@ -127,7 +127,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
     now_ms = [_START_MS + _WEEK_H * _HOUR_MS]
     rings = CountedRings(own / "timelines", slots=_READERS, now_ms=lambda: now_ms[0])
     with rings:
-        async with app.opened(settings, "bench", create=False) as parts:
+        async with wiring.opened(settings, "bench", create=False) as parts:
             sources, authored = Sources(parts.graph), parts.graph.graphs.number(AUTHORED)
             fanout = Fanout(sources, rings, graphs=parts.graph.graphs, policy=_POLICIES[name], now_ms=lambda: now_ms[0])
             skeletons = Skeletons(parts.graph, rings, parts.log, group=NAME)

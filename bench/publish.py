@@ -15,7 +15,7 @@ import uvloop
 
 from bench.figures import DATA_SETS, KEY, Data, Figure, generated, imported, server
 from bench.load import request
-from kith.transfer.formats import read
+from kith.commands.transfer.formats import read
 
 _RATE, _SECONDS, _CONNECTIONS = 500, 15, 64
 _WATCHED_SHARE, _POLL_S, _GIVEN_UP_S = 0.02, 0.01, 10.0

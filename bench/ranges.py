@@ -11,23 +11,23 @@ from pathlib import Path
 import numpy as np
 
 from bench.figures import Data, Figure, imported
-from kith import app
-from kith.config import Settings
+from kith.commands.transfer.formats import Writer
 from kith.core.clock import ms_of, wall_ms
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.paging import Window
-from kith.engines.embedded.objects import EmbeddedObjects
-from kith.feed.affinity import Affinity
-from kith.feed.facts import PostFacts
-from kith.feed.strip import Strip
+from kith.engines.embedded.records import EmbeddedObjects
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
-from kith.graph.service import GraphService
 from kith.graph.store import Listing
-from kith.objects.comments import Comments
-from kith.objects.posts import Draft
-from kith.objects.service import ObjectService
-from kith.objects.stories import Stories
-from kith.transfer.formats import Writer
+from kith.home.affinity import Affinity
+from kith.home.facts import PostFacts
+from kith.people.relations import GraphService
+from kith.posts.comments import Comments
+from kith.posts.post import Draft
+from kith.posts.posts import ObjectService
+from kith.run import wiring
+from kith.run.config import Settings
+from kith.stories.stories import Stories
+from kith.stories.strip import Strip
 
 _LIST, _FIRST_MS, _STEP_MS = 1_000_000, 1_600_000_000_000, 1_000
 _ROUNDS = 4_000
@@ -41,7 +41,7 @@ def time_range(folder: Path) -> list[Figure]:
     settings = imported(folder, _a_long_list(folder))
 
     async def run() -> list[Figure]:
-        async with app.opened(settings, "bench", create=False) as parts:
+        async with wiring.opened(settings, "bench", create=False) as parts:
             listing = Listing(parts.graph.graphs.number("follows"), 1, Direction.IN)
             says = f"a list of {_LIST:,}, an entry a second; 20 of an hour"
             figures = []
@@ -86,7 +86,7 @@ def strip(folder: Path) -> list[Figure]:
     )
 
     async def run() -> list[Figure]:
-        async with app.opened(settings, "bench") as parts:
+        async with wiring.opened(settings, "bench") as parts:
             graph = parts.graph
             snowflakes = Snowflakes(0, lambda: ms_of(graph.clock.next()))
             objects = ObjectService(EmbeddedObjects(parts.environment, parts.commits), graph, snowflakes)

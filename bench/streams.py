@@ -21,8 +21,8 @@ import uvloop
 
 from bench.figures import KEY, Data, Figure, imported, real_graph, server
 from bench.load import request
-from kith.config import Settings
-from kith.transfer.formats import read
+from kith.commands.transfer.formats import read
+from kith.run.config import Settings
 
 STREAMS = 5_000
 POSTS_A_SECOND = 100

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.figures import DATA_SETS, ROOT, Data, Figure, imported, real_graph, with_peer
-from kith import app
-from kith.config import Settings
+from kith.commands.transfer.formats import Writer, read
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.graph.suggestions import Suggestions
-from kith.transfer.formats import Writer, read
+from kith.run import wiring
+from kith.run.config import Settings
+from kith.suggestions.suggestions import Suggestions
 
 _WORST_USERS, _DEGREE = 8, 500
 _HEAVY_USERS = 100
@@ -72,7 +72,7 @@ _JOB = """
 import re, sys, threading, time
 from pathlib import Path
 from kith import chores
-from kith.config import Settings
+from kith.run.config import Settings
 peak = 0
 def watch():
     global peak
@@ -155,8 +155,8 @@ def _rankings(settings: Settings, users: list[int]) -> tuple[list[float], list[f
         return ranked, pages
 
     async def run() -> tuple[list[float], list[float]]:
-        async with app.opened(settings, "bench") as parts:
-            return await work(app.suggestions(settings, parts))
+        async with wiring.opened(settings, "bench") as parts:
+            return await work(wiring.suggestions(settings, parts))
 
     return asyncio.run(run())
 

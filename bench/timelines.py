@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 
 from bench import peers
 from bench.figures import Figure, generated, imported, real_graph, with_peer
-from kith import chores
-from kith.config import Settings
+from kith.commands import chores
+from kith.commands.transfer.formats import read
 from kith.core.events import Event
 from kith.engines.embedded.rings import Rings
-from kith.feed.plan import Thresholds
-from kith.feed.sources import Sources
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import AUTHORED
-from kith.graph.service import GraphService
 from kith.graph.store import Listing
-from kith.timeline.store import TIMELINE_IDS_MAX
-from kith.transfer.formats import read
-from kith.workers.fanout import Fanout
+from kith.home.fanout.consumer import Fanout
+from kith.home.fanout.plan import Thresholds
+from kith.home.sources import Sources
+from kith.home.timelines import TIMELINE_IDS_MAX
+from kith.people.relations import GraphService
+from kith.run.config import Settings
 
 _POSTS = 20_000
 _ROUNDS = 5

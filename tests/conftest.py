@@ -13,8 +13,8 @@ from world import ENGINES, FakeClock, Run, open_embedded, service_over
 
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.graph.service import GraphService
 from kith.graph.store import EdgeStore
+from kith.people.relations import GraphService
 
 # A failing example prints how to repeat it; no deadline, because shared machines stall.
 settings.register_profile(

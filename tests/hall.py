@@ -13,15 +13,15 @@ from world import ALICE, BOB, CAROL, FakeClock, open_embedded
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId, Snowflakes
 from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.objects import EmbeddedObjects
-from kith.feed.changes import Place
-from kith.feed.live import Live
-from kith.feed.telling import Stream
+from kith.engines.embedded.records import EmbeddedObjects
 from kith.graph.graphs import BUILT_IN, Graphs
-from kith.graph.service import GraphService, Limits
-from kith.objects.engagement import Engagement
-from kith.objects.posts import Draft
-from kith.objects.service import ObjectService
+from kith.people.relations import GraphService, Limits
+from kith.posts.engagement import Engagement
+from kith.posts.post import Draft
+from kith.posts.posts import ObjectService
+from kith.streams.changes import Place
+from kith.streams.live import Live
+from kith.streams.telling import Stream
 
 SPINS_MAX = 2_000
 

@@ -13,21 +13,21 @@ from kith.core.ids import NodeId, Snowflakes
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.objects import EmbeddedObjects
-from kith.feed.affinity import Affinity
-from kith.feed.facts import PostFacts
-from kith.feed.ranker import Ranker
-from kith.feed.rules import HomeRules
-from kith.feed.served import Served
-from kith.feed.service import FeedService, RankedPage
-from kith.feed.skeleton import Skeletons
-from kith.feed.slate import Slate, unpack
+from kith.engines.embedded.records import EmbeddedObjects
 from kith.graph.graphs import BUILT_IN
-from kith.graph.service import GraphService
-from kith.objects.comments import Comments
-from kith.objects.engagement import Engagement
-from kith.objects.posts import Draft, Post
-from kith.objects.service import ObjectService
+from kith.home.affinity import Affinity
+from kith.home.facts import PostFacts
+from kith.home.home import FeedService, RankedPage
+from kith.home.ranker import Ranker
+from kith.home.rules import HomeRules
+from kith.home.served import Served
+from kith.home.skeleton import Skeletons
+from kith.home.slate import Slate, unpack
+from kith.people.relations import GraphService
+from kith.posts.comments import Comments
+from kith.posts.engagement import Engagement
+from kith.posts.post import Draft, Post
+from kith.posts.posts import ObjectService
 
 GROUP = "fanout"
 _texts = itertools.count()

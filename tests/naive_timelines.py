@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kith.timeline.store import RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
+from kith.home.timelines import RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
 
 
 class NaiveTimelines:

@@ -11,7 +11,7 @@ from reference import ReferenceEdges
 
 from kith.core.tokens import WriteMark
 from kith.graph.edge import EdgeWrite
-from kith.objects.store import AtVersion, Claim, Kind, Put, Record, newer
+from kith.records.store import AtVersion, Claim, Kind, Put, Record, newer
 
 
 class ReferenceObjects:

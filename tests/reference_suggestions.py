@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kith.graph.suggestion_store import Kept
+from kith.suggestions.store import Kept
 
 
 class ReferenceSuggestions:

@@ -12,12 +12,12 @@ from world import ALICE, BOB, FakeClock, Run
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId, Snowflakes
 from kith.graph.graphs import BUILT_IN, Graphs
-from kith.graph.service import GraphService, Limits
-from kith.objects.comments import Comments
-from kith.objects.engagement import Engagement
-from kith.objects.posts import Draft, Post
-from kith.objects.profiles import Profiles
-from kith.objects.service import ObjectService
+from kith.people.profiles import Profiles
+from kith.people.relations import GraphService, Limits
+from kith.posts.comments import Comments
+from kith.posts.engagement import Engagement
+from kith.posts.post import Draft, Post
+from kith.posts.posts import ObjectService
 
 
 class Room(NamedTuple):

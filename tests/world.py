@@ -23,20 +23,20 @@ from kith.core.paging import Mark, Page, Window
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.feed.affinity import Affinity
-from kith.feed.facts import PostFacts
-from kith.feed.ranker import Ranker
-from kith.feed.rules import HomeRules
-from kith.feed.service import FeedService
-from kith.feed.skeleton import Skeletons
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
-from kith.graph.service import GraphService, Limits
 from kith.graph.store import EdgeStore, Listing
+from kith.home.affinity import Affinity
+from kith.home.facts import PostFacts
+from kith.home.home import FeedService
+from kith.home.ranker import Ranker
+from kith.home.rules import HomeRules
+from kith.home.skeleton import Skeletons
+from kith.home.timelines import TimelineReader
 from kith.log.store import LogStore
-from kith.objects.comments import Comments
-from kith.objects.service import ObjectService
-from kith.timeline.store import TimelineReader
+from kith.people.relations import GraphService, Limits
+from kith.posts.comments import Comments
+from kith.posts.posts import ObjectService
 
 ALICE, BOB, CAROL = NodeId(1), NodeId(2), NodeId(3)
 DANA = NodeId(ID_MAX)  # the one with a million followers, and the greatest id there is

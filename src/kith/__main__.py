@@ -1,5 +1,5 @@
 """`python -m kith` is the `kith` command."""
 
-from kith.cli import main
+from kith.commands.cli import main
 
 main()

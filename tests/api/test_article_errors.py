@@ -11,10 +11,10 @@ import pytest
 from running import API, KEY, People
 from talk import code, ok
 
-from kith import app
 from kith.api.http import build
-from kith.config import Settings
 from kith.core.errors import StoreUnavailable
+from kith.run import wiring
+from kith.run.config import Settings
 
 Acting = Callable[[int], httpx.Client]
 POST = {"content": {"text": "x"}}
@@ -45,7 +45,7 @@ def test_each_refusal_has_the_code_and_the_status_of_the_article(
 @pytest.mark.filterwarnings("ignore::litestar.exceptions.LitestarDeprecationWarning")
 def test_a_feed_that_cannot_be_made_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask() -> tuple[httpx.Response, httpx.Response]:
-        async with app.running(Settings(data=str(tmp_path), api_keys=(KEY,))) as backend:
+        async with wiring.running(Settings(data=str(tmp_path), api_keys=(KEY,))) as backend:
 
             async def broken(*_: object) -> None:
                 raise StoreUnavailable("could not read: Input/output error")

@@ -17,12 +17,12 @@ from pictures import drawing, encoded
 from running import AGREED, API, KEY, People, Server, serving
 from talk import code, ok
 
-from kith import app
 from kith.api.http import build
-from kith.config import Settings
 from kith.core.errors import StoreUnavailable
 from kith.engines.embedded.served import read_served
-from kith.feed.slate import SLATE_MAX
+from kith.home.slate import SLATE_MAX
+from kith.run import wiring
+from kith.run.config import Settings
 
 Acting = Callable[[int], httpx.Client]
 Make = Callable[..., str]
@@ -345,7 +345,7 @@ def test_what_was_served_is_in_files_under_the_names_of_the_requests(tmp_path: P
 def test_without_its_store_the_feed_is_unavailable_and_says_when_to_come_back(tmp_path: Path) -> None:
     async def ask() -> httpx.Response:
         settings = Settings(data=str(tmp_path / "data"), api_keys=(KEY,), durability="relaxed")
-        async with app.running(settings) as backend, AsyncTestClient(build(backend)) as client:
+        async with wiring.running(settings) as backend, AsyncTestClient(build(backend)) as client:
             with patch.object(backend.objects, "visible", side_effect=StoreUnavailable("the disk is gone")):
                 headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
                 await client.post(f"{API}/posts", json={"content": {"text": "x"}}, headers=headers)

@@ -16,11 +16,11 @@ from world import ALICE, BOB, FakeClock, open_embedded
 
 from kith.core.clock import HybridClock, wall_ms
 from kith.core.ids import NodeId, Snowflakes
-from kith.engines.embedded.objects import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedObjects
 from kith.graph.graphs import BUILT_IN, Graphs
-from kith.graph.service import GraphService, Limits
-from kith.objects.posts import Draft
-from kith.objects.stories import HOUR_MS, Stories
+from kith.people.relations import GraphService, Limits
+from kith.posts.post import Draft
+from kith.stories.stories import HOUR_MS, Stories
 
 Acting = Callable[[int], httpx.Client]
 STORY = {

@@ -15,7 +15,7 @@ from raw_http import plain
 from running import API, KEY, People, Server, eventually, serving, sign
 from talk import add_edges, code, ok
 
-from kith.feed.missed import POSTS_MAX
+from kith.streams.missed import POSTS_MAX
 
 Acting = Callable[[int], httpx.Client]
 

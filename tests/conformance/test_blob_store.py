@@ -14,7 +14,7 @@ from world import Run
 
 from kith.core.errors import BadRequest, StoreFull, StoreUnavailable
 from kith.engines.blobs.store import FolderBlobs, open_blobs
-from kith.objects.blobs import Blob, BlobStore
+from kith.media.blobs import Blob, BlobStore
 
 KEY, OTHER = "3f/7-3f00.jpg", "a0/8-a000.thumbnail.webp"
 

@@ -21,10 +21,10 @@ from kith.core.clock import Hlc, hlc_of
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.objects import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedObjects
 from kith.graph.edge import Outcome
 from kith.graph.store import EdgeStore
-from kith.objects.store import AtVersion, Claim, Kind, ObjectStore, Record
+from kith.records.store import AtVersion, Claim, Kind, ObjectStore, Record
 
 KEY, OTHER = b"k" * 16, b"o" * 16
 HOUR_MS = 3_600_000
@@ -243,7 +243,7 @@ def test_a_put_that_fails_half_way_leaves_neither_record_nor_edge(
             raise OSError("gone")
 
         with monkeypatch.context() as patched:
-            patched.setattr("kith.engines.embedded.objects.apply_all", fail)
+            patched.setattr("kith.engines.embedded.records.apply_all", fail)
             with pytest.raises(OSError, match="gone"):
                 run(stores.objects.put([record()], writes_of(edge_of(ALICE, BOB)), claim=claim()))
         assert run(stores.objects.get_many(Kind.POST, [7])) == [None]

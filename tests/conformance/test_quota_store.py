@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kith.core import quota
+from kith.access import sliding_window
+from kith.access.sliding_window import Counts, Quota, QuotaStore, Taken
 from kith.core.ids import ID_MAX
-from kith.core.quota import Counts, Quota, QuotaStore, Taken
 from kith.engines.embedded.quotas import SETS, WAYS, FileQuotas
 
 NOW_S = 1_700_000_000.0
@@ -25,11 +25,11 @@ class ReferenceQuotas:
         self._counts: dict[tuple[int, int], Counts] = {}
 
     def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
-        self._counts[kind, user], taken = quota.take(self._counts.get((kind, user), Counts()), quota_, now_s)
+        self._counts[kind, user], taken = sliding_window.take(self._counts.get((kind, user), Counts()), quota_, now_s)
         return taken
 
     def give_back(self, kind: int, user: int, part: int) -> None:
-        self._counts[kind, user] = quota.give_back(self._counts.get((kind, user), Counts()), part)
+        self._counts[kind, user] = sliding_window.give_back(self._counts.get((kind, user), Counts()), part)
 
 
 @pytest.fixture(params=["reference", "embedded"])

@@ -11,7 +11,7 @@ from world import ALICE, BOB, CAROL, DANA, ENGINES, START_MS, Run, open_embedded
 
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.suggestions import EmbeddedSuggestions
-from kith.graph.suggestion_store import Kept, SuggestionStore
+from kith.suggestions.store import Kept, SuggestionStore
 
 HOUR_MS = 3_600_000
 SOON, LATER = START_MS + 1_000, START_MS + HOUR_MS

@@ -21,7 +21,7 @@ from world import ALICE, BOB, CAROL, DANA, FakeClock
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.ringfile import LINE, WIDTH
 from kith.engines.embedded.rings import RingReader, Rings
-from kith.timeline.store import RATE_MAX, READS_MS, Ids, TimelineReader, TimelineStore
+from kith.home.timelines import RATE_MAX, READS_MS, Ids, TimelineReader, TimelineStore
 
 SLOTS = 3
 EVERYONE = (0, ALICE, BOB, CAROL, DANA, 2**53 + 1, ID_MAX)

@@ -11,7 +11,7 @@ import pytest
 from commands import CLEAN, KITH, LIMIT_S, Kith
 from running import People, cast
 
-from kith.cli import main
+from kith.commands.cli import main
 
 
 @pytest.fixture

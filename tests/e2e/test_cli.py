@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from commands import Kith, done
 
-from kith.config import Settings
+from kith.run.config import Settings
 
 
 def test_help_names_every_command(kith: Kith, here: Kith) -> None:

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kith import chores
-from kith.config import Settings
+from kith.commands import chores
 from kith.core.ids import NodeId
 from kith.graph.edge import Direction, State
-from kith.graph.service import GraphService
 from kith.graph.store import Listing
+from kith.people.relations import GraphService
+from kith.run.config import Settings
 
 FOLDER = Path(os.environ.get("KITH_DATA_SETS") or Path(__file__).parents[3] / "shared" / "data")
 Rows = NDArray[np.int64]

@@ -21,7 +21,7 @@ import pytest
 
 HERE = Path(__file__).parent
 API_KEY = "kith_only_for_fault_tests"
-_KITH = [sys.executable, "-c", "from kith.cli import main; main()"]
+_KITH = [sys.executable, "-c", "from kith.commands.cli import main; main()"]
 _START_S = 30.0
 
 

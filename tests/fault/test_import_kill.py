@@ -13,22 +13,23 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from kith import chores, serving
-from kith.config import Settings
+from kith.commands import chores
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded.environment import LOADING, Environment
 from kith.graph.audit import audit
 from kith.graph.edge import State
+from kith.run import supervisor
+from kith.run.config import Settings
 
 # The command with runs, ranges and chunks so small that a short file makes many moments to be killed at.
 _IMPORT = """
 import sys
 from kith.engines.embedded import bulk
-from kith.transfer import formats, loading
+from kith.commands.transfer import formats, loading
 bulk.RUN_ROWS, bulk.RANGE_ROWS, loading._MERGE_ROWS = 2_000, 100, 500
 read = loading.read
 loading.read = lambda path, skip_lines=0, chunk_bytes=0: read(path, skip_lines=skip_lines, chunk_bytes=16_000)
-from kith.cli import main
+from kith.commands.cli import main
 sys.argv[0] = "kith"
 print("ready", flush=True)
 main()
@@ -100,7 +101,7 @@ def refuse_half_loaded(data: Path) -> None:
         loading = environment.notes(LOADING)
     if loading:
         with pytest.raises(StoreMismatch):
-            serving.prepare(Settings(data=str(data)))
+            supervisor.prepare(Settings(data=str(data)))
 
 
 def seen(data: Path, file: Path) -> Seen:
@@ -147,7 +148,7 @@ def compare(folder: Path, way: str, seed: int, rows: int, kills_min: int) -> Non
     assert kills >= kills_min // 2, "the moments were badly chosen: it had little to resume"
     assert one == other
     assert len(one.refused) == refused
-    serving.prepare(Settings(data=str(folder / "killed")))
+    supervisor.prepare(Settings(data=str(folder / "killed")))
     assert "0 edges" in whole_run(folder / "killed", file)[0]
 
 

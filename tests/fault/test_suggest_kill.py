@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 from processes import serving
 
-from kith import chores
-from kith.config import Settings
+from kith.commands import chores
 from kith.engines.embedded.environment import Environment, only_run
+from kith.run.config import Settings
 
 # The command with chunks so small that a short run makes many moments to be killed at.
 _SUGGEST = """
 import sys
 from kith.graph import suggestion_batch
 suggestion_batch.USERS_A_CHUNK = 5
-from kith.cli import main
+from kith.commands.cli import main
 sys.argv[0] = "kith"
 print("ready", flush=True)
 main()

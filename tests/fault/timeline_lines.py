@@ -28,7 +28,7 @@ from world import FakeClock
 
 from kith.engines.embedded import directory, ringfile, rings
 from kith.engines.embedded.rings import RingReader, Rings
-from kith.timeline.store import TimelineReader, TimelineStore
+from kith.home.timelines import TimelineReader, TimelineStore
 
 SLOTS, USERS = 4, range(8)
 _TRACED = {directory.__file__, ringfile.__file__, rings.__file__}

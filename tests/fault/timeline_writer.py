@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from kith.core.clock import wall_ms
 from kith.engines.embedded.rings import RingReader, Rings
-from kith.timeline.store import TIMELINE_IDS_MAX, Ids, TimelineReader
+from kith.home.timelines import TIMELINE_IDS_MAX, Ids, TimelineReader
 
 USERS, SLOTS = 3000, 2000
 EVERYONE = np.arange(USERS)

@@ -39,8 +39,8 @@ from kith.core.paging import Mark
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeJobs, NodeOperation
-from kith.graph.service import GraphService, Relationship, Written
 from kith.graph.store import EdgeStore, Listing
+from kith.people.relations import GraphService, Relationship, Written
 
 USERS = (ALICE, BOB, NodeId(0), DANA)
 PAIRS = [*permutations(USERS, 2)]

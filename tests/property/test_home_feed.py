@@ -20,20 +20,20 @@ from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.core.paging import Window
 from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.objects import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedObjects
 from kith.engines.embedded.rings import Rings
-from kith.feed.deliveries import Chunks
-from kith.feed.plan import Thresholds
-from kith.feed.rates import ByRates
-from kith.feed.slate import unpack
-from kith.feed.sources import Sources
 from kith.graph.graphs import BUILT_IN, HIDES, VIEWS
+from kith.home.fanout.consumer import NAME, Fanout
+from kith.home.fanout.deliveries import Chunks
+from kith.home.fanout.plan import Thresholds
+from kith.home.fanout.rates import ByRates
+from kith.home.slate import unpack
+from kith.home.sources import Sources
 from kith.log.runner import Pace, Runner
-from kith.objects.engagement import Engagement
-from kith.objects.labels import Moderation
-from kith.objects.posts import Draft
-from kith.objects.service import ObjectService
-from kith.workers.fanout import NAME, Fanout
+from kith.posts.engagement import Engagement
+from kith.posts.labels import Moderation
+from kith.posts.post import Draft
+from kith.posts.posts import ObjectService
 
 PEOPLE = [NodeId(user) for user in range(1, 7)]
 PACE = Pace(batch_max=7, save_s=0.0)

@@ -26,8 +26,8 @@ from kith.graph import nodes as nodes_module
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeJobs, NodeOperation
-from kith.graph.service import GraphService
 from kith.graph.store import Listing, Node
+from kith.people.relations import GraphService
 
 SEEDS = range(300)
 SKEWS_MS = (0, -7_000, 30_000)

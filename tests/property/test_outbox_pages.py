@@ -18,15 +18,15 @@ from world import ALICE, BOB, CAROL, ENGINES, FakeClock, all_pages, open_embedde
 from kith.core.clock import HybridClock
 from kith.core.ids import Snowflakes
 from kith.core.paging import Mark, Page, Window
-from kith.engines.embedded.objects import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedObjects
 from kith.graph.graphs import BUILT_IN, Graphs
-from kith.graph.service import GraphService, Limits
 from kith.graph.store import EdgeStore
-from kith.objects import service as service_module
-from kith.objects.posts import Draft
-from kith.objects.service import ObjectService
-from kith.objects.store import ObjectStore
-from kith.objects.stories import Stories
+from kith.people.relations import GraphService, Limits
+from kith.posts import posts as service_module
+from kith.posts.post import Draft
+from kith.posts.posts import ObjectService
+from kith.records.store import ObjectStore
+from kith.stories.stories import Stories
 
 limits = st.sampled_from([1, 2, 7, 50])
 SHOWN, NOT_SHOWN = {"visibility": "public"}, {"visibility": "custom", "audience": (CAROL,)}

@@ -35,9 +35,9 @@ from world import (
 from kith.core.paging import Mark, Page, Window
 from kith.graph import walk as walk_module
 from kith.graph.edge import Direction, State
-from kith.graph.select import Evaluator, Intersect, Lists
-from kith.graph.service import GraphService, cut
+from kith.graph.programs import Evaluator, Intersect, Lists
 from kith.graph.store import Listing
+from kith.people.relations import GraphService, cut
 
 Fetch = Callable[[Window], Awaitable[Page]]
 STAY, OTHERS = range(100, 160), range(200, 320)

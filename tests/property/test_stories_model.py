@@ -19,15 +19,15 @@ from kith.core.clock import HybridClock
 from kith.core.errors import Forbidden, StoryNotFound
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.paging import Window
-from kith.engines.embedded.objects import EmbeddedObjects
-from kith.feed.strip import Strip
+from kith.engines.embedded.records import EmbeddedObjects
 from kith.graph.graphs import BUILT_IN, Graphs
-from kith.graph.service import GraphService, Limits
 from kith.graph.store import EdgeStore
-from kith.objects.posts import Draft
-from kith.objects.reclaiming import GRACE_MS, reclaim
-from kith.objects.store import ObjectStore
-from kith.objects.stories import HOUR_MS, Stories
+from kith.people.relations import GraphService, Limits
+from kith.posts.post import Draft
+from kith.records.store import ObjectStore
+from kith.stories.reclaiming import GRACE_MS, reclaim
+from kith.stories.stories import HOUR_MS, Stories
+from kith.stories.strip import Strip
 
 PEOPLE = [NodeId(user) for user in range(1, 6)]
 HOURS = 2

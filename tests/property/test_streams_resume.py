@@ -19,15 +19,15 @@ from kith.core.clock import HybridClock
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId, Snowflakes
 from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.objects import EmbeddedObjects
-from kith.feed.changes import Place
-from kith.feed.live import COUNTS_EVERY_S, Live
-from kith.feed.telling import Stream
+from kith.engines.embedded.records import EmbeddedObjects
 from kith.graph.graphs import BUILT_IN, HIDES, LIKES, Graphs
-from kith.graph.service import GraphService, Limits
-from kith.objects.engagement import Engagement
-from kith.objects.posts import Change, Draft
-from kith.objects.service import ObjectService
+from kith.people.relations import GraphService, Limits
+from kith.posts.engagement import Engagement
+from kith.posts.post import Change, Draft
+from kith.posts.posts import ObjectService
+from kith.streams.changes import Place
+from kith.streams.live import COUNTS_EVERY_S, Live
+from kith.streams.telling import Stream
 
 PEOPLE = [NodeId(user) for user in range(1, 7)]
 SPINS_MAX = 20_000

@@ -20,13 +20,13 @@ from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.core.paging import Window
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.suggestions import EmbeddedSuggestions
-from kith.graph.discovery import Reach
 from kith.graph.edge import BARRING, State
 from kith.graph.graphs import BLOCKS, BUILT_IN, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTION_HIDES
 from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.store import EdgeStore
-from kith.graph.suggestion_store import SuggestionStore
-from kith.graph.suggestions import KEEP_MS, Suggestion, Suggestions
+from kith.suggestions.discovery import Reach
+from kith.suggestions.store import SuggestionStore
+from kith.suggestions.suggestions import KEEP_MS, Suggestion, Suggestions
 
 PEOPLE = [NodeId(user) for user in range(1, 10)]
 TIGHT = Reach(followees=4, each=3, candidates=2)

@@ -15,14 +15,14 @@ from kith.core.clock import HybridClock
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT
 from kith.core.paging import Window
-from kith.engines.embedded.objects import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedObjects
 from kith.graph.edge import State
 from kith.graph.graphs import BUILT_IN, Graphs
-from kith.graph.service import GraphService, Limits
-from kith.objects.comments import Comments
-from kith.objects.labels import Moderation
-from kith.objects.posts import Change, Draft
-from kith.objects.service import ObjectService
+from kith.people.relations import GraphService, Limits
+from kith.posts.comments import Comments
+from kith.posts.labels import Moderation
+from kith.posts.post import Change, Draft
+from kith.posts.posts import ObjectService
 
 PEOPLE = [NodeId(user) for user in range(1, 6)]
 MOMENTS = 300

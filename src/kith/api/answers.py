@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from kith.access.guard import Caller
 from kith.api.backend import Backend, Pagination
-from kith.api.guard import Caller
 from kith.core.errors import BadRequest, BatchTooLarge
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import LIMIT_DEFAULT, Page, Window

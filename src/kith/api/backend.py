@@ -6,31 +6,31 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from kith.api.guard import Caller, Guard
+from kith.access.guard import Caller, Guard
+from kith.access.quotas import Quotas
 from kith.api.metrics import Metrics
-from kith.api.quotas import Quotas
 from kith.api.stream import StreamLimits
 from kith.core.errors import Forbidden
 from kith.core.history import History
 from kith.core.ids import NodeId
 from kith.core.paging import Cursors, Page, Window
 from kith.core.tokens import WriteMark, WriteTokens, lost_write
-from kith.feed.live import Live
-from kith.feed.service import FeedService
-from kith.feed.strip import Strip
 from kith.graph.edge import Direction
 from kith.graph.graphs import FOLLOWS
 from kith.graph.nodes import NodeJobs
-from kith.graph.service import GraphService
 from kith.graph.store import Listing
-from kith.graph.suggestions import Suggestions
-from kith.objects.comments import Comments
-from kith.objects.engagement import Engagement
-from kith.objects.labels import Moderation
-from kith.objects.profiles import Profiles
-from kith.objects.service import ObjectService
-from kith.objects.stories import Stories
-from kith.objects.uploads import MediaService
+from kith.home.home import FeedService
+from kith.media.library import MediaService
+from kith.people.profiles import Profiles
+from kith.people.relations import GraphService
+from kith.posts.comments import Comments
+from kith.posts.engagement import Engagement
+from kith.posts.labels import Moderation
+from kith.posts.posts import ObjectService
+from kith.stories.stories import Stories
+from kith.stories.strip import Strip
+from kith.streams.live import Live
+from kith.suggestions.suggestions import Suggestions
 
 TOKEN_HEADER = "kith-token"  # noqa: S105 - a header's name
 

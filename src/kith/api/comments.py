@@ -13,7 +13,7 @@ from kith.api.graphs import Cursor, ObjectLimit, PathId, token_header
 from kith.api.posts import IdempotencyKey, Liked, liked
 from kith.api.presenting import CommentAnswer, CommentsAnswer, present_comments
 from kith.core.ids import parse_id
-from kith.objects.comments import CommentPage, Order
+from kith.posts.comments import CommentPage, Order
 
 Sort = Annotated[Order, Parameter(description="top: most liked first.", required=False)]
 

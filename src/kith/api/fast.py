@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol
 
+from kith.access.guard import Caller
 from kith.api.backend import TOKEN_HEADER, Backend
 from kith.api.errors import respond, unexpected
 from kith.api.feed import FEED, Asked, answer_plain, read_plain
-from kith.api.guard import Caller
 from kith.api.operations import RELATIONS, check, check_many, relate, write_edges
 from kith.api.stream import PATH as STREAM
 from kith.api.stream import Streams

@@ -13,16 +13,16 @@ import msgspec
 from litestar import Request, Response, delete, get, post
 from litestar.params import HeaderParameter, Parameter
 
+from kith.access.guard import Caller
 from kith.api.answers import Call
 from kith.api.backend import TOKEN_HEADER, Backend, Pagination
 from kith.api.graphs import Cursor, PathId, token_header
-from kith.api.guard import Caller
 from kith.api.presenting import PostAnswer, RankingAnswer, present_posts
 from kith.core.errors import BadRequest, FeedUnavailable, NotFound, Unavailable
 from kith.core.ids import parse_id
 from kith.core.paging import LIMIT_DEFAULT
-from kith.feed.slate import unpack
-from kith.graph.service import Written
+from kith.home.slate import unpack
+from kith.people.relations import Written
 
 FEED = "/api/v1/feed"
 FEED_LIMIT_MAX = 50

@@ -24,8 +24,8 @@ from kith.api.answers import ErrorAnswer
 from kith.api.backend import Backend
 from kith.api.media import FILES_PATH
 from kith.core.errors import RangeNotThere
-from kith.objects.media import CONTENT_TYPES, KEY, THUMBNAIL
-from kith.objects.uploads import no_file
+from kith.media.library import no_file
+from kith.media.media import CONTENT_TYPES, KEY, THUMBNAIL
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 _TYPES: dict[str, str] = dict(CONTENT_TYPES.items()) | {THUMBNAIL: CONTENT_TYPES["webp"]}

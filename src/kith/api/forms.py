@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple, cast
 import multipart
 
 from kith.core.errors import BadRequest, BodyTooLarge, InvalidContent, StoreFull
-from kith.objects.media import ALT_TEXT_CHARS_MAX
+from kith.media.media import ALT_TEXT_CHARS_MAX
 
 FORM_BYTES = 64 << 10
 """What a form may have beside its file: the text and the headers of its parts."""

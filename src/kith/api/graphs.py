@@ -16,7 +16,7 @@ from kith.core.errors import NotFound
 from kith.core.ids import parse_id
 from kith.core.paging import LIMIT_DEFAULT, LIMIT_MAX, Mark
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction
-from kith.graph.select import Evaluator, Program, leaves, parse, parse_state
+from kith.graph.programs import Evaluator, Program, leaves, parse, parse_state
 from kith.graph.store import Listing
 
 Json = "application/json"

@@ -16,7 +16,7 @@ from kith.api.graphs import PathId, token_header
 from kith.api.presenting import time_of
 from kith.core.ids import NodeId, parse_id
 from kith.core.labels import bits_of, names_of
-from kith.objects.labels import Labelled, Labels
+from kith.posts.labels import Labelled, Labels
 
 Kind = Annotated[
     str, Parameter(description="post or user.", pattern=r"^(post|user)(?!\n)$", examples=[Example(value="post")])

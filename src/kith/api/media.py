@@ -16,7 +16,7 @@ from kith.api.answers import Call
 from kith.api.forms import uploaded
 from kith.api.graphs import token_header
 from kith.core.ids import parse_id
-from kith.objects.media import ALT_TEXT_CHARS_MAX, Media, MediaType, key_of, thumbnail_key_of
+from kith.media.media import ALT_TEXT_CHARS_MAX, Media, MediaType, key_of, thumbnail_key_of
 
 UPLOAD_PATH = "/api/v1/media"
 FILES_PATH = "/media"

@@ -12,13 +12,13 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from kith.access.guard import Caller
 from kith.api.backend import Backend, check_may_read_pair, check_server, hidden_in
-from kith.api.guard import Caller
 from kith.core.clock import HLC_MAX, Hlc, ms_of
 from kith.core.errors import BadRequest, BatchTooLarge, SelfEdge
 from kith.core.ids import ID_MAX, NodeId
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Edge, EdgeWrite, State, applied
-from kith.graph.service import GraphService, Written
+from kith.people.relations import GraphService, Written
 
 Decoded = TypeVar("Decoded")
 Id = Annotated[

@@ -24,8 +24,8 @@ from kith.api.presenting import (
 )
 from kith.core.ids import parse_id
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
-from kith.objects.engagement import Engaged
-from kith.objects.posts import Change, Draft, Location, PostType, Visibility, pack_attributes
+from kith.posts.engagement import Engaged
+from kith.posts.post import Change, Draft, Location, PostType, Visibility, pack_attributes
 
 IdempotencyKey = Annotated[
     str | None,

@@ -16,9 +16,9 @@ from kith.api.answers import Call
 from kith.api.backend import Pagination
 from kith.api.media import MediaAnswer, avatar_url, media_answer
 from kith.core.labels import shown
-from kith.objects.comments import Comment, CommentCounts
-from kith.objects.media import Media
-from kith.objects.posts import NO_ATTRIBUTES, Post, PostType, Visibility
+from kith.media.media import Media
+from kith.posts.comments import Comment, CommentCounts
+from kith.posts.post import NO_ATTRIBUTES, Post, PostType, Visibility
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIME_MAX_MS = 253_402_300_799_999

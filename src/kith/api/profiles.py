@@ -23,8 +23,8 @@ from kith.core.labels import HIDE
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import FOLLOWS
 from kith.graph.store import Listing, Node
-from kith.objects.posts import pack_attributes
-from kith.objects.profiles import Profile
+from kith.people.profiles import Profile
+from kith.posts.post import pack_attributes
 
 Username = Annotated[str, Parameter(description="In any spelling.")]
 

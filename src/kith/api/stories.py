@@ -25,7 +25,7 @@ from kith.api.presenting import (
     time_of,
 )
 from kith.core.ids import parse_id
-from kith.objects.posts import Post
+from kith.posts.post import Post
 
 StoryVisibility = Literal["public", "friends", "custom"]
 

@@ -13,7 +13,7 @@ from kith.api.backend import Pagination, check_own
 from kith.api.graphs import Cursor, Limit, PathId, token_header
 from kith.api.presenting import time_of
 from kith.core.ids import parse_id
-from kith.graph.service import Written
+from kith.people.relations import Written
 
 
 class SuggestionItem(msgspec.Struct, frozen=True, rename="camel"):

@@ -14,7 +14,7 @@ from kith.api.graphs import Cursor, Json, Limit, PathId, token_header
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Page
 from kith.graph.nodes import Job, NodeOperation
-from kith.graph.service import Relationship
+from kith.people.relations import Relationship
 
 
 class RelationshipsRequest(msgspec.Struct, forbid_unknown_fields=True):

@@ -12,18 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from kith.client import (
-    comments,
-    discovery,
-    graphs,
-    home,
-    moderation,
-    operations,
-    posts,
-    stories,
-    uploads,
-    users,
-)
+from kith.client import comments, discovery, graphs, home, moderation, operations, posts, stories, uploads, users
 from kith.client.answers import Page
 from kith.client.wire import Call, Plan
 

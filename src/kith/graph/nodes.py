@@ -24,8 +24,8 @@ from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graphs import FOLLOWS, KEEPING_OUT
-from kith.graph.service import GraphService
 from kith.graph.store import Listing
+from kith.people.relations import GraphService
 
 _PAGE = 500
 _LISTS_LAG_S = 2.0  # law 3

@@ -16,7 +16,7 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore, S3Store
 
 from kith.core.errors import BadRequest, StoreFull, StoreUnavailable
-from kith.objects.blobs import Blob, BlobStore
+from kith.media.blobs import Blob, BlobStore
 
 _LISTED_AT_ONCE = 1_000
 _LINK_HOLDS = timedelta(hours=1)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kith.timeline.store import Ids
+from kith.home.timelines import Ids
 
 _GIVEN_UP = 1
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: neighbouring ids land far apart (Knuth, vol. 3, 6.4)

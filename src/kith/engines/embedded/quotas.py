@@ -18,15 +18,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from kith.core import quota
-from kith.core.quota import Counts, Quota, Taken
+from kith.access import sliding_window
+from kith.access.sliding_window import Counts, Quota, Taken
 
 Answer = TypeVar("Answer")
 FILE = "quotas-1"
 SETS, WAYS = 8_192, 8
 """65,536 users a kind whose counts are kept at once: 5 MB."""
-_ROW = struct.Struct(f">QQ{quota.PARTS + 1}I")
-_HEADS = struct.Struct(">" + f"QQ{4 * (quota.PARTS + 1)}x" * WAYS)
+_ROW = struct.Struct(f">QQ{sliding_window.PARTS + 1}I")
+_HEADS = struct.Struct(">" + f"QQ{4 * (sliding_window.PARTS + 1)}x" * WAYS)
 _SET_BYTES = WAYS * _ROW.size
 _MIX = 0x9E3779B97F4A7C15  # spreads ids that lie close together, and ids with the same low bits
 
@@ -42,10 +42,10 @@ class FileQuotas:
         os.close(self._descriptor)
 
     def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
-        return self._update(kind, user, lambda held: quota.take(held, quota_, now_s))
+        return self._update(kind, user, lambda held: sliding_window.take(held, quota_, now_s))
 
     def give_back(self, kind: int, user: int, part: int) -> None:
-        self._update(kind, user, lambda held: (quota.give_back(held, part), None))
+        self._update(kind, user, lambda held: (sliding_window.give_back(held, part), None))
 
     def _update(self, kind: int, user: int, change: Callable[[Counts], tuple[Counts, Answer]]) -> Answer:
         """Replace a user's counts by `change` of them, while nobody else does; its answer."""

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from kith.timeline.store import READS_MS, Ids
+from kith.home.timelines import READS_MS, Ids
 
 _BITS = 20
 _UNIT = 1 << 4

@@ -30,7 +30,7 @@ from kith.core.errors import StoreFull, StoreMismatch
 from kith.engines.embedded import reads, ringfile
 from kith.engines.embedded.environment import translated
 from kith.engines.embedded.ringfile import LINE, WIDTH, RingFile, Unusable
-from kith.timeline.store import RATE_MAX, TIMELINE_IDS_MAX, Habits, Ids, Timeline
+from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, Habits, Ids, Timeline
 
 SLOTS_DEFAULT = 100_000
 LOCK_FILE = "writer.lock"

@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from kith.feed.served import Served
+from kith.home.served import Served
 
 FLUSH_BYTES, FLUSH_S = 1 << 16, 5.0
 FILES_MIN = 8
@@ -30,7 +30,7 @@ FILES_MIN = 8
 _HEAD = struct.Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Served).decode
-_log = structlog.get_logger("kith.feed")
+_log = structlog.get_logger("kith.home")
 
 
 class ServedFiles:

@@ -17,7 +17,7 @@ import lmdb
 
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment, translate
-from kith.graph.suggestion_store import Kept
+from kith.suggestions.store import Kept
 
 _KEY = struct.Struct(">BQ")
 _UNTIL = struct.Struct(">Q")

@@ -1,0 +1,70 @@
+"""How often a user may do what costs others most: load feeds, post, engage, upload (article 001's limits).
+
+For user tokens only: who holds a server key limits their users themselves. Counted over all API processes of the
+machine. A refused request gives back what it took, but for an upload, which costs as much when it is refused; one that
+is repeated under its Idempotency-Key counts again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kith.access.guard import Caller
+from kith.access.sliding_window import Quota, QuotaStore
+from kith.core.errors import RateLimited, Unavailable
+
+KINDS = ("feed", "posts", "engagement", "media")
+"""What is counted apart; the order is that of the store."""
+_ENGAGEMENT = (
+    "like_post", "unlike_post", "save_post", "unsave_post", "share_post", "unshare_post",
+    "create_comment", "delete_comment", "like_comment", "unlike_comment",
+)  # fmt: skip
+_UPLOADS = 3
+_KIND_OF = {
+    "feed": 0,
+    "create_post": 1,
+    "create_story": 1,
+    **dict.fromkeys(_ENGAGEMENT, 2),
+    "upload_media": _UPLOADS,
+}
+"""By the name of the route."""
+_DONE = {0: "feed loads", 1: "new posts and stories", 2: "likes, shares, saves and comments", _UPLOADS: "uploads"}
+
+
+class Charge(NamedTuple):
+    """What a request took from a quota."""
+
+    kind: int
+    user: int
+    part: int
+
+
+class Quotas:
+    """Counts requests against their quotas. `quotas`: by kind; what is left out has none."""
+
+    def __init__(self, store: QuotaStore, quotas: Mapping[str, Quota], now_s: Callable[[], float] = time.time) -> None:
+        self._store, self._now_s = store, now_s
+        self._quotas = {KINDS.index(kind): quota for kind, quota in quotas.items()}
+
+    def take(self, caller: Caller, route: str) -> Charge | None:
+        """Count one request for a route; None where nothing is counted. RateLimited says when to come back."""
+        kind = _KIND_OF.get(route)
+        quota = None if kind is None else self._quotas.get(kind)
+        if kind is None or quota is None or caller.server or caller.user is None:
+            return None
+        taken = self._store.take(kind, caller.user, quota, self._now_s())
+        if taken.wait_s:
+            raise RateLimited(
+                f"more than {quota.limit} {_DONE[kind]} in {quota.window_s} s; try again after Retry-After",
+                retry_after_s=taken.wait_s,
+                limit=quota.limit,
+                window_s=quota.window_s,
+            )
+        return Charge(kind, caller.user, taken.part)
+
+    def give_back(self, charge: Charge, error: BaseException) -> None:
+        """The request was refused after all, with this error."""
+        if charge.kind != _UPLOADS or isinstance(error, Unavailable):
+            self._store.give_back(*charge)

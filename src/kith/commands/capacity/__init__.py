@@ -1,0 +1,42 @@
+"""`kith plan`: what a community of a given size needs, on one machine and on a cluster.
+
+`inputs` holds the demand and the assumptions with their sources, `arithmetic` makes the plan: `embedded`, one
+machine, saying plainly what breaks when it is not enough, and `cluster`, nodes by role. `article` does the
+published arithmetic of a system of 500 million users again, with a verdict on each line. `docs/capacity.md`
+shows both. Nothing here reads, writes or prints.
+"""
+
+from kith.commands.capacity.arithmetic import (
+    Bound,
+    ClusterPlan,
+    EmbeddedPlan,
+    Memory,
+    Network,
+    Plan,
+    Role,
+    Storage,
+    plan,
+)
+from kith.commands.capacity.article import ArticleRow, Verdict, article_000, in_words
+from kith.commands.capacity.inputs import ARTICLE_DEMAND, Assumptions, Demand, filter_bits, per_second
+
+__all__ = [
+    "ARTICLE_DEMAND",
+    "ArticleRow",
+    "Assumptions",
+    "Bound",
+    "ClusterPlan",
+    "Demand",
+    "EmbeddedPlan",
+    "Memory",
+    "Network",
+    "Plan",
+    "Role",
+    "Storage",
+    "Verdict",
+    "article_000",
+    "filter_bits",
+    "in_words",
+    "per_second",
+    "plan",
+]

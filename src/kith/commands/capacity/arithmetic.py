@@ -1,0 +1,269 @@
+"""From a demand to disks, memory, cores, machines and a monthly bill. Pure arithmetic, decimal units.
+
+Not planned here: timelines, inboxes, media, and machines kept idle for the loss of a site.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from kith.commands.capacity.article import DAY_S, in_words
+from kith.commands.capacity.inputs import Assumptions, Demand, filter_bits, spelled_out
+
+MONTH_S = 730 * 3600
+
+
+class Storage(msgspec.Struct, frozen=True):
+    """Bytes, copies included. `ids_bytes` is the floor: bare ids, both directions, one copy; not in the total.
+
+    `disk_bytes` is what to buy: the total with the room that must stay free. `largest_list_bytes` is the
+    longest list, one copy of one direction; in the cluster it is cut into `largest_list_partitions`.
+    """
+
+    edges: float
+    ids_bytes: float
+    edges_bytes: float
+    log_bytes: float
+    disk_bytes: float
+    largest_list_bytes: float
+    largest_list_partitions: int
+
+    @property
+    def total_bytes(self) -> float:
+        """Edges and log."""
+        return self.edges_bytes + self.log_bytes
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Bytes, copies included. `total_bytes` is what to buy: with base and the share that must stay free."""
+
+    hot_bytes: float
+    filter_bytes: float
+    filter_bits_per_edge: float
+    total_bytes: float
+
+
+class Network(msgspec.Struct, frozen=True):
+    """Bytes a second at peak: from callers, to callers, and between machines."""
+
+    in_bytes_per_s: float
+    out_bytes_per_s: float
+    internal_bytes_per_s: float
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """One limit of the one machine."""
+
+    name: str
+    needed: float
+    available: float
+    unit: str
+
+    @property
+    def broken(self) -> bool:
+        return self.needed > self.available
+
+
+class EmbeddedPlan(msgspec.Struct, frozen=True):
+    """One machine. `cost_usd_month` is None when the demand does not fit; `verdict` says why, in a sentence."""
+
+    storage: Storage
+    memory: Memory
+    cores: float
+    network: Network
+    bounds: tuple[Bound, ...]
+    fits: bool
+    verdict: str
+    cost_usd_month: float | None
+
+
+class Role(msgspec.Struct, frozen=True):
+    """Nodes of one kind, and which need decides their number: cores, memory, disk or copies."""
+
+    name: str
+    nodes: int
+    decided_by: str
+    cores: float
+    memory_bytes: float
+    disk_bytes: float
+    cost_usd_month: float
+
+
+class ClusterPlan(msgspec.Struct, frozen=True):
+    """Nodes by role. `cores` are busy cores with headroom, over all roles; the bill includes `traffic_usd_month`."""
+
+    storage: Storage
+    memory: Memory
+    cores: float
+    network: Network
+    roles: tuple[Role, ...]
+    machines: int
+    traffic_usd_month: float
+    cost_usd_month: float
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Both answers, and in words what they rest on."""
+
+    demand: Demand
+    embedded: EmbeddedPlan
+    cluster: ClusterPlan
+    assumptions: tuple[str, ...]
+
+
+def plan(demand: Demand, given: Assumptions | None = None) -> Plan:
+    """What `demand` needs, on one machine and on a cluster. Pure."""
+    given = given or Assumptions()
+    return Plan(demand, _embedded(demand, given), _cluster(demand, given), spelled_out(demand, given))
+
+
+def _embedded(demand: Demand, given: Assumptions) -> EmbeddedPlan:
+    edges_bytes = demand.edges * given.edge_bytes
+    log_bytes = _log_bytes(demand, given)
+    hot_bytes = edges_bytes * given.hot_share
+    storage = Storage(
+        edges=demand.edges,
+        ids_bytes=2 * demand.edges * given.id_bytes,
+        edges_bytes=edges_bytes,
+        log_bytes=log_bytes,
+        disk_bytes=(edges_bytes + log_bytes) / given.disk_use_max,
+        largest_list_bytes=demand.degree_max * given.edge_bytes / 2,
+        largest_list_partitions=1,
+    )
+    memory = Memory(hot_bytes, 0.0, 0.0, (hot_bytes + given.base_memory_bytes) / given.memory_use_max)
+    batched = demand.checks_per_s * demand.batched_share
+    cores = (
+        (demand.checks_per_s - batched) / given.core_checks_per_s
+        + batched / given.core_batched_checks_per_s
+        + demand.writes_per_s / given.core_writes_per_s
+        + demand.pages_per_s / given.core_pages_per_s
+    ) / given.core_use_max
+    bounds = (
+        Bound("disk", storage.disk_bytes, given.machine_disk_bytes, "B"),
+        Bound("memory", memory.total_bytes, given.machine_memory_bytes, "B"),
+        Bound("cores", cores, given.machine_cores, ""),
+        Bound("write rate", demand.writes_per_s, given.machine_writes_per_s, "/s"),
+    )
+    broken = [bound for bound in bounds if bound.broken]
+    network = Network(*_callers(demand, given), 0.0)
+    cost = _hardware_usd(math.ceil(cores), memory.total_bytes, storage.disk_bytes, given)
+    return EmbeddedPlan(storage, memory, cores, network, bounds, not broken, _verdict(broken), None if broken else cost)
+
+
+def _cluster(demand: Demand, given: Assumptions) -> ClusterPlan:
+    list_bytes = demand.degree_max * given.row_bytes
+    edges_bytes = 2 * demand.edges * given.row_bytes * demand.replicas
+    log_bytes = _log_bytes(demand, given) * demand.replicas
+    store_disk, log_disk = edges_bytes / given.store_disk_use_max, log_bytes / given.disk_use_max
+    storage = Storage(
+        edges=demand.edges,
+        ids_bytes=2 * demand.edges * given.id_bytes,
+        edges_bytes=edges_bytes,
+        log_bytes=log_bytes,
+        disk_bytes=store_disk + log_disk,
+        largest_list_bytes=list_bytes,
+        largest_list_partitions=max(1, math.ceil(list_bytes / given.partition_bytes_max)),
+    )
+    bits = filter_bits(given.filter_false_share)
+    hot_bytes = demand.edges * given.hot_share * given.cached_member_bytes * given.cache_copies
+    filter_bytes = demand.edges * bits / 8 * given.filter_copies
+    api, cache, store = _cluster_cores(demand, given)
+    roles = (
+        _role("api", 2, cores=api, memory=filter_bytes, given=given),
+        _role("cache", given.cache_copies, cores=cache, memory=hot_bytes, given=given),
+        _role("store", demand.replicas, cores=store, disk_bytes=store_disk, given=given),
+        _role("log", demand.replicas, cores=0.0, disk_bytes=log_disk, given=given),
+    )
+    network = Network(*_callers(demand, given), _internal(demand, given))
+    month_bytes = network.internal_bytes_per_s / given.peak_factor * MONTH_S
+    traffic_usd = month_bytes / 1e9 * given.traffic_gb_usd
+    return ClusterPlan(
+        storage=storage,
+        memory=Memory(hot_bytes, filter_bytes, bits, sum(role.memory_bytes for role in roles)),
+        cores=sum(role.cores for role in roles),
+        network=network,
+        roles=roles,
+        machines=sum(role.nodes for role in roles),
+        traffic_usd_month=traffic_usd,
+        cost_usd_month=traffic_usd + sum(role.cost_usd_month for role in roles),
+    )
+
+
+def _past_filter(demand: Demand, given: Assumptions) -> tuple[float, float]:
+    """Checks a second that the filter does not end, and those of them that the cache does not either."""
+    asked = demand.checks_per_s * (1 - given.filter_no_share)
+    return asked, asked * (1 - given.cache_hit_share)
+
+
+def _cluster_cores(demand: Demand, given: Assumptions) -> tuple[float, float, float]:
+    """Busy cores of instances, cache and store. A write is two rows on each replica; a read asks one."""
+    asked, missed = _past_filter(demand, given)
+    ended = demand.checks_per_s - asked
+    batched = ended * demand.batched_share
+    api = (
+        (ended - batched) / given.core_checks_per_s
+        + batched / given.core_batched_checks_per_s
+        + asked / given.core_cached_checks_per_s
+        + demand.writes_per_s / given.core_cluster_writes_per_s
+        + demand.pages_per_s / given.core_pages_per_s
+    )
+    store_ops = missed + demand.pages_per_s + demand.writes_per_s * 2 * demand.replicas
+    return api, asked / given.core_cache_ops_per_s, store_ops / given.core_store_ops_per_s
+
+
+def _internal(demand: Demand, given: Assumptions) -> float:
+    """Bytes a second between nodes: events and rows to every replica, answers of cache and store."""
+    asked, missed = _past_filter(demand, given)
+    written = demand.writes_per_s * demand.replicas * (given.event_bytes + 2 * given.row_bytes)
+    read = asked * given.cached_member_bytes + missed * given.row_bytes + demand.pages_per_s * given.page_bytes
+    return written + read
+
+
+def _role(
+    name: str, least: int, *, cores: float, memory: float = 0.0, disk_bytes: float = 0.0, given: Assumptions
+) -> Role:
+    """As many nodes as the scarcest of cores, memory and disk asks for, and `least` of them."""
+    cores = cores / given.core_use_max
+    usable = given.node_memory_bytes * given.memory_use_max - given.base_memory_bytes
+    wanted = {
+        "copies": least,
+        "cores": math.ceil(cores / given.node_cores),
+        "memory": math.ceil(memory / usable),
+        "disk": math.ceil(disk_bytes / given.node_disk_bytes),
+    }
+    decided_by = max(wanted, key=lambda need: wanted[need])
+    nodes = wanted[decided_by]
+    node_disk_bytes = given.node_disk_bytes if disk_bytes else 0.0
+    usd = _hardware_usd(given.node_cores, given.node_memory_bytes, node_disk_bytes, given)
+    return Role(name, nodes, decided_by, cores, nodes * given.node_memory_bytes, disk_bytes, nodes * usd)
+
+
+def _callers(demand: Demand, given: Assumptions) -> tuple[float, float]:
+    """Bytes a second from and to callers."""
+    batched = demand.checks_per_s * demand.batched_share
+    calls = demand.checks_per_s - batched + demand.writes_per_s
+    return (
+        (calls + demand.pages_per_s) * given.request_bytes + batched * given.pair_in_bytes,
+        calls * given.response_bytes + batched * given.pair_out_bytes + demand.pages_per_s * given.page_bytes,
+    )
+
+
+def _log_bytes(demand: Demand, given: Assumptions) -> float:
+    """One copy of the log; it grows with the average rate, not with the peak."""
+    return demand.writes_per_s / given.peak_factor * DAY_S * demand.log_days * given.event_bytes
+
+
+def _hardware_usd(cores: float, memory_bytes: float, disk_bytes: float, given: Assumptions) -> float:
+    return cores * given.core_usd + memory_bytes / 1e9 * given.memory_gb_usd + disk_bytes / 1e12 * given.disk_tb_usd
+
+
+def _verdict(broken: list[Bound]) -> str:
+    if not broken:
+        return "fits one machine"
+    needs = ", ".join(
+        f"{bound.name} {in_words(bound.needed, bound.unit)} of {in_words(bound.available, bound.unit)}"
+        for bound in broken
+    )
+    return f"does not fit one machine: {needs}"

@@ -1,0 +1,190 @@
+"""What a plan starts from: the caller's demand, and every number that is taken for granted."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from kith.commands.capacity.article import DAY_S, in_words
+from kith.core.errors import BadRequest
+
+
+class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the plan takes for granted. Decimal units. Replace what you have measured yourself.
+
+    Bytes, of one edge in both directions unless said otherwise:
+    edge_bytes: the whole data folder after an import; budget `store-size`.
+    id_bytes: 64-bit ids. event_bytes: one log event; article 000.
+    row_bytes: Cassandra, one direction, before replication. A list row (16 B of clustering key, 9 B of state
+    and version, some 15 B of header, timestamps and index) and a row as large for the lookup of a pair.
+    partition_bytes_max: a Cassandra partition; DataStax's planning guide says 100 MB.
+    cached_member_bytes: a member of a Redis set; measured on 6.2.14: 67.7 above 512 members, 8.2 to 512.
+    request_bytes, response_bytes: a check or a write over HTTP; article 000. page_bytes: a page of 20 with
+    headers. pair_in_bytes, pair_out_bytes: a pair in a batch, as JSON.
+
+    Rates of one core: checks 30,000 over HTTP and 400,000 in batches, pages 2,000 (budgets `check-http`,
+    `check-batch`, `home`); writes 5,000, half of budget `follow-http` on two cores; a check that asks a cache
+    12,000 (measured, asyncio Redis client; a pair of a batch counts as one); a cluster write 2,500 (log, then
+    store: taken as half); Redis 60,000 (measured, redis-benchmark); Cassandra 3,000 operations of one replica
+    (a common rule of sizing).
+
+    Shares: hot_share of the edges gets most reads (article 000); filter_no_share of checks ends at the filter
+    (article 000: 60 to 70%) and cache_hit_share of the others in the cache (article 000). Use at most
+    core_use_max (article 000: scale out at 70%), memory_use_max, disk_use_max, and store_disk_use_max of a
+    Cassandra disk (compaction needs room; DataStax: 50 to 80%). peak_factor: peak over average (article 000).
+
+    Copies: a filter slice on filter_copies instances and a cached list in cache_copies, so that one may fail.
+
+    Machines: the one of `embedded` is a large server; its writes are one LMDB writer, synced commits of 200
+    edges (measured: 19,000). base_memory_bytes is for the system and processes. A node of the cluster is
+    a common cloud shape (16 cores, 128 GB, 3.75 TB NVMe).
+
+    Prices, USD a month: round figures near on-demand list prices of large clouds in 2025; about half with a
+    term of years, less on rented hardware. traffic: between zones, per GB. No support, staff or backups.
+    """
+
+    edge_bytes: float = 80
+    id_bytes: float = 8
+    event_bytes: float = 100
+    row_bytes: float = 80
+    partition_bytes_max: float = 100e6
+    cached_member_bytes: float = 68
+    request_bytes: float = 200
+    response_bytes: float = 200
+    page_bytes: float = 2_000
+    pair_in_bytes: float = 40
+    pair_out_bytes: float = 6
+
+    core_checks_per_s: float = 30_000
+    core_batched_checks_per_s: float = 400_000
+    core_cached_checks_per_s: float = 12_000
+    core_writes_per_s: float = 5_000
+    core_cluster_writes_per_s: float = 2_500
+    core_pages_per_s: float = 2_000
+    core_cache_ops_per_s: float = 60_000
+    core_store_ops_per_s: float = 3_000
+
+    hot_share: float = 0.2
+    filter_false_share: float = 0.001
+    filter_no_share: float = 0.6
+    filter_copies: int = 2
+    cache_hit_share: float = 0.7
+    cache_copies: int = 2
+    peak_factor: float = 2.0
+    core_use_max: float = 0.7
+    memory_use_max: float = 0.8
+    disk_use_max: float = 0.7
+    store_disk_use_max: float = 0.5
+
+    machine_cores: int = 64
+    machine_memory_bytes: float = 768e9
+    machine_disk_bytes: float = 30e12
+    machine_writes_per_s: float = 19_000
+    base_memory_bytes: float = 2e9
+    node_cores: int = 16
+    node_memory_bytes: float = 128e9
+    node_disk_bytes: float = 3.75e12
+
+    core_usd: float = 26
+    memory_gb_usd: float = 2.5
+    disk_tb_usd: float = 80
+    traffic_gb_usd: float = 0.01
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value, free = getattr(self, name), name.endswith("_usd")
+            if not (math.isfinite(value) and (value > 0 or (free and value == 0))):
+                raise BadRequest(f"{name} must be above 0", field=name)
+            if name.endswith(("_share", "_use_max")) and value >= 1:
+                raise BadRequest(f"{name} is a share and must be below 1", field=name)
+        if self.base_memory_bytes >= self.node_memory_bytes * self.memory_use_max:
+            raise BadRequest("node_memory_bytes leaves nothing beside base_memory_bytes", field="node_memory_bytes")
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    """What the service must carry. Rates are of the busiest second.
+
+    degree_mean: follows of a user. degree_max: the longest list, as a rule a celebrity's followers.
+    batched_share: of the checks, those that come in batches. pages_per_s: lists and feeds read by page.
+    log_days: how long the log is kept. replicas: copies in the cluster's store and log.
+    Errors: BadRequest for a negative number, a share above 1, or a list longer than there are users.
+    """
+
+    users: int
+    degree_mean: float
+    degree_max: int
+    checks_per_s: float
+    writes_per_s: float
+    pages_per_s: float = 0.0
+    batched_share: float = 0.0
+    log_days: float = 7.0
+    replicas: int = 3
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise BadRequest(f"{name} must be a number from 0 up", field=name)
+        if self.batched_share > 1:
+            raise BadRequest("batched_share is a share of the checks, 0 to 1", field="batched_share")
+        if self.users < 1 or self.replicas < 1:
+            raise BadRequest("users and replicas must be 1 or more")
+        if max(self.degree_mean, self.degree_max) > self.users:
+            raise BadRequest("no list can be longer than there are users", field="degree_max")
+
+    @property
+    def edges(self) -> float:
+        """Follows in all."""
+        return self.users * self.degree_mean
+
+
+def per_second(count_per_day: float, peak_factor: float = 2.0) -> float:
+    """The busiest second of a day with `count_per_day` events: the average times `peak_factor`."""
+    return count_per_day / DAY_S * peak_factor
+
+
+def filter_bits(false_share: float) -> float:
+    """Bits a key in a Bloom filter with this share of false positives: -ln p / ln² 2; 14.4 at 0.1%. Bloom 1970."""
+    return -math.log(false_share) / math.log(2) ** 2
+
+
+ARTICLE_DEMAND = Demand(
+    users=500_000_000,
+    degree_mean=400,
+    degree_max=200_000_000,
+    checks_per_s=per_second(50e9),
+    writes_per_s=per_second(5e9),
+)
+"""The demand of article 000, with the peak that it names (twice the average) really applied."""
+
+
+def spelled_out(demand: Demand, given: Assumptions) -> tuple[str, ...]:
+    """What a plan of `demand` rests on, a line each."""
+    bits = filter_bits(given.filter_false_share)
+    return (
+        f"rates are of the busiest second, {given.peak_factor:g} times the average; log and traffic use the average",
+        f"an edge takes {given.edge_bytes:g} B embedded: both directions, counts and versions",
+        f"in the cluster {given.row_bytes:g} B a direction and copy, {demand.replicas} copies: "
+        f"{2 * given.row_bytes * demand.replicas:g} B an edge",
+        f"a log event takes {given.event_bytes:g} B and is kept {demand.log_days:g} days",
+        f"the hot {given.hot_share:.0%} of the edges stay in memory: as file pages embedded, in the cluster as "
+        f"{given.cache_copies} cached copies of {given.cached_member_bytes:g} B a member, forward lists only",
+        f"embedded needs no filter; the cluster's takes {bits:.1f} bits an edge "
+        f"for {given.filter_false_share:.1%} false positives, in {given.filter_copies} copies over all instances",
+        f"{given.filter_no_share:.0%} of checks end at the filter, "
+        f"{given.cache_hit_share:.0%} of the rest in the cache",
+        f"a core does {given.core_checks_per_s:,.0f} checks/s, {given.core_batched_checks_per_s:,.0f} in batches, "
+        f"{given.core_writes_per_s:,.0f} writes/s or {given.core_pages_per_s:,.0f} pages/s",
+        f"in the cluster {given.core_cached_checks_per_s:,.0f} checks/s past the filter, "
+        f"{given.core_cluster_writes_per_s:,.0f} writes/s, {given.core_store_ops_per_s:,.0f} store operations/s",
+        f"cores are used to {given.core_use_max:.0%}, memory to {given.memory_use_max:.0%}, disks to "
+        f"{given.disk_use_max:.0%}, disks of the store to {given.store_disk_use_max:.0%}",
+        f"one machine is at most {given.machine_cores} cores, {in_words(given.machine_memory_bytes, 'B')} of memory, "
+        f"{in_words(given.machine_disk_bytes, 'B')} of disk and {given.machine_writes_per_s:,.0f} synced writes/s",
+        f"a node is {given.node_cores} cores, {in_words(given.node_memory_bytes, 'B')} of memory and "
+        f"{in_words(given.node_disk_bytes, 'B')} of disk (store and log only)",
+        f"a month costs {given.core_usd:g} USD a core, {given.memory_gb_usd:g} a GB of memory, {given.disk_tb_usd:g} "
+        f"a TB of disk, {given.traffic_gb_usd:g} a GB between nodes",
+        "left out: timelines, inboxes, media, backups, staff, and a second site",
+    )

@@ -1,0 +1,117 @@
+"""The script, over the public API: many requests at a time, posts before what they get, profiles last.
+
+A profile says that its owner has posted, so a demo that was stopped in between does the rest the next time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+from kith.commands.demo import pictures
+from kith.commands.demo.asking import CONNECTIONS_MAX, Asker
+from kith.commands.demo.people import MARK, Cast
+from kith.commands.demo.script import NewPost, Reply, Script, Told
+from kith.commands.demo.words import Person, Words
+
+T = TypeVar("T")
+UPLOADS_MAX = 4
+"""Pictures sent at a time; the server takes twice as many."""
+
+
+class Made(NamedTuple):
+    """A post that is there: its id and author."""
+
+    id: str
+    author: Person
+
+
+class Filled(NamedTuple):
+    """What was made."""
+
+    people: int
+    posts: list[Made]
+    pictures: int
+    comments: int
+    likes: int
+    stories: int
+
+
+class Filler:
+    """Does what people do."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+        self._sending, self._uploading = asyncio.Semaphore(CONNECTIONS_MAX), asyncio.Semaphore(UPLOADS_MAX)
+
+    async def fill(self, cast: Cast, script: Script, seed: int) -> Filled:
+        """Everything of a script."""
+        made = await _all(self._tell(told) for told in script.posts)
+        await _all(self.story(author, text) for author, text in script.stories)
+        words = Words(seed)
+        await _all(self._introduce(one, words.bio()) for one in cast.new)
+        replies = [reply for told in script.posts for reply in told.comments]
+        return Filled(
+            len(cast.new),
+            made,
+            sum(told.post.picture is not None for told in script.posts),
+            len(replies),
+            sum(len(told.liked_by) for told in script.posts) + sum(len(reply.liked_by) for reply in replies),
+            len(script.stories),
+        )
+
+    async def post(self, new: NewPost) -> Made:
+        """A post, its picture first."""
+        content: dict[str, object] = {"text": new.text}
+        if new.link is not None:
+            content["link"] = new.link
+        if new.picture is not None:
+            async with self._uploading:
+                drawn = await asyncio.to_thread(pictures.landscape, new.picture)
+                media = await self._asker.ask(
+                    "POST", "/media", user=new.author.id, picture=drawn, alt_text=pictures.ALT_TEXT
+                )
+            content["mediaIds"] = [media["id"]]
+        body = {"content": content, "mentions": [str(one.id) for one in new.mentions]}
+        answer = await self._asker.ask("POST", "/posts", body, user=new.author.id)
+        return Made(answer["id"], new.author)
+
+    async def comment(self, post: str, reply: Reply) -> None:
+        """A comment, and its likes."""
+        answer = await self._asker.ask("POST", f"/posts/{post}/comments", {"text": reply.text}, user=reply.author.id)
+        for one in reply.liked_by:
+            await self._asker.ask("POST", f"/comments/{answer['id']}/like", user=one.id)
+
+    async def like(self, post: str, one: Person) -> None:
+        """A like of a post."""
+        await self._asker.ask("POST", f"/posts/{post}/like", user=one.id)
+
+    async def story(self, author: Person, text: str) -> None:
+        """A story."""
+        async with self._sending:
+            await self._asker.ask("POST", "/stories", {"content": {"text": text}}, user=author.id)
+
+    async def _tell(self, told: Told) -> Made:
+        async with self._sending:
+            made = await self.post(told.post)
+            for one in told.liked_by:
+                await self.like(made.id, one)
+            for reply in told.comments:
+                await self.comment(made.id, reply)
+            return made
+
+    async def _introduce(self, one: Person, bio: str) -> None:
+        async with self._sending:
+            said = {"username": one.username, "displayName": one.name, "bio": bio, "attributes": MARK}
+            await self._asker.ask("PATCH", f"/users/{one.id}", said)
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """All of it at once; the first that fails ends the rest."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in work]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -1,0 +1,108 @@
+"""Life goes on: PACE_S between two things that somebody does, while one reader's stream tells of them.
+
+What is printed is what `GET /feed/stream` tells that reader, and nothing else. It ends with a cancellation (Ctrl-C),
+or with the error of what failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kith.client import AsyncKith, ClientError, EngagementUpdate, FeedEvent, FeedReset, NewPost
+from kith.commands.demo.asking import Asker, Refused
+from kith.commands.demo.filling import Filler, Made
+from kith.commands.demo.people import Cast
+from kith.commands.demo.questions import LATEST, counted, quoted
+from kith.commands.demo.script import Writer
+from kith.core.errors import Unavailable
+
+PACE_S = 0.5
+RECENT_MAX = 50
+"""Posts that people still answer and like."""
+POSTS_SHARE, COMMENTS_SHARE, PICTURES_SHARE = 0.25, 0.3, 0.2
+"""Of what happens; the rest are likes. Pictures: of posts."""
+_NOT_FOUND = 404
+
+
+class Life:
+    """What the cast goes on doing."""
+
+    def __init__(self, asker: Asker, cast: Cast, seed: int) -> None:
+        self._asker, self._filler, self._cast = asker, Filler(asker), cast
+        self._random, self._writer = random.Random(seed), Writer(cast, seed)
+        self._recent: deque[Made] = deque(maxlen=RECENT_MAX)
+
+    async def look(self) -> None:
+        """Learn what the reader sees now."""
+        people = {one.id: one for one in self._cast.all}
+        for post in reversed((await self._asker.ask("GET", LATEST, user=self._cast.reader.id))["posts"]):
+            if int(post["author"]["id"]) in people:
+                self._recent.append(Made(post["id"], people[int(post["author"]["id"])]))
+
+    async def go_on(self) -> None:
+        """One thing every PACE_S, without end; what takes longer moves the rest."""
+        while True:
+            await asyncio.gather(self.step(), asyncio.sleep(PACE_S))
+            self._asker.asked.clear()
+
+    async def step(self) -> None:
+        """One post, comment or like. A post that somebody deleted meanwhile is forgotten."""
+        drawn = self._random.random()
+        if drawn < POSTS_SHARE or not self._recent:
+            picture = self._random.random() < PICTURES_SHARE
+            author = self._random.choice(self._cast.heard)
+            self._recent.append(await self._filler.post(self._writer.post(author, picture=picture)))
+            return
+        post, somebody = self._random.choice(self._recent), self._random.choice(self._cast.all)
+        try:
+            if drawn < POSTS_SHARE + COMMENTS_SHARE:
+                await self._filler.comment(post.id, self._writer.reply(somebody))
+            else:
+                await self._filler.like(post.id, somebody)
+        except Refused as refused:
+            if refused.status != _NOT_FOUND:
+                raise
+            self._recent.remove(post)
+
+    def author_of(self, post: int) -> str:
+        """Whose post it is, if it is a recent one."""
+        return next((f"{made.author.name}'s post" for made in self._recent if int(made.id) == post), f"post {post}")
+
+
+async def live(asker: Asker, cast: Cast, url: str, key: str, seed: int, say: Callable[[str], Any]) -> None:
+    """Go on until cancelled; `say` takes a line an event. Errors: Refused, Unavailable."""
+    life = Life(asker, cast, seed)
+    await life.look()
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_listen(life, cast, url, key, say))
+            group.create_task(life.go_on())
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+
+
+async def _listen(life: Life, cast: Cast, url: str, key: str, say: Callable[[str], Any]) -> None:
+    async with AsyncKith(url, key, user=cast.reader.id) as kith:
+        try:
+            async for event in kith.feed_stream():
+                say(in_words(event, cast.name, life.author_of))
+        except ClientError as error:
+            raise Unavailable(f"the demo's stream ended: {error}") from error
+
+
+def in_words(event: FeedEvent, name: Callable[[int], str], author_of: Callable[[int], str]) -> str:
+    """An event of a stream in a line."""
+    match event:
+        case NewPost():
+            return f"new_post           {name(event.author_id)}: {quoted(event.preview)}"
+        case EngagementUpdate():
+            got = f"{counted(event.like_count, 'like')}, {counted(event.comment_count, 'comment')}"
+            return f"engagement_update  {author_of(event.post_id)}: {got}"
+        case FeedReset():
+            return f"reset              {event.reason}: load the feed anew"
+        case _:
+            return f"post_removed       {author_of(event.post_id)}: {event.reason}"

@@ -1,0 +1,100 @@
+"""Who takes part: the most followed user (the star), a follower of theirs (the reader), whom they follow, and fans.
+
+Bounded, however large the community is: READERS_MAX followers are looked at, FOLLOWEES_MAX and FANS_MAX take part.
+Whoever has a profile that the demo did not write is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kith.commands.demo.asking import Asker
+from kith.commands.demo.words import Person, person
+from kith.core.errors import BadRequest
+
+READERS_MAX, FOLLOWEES_MAX, FANS_MAX = 100, 24, 15
+FOLLOWING_MAX = 300
+"""A reader who follows more is taken only where nobody follows fewer."""
+MARK = {"madeBy": "kith demo"}
+"""Attributes of the profiles that the demo writes."""
+
+
+class Cast(NamedTuple):
+    """Everybody. `new`: those who have said nothing yet."""
+
+    star: Person
+    reader: Person
+    followees: list[Person]  # of the reader, beside the star
+    fans: list[Person]  # other followers of the star
+    new: list[Person]
+
+    @property
+    def all(self) -> list[Person]:
+        """Everybody, each once."""
+        return [self.star, self.reader, *self.followees, *self.fans]
+
+    @property
+    def heard(self) -> list[Person]:
+        """Whom the reader follows."""
+        return [self.star, *self.followees]
+
+    def name(self, id_: int | str) -> str:
+        """What somebody is called; others have but their id."""
+        return next((one.name for one in self.all if one.id == int(id_)), f"user {id_}")
+
+
+async def choose(asker: Asker, star: int) -> Cast:
+    """The cast around `star`. Errors: BadRequest where the star is somebody else's."""
+    followers = await _listed(asker, f"/users/{star}/followers?limit={READERS_MAX}")
+    (of_star, *rows) = await _profiles(asker, [star, *followers])
+    if of_star is None:
+        raise BadRequest(
+            f"user {star}, who is followed most, is gone or has a profile of their own, which the demo would not touch;"
+            " name another folder with --data"
+        )
+    fans = [row for row in rows if row is not None]
+    if not fans:
+        raise BadRequest(f"no follower of user {star} can take part; name another folder with --data")
+    reader = max(fans, key=_suits)
+    followed = await _listed(asker, f"/users/{reader['id']}/following?limit={FOLLOWEES_MAX + 1}")
+    followed = [id_ for id_ in followed if id_ != star][:FOLLOWEES_MAX]
+    known = {int(row["id"]) for row in (of_star, reader)}
+    followees = [row for row in await _profiles(asker, followed) if row is not None and int(row["id"]) not in known]
+    known |= {int(row["id"]) for row in followees}
+    others = [row for row in fans if int(row["id"]) not in known][:FANS_MAX]
+    everyone = [of_star, reader, *followees, *others]
+    people = [person(int(row["id"]), number, star=not number) for number, row in enumerate(everyone)]
+    people = [_as_said(one, row) for one, row in zip(people, everyone, strict=True)]
+    new = [one for one, row in zip(people, everyone, strict=True) if row["username"] is None]
+    after = 2 + len(followees)
+    return Cast(people[0], people[1], people[2:after], people[after:], new)
+
+
+def _suits(row: Any) -> tuple[bool, int]:
+    """How well somebody suits as a reader: who follows many, but not too many."""
+    following = int(row["followingCount"])
+    return following <= FOLLOWING_MAX, following if following <= FOLLOWING_MAX else -following
+
+
+def _as_said(one: Person, row: Any) -> Person:
+    """The person under the names that an earlier demo gave them."""
+    return one if row["username"] is None else Person(one.id, row["displayName"], row["username"])
+
+
+async def _listed(asker: Asker, path: str) -> list[int]:
+    return [int(item["id"]) for item in (await asker.ask("GET", path))["items"]]
+
+
+async def _profiles(asker: Asker, ids: Sequence[int]) -> list[Any]:
+    """A profile an id; None for those who are gone, or not the demo's to speak for."""
+    found: list[Any] = []
+    for start in range(0, len(ids), READERS_MAX):
+        body = {"ids": list(map(str, ids[start : start + READERS_MAX]))}
+        found += (await asker.ask("POST", "/users/lookup", body))["users"]
+    return [row if row is not None and row["state"] == "normal" and _ours(row) else None for row in found]
+
+
+def _ours(row: Any) -> bool:
+    """Whether the demo may write this profile: it is empty, or written by the demo."""
+    return bool(row["attributes"] == MARK or not (row["username"] or row["displayName"] or row["attributes"]))

@@ -1,0 +1,227 @@
+"""Ten questions that tell what Kith is for, asked of the running server. What is printed is what it answered.
+
+Each question is a function: it asks, and returns its title and one or two lines. Times are those of whole requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple
+
+from kith.commands.demo.asking import Asked, Asker
+from kith.commands.demo.people import Cast
+from kith.commands.demo.script import NewPost
+from kith.commands.demo.words import Words
+from kith.core.errors import KithError
+
+VISIBLE_S = 10.0
+"""A post that is not in a follower's home by then ends the demo."""
+LATEST = "/feed?type=latest&limit=50"
+_POLL_S = 0.002
+_TEXT_CHARS = 60
+_SHOWN = 3
+
+
+class Said(NamedTuple):
+    """A question and what was answered."""
+
+    title: str
+    lines: list[str]
+
+
+class Answered(NamedTuple):
+    """The same, with the requests that it took."""
+
+    said: Said
+    asked: list[Asked]
+
+
+class Scene:
+    """What questions share: the people, whom to ask, and a user whom nobody has met yet."""
+
+    def __init__(self, asker: Asker, cast: Cast, newcomer: int, seed: int) -> None:
+        self.ask, self.cast, self.newcomer, self.words = asker.ask, cast, newcomer, Words(seed)
+        self.star, self.reader = cast.star, cast.reader
+        self.page: list[Any] = []  # the reader's ranked home
+
+    def names(self, ids: list[Any]) -> str:
+        """What they are called, by commas."""
+        return ", ".join(map(self.cast.name, ids))
+
+
+async def follow_check(scene: Scene) -> Said:
+    """One lookup, one exact count."""
+    reader, star = scene.reader, scene.star
+    holds = await scene.ask("GET", f"/graph/follows/{reader.id}/{star.id}")
+    count = await scene.ask("GET", f"/graph/follows/{star.id}/in/count")
+    answer = "Yes" if holds["exists"] else "No"
+    return Said(
+        f"Does {reader.name} follow {star.name}, and how many do?",
+        [f"{answer}; {star.name} has {count['count']:,} followers, counted exactly."],
+    )
+
+
+async def intersection(scene: Scene) -> Said:
+    """A set program over two lists."""
+    mine = {"graph": "follows", "node": str(scene.reader.id), "direction": "out"}
+    theirs = {"graph": "follows", "node": str(scene.star.id), "direction": "in"}
+    program = {"intersect": [mine, theirs]}
+    count = await scene.ask("POST", "/graph/select/count", {"program": program})
+    found = await scene.ask("POST", "/graph/select", {"program": program, "limit": _SHOWN})
+    names = scene.names([item["id"] for item in found["items"]])
+    return Said(
+        f"Which of {scene.star.name}'s followers does {scene.reader.name} follow?",
+        [f"{count['count']:,}" + (f": {names}{' ...' if count['count'] > _SHOWN else ''}" if names else "")],
+    )
+
+
+async def newcomer(scene: Scene) -> Said:
+    """A follow fills a home at once."""
+    star, new = scene.star, scene.newcomer
+    before = (await scene.ask("GET", LATEST, user=new))["posts"]
+    await scene.ask("POST", f"/users/{star.id}/follow", user=new)
+    (first,) = (await scene.ask("GET", f"/users/{star.id}/followers?limit=1"))["items"]
+    after = (await scene.ask("GET", LATEST, user=new))["posts"]
+    top = "is" if int(first["id"]) == new else "is not"
+    return Said(
+        f"A newcomer follows {star.name}: what changes at once?",
+        [
+            f"The newcomer {top} first in the list of followers; at their home: {len(before)} posts before, "
+            f"{len(after)} after."
+        ],
+    )
+
+
+async def publish(scene: Scene) -> Said:
+    """From one request to another user's home."""
+    star, reader = scene.star, scene.reader
+    await scene.ask("GET", LATEST, user=reader.id)
+    new = NewPost(star, scene.words.post([reader.username]))
+    body = {"content": {"text": new.text}, "mentions": [str(reader.id)]}
+    started = time.perf_counter()
+    post = (await scene.ask("POST", "/posts", body, user=star.id))["id"]
+    stored_ms = (time.perf_counter() - started) * 1000
+    while post not in [shown["id"] for shown in (await scene.ask("GET", LATEST, user=reader.id))["posts"]]:
+        if time.perf_counter() - started > VISIBLE_S:
+            raise KithError(f"the demo stopped: post {post} is not in a follower's home after {VISIBLE_S:.0f} s")
+        await asyncio.sleep(_POLL_S)
+    seen_ms = (time.perf_counter() - started) * 1000
+    return Said(
+        f"{star.name} posts: when does {reader.name} see it?",
+        [
+            f"Stored {stored_ms:.1f} ms after it was sent, in {reader.name}'s home after {seen_ms:.1f} ms:",
+            quoted(new.text),
+        ],
+    )
+
+
+async def ranked_home(scene: Scene) -> Said:
+    """The best first, each with a reason."""
+    scene.page = (await scene.ask("GET", "/feed?limit=20", user=scene.reader.id))["posts"]
+    rows = [
+        f"{post['ranking']['score']:.2f} {post['ranking']['reason']:<18} {post_in_a_line(scene.cast, post)}"
+        if "ranking" in post else post_in_a_line(scene.cast, post)
+        for post in scene.page[:2]
+    ]  # fmt: skip
+    return Said(f"What is best for {scene.reader.name} now? The first of {len(scene.page)}:", rows)
+
+
+async def why(scene: Scene) -> Said:
+    """A score, taken apart."""
+    told = await scene.ask("GET", f"/posts/{scene.page[0]['id']}/why", user=scene.reader.id)
+    parts = " + ".join(f"{part['name']} {part['adds']:.2f}" for part in told["parts"])
+    damped = f", damped by {told['damping']:.2f}" if told["damping"] < 1 else ""
+    return Said("Why is the first one there?", [f"{told['score']:.2f} = {parts}{damped}"])
+
+
+async def top_comments(scene: Scene) -> Said:
+    """Of what is on the page, the post with most comments."""
+    post = max(scene.page, key=lambda shown: int(shown["engagement"]["commentCount"]))
+    found = await scene.ask("GET", f"/posts/{post['id']}/comments?sort=top&limit=2", user=scene.reader.id)
+    rows = [
+        f"{counted(row['likeCount'], 'like')}: {row['author']['displayName']}: {quoted(row['text'])}"
+        for row in found["items"]
+    ]
+    return Said(
+        f"What do people say to {scene.cast.name(post['author']['id'])}? The best of "
+        f"{counted(found['totalCount'], 'comment')}:",
+        rows or ["Nobody has said anything yet."],
+    )
+
+
+async def stories(scene: Scene) -> Said:
+    """The strip over the feed."""
+    strip = (await scene.ask("GET", "/stories?limit=50", user=scene.reader.id))["items"]
+    shown = ", ".join(f"{scene.cast.name(row['id'])} ({row['unseenCount']} new)" for row in strip[:4])
+    return Said(f"Whose stories has {scene.reader.name} not seen?", [shown or "Nobody tells one now."])
+
+
+async def suggestions(scene: Scene) -> Said:
+    """People, and who explains them."""
+    found = await scene.ask("GET", f"/users/{scene.reader.id}/suggestions?limit=2")
+    rows = [
+        f"{scene.cast.name(row['id'])}: followed by {row['mutualCount']} whom {scene.reader.name} follows, "
+        f"such as {scene.names(row['mutuals'])}"
+        for row in found["items"]
+    ]
+    return Said(f"Whom might {scene.reader.name} know?", rows or ["Nobody else within two hops."])
+
+
+async def hide_and_block(scene: Scene) -> Said:
+    """What readers do not want is gone with the answer; the reader takes both back, the newcomer does not."""
+    reader, star, new = scene.reader.id, scene.star, scene.newcomer
+    post = next((shown for shown in scene.page if int(shown["author"]["id"]) != reader), scene.page[0])
+    id_, author = post["id"], post["author"]["id"]
+    await scene.ask("POST", f"/posts/{id_}/hide", user=reader)
+    shown = {one["id"] for one in (await scene.ask("GET", LATEST, user=reader))["posts"]}
+    await scene.ask("DELETE", f"/posts/{id_}/hide", user=reader)
+    full = (await scene.ask("GET", f"/posts/{id_}/why", user=reader))["score"]
+    await scene.ask("POST", f"/users/{author}/see-fewer", user=reader)
+    less = (await scene.ask("GET", f"/posts/{id_}/why", user=reader))["score"]
+    await scene.ask("DELETE", f"/users/{author}/see-fewer", user=reader)
+    before = len((await scene.ask("GET", LATEST, user=new))["posts"])
+    await scene.ask("POST", f"/users/{star.id}/block", user=new)
+    after = len((await scene.ask("GET", LATEST, user=new))["posts"])
+    return Said(
+        "What does one do who has seen enough?",
+        [
+            f"Hide a post: {'still there' if id_ in shown else 'gone from home'}. See fewer of "
+            f"{scene.cast.name(author)}: its score {full:.2f} -> {less:.2f}.",
+            f"Block {star.name}: the newcomer's home had {counted(before, 'post')}, and has {after} at once.",
+        ],
+    )
+
+
+QUESTIONS: list[Callable[[Scene], Awaitable[Said]]] = [
+    follow_check, intersection, newcomer, publish, ranked_home, why, top_comments, stories, suggestions, hide_and_block,
+]  # fmt: skip
+
+
+async def ask_all(asker: Asker, scene: Scene) -> AsyncIterator[Answered]:
+    """Each question in turn."""
+    for question in QUESTIONS:
+        asker.asked.clear()
+        said = await question(scene)
+        yield Answered(said, list(asker.asked))
+
+
+def post_in_a_line(cast: Cast, post: Any) -> str:
+    """Who, what, and what it has got."""
+    kind, got = post["content"]["type"], post["engagement"]
+    shown = "" if kind == "text" else f" [{kind}]"
+    return (
+        f"{cast.name(post['author']['id'])}: {quoted(post['content']['text'])}{shown} "
+        f"{counted(got['likeCount'], 'like')}, {counted(got['commentCount'], 'comment')}"
+    )
+
+
+def counted(number: int, what: str) -> str:
+    """`1 like`, `2 likes`."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def quoted(text: str) -> str:
+    """The beginning of a text."""
+    return f"“{text}”" if len(text) <= _TEXT_CHARS else f"“{text[:_TEXT_CHARS].rstrip()}…”"

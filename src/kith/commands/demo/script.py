@@ -1,0 +1,109 @@
+"""What the people of a community do, decided purely: posts, pictures, comments, likes, stories. A seed, one script.
+
+A few posts get most of the likes and comments, and the reader likes some authors more than others, as people do: so
+a ranked home has something to rank.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kith.commands.demo.people import Cast
+from kith.commands.demo.words import Person, Words
+
+POSTS_EACH_MAX, STAR_POSTS = 4, 6
+PICTURES_MAX, STORIES_MAX = 14, 8
+LIKES_MAX, COMMENTS_MAX = 15, 6
+"""Of a post."""
+_FAVOURITES = 3
+_LINK = "https://example.org/notes/"
+
+
+class NewPost(NamedTuple):
+    """A post to make. `picture`: the seed of one."""
+
+    author: Person
+    text: str
+    mentions: tuple[Person, ...] = ()
+    link: str | None = None
+    picture: int | None = None
+
+
+class Reply(NamedTuple):
+    """A comment, and how many like it."""
+
+    author: Person
+    text: str
+    liked_by: tuple[Person, ...]
+
+
+class Told(NamedTuple):
+    """A post and what it gets."""
+
+    post: NewPost
+    liked_by: tuple[Person, ...]
+    comments: tuple[Reply, ...]
+
+
+class Script(NamedTuple):
+    """All that happens, in order."""
+
+    posts: list[Told]
+    stories: list[tuple[Person, str]]
+
+
+class Writer:
+    """Writes one thing after the other."""
+
+    def __init__(self, cast: Cast, seed: int) -> None:
+        self._cast, self._words, self._random = cast, Words(seed), random.Random(seed)
+
+    def post(self, author: Person, *, picture: bool = False) -> NewPost:
+        """A post; some mention somebody, some link."""
+        chosen = self._random
+        others = [one for one in self._cast.all if one != author]
+        mentions = tuple(chosen.sample(others, 1)) if others and chosen.random() < 0.3 else ()
+        text = self._words.post([one.username for one in mentions])
+        link = f"{_LINK}{chosen.randrange(10**9)}" if not picture and chosen.random() < 0.2 else None
+        return NewPost(author, text, mentions, link, chosen.randrange(1 << 31) if picture else None)
+
+    def reply(self, author: Person, liked_by: Sequence[Person] = ()) -> Reply:
+        """A comment."""
+        return Reply(author, self._words.comment(), tuple(liked_by))
+
+    def story(self, author: Person) -> tuple[Person, str]:
+        """A story."""
+        return author, self._words.story()
+
+
+def write(cast: Cast, seed: int) -> Script:
+    """What those do who have said nothing yet; the others answer and like."""
+    chosen, writer, people = random.Random(seed), Writer(cast, seed), cast.all
+    authors = [
+        author
+        for author in cast.new
+        for _ in range(STAR_POSTS if author == cast.star else chosen.randint(1, POSTS_EACH_MAX))
+    ]
+    chosen.shuffle(authors)
+    with_picture = set(chosen.sample(range(len(authors)), min(PICTURES_MAX, len(authors) // 3)))
+    favourites = set(cast.heard[1 : 1 + _FAVOURITES]) or {cast.star}
+    posts = []
+    for number, author in enumerate(authors):
+        post = writer.post(author, picture=number in with_picture)
+        liked_by = _some(chosen, people, author, LIKES_MAX)
+        if author in favourites and cast.reader != author:
+            liked_by = tuple(dict.fromkeys((*liked_by, cast.reader)))
+        by = _some(chosen, people, author, COMMENTS_MAX)
+        posts.append(
+            Told(post, liked_by, tuple(writer.reply(one, _some(chosen, people, one, LIKES_MAX)) for one in by))
+        )
+    tellers = [one for one in cast.heard if one in cast.new][:STORIES_MAX]
+    return Script(posts, [writer.story(one) for one in tellers for _ in range(chosen.randint(1, 2))])
+
+
+def _some(chosen: random.Random, people: Sequence[Person], not_: Person, most: int) -> tuple[Person, ...]:
+    """A few people, seldom many."""
+    others = [one for one in people if one != not_]
+    return tuple(chosen.sample(others, min(most, len(others), int(chosen.paretovariate(1.0)) - 1)))

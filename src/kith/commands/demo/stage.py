@@ -1,0 +1,209 @@
+"""Runs the demo: a community is loaded and served, people post, questions are answered, and life goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import httpx
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
+
+from kith.commands import chores, generate
+from kith.commands.demo.asking import Asked, Asker, client
+from kith.commands.demo.filling import Filler
+from kith.commands.demo.living import live
+from kith.commands.demo.people import Cast, choose
+from kith.commands.demo.questions import LATEST, Answered, Scene, ask_all
+from kith.commands.demo.script import write
+from kith.commands.demo.words import Person
+from kith.commands.transfer.formats import Writer
+from kith.core.errors import BadRequest, KithError
+from kith.run import supervisor, wiring
+from kith.run.config import Settings
+
+SEED = 1
+"""Of what people say and do before the questions."""
+_USERS, _EDGES, _DANA = 50_000, 500_000, 20_000
+_READY_S = 60.0
+_PARENT_CHECK_S = 1.0
+_NEWCOMERS = 1 << 62
+"""Ids of newcomers: from here, by the time in ms; apps seldom have such."""
+
+
+class _Quiet:
+    """Shows an import as one bar."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars, self._task = bars, bars.add_task("loading", total=1.0)
+
+    def reading(self, bytes_read: int, rows: int) -> None:
+        self._bars.update(self._task, description=f"reading, {rows:,} edges", total=None)
+
+    def writing(self, rows_done: int, rows: int) -> None:
+        self._bars.update(self._task, description=f"writing, {rows_done:,} edges", completed=rows_done, total=rows)
+
+
+def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) -> None:
+    """Load, serve, fill, ask; with `stay` let life go on until it is stopped (Ctrl-C)."""
+    supervisor.check_port(settings)
+    key = supervisor.new_key()
+    level = "error" if settings.log_level == "info" else settings.log_level  # its lines would stand between ours
+    settings = msgspec.structs.replace(settings, api_keys=(key, *settings.api_keys), log_level=level)
+    _load(settings, file, console)
+    facts = chores.summary(settings, "follows")
+    if not facts["edges"]:
+        raise BadRequest(f"there is no edge to show in {settings.data}; name a file that has some, or none at all")
+    console.print(
+        f"{facts['edges']:,} follows in {settings.data}; the most followed user is {facts['top']}.", markup=False
+    )
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(settings, os.getpid()))
+    before = signal.signal(signal.SIGTERM, _as_if_interrupted)  # either way the server must not outlive us
+    process.start()
+    try:
+        url = supervisor.base_url(settings)
+        _wait(url, process.is_alive)
+        asyncio.run(_show(console, url, key, facts["top"], stay=stay))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        console.print("stopping")
+    finally:
+        if process.is_alive() and process.pid is not None:
+            process.terminate()
+        process.join()
+        signal.signal(signal.SIGTERM, before)
+
+
+async def _show(console: Console, url: str, key: str, star: int, *, stay: bool) -> None:
+    """Everything that happens over HTTP."""
+    seed, ours = time.time_ns(), asyncio.current_task()
+    assert ours is not None  # noqa: S101 - we are in it
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)  # where SIGINT is ignored, too
+    async with client(url, key) as http:
+        asker = Asker(http)
+        cast = await choose(asker, star)
+        await _fill(console, asker, cast)
+        newcomer = _NEWCOMERS + time.time_ns() // 1_000_000
+        async for number, answered in _numbered(ask_all(asker, Scene(asker, cast, newcomer, seed))):
+            _print(console, number, answered)
+        console.print(f"\nServer key for this run: [bold]{key}[/bold]")
+        if stay:
+            _invite(console, url, cast.reader, await asker.ask("GET", LATEST, user=cast.reader.id))
+            await live(asker, cast, url, key, seed, lambda line: _tell(console, line))
+
+
+async def _fill(console: Console, asker: Asker, cast: Cast) -> None:
+    """Let those speak who have not yet."""
+    if not cast.new:
+        console.print(f"The {len(cast.all)} people around {cast.star.name} have posted already.\n", markup=False)
+        return
+    started = time.perf_counter()
+    made = await Filler(asker).fill(cast, write(cast, SEED), SEED)
+    seconds = time.perf_counter() - started
+    console.print(
+        f"{made.people} people around {cast.star.name} (user {cast.star.id}) made profiles, {len(made.posts)} posts "
+        f"({made.pictures} with pictures), {made.comments} comments, {made.likes} likes and {made.stories} stories "
+        f"over the API in {seconds:.1f} s.\n",
+        markup=False,
+    )
+
+
+def _invite(console: Console, url: str, reader: Person, home: Any) -> None:
+    """Where to look while it runs."""
+    console.print(f"Running at {url} (try {url}/docs); stop with Ctrl-C.", markup=False)
+    media = [shown["url"] for post in home["posts"] for shown in post["content"]["media"]]
+    if media:
+        console.print(f"A picture from {reader.name}'s home: {httpx.URL(url).join(media[0])}", markup=False)
+    console.print(f"What {reader.name}'s stream tells (GET /feed/stream as user {reader.id}):\n", markup=False)
+
+
+def _print(console: Console, number: int, answered: Answered) -> None:
+    """A question, the requests it took with their times, and what was answered."""
+    said, asked = answered
+    took_ms = sum(one.took_ms for one in asked)
+    console.print(
+        f"[bold]{number:>2}. {escape(said.title)}[/bold]  [dim]{escape(_requests(asked))}{took_ms:.1f} ms[/dim]"
+    )
+    for line in said.lines:
+        console.print(f"    {line}", markup=False)
+
+
+def _requests(asked: list[Asked]) -> str:
+    """What was asked, where that fits on the line."""
+    return f"{asked[0].what} " if len(asked) == 1 else f"{len(asked)} requests "
+
+
+def _tell(console: Console, line: str) -> None:
+    console.print(f"{time.strftime('%H:%M:%S')}  {line}", markup=False)
+
+
+async def _numbered(answers: AsyncIterator[Answered]) -> AsyncIterator[tuple[int, Answered]]:
+    number = 0
+    async for answered in answers:
+        number += 1
+        yield number, answered
+
+
+def _load(settings: Settings, file: Path | None, console: Console) -> None:
+    folder = Path(settings.data)
+    with wiring.open_environment(settings) as environment:
+        numbers = environment.graph_numbers()
+        with environment.lmdb.begin(environment.graph_db(numbers["follows"])) as txn:
+            loaded = txn.stat()["entries"] > 0
+    if loaded and file is None:
+        console.print(f"Using the community that is in {folder} already.")
+        return
+    if file is None:
+        console.print(
+            f"Making up a community: {_USERS:,} people, {_EDGES:,} follows, one of them (Dana) with {_DANA:,}."
+        )
+        file = folder / "community.tsv.gz"
+        community = generate.Community(_USERS, _EDGES, 1, {"dana": _DANA})
+        with Writer(file) as writer:
+            for chunk in generate.stream(community):
+                writer.write(chunk)
+    started = time.perf_counter()
+    with Progress(console=console, transient=True) as bars:
+        done = chores.import_edges(settings, "follows", file, _Quiet(bars))
+    seconds = time.perf_counter() - started
+    refused = f", {done.refused:,} lines refused" if done.refused else ""
+    console.print(f"Loaded {done.applied:,} follows in {seconds:.1f} s{refused}.")
+
+
+def _as_if_interrupted(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _serve(settings: Settings, parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops us, once it has said so
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    supervisor.run(settings)
+
+
+def _end_with(parent: int) -> None:
+    """Stop serving when the parent was killed and cannot say so."""
+    while os.getppid() == parent:
+        time.sleep(_PARENT_CHECK_S)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _wait(url: str, alive: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _READY_S
+    while time.monotonic() < deadline:
+        if not alive():
+            raise KithError("the server did not start; is the port taken? name another with --port")
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{url}/readyz", timeout=1, trust_env=False).status_code == 200:  # it needs no proxy
+                return
+        time.sleep(0.05)
+    raise KithError(f"the server at {url} was not ready in {_READY_S:.0f} s")

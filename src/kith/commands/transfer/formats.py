@@ -1,0 +1,232 @@
+"""Edge files, read and written in bounded memory.
+
+Text (.csv, .tsv, .txt, .edgelist, .edges; columns between commas, tabs or blanks), NDJSON (.ndjson, .jsonl) and
+Parquet; text and NDJSON also .gz or .zst. Columns: source, destination and, if there is a third, position. Lines
+that start with # are comments; a first line without numbers is a header.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from kith.commands.transfer.lines import (
+    NO_POSITION,
+    POSITION_OUT_OF_RANGE,
+    SHORT,
+    Refused,
+    Rows,
+    parse_ndjson,
+    parse_text,
+    refusal,
+)
+from kith.core.errors import BadRequest
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+CHUNK_BYTES = 4 << 20
+_PARQUET_ROWS = 200_000
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+TEXT, NDJSON, PARQUET = "text", "ndjson", "parquet"
+_KINDS = {
+    ".csv": TEXT, ".tsv": TEXT, ".txt": TEXT, ".edgelist": TEXT, ".edges": TEXT,
+    ".ndjson": NDJSON, ".jsonl": NDJSON, ".parquet": PARQUET,
+}  # fmt: skip
+_FIELDS = ("source", "destination", "position")
+
+
+class Chunk(NamedTuple):
+    """Some lines of a file. `edges`: (n, 2) or, with positions, (n, 3), int64; `line`: the last line read."""
+
+    edges: Rows
+    refused: list[Refused]
+    line: int
+    bytes_read: int  # of the file on disk
+
+
+def kind_of(path: Path) -> str:
+    """The kind of a file by its name; BadRequest lists what can be read."""
+    kind = _KINDS.get(_suffix(path))
+    if kind is None:
+        raise BadRequest(
+            f"cannot tell what {path.name} is; name it {', '.join(_KINDS)}, with .gz or .zst if compressed"
+        )
+    return kind
+
+
+def _suffix(path: Path) -> str:
+    """The end of the name that says the kind: .csv of edges.2024.csv.gz."""
+    return Path(path.stem).suffix if path.suffix in (".gz", ".zst") else path.suffix
+
+
+def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+    """The file in chunks, from the line after `skip_lines` on. Self-edges are refused here, once for all paths.
+
+    Raises BadRequest where the file cannot be read at all or ends in the middle (of a compressed stream).
+    """
+    kind = kind_of(path)
+    if kind == PARQUET:
+        yield from _parquet(path, skip_lines)
+        return
+    parse = parse_text if kind == TEXT else parse_ndjson
+    with path.open("rb") as raw:
+        line = 0
+        for block in _blocks(raw, path, chunk_bytes):
+            lines = block.count(b"\n") + (not block.endswith(b"\n"))
+            first, line = line + 1, line + lines
+            if line <= skip_lines:
+                continue
+            skipped = max(0, skip_lines + 1 - first)
+            rest = b"\n".join(block.split(b"\n")[skipped:]) if skipped else block
+            edges, refused = parse(rest.removeprefix(_BYTE_ORDER_MARK), first + skipped)
+            yield Chunk(edges, refused, line, raw.tell())
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """The lines of a text file, plain or compressed; BadRequest where it ends in the middle."""
+    with path.open("rb") as raw:
+        for block in _blocks(raw, path, CHUNK_BYTES):
+            yield from block.splitlines()
+
+
+def _blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
+    """Whole lines, about `chunk_bytes` at a time."""
+    stream = _open(raw, path)
+    rest = b""
+    try:
+        while data := stream.read(chunk_bytes):
+            cut = data.rfind(b"\n") + 1
+            if cut:
+                yield rest + data[:cut]
+                rest = data[cut:]
+            else:
+                rest += data
+    except (EOFError, OSError, zlib.error, zstd.ZstdError) as error:
+        raise BadRequest(f"{path.name} is cut off or damaged ({error}); run again with a whole file") from error
+    if rest:
+        yield rest
+
+
+def _open(raw: IO[bytes], path: Path) -> Any:
+    """What is in the file: `raw` itself, or a stream that takes it apart and says where it is cut off."""
+    if path.suffix == ".gz":
+        return gzip.GzipFile(fileobj=raw)
+    return zstd.ZstdFile(raw) if path.suffix == ".zst" else raw
+
+
+def _create(raw: IO[bytes], path: Path) -> Any:
+    """What `_open` takes apart; the same content always makes the same file."""
+    if path.suffix == ".gz":
+        return gzip.GzipFile(fileobj=raw, mode="wb", mtime=0)
+    if path.suffix != ".zst":
+        return raw
+    stream = zstd.ZstdFile(raw, "w", options={zstd.CompressionParameter.checksum_flag: 1})
+    stream.write(b"")  # or a file without edges would have no end mark
+    return stream
+
+
+def _parquet(path: Path, skip_lines: int) -> Iterator[Chunk]:
+    parquet, arrow = _pyarrow("pyarrow.parquet"), _pyarrow("pyarrow")
+    try:
+        file = parquet.ParquetFile(path)
+        size, line, total = path.stat().st_size, 0, max(1, file.metadata.num_rows)
+        names = file.schema_arrow.names
+        columns = [name for name in _FIELDS if name in names] if "source" in names else names[:3]
+        if len(columns) < 2 or ("source" in names and "destination" not in names):
+            raise BadRequest(f"{path.name} needs the columns source and destination; it has {', '.join(names)}")
+        for batch in file.iter_batches(_PARQUET_ROWS, columns=columns):
+            first, line = line, line + batch.num_rows
+            if line > skip_lines:
+                rows, refused = _parquet_rows(batch, max(0, skip_lines - first), first, path)
+                yield Chunk(rows, refused, line, size * line // total)
+    except (arrow.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise BadRequest(f"{path.name} is not a Parquet file, or damaged: {error}") from error
+
+
+def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Rows, list[Refused]]:
+    """The rows of a batch after `skip`, whose first is row `first` (from 0) of the file, and those refused."""
+    arrow = _pyarrow("pyarrow")
+    try:
+        columns = [column.cast("int64") for column in batch.columns]
+    except arrow.ArrowException as error:
+        raise BadRequest(f"{path.name}: columns {batch.schema.names} must be whole numbers: {error}") from error
+    rows = np.stack([column.fill_null(NO_POSITION).to_numpy() for column in columns], axis=1)[skip:]
+    missing = np.stack([column.is_null().to_numpy(zero_copy_only=False) for column in columns], axis=1)[skip:]
+    misplaced = (rows[:, 2:] == NO_POSITION) & ~missing[:, 2:]
+    bad = (rows[:, :2] < 0).any(axis=1) | (rows[:, 0] == rows[:, 1]) | misplaced.any(axis=1)
+    refused = [
+        Refused(
+            first + skip + at + 1,
+            SHORT if missing[at, :2].any() else refusal(tuple(rows[at, :2].tolist())) or POSITION_OUT_OF_RANGE,
+        )
+        for at in np.flatnonzero(bad).tolist()
+    ]
+    return rows[~bad], refused
+
+
+def _pyarrow(module: str) -> Any:
+    """pyarrow is an extra: 40 MB that most never need."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise BadRequest("Parquet needs an extra: pip install 'kith-social[parquet]'") from None
+
+
+class Writer:
+    """Writes edges to a file of any kind that `read` takes; it appears when the context ends without an error."""
+
+    def __init__(self, path: Path) -> None:
+        self._kind = kind_of(path)
+        self._path = path
+        self._partial = path.with_name(path.name + ".part")
+        self._parquet: Any = None
+
+    def __enter__(self) -> Writer:
+        self._raw = self._partial.open("wb")
+        self._stream = _create(self._raw, self._path)
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._kind == PARQUET and kind is None:
+            self._write_parquet(np.empty((0, 2), np.int64))
+        if self._parquet is not None:
+            self._parquet.close()
+        self._stream.close()
+        self._raw.close()
+        try:
+            if kind is None:
+                self._partial.replace(self._path)
+        finally:
+            self._partial.unlink(missing_ok=True)
+
+    def write(self, rows: Rows) -> None:
+        """Append rows (n, 2) or, with positions, (n, 3); all of a file have the same width."""
+        if self._kind == PARQUET:
+            self._write_parquet(rows)
+            return
+        if self._kind == NDJSON:
+            fields = _FIELDS[: rows.shape[1]]
+            line = "{" + ",".join(f'"{field}":"%d"' for field in fields) + "}\n"
+        else:
+            line = ("," if _suffix(self._path) == ".csv" else "\t").join(["%d"] * rows.shape[1]) + "\n"
+        self._stream.write(((line * len(rows)) % tuple(rows.ravel().tolist())).encode())
+
+    def _write_parquet(self, rows: Rows) -> None:
+        arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
+        if self._parquet is None:
+            schema = arrow.schema([(field, arrow.int64()) for field in _FIELDS[: rows.shape[1]]])
+            self._parquet = parquet.ParquetWriter(self._stream, schema)
+        if len(rows):
+            self._parquet.write_table(arrow.table(dict(zip(_FIELDS, rows.T, strict=False))))

@@ -1,0 +1,161 @@
+"""Import of edges: resumable, idempotent, in flat memory.
+
+An empty graph that nobody serves is loaded in sorted order (`BulkLoad`, by the engine); a graph in use is
+merged edge by edge through the log, like any other write. Either way the whole import has one version, fixed
+when it starts, and of one edge at several positions the greatest stays: repeating a part, or all, changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from kith.commands.transfer.formats import read
+from kith.commands.transfer.lines import NO_POSITION, Refused, Rows
+from kith.core.clock import Hlc, ms_of
+from kith.core.ids import NodeId
+from kith.graph.edge import Edge, EdgeWrite, State, applied
+from kith.people.relations import GraphService
+
+_MERGE_ROWS = 2_000
+_FINGERPRINT_BYTES = 1 << 20
+_NOTE = "import/"
+
+
+class Imported(msgspec.Struct):
+    """What an import did. `refused` counts lines; the lines themselves went to the report."""
+
+    rows: int = 0
+    applied: int = 0
+    refused: int = 0
+    resumed_at_line: int = 0
+    way: str = "merge"
+
+
+class Progress(Protocol):
+    """What wants to know how far the import has come."""
+
+    def reading(self, bytes_read: int, rows: int) -> None: ...
+    def writing(self, rows_done: int, rows: int) -> None: ...
+
+
+class Bulk(Protocol):
+    """The engine's sorted load (see `engines/embedded/bulk.py`)."""
+
+    reading: Any
+
+    def add(self, rows: Rows, line: int, refused: int) -> None: ...
+    def finish(self, progress: Callable[[int, int], None]) -> int: ...
+
+
+def fingerprint(path: Path) -> str:
+    """What tells a file from another when an import resumes: its size, its first and its last megabyte."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        digest = hashlib.blake2b(file.read(_FINGERPRINT_BYTES), digest_size=12)
+        file.seek(max(0, size - _FINGERPRINT_BYTES))
+        digest.update(file.read())
+    return f"{size}-{digest.hexdigest()}"
+
+
+class Report:
+    """The refused lines, one a row: line number, reason."""
+
+    def __init__(self, path: Path, resume: bool) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not resume:
+            path.unlink(missing_ok=True)
+
+    def add(self, refused: list[Refused]) -> None:
+        """Append lines. One that is reported twice after a crash is no harm."""
+        if refused:
+            with self.path.open("a") as file:
+                file.writelines(f"{line}\t{reason}\n" for line, reason in refused)
+
+
+def load_bulk(path: Path, bulk: Bulk, report: Report, progress: Progress, *, mutual: bool) -> Imported:
+    """Load a file into an empty graph. `mutual`: each row is an edge both ways."""
+    imported = Imported(resumed_at_line=bulk.reading.line, way="bulk")
+    if not bulk.reading.complete:
+        for chunk in read(path, skip_lines=bulk.reading.line):
+            report.add(chunk.refused)
+            edges = both_ways(chunk.edges) if mutual else chunk.edges
+            bulk.add(edges, chunk.line, len(chunk.refused))
+            imported.rows += len(chunk.edges)
+            progress.reading(chunk.bytes_read, imported.rows)
+    imported.applied = bulk.finish(progress.writing)
+    imported.refused = bulk.reading.refused
+    return imported
+
+
+class _Checkpoint(msgspec.Struct):
+    updated_at: int
+    line: int = 0
+    applied: int = 0
+    refused: int = 0
+
+
+async def load_merging(
+    path: Path, service: GraphService, graph: str, report_path: Path, progress: Progress, *, mutual: bool
+) -> Imported:
+    """Merge a file into a graph in use. An edge that is live may get a greater position, and else stays as it is."""
+    number = service.graphs.number(graph)
+    note = f"{_NOTE}{graph}/{fingerprint(path)}"
+    raw = await service.store.get_note(note)
+    point = msgspec.json.decode(raw, type=_Checkpoint) if raw else _Checkpoint(service.clock.next())
+    report = Report(report_path, resume=point.line > 0)
+    imported = Imported(resumed_at_line=point.line)
+    for chunk in read(path, skip_lines=point.line, chunk_bytes=1 << 18):
+        report.add(chunk.refused)
+        for rows in _slices(both_ways(chunk.edges) if mutual else chunk.edges):
+            writes = await _writes(service, number, rows, Hlc(point.updated_at))
+            changes, _ = await service.write(writes)
+            point.applied += applied(changes)
+        imported.rows += len(chunk.edges)
+        point.line, point.refused = chunk.line, point.refused + len(chunk.refused)
+        await service.store.put_note(note, msgspec.json.encode(point))
+        progress.reading(chunk.bytes_read, imported.rows)
+    await service.store.put_note(note, None)
+    imported.applied, imported.refused = point.applied, point.refused
+    return imported
+
+
+def both_ways(edges: Rows) -> Rows:
+    """The rows, and the same with source and destination changed about."""
+    turned = edges.copy()
+    turned[:, [0, 1]] = edges[:, [1, 0]]
+    return np.concatenate([edges, turned])
+
+
+def _slices(edges: Rows) -> Iterator[Rows]:
+    for start in range(0, len(edges), _MERGE_ROWS):
+        yield edges[start : start + _MERGE_ROWS]
+
+
+async def _writes(service: GraphService, graph: int, rows: Rows, version: Hlc) -> list[EdgeWrite]:
+    """What the rows change: of each edge one write at its greatest position; nothing where it has that, or a greater.
+
+    A row without a position stands at the time of the import, and does not move an edge that was live before.
+    """
+    positions: dict[tuple[int, int], int] = {}
+    placed = set()
+    for source, destination, *rest in rows.tolist():
+        ends, given = (source, destination), rest[0] if rest else NO_POSITION
+        positions[ends] = max(positions.get(ends, NO_POSITION), ms_of(version) if given == NO_POSITION else given)
+        if given != NO_POSITION:
+            placed.add(ends)
+    stored = await service.store.get_many(graph, list(positions))
+    writes = []
+    for before, (ends, position) in zip(stored, positions.items(), strict=True):
+        if before is not None and before.state == State.NORMAL and before.position >= position:
+            continue
+        ours = before is not None and before.updated_at == version
+        edge = Edge(graph, NodeId(ends[0]), NodeId(ends[1]), State.NORMAL, position, version)
+        writes.append(EdgeWrite(edge, keep_live=ends not in placed and not ours))
+    return writes

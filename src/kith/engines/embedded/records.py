@@ -1,0 +1,142 @@
+"""The ObjectStore on LMDB, in the same transactions as the edges.
+
+    database objects    record   key  kind u8 (below 128) | id u64    row  updated_at u64 | data
+                        claim    key  128 | key of 16 bytes           row  over at ms u64 | value
+                        its end  key  129 | over at ms u64 | key      row  empty
+
+A claim that is over is forgotten by the next ones: each takes out up to _FORGOTTEN_A_CLAIM, so the table holds
+what was claimed in the time that claims are kept, and no job has to clean it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import partial
+
+import lmdb
+
+from kith.core.clock import Hlc
+from kith.core.tokens import WriteMark
+from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.edges import apply_all
+from kith.engines.embedded.environment import Environment, Txn, translate
+from kith.graph.edge import EdgeWrite
+from kith.records.store import AtVersion, Claim, Kind, Put, Record, newer
+
+_KEY = struct.Struct(">BQ")
+_VERSION = struct.Struct(">Q")
+_CLAIM, _CLAIM_END = 128, 129
+_END_KEY = struct.Struct(">BQ16s")
+_FORGOTTEN_A_CLAIM = 8
+
+
+class EmbeddedObjects:
+    """See `objects.store.ObjectStore`; this engine is transactional."""
+
+    transactional = True
+
+    def __init__(self, environment: Environment, commits: CommitQueue) -> None:
+        self._environment, self._commits = environment, commits
+
+    async def put(
+        self,
+        records: Sequence[Record],
+        edges: Sequence[EdgeWrite] = (),
+        *,
+        only_if: Sequence[AtVersion] = (),
+        claim: Claim | None = None,
+    ) -> Put:
+        job = partial(_put, records=records, edges=edges, only_if=only_if, claim=claim)
+        return await self._commits.run(job, len(records) + len(edges))
+
+    async def get_many(self, kind: Kind, ids: Sequence[int]) -> list[Record | None]:
+        try:
+            with self._environment.lmdb.begin(self._environment.objects) as txn:
+                rows = [txn.get(_KEY.pack(kind, id_), None) for id_ in ids]
+        except lmdb.Error as error:
+            raise translate(error, "read") from error
+        return [None if row is None else _read(kind, id_, row) for id_, row in zip(ids, rows, strict=True)]
+
+    async def claimed(self, claim: Claim) -> bytes | None:
+        try:
+            with self._environment.lmdb.begin() as txn:
+                return _claimed(txn, self._environment.objects, claim)
+        except lmdb.Error as error:
+            raise translate(error, "read") from error
+
+    async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
+        db = self._environment.objects
+
+        def drop(batch: Batch) -> None:
+            for id_ in ids:
+                batch.txn.delete(_KEY.pack(kind, id_), db=db)
+
+        await self._commits.run(drop, len(ids))
+
+
+def _put(
+    batch: Batch,
+    records: Sequence[Record],
+    edges: Sequence[EdgeWrite],
+    only_if: Sequence[AtVersion],
+    claim: Claim | None,
+) -> Put:
+    """One call, inside a transaction."""
+    txn, db = batch.txn, batch.environment.objects
+    newest = max((record.updated_at for record in records), default=0)
+    claimed = None if claim is None else _claimed(txn, db, claim)
+    if claimed is not None or not all(_holds(txn, db, condition) for condition in only_if):
+        return Put(False, [], WriteMark(batch.log.last, newest), claimed)
+    changes = apply_all(batch, edges[:1])
+    put = Put(True, changes, WriteMark(batch.log.last, newest))
+    if put.refusal is not None:
+        return put._replace(stored=False)
+    changes += apply_all(batch, edges[1:])
+    if claim is not None:
+        _take(txn, db, claim)
+    for record in records:
+        stored = _get(txn, db, record.kind, record.id)
+        if newer(stored, record) is not stored:
+            txn.put(_KEY.pack(record.kind, record.id), _VERSION.pack(record.updated_at) + record.data, db=db)
+    return put._replace(mark=WriteMark(batch.log.last, newest))
+
+
+def _get(txn: Txn, db: lmdb._Database, kind: Kind, id_: int) -> Record | None:
+    row = txn.get(_KEY.pack(kind, id_), None, db)
+    return None if row is None else _read(kind, id_, row)
+
+
+def _read(kind: Kind, id_: int, row: bytes) -> Record:
+    return Record(kind, id_, Hlc(_VERSION.unpack_from(row)[0]), row[_VERSION.size :])
+
+
+def _holds(txn: Txn, db: lmdb._Database, condition: AtVersion) -> bool:
+    stored = _get(txn, db, condition.kind, condition.id)
+    return (0 if stored is None else stored.updated_at) == condition.version
+
+
+def _claimed(txn: Txn, db: lmdb._Database, claim: Claim) -> bytes | None:
+    """What the key stands for already."""
+    row = txn.get(bytes([_CLAIM]) + claim.key, None, db)
+    if row is None or _VERSION.unpack_from(row)[0] <= claim.now_ms:
+        return None
+    return row[_VERSION.size :]
+
+
+def _take(txn: Txn, db: lmdb._Database, claim: Claim) -> None:
+    """Keep a claim, and forget some that are over."""
+    until_ms = claim.now_ms + claim.keep_ms
+    cursor = txn.cursor(db)
+    for _ in range(_FORGOTTEN_A_CLAIM):
+        if not cursor.set_range(bytes([_CLAIM_END])):
+            break
+        tag, over_ms, key = _END_KEY.unpack(cursor.key())
+        if tag != _CLAIM_END or over_ms > claim.now_ms:
+            break
+        cursor.delete()
+        held = txn.get(bytes([_CLAIM]) + key, None, db)
+        if held is not None and _VERSION.unpack_from(held)[0] == over_ms:  # else it was claimed anew
+            txn.delete(bytes([_CLAIM]) + key, db=db)
+    txn.put(bytes([_CLAIM]) + claim.key, _VERSION.pack(until_ms) + claim.value, db=db)
+    txn.put(_END_KEY.pack(_CLAIM_END, until_ms, claim.key), b"", db=db)

@@ -1,0 +1,167 @@
+"""What ranking knows of posts whoever reads: author, type, age, likeness, engagement; kept in columns.
+
+A cache in each process, filled in batches and read as arrays, because a page of home looks at 500 posts and shows
+20. It is at most KEPT_MS old. Only order comes from here: what a reader may see is asked of the records themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.labels import LIMIT
+from kith.graph.edge import Direction
+from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
+from kith.home.rank.features import TYPES, Facts, Floats, Integers
+from kith.media.media import read_media
+from kith.people.relations import GraphService
+from kith.posts.post import Post, read_post
+from kith.records.store import Kind, ObjectStore, Record
+
+KEPT_MS = 30_000
+"""How old what is known of a post may be when it is ranked, by the wall clock."""
+RENEWED_MS = 15_000
+"""What is older is read again where something has to be read anyway: a few large batches, not a small one a page."""
+SETS_BITS, WAYS = 16, 4
+"""So 262,144 posts are known at a time, 48 bytes each."""
+WORTH = {LIKES: 1.0, COMMENTS: 3.0, SHARES: 3.0, SAVES: 2.0}
+"""What a like, a comment, ... adds to a post's engagement."""
+_ROW = np.dtype(
+    [
+        ("author", "i8"),
+        ("fingerprint", "i8"),
+        ("version", "i8"),  # of the record; 0: no post is known here
+        ("read_ms", "i8"),
+        ("engagement", "f4"),
+        ("type", "i1"),
+        ("labelled", "?"),  # limited, itself
+        ("limited", "?"),  # itself or its author
+    ],
+    align=True,
+)  # 40 bytes: a post costs two misses or three, not one a column
+_NO_POST = (0, 0, 0, 0, 0.0, 0, False, False)
+Rows = NDArray[np.void]
+_TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplying spreads what is alike (Knuth, 6.4)
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
+
+
+class PostFacts:
+    """Facts of posts by id, each at most KEPT_MS old.
+
+    Set-associative, like the cache of a processor: an id has WAYS places, found by its hash for all ids of a call at
+    once; the longest there gives way. Decision 12 compares it with a dictionary.
+    """
+
+    def __init__(
+        self, objects: ObjectStore, graph: GraphService, now_ms: Callable[[], int], *, bits: int = SETS_BITS
+    ) -> None:
+        self._objects, self._store, self._now_ms, self._bits = objects, graph.store, now_ms, bits
+        self._lists = [
+            (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN) for name in WORTH
+        ]
+        self._worth = np.array(list(WORTH.values()), np.float32)
+        self._ids = np.full((1 << bits, WAYS), -1, np.int64)
+        self._rows = np.zeros(WAYS << bits, _ROW)
+
+    async def of(self, ids: Integers) -> Facts:
+        """Facts of those of `ids` that are posts, in their order. Deleted ones are left out once it is noticed.
+
+        All of them, also where more than WAYS share a place: the cache saves reads, and decides nothing.
+        """
+        now = self._now_ms()
+        slots, known = self._find(ids)
+        rows = self._rows.take(slots, mode="clip")  # a copy, before others are let in, who may need the places
+        age = np.abs(now - rows["read_ms"])
+        old = ~known | (age > KEPT_MS)
+        if old.any():
+            old |= age > RENEWED_MS
+            rows["version"][~known] = 0
+            there = ~old
+            there[old], rows[old] = await self._read(ids[old], rows[old], now)
+            ids, rows = ids[there], rows[there]
+        return Facts(ids, rows["author"], rows["fingerprint"], rows["engagement"], rows["type"], rows["limited"])
+
+    async def authors(self, ids: Sequence[int]) -> dict[int, int]:
+        """The author of each post there is."""
+        facts = await self.of(np.array(ids, np.int64))
+        return dict(zip(facts.ids.tolist(), facts.authors.tolist(), strict=True))
+
+    def _find(self, ids: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+        """Where each id is, if it is known."""
+        sets = (ids.view(np.uint64) * _SPREAD >> np.uint64(64 - self._bits)).view(np.int64)
+        there = self._ids.take(sets, axis=0, mode="clip") == ids[:, None]
+        ways = there.argmax(axis=1)
+        return sets * WAYS + ways, there[np.arange(len(ids)), ways]
+
+    async def _read(self, ids: Integers, rows: Rows, now: int) -> tuple[NDArray[np.bool_], Rows]:
+        """For each id whether it is a post, and its row, which is kept. `rows`: what was known before.
+
+        A record that is still of the same version is not looked into again: only what others did with the post is.
+        """
+        records = await self._objects.get_many(Kind.POST, ids.tolist())
+        versions = np.fromiter((0 if record is None else record.updated_at for record in records), np.int64, len(ids))
+        changed = np.flatnonzero(versions != rows["version"])
+        if len(changed):
+            rows[changed] = await self._described([records[at] for at in changed.tolist()])
+        there = rows["version"] > 0
+        rows["engagement"] = await self._engagement(ids)
+        authors = np.unique(rows["author"][there])
+        nodes = await self._store.nodes(authors.tolist())
+        limited = authors[[bool(node.labels & LIMIT) for node in nodes]]
+        rows["limited"] = rows["labelled"] | np.isin(rows["author"], limited) if len(limited) else rows["labelled"]
+        rows["read_ms"] = now
+        self._keep(ids, rows, there)
+        return there, rows
+
+    async def _described(self, records: Sequence[Record | None]) -> list[tuple[int | float, ...]]:
+        """Of each record what it says itself, as a row; of none, and of a deleted post, a row without a version."""
+        found = [None if record is None else read_post(record) for record in records]
+        posts = [None if post is None or post.deleted else post for post in found]
+        media = list({id_ for post in posts if post is not None for id_ in post.media})
+        shown = await self._objects.get_many(Kind.MEDIA, media) if media else []
+        prints = {record.id: read_media(record).fingerprint for record in shown if record is not None}
+        return [
+            _NO_POST
+            if record is None or post is None
+            else (
+                post.author, fingerprint(post, prints), record.updated_at, 0, 0.0, _TYPE_NUMBERS[post.type],
+                bool(post.labels & LIMIT), False,
+            )
+            for record, post in zip(records, posts, strict=True)
+        ]  # fmt: skip
+
+    async def _engagement(self, ids: Integers) -> Floats:
+        """What each post has got."""
+        return self._worth @ (await self._store.counts(self._lists, ids)).astype(np.float32)
+
+    def _keep(self, ids: Integers, rows: Rows, there: NDArray[np.bool_]) -> None:
+        """Put posts in the emptiest or oldest of their places, and forget what is no post any more."""
+        slots, known = self._find(ids)
+        places = self._ids.reshape(-1)
+        places[slots[known & ~there]] = -1
+        new = np.flatnonzero(there & ~known)
+        ways = slots[new, None] // WAYS * WAYS + np.arange(WAYS)
+        read_ms = np.where(places[ways] < 0, 0, self._rows["read_ms"][ways])
+        slots[new] = ways[np.arange(len(new)), read_ms.argmin(axis=1)]
+        slots, first = np.unique(slots[there], return_index=True)  # of those who meet in a place, one is kept
+        places[slots], self._rows[slots] = ids[there][first], rows[there][first]
+
+
+def fingerprint(post: Post, prints: Mapping[int, int] = MappingProxyType({})) -> int:
+    """The same for posts that show the same: media that look alike, the same link, or the same words, whatever their
+    case and spacing. `prints`: the fingerprints of media by id; one that has none, or 0, is like itself alone.
+    """
+    if post.media:
+        shown = b"media" + b"".join((prints.get(id_) or id_).to_bytes(8, "big") for id_ in post.media)
+    elif post.link:
+        shown = b"link" + post.link.rstrip("/").encode()
+    else:
+        words = post.text.casefold()
+        shown = b"text" + (_BETWEEN_WORDS.sub(" ", words).strip() or words).encode()
+    return int.from_bytes(hashlib.blake2b(shown, digest_size=8).digest(), "big", signed=True)

@@ -1,0 +1,38 @@
+"""The light pass: a weighted sum of the features, with article 001's weights, and what it says of a post.
+
+A trained model takes its place by the same two things: features in, scores out, under a version of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kith.home.rank.features import FEATURES, Floats
+
+MODEL = "light-1"
+WEIGHTS = {"recency": 0.3, "affinity": 0.4, "velocity": 0.2, "type": 0.1}
+REASONS = {
+    "recency": "recent",
+    "affinity": "friend_interaction",
+    "velocity": "popular",
+    "type": "content_type",
+}
+"""Why a post stands where it does: the feature that gave most of its score."""
+OWN = "own_post"
+_WEIGHTS = np.array([WEIGHTS[name] for name in FEATURES], np.float32)
+_REASONS = [REASONS[name] for name in FEATURES]
+
+
+def score(rows: Floats, damping: Floats) -> Floats:
+    """0 to 1 a post. `damping`: what the reader wants to see less of, as a factor from 0 to 1."""
+    return (rows @ _WEIGHTS) * damping
+
+
+def contributions(rows: Floats) -> Floats:
+    """What each feature adds to each score."""
+    return rows * _WEIGHTS
+
+
+def reasons(rows: Floats) -> list[str]:
+    """The reason of each row."""
+    return [_REASONS[at] for at in contributions(rows).argmax(axis=1).tolist()] if len(rows) else []

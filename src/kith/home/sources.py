@@ -1,0 +1,137 @@
+"""Whose posts make a home feed, and where they come from: outboxes, which are lists of the graph `authored`.
+
+A timeline is a cache of this: what `outboxes` would find for all whom a user follows, kept up by fan-out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from kith.core.ids import NodeId
+from kith.core.paging import Mark, Window
+from kith.graph.edge import Direction
+from kith.graph.graphs import AUTHORED, FOLLOWS
+from kith.graph.store import Ids, Listing
+from kith.home.fanout import deliveries
+from kith.home.fanout.deliveries import Delivery
+from kith.home.fanout.withheld import Withheld
+from kith.people.relations import GraphService
+
+_FIRST = 4
+"""Posts that are read of each outbox at first."""
+_AUTHORS_A_TURN = 200
+"""Outboxes that are read in one go, in about 2 ms; then other requests have their turn."""
+_ASKED_MAX = 100
+"""Authors of whom each follow is looked up; of more, the reader's whole list of follows is read."""
+_WITHHELD_NOTE = "feed/withheld"
+DELIVERIES_NOTE = "feed/deliveries"
+TIMELINES_NOTE = "feed/timelines"
+
+
+class Sources:
+    """Reads whose posts a user sees at home."""
+
+    def __init__(self, graph: GraphService) -> None:
+        self._store = graph.store
+        self._follows, self._authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
+
+    async def authors(self, user: NodeId) -> Ids:
+        """Whom the user follows, and the user."""
+        followed = await self._store.ids(Listing(self._follows, user, Direction.OUT))
+        return np.append(followed, np.int64(user))
+
+    async def outboxes(self, authors: Iterable[int], limit: int, after: Mark | None = None) -> list[Mark]:
+        """The newest posts of these authors beyond `after`, newest first, at most `limit`.
+
+        A few of each, then more of those who may have more among the newest: reads about _FIRST posts an author and
+        twice `limit` in each further round, of which there are log2 of `limit`, not `limit` posts an author.
+        """
+        places: dict[int, Mark | None] = dict.fromkeys(map(int, authors), after)
+        found: list[Mark] = []
+        size = min(limit, max(_FIRST, 2 * limit // max(1, len(places))))
+        while places:
+            further: dict[int, Mark] = {}
+            for number, (author, place) in enumerate(places.items(), 1):
+                page = await self._store.page(Listing(self._authored, author, Direction.OUT), Window(size, after=place))
+                found += page.items
+                if page.more_after:
+                    further[author] = page.items[-1]
+                if not number % _AUTHORS_A_TURN:
+                    found = _newest(found, limit)
+                    await asyncio.sleep(0)  # nobody else waits for one who follows 10,000
+            found = _newest(found, limit)
+            oldest = found[-1] if len(found) == limit else None
+            places = {author: mark for author, mark in further.items() if oldest is None or mark > oldest}
+            size = min(limit, 2 * size)
+        return found
+
+    async def followers(self, author: int) -> Ids:
+        """Who follows the author."""
+        return await self._store.ids(Listing(self._follows, author, Direction.IN))
+
+    async def follower_count(self, author: int) -> int:
+        """How many follow the author."""
+        (count,) = await self._store.count_many([Listing(self._follows, author, Direction.IN)])
+        return count
+
+    async def newest(self, author: int, count: int) -> Ids:
+        """The author's newest posts."""
+        return await self._store.ids(Listing(self._authored, author, Direction.OUT), count)
+
+    async def withheld(self) -> Withheld:
+        """Authors some of whose posts were not pushed to all."""
+        return Withheld.unpack(await self._store.get_note(_WITHHELD_NOTE))
+
+    async def note_withheld(self, rates: Mapping[int, int]) -> None:
+        """Add authors whose posts are withheld from some, with their rates."""
+        known = await self.withheld()
+        raised = known.raised(rates)
+        if raised is not known:
+            await self._store.put_note(_WITHHELD_NOTE, raised.pack())
+
+    async def deliveries(self) -> list[Delivery]:
+        """Pushes that are under way, the oldest first."""
+        return deliveries.unpack(await self._store.get_note(DELIVERIES_NOTE))
+
+    async def delivering(self) -> Ids:
+        """Authors whose posts are under way."""
+        return deliveries.authors_of(await self._store.get_note(DELIVERIES_NOTE))
+
+    async def note_deliveries(self, under_way: Sequence[Delivery]) -> None:
+        """These are the pushes that are under way now."""
+        await self._store.put_note(DELIVERIES_NOTE, deliveries.pack(under_way) if under_way else None)
+
+    async def timelines_name(self) -> int | None:
+        """The name of the timelines that fan-out keeps for this store; None before it ever did."""
+        note = await self._store.get_note(TIMELINES_NOTE)
+        return None if note is None else int(note)
+
+    async def note_timelines(self, name: int) -> None:
+        """These are the timelines that fan-out keeps for this store."""
+        await self._store.put_note(TIMELINES_NOTE, str(name).encode())
+
+    async def lacked(self, user: NodeId, lowest: int, delivering: Ids | None = None) -> list[int]:
+        """Whom the user follows of the authors withheld at a rate of `lowest` or more, and of those `delivering`;
+        perhaps the user too.
+        """
+        authors = (await self.withheld()).since(lowest)
+        if delivering is not None and len(delivering):
+            authors = np.union1d(authors, delivering)
+        if len(authors) <= _ASKED_MAX:
+            return await self.followed_of(user, authors.tolist())
+        followed = await self.authors(user)
+        places = np.minimum(np.searchsorted(authors, followed), len(authors) - 1)
+        found: list[int] = followed[authors[places] == followed].tolist()
+        return found
+
+    async def followed_of(self, user: NodeId, authors: list[int]) -> list[int]:
+        """Those of the authors whom the user follows, or is."""
+        follows = await self._store.exists_many(self._follows, [(user, author) for author in authors])
+        return [author for author, followed in zip(authors, follows, strict=True) if followed or author == user]
+
+
+def _newest(marks: list[Mark], limit: int) -> list[Mark]:
+    return sorted(marks, reverse=True)[:limit]

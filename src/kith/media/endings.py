@@ -1,0 +1,109 @@
+"""Where the bytes of an image end, and whether something else was hung onto it.
+
+A decoder stops at the end of the image and does not look at what follows, so a file can be an image and an
+archive or a page at once. Such a file is refused here, and so is one that was cut off. What cameras put
+behind a JPEG (more views, a short film, their own notes) is accepted; none of it is ever stored.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kith.core.errors import InvalidContent
+from kith.media.media import Format
+
+PARTS_MAX = 200_000
+"""Segments, chunks or blocks of a file. 20 MB of GIF has 80,000; more is made to waste our time."""
+_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
+_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})  # markers without a length
+_SCAN, _END = 0xDA, 0xD9
+_PNG_HEAD, _RIFF_HEAD = 8, 8
+
+
+def check_ending(data: bytes, form: Format) -> int:
+    """How many scans a JPEG has (1 for others); InvalidContent for a file that is cut off or goes on."""
+    scans = 1
+    try:
+        match form:
+            case "jpg":
+                end, scans = _jpeg(data)
+            case "png":
+                end = _png(data)
+            case "gif":
+                end = _gif(data)
+            case _:
+                end = _RIFF_HEAD + int.from_bytes(data[4:8], "little")
+    except IndexError:
+        end = len(data) + 1
+    if end > len(data):
+        raise InvalidContent("this image is cut off; send the whole file", format=form)
+    behind = data[end:]
+    if behind.strip(b"\0") and not (form == "jpg" and _of_a_camera(behind)):
+        raise InvalidContent(
+            f"{len(behind)} bytes follow the end of this image, which belong to something else; send the image alone",
+            format=form,
+        )
+    return scans
+
+
+def _of_a_camera(behind: bytes) -> bool:
+    """Another view (MPF), a short film (motion photo), or the notes of Samsung's phones."""
+    return behind.startswith(b"\xff\xd8\xff") or behind[4:8] == b"ftyp" or behind.endswith(b"SEFT")
+
+
+def _jpeg(data: bytes) -> tuple[int, int]:
+    """The end, and the number of scans."""
+    at, scans = 2, 0
+    for _ in range(PARTS_MAX):
+        while data[at] == 0xFF == data[at + 1]:  # padding
+            at += 1
+        marker = data[at + 1]
+        if data[at] != 0xFF:
+            raise InvalidContent("this JPEG is damaged; save it again", format="jpg")
+        if marker == _END:
+            return at + 2, scans
+        at += 2 if marker in _ALONE else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+        if marker == _SCAN:
+            scans += 1
+            following = _MARKER.search(data, at)
+            if following is None:
+                raise IndexError
+            at = following.start()
+    raise _too_many()
+
+
+def _png(data: bytes) -> int:
+    at = _PNG_HEAD
+    for _ in range(PARTS_MAX):
+        size, kind = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
+        at += 12 + size
+        if kind == b"IEND" or at > len(data):
+            return at
+    raise _too_many()
+
+
+def _gif(data: bytes) -> int:
+    at = 13 + _palette(data[10])
+    in_blocks = False  # sub-blocks follow one another until an empty one
+    for _ in range(PARTS_MAX):
+        if in_blocks:
+            in_blocks = data[at] != 0
+            at += 1 + data[at]
+        elif data[at] == 0x3B:
+            return at + 1
+        elif data[at] == 0x21:  # extension: its label, then sub-blocks
+            at, in_blocks = at + 2, True
+        elif data[at] == 0x2C:  # image: its place, its palette, the size of its codes, then sub-blocks
+            at, in_blocks = at + 11 + _palette(data[at + 9]), True
+        else:
+            raise InvalidContent("this GIF is damaged; save it again", format="gif")
+    raise _too_many()
+
+
+def _palette(flags: int) -> int:
+    """Bytes of the colour table that these flags announce."""
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+def _too_many() -> InvalidContent:
+    return InvalidContent(f"this image has more than {PARTS_MAX} parts; save it again", max=PARTS_MAX)

@@ -1,0 +1,304 @@
+"""Taking in pictures and videos, describing and deleting them, and sweeping up what no record names.
+
+The files are written before the record and removed after it, so no record ever points to nothing; what a crash
+leaves is a file without a record, which `sweep` removes. Checking and decoding run in a few threads: the event
+loop goes on, and a flood of uploads waits for them, or is refused, without touching anything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import filetype
+import msgspec
+
+from kith.core.errors import BodyTooLarge, Conflict, InvalidContent, MediaNotFound, Overloaded
+from kith.core.ids import NodeId, made_at_ms
+from kith.core.tokens import WriteMark
+from kith.graph.edge import State
+from kith.media.blobs import Blob, BlobStore
+from kith.media.images import read_image
+from kith.media.media import (
+    ALT_TEXT_CHARS_MAX,
+    CONTENT_TYPES,
+    SECRET_BYTES,
+    THUMBNAIL,
+    Format,
+    Media,
+    id_in_key,
+    key_of,
+    keys_of,
+    media_record,
+    read_media,
+)
+from kith.media.videos import read_video
+from kith.posts.post import check_text
+from kith.posts.posts import REWRITES_MAX, ObjectService
+from kith.records.store import AtVersion, Kind
+
+SWEPT_AFTER_MS = 3_600_000
+"""How old a file without a record must be before it is removed: its record may be on its way."""
+_SNIFFED_BYTES = 8_192
+_FORMATS: dict[str, Format] = {
+    **{content_type: form for form, content_type in CONTENT_TYPES.items()},
+    "image/apng": "png",
+    "video/x-m4v": "mp4",
+}
+
+
+class MediaLimits(NamedTuple):
+    """How large an upload may be, and how much of the machine all of them may take."""
+
+    image_bytes_max: int = 20 << 20
+    video_bytes_max: int = 100 << 20
+    pixels_max: int = 50_000_000
+    side_max: int = 2_000
+    threads: int = 2
+    uploads_max: int = 8
+
+
+class Checked(NamedTuple):
+    """What an upload was found to be, and the files to keep of it: (what its key ends with, content type, bytes)."""
+
+    format: Format
+    width: int
+    height: int
+    size: int
+    fingerprint: int
+    files: list[tuple[str, str, bytes | BinaryIO]]
+
+
+class MediaWritten(NamedTuple):
+    """Media as a write left it, and the place of the write for read-your-writes."""
+
+    media: Media
+    mark: WriteMark
+
+
+class Swept(NamedTuple):
+    """What a sweep looked at and took away."""
+
+    files: int
+    orphans: int
+    orphan_bytes: int
+
+
+class MediaService:
+    """The rules of pictures and videos over their records and their files."""
+
+    def __init__(self, objects: ObjectService, blobs: BlobStore, limits: MediaLimits) -> None:
+        self._objects, self._store, self.blobs, self.limits = objects, objects.store, blobs, limits
+        self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="kith-media")
+        self._under_way = Counter[NodeId]()
+
+    def close(self) -> None:
+        """Let the threads end; those that decode finish first."""
+        self._threads.shutdown(cancel_futures=True)
+
+    @contextlib.contextmanager
+    def under_way(self, actor: NodeId) -> Iterator[None]:
+        """One of the places for an upload, from its first byte to its answer. Overloaded if all are taken, or half of
+        them by `actor`.
+        """
+        own, every = self._under_way[actor], self._under_way.total()
+        if every >= self.limits.uploads_max or own >= max(1, self.limits.uploads_max // 2):
+            raise Overloaded(f"{every} uploads are under way here, {own} of this user; try again in a moment")
+        self._under_way[actor] += 1
+        try:
+            yield
+        finally:
+            self._under_way[actor] -= 1
+            if not self._under_way[actor]:
+                del self._under_way[actor]
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    async def upload(self, actor: NodeId, file: BinaryIO, size: int, alt_text: str) -> MediaWritten:
+        """Check what `actor` sent, and keep what may be shown of it. `file` is read, and overwritten where it must be.
+
+        Errors: InvalidContent; BodyTooLarge; Forbidden where the actor is deactivated. They leave nothing behind.
+        """
+        check_alt_text(alt_text)
+        await self._objects.check_active(actor)
+        loop = asyncio.get_running_loop()
+        checked = await loop.run_in_executor(self._threads, check_upload, file, size, self.limits)
+        id_, version = self._objects.snowflakes.next(), self._objects.graph.clock.next()
+        media = Media(
+            id_, actor, made_at_ms(id_), checked.format, checked.width, checked.height, checked.size,
+            checked.fingerprint, secrets.token_bytes(SECRET_BYTES), alt_text,
+        )  # fmt: skip
+        stem = key_of(media).removesuffix(media.format)
+        try:
+            for ending, content_type, data in checked.files:
+                await self.blobs.put(stem + ending, data, content_type)
+        except BaseException:  # also when the request is given up
+            await self.blobs.delete(keys_of(media))
+            raise
+        # From here on the record may be there even if we do not hear of it, so the files stay; see `sweep`.
+        put = await self._store.put([media_record(media, version)], only_if=[AtVersion(Kind.MEDIA, id_, 0)])
+        if not put.stored:  # its id was handed out before, by a clock that was put back since
+            await self.blobs.delete(keys_of(media))
+            raise Overloaded("this upload met another; send it again")
+        return MediaWritten(media, put.mark)
+
+    async def describe(self, actor: NodeId, id_: NodeId, alt_text: str) -> MediaWritten:
+        """Change the text that stands for it. Errors: MediaNotFound to all but its owner; InvalidContent."""
+        check_alt_text(alt_text)
+        return await self._rewrite(actor, id_, lambda media: msgspec.structs.replace(media, alt_text=alt_text))
+
+    async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
+        """Remove it for good; repeating it finishes what a failure left. MediaNotFound to all but its owner."""
+        written = await self._rewrite(
+            actor, id_, lambda media: msgspec.structs.replace(media, alt_text="", deleted=True), deleted_too=True
+        )
+        await self.blobs.delete(keys_of(written.media))
+        return written.mark
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    async def get(self, viewer: NodeId | None, id_: int) -> Media:
+        """The record, for its owner and (None) the app; MediaNotFound for others: they see it in posts."""
+        media = (await self.get_many([id_])).get(id_)
+        if media is None or viewer not in (None, media.owner) or not await self._living([media]):
+            raise _no_media(id_)
+        return media
+
+    async def get_many(self, ids: Sequence[int]) -> dict[int, Media]:
+        """Those of `ids` that are there, in one batch, for whoever may see the posts and profiles that show them."""
+        known = list(dict.fromkeys(ids))
+        records = await self._store.get_many(Kind.MEDIA, known) if known else []
+        found = (read_media(record) for record in records if record is not None)
+        return {media.id: media for media in found if not media.deleted}
+
+    async def locate(self, key: str) -> Path | str:
+        """Where a file is (see `BlobStore.locate`); MediaNotFound unless a record names it and its owner is there.
+
+        So what is deleted, or of a removed account, is gone at once, whenever its files are swept up.
+        """
+        if key not in await self._named([key]):
+            raise no_file()
+        place = await self.blobs.locate(key)
+        if place is None:
+            raise no_file()
+        return place
+
+    # --- files that no record names --------------------------------------------------------------------
+
+    async def sweep(self, now_ms: int, *, remove: bool) -> Swept:
+        """Find (and `remove`) files whose record is not there, is deleted, or is of a removed account: of whom the
+        record is emptied as well. Files that are none of ours are left alone.
+        """
+        files = orphans = orphan_bytes = 0
+        async for listed in self.blobs.list():
+            blobs = [blob for blob in listed if id_in_key(blob.key) is not None]
+            names = await self._named([blob.key for blob in blobs])
+            gone = [blob for blob in blobs if blob.key not in names and _is_old(blob, now_ms)]
+            if remove:
+                await self._empty([blob.key for blob in gone])
+                await self.blobs.delete([blob.key for blob in gone])
+            files, orphans = files + len(blobs), orphans + len(gone)
+            orphan_bytes += sum(blob.size for blob in gone)
+        return Swept(files, orphans, orphan_bytes)
+
+    async def _empty(self, keys: Sequence[str]) -> None:
+        """Delete those media of these files whose owners were removed."""
+        found = await self._of_keys(keys)
+        living = await self._living(found)
+        for media in found:
+            if media not in living:
+                await self.delete(NodeId(media.owner), NodeId(media.id))
+
+    async def _named(self, keys: Sequence[str]) -> set[str]:
+        """The keys of all files of those media whose files these are, and whose owners are there."""
+        return {key for media in await self._living(await self._of_keys(keys)) for key in keys_of(media)}
+
+    async def _of_keys(self, keys: Sequence[str]) -> list[Media]:
+        """The media that are there of these files."""
+        return list((await self.get_many([id_ for key in keys if (id_ := id_in_key(key)) is not None])).values())
+
+    async def _living(self, found: Sequence[Media]) -> list[Media]:
+        """Those whose owners were not removed."""
+        nodes = await self._objects.graph.store.nodes([NodeId(media.owner) for media in found])
+        return [media for media, node in zip(found, nodes, strict=True) if node.state != State.REMOVED]
+
+    async def _rewrite(
+        self, actor: NodeId, id_: NodeId, change: Callable[[Media], Media], *, deleted_too: bool = False
+    ) -> MediaWritten:
+        """Replace the record by `change` of it, unless somebody else did in between; then look again."""
+        for _ in range(REWRITES_MAX):
+            (record,) = await self._store.get_many(Kind.MEDIA, [id_])
+            if record is None:
+                raise _no_media(id_)
+            media = read_media(record)
+            gone = not deleted_too and (media.deleted or not await self._living([media]))
+            if media.owner != actor or gone:
+                raise _no_media(id_)
+            new = change(media)
+            put = await self._store.put(
+                [media_record(new, self._objects.after(record))],
+                only_if=[AtVersion(Kind.MEDIA, id_, record.updated_at)],
+            )
+            if put.stored:
+                return MediaWritten(new, put.mark)
+        raise Conflict("this media is being changed by many at once; try again", id=str(id_))
+
+
+def check_alt_text(text: str) -> None:
+    """InvalidContent beyond its bound."""
+    check_text(text, needed=False, chars_max=ALT_TEXT_CHARS_MAX, field="altText")
+
+
+def sniff(head: bytes) -> Format:
+    """What a file is by its first bytes, whatever anybody says of it; InvalidContent for what is not shown."""
+    found = filetype.guess_mime(head)
+    form = _FORMATS.get(found or "")
+    if form is None:
+        raise InvalidContent(
+            f"this file is {found or 'of no kind we know'}; images may be JPEG, PNG, GIF or WebP, videos MP4 or WebM",
+            contentType=found,
+        )
+    return form
+
+
+def check_upload(file: BinaryIO, size: int, limits: MediaLimits) -> Checked:
+    """What a file is and what may be kept of it. Takes a while; for a thread.
+
+    Errors: InvalidContent; BodyTooLarge where it is larger than its kind may be.
+    """
+    file.seek(0)
+    form = sniff(file.read(_SNIFFED_BYTES))
+    content_type = CONTENT_TYPES[form]
+    image = content_type.startswith("image/")
+    bytes_max = limits.image_bytes_max if image else limits.video_bytes_max
+    if size > bytes_max:
+        raise BodyTooLarge(f"this {form} has {size} bytes; send at most {bytes_max}", max=bytes_max)
+    file.seek(0)
+    if image:
+        picture = read_image(file.read(), form, pixels_max=limits.pixels_max, side_max=limits.side_max)
+        return Checked(
+            form, picture.width, picture.height, len(picture.data), picture.fingerprint,
+            [(form, content_type, picture.data), (THUMBNAIL, CONTENT_TYPES["webp"], picture.thumbnail)],
+        )  # fmt: skip
+    video = read_video(file, size, form, pixels_max=limits.pixels_max)
+    file.seek(0)
+    return Checked(form, video.width, video.height, size, video.fingerprint, [(form, content_type, file)])
+
+
+def _is_old(blob: Blob, now_ms: int) -> bool:
+    return blob.modified_at_ms < now_ms - SWEPT_AFTER_MS
+
+
+def no_file() -> MediaNotFound:
+    """For whoever asks for a file that is not there."""
+    return MediaNotFound("there is no such file; take addresses from posts and profiles as they are")
+
+
+def _no_media(id_: int) -> MediaNotFound:
+    return MediaNotFound("there is no such media, or it is not there for you", id=str(id_))

@@ -1,0 +1,110 @@
+"""Pictures and videos that people show: their records, and what posts and profiles may use of them.
+
+Pure: nothing here reads or writes. The bytes lie in a BlobStore under names that nobody can guess, because whoever
+asks for an image carries no credentials: the name is what gives access (`key_of`, `thumbnail_key_of`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from kith.core.clock import Hlc
+from kith.core.errors import InvalidContent
+from kith.core.ids import ID_MAX
+from kith.records.store import Kind, Record
+
+MediaType = Literal["image", "video"]
+Format = Literal["jpg", "png", "gif", "webp", "mp4", "webm"]
+CONTENT_TYPES: dict[Format, str] = {
+    "jpg": "image/jpeg",
+    "png": "image/png",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "mp4": "video/mp4",
+    "webm": "video/webm",
+}
+ALT_TEXT_CHARS_MAX = 1_500
+SECRET_BYTES = 16
+THUMBNAIL = "thumbnail.webp"
+KEY = re.compile(r"[0-9a-f]{2}/(\d{1,19})-[0-9a-f]{32}\.(jpg|png|gif|webp|mp4|webm|thumbnail\.webp)", re.ASCII)
+"""As `key_of` and `thumbnail_key_of` write them: the id, and what the file is."""
+
+
+class Media(msgspec.Struct, frozen=True, array_like=True):
+    """One picture or video, as stored: an array in this order. New fields come last and have a default."""
+
+    id: int
+    owner: int
+    created_at: int  # ms since the epoch
+    format: Format
+    width: int  # pixels, as shown
+    height: int
+    size: int  # bytes of the file that is served
+    fingerprint: int  # 64 bits; see `images.fingerprint_of` and `videos.read_video`
+    secret: bytes  # SECRET_BYTES random ones, in the names of its files
+    alt_text: str = ""
+    deleted: bool = False  # keeps what names its files, so that they can still be removed
+
+    @property
+    def type(self) -> MediaType:
+        """What a post with it is."""
+        return "video" if self.format in ("mp4", "webm") else "image"
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Media).decode
+
+
+def media_record(media: Media, version: Hlc) -> Record:
+    """The record of a picture or video."""
+    return Record(Kind.MEDIA, media.id, version, _encode(media))
+
+
+def read_media(record: Record) -> Media:
+    """The picture or video of a record."""
+    return _decode(record.data)
+
+
+def key_of(media: Media) -> str:
+    """Where its bytes lie: `<2 hex digits>/<id>-<32 hex digits>.<format>`, spread over 256 folders."""
+    return f"{_name(media)}.{media.format}"
+
+
+def thumbnail_key_of(media: Media) -> str | None:
+    """Where its thumbnail lies; None for videos, which have none."""
+    return f"{_name(media)}.{THUMBNAIL}" if media.type == "image" else None
+
+
+def keys_of(media: Media) -> list[str]:
+    """All its files."""
+    return [key for key in (key_of(media), thumbnail_key_of(media)) if key is not None]
+
+
+def id_in_key(key: str) -> int | None:
+    """The id of the media that a file belongs to, whole or half written; None for a file that is none of ours."""
+    found = KEY.fullmatch(key.partition("#")[0])  # behind it an engine of folders counts what it has not finished
+    return int(found[1]) if found is not None and int(found[1]) <= ID_MAX else None
+
+
+def owned(author: int, ids: Sequence[int], records: Sequence[Record | None], field: str) -> list[Media]:
+    """The media of `ids` where they are there and `author` uploaded them; InvalidContent names `field` and the id."""
+    found = []
+    for id_, record in zip(ids, records, strict=True):
+        media = None if record is None else read_media(record)
+        if media is None or media.deleted or media.owner != author:
+            raise InvalidContent(
+                f"{field} names {id_}, which is no media of this user; upload it with POST /media first",
+                field=field,
+                id=str(id_),
+            )
+        found.append(media)
+    return found
+
+
+def _name(media: Media) -> str:
+    secret = media.secret.hex()
+    return f"{secret[:2]}/{media.id}-{secret}"

@@ -1,0 +1,371 @@
+"""A video that somebody sent becomes one that is safe to show: its container is walked, and emptied of notes.
+
+Nothing is decoded or transcoded; a player does that. The walk proves that the file is one MP4 or WebM and nothing
+more, whole, with a video track, and finds its size. Of what describes it, what a player needs is kept; all else could
+tell where, when and by whom it was taken (tags, titles, attachments, boxes of camera makers, tracks of telemetry or
+text with their samples, unused space) and is overwritten in place, so that nothing moves. Limits: what is inside the
+pictures and sounds themselves stays, and so do times in the headers of MP4.
+
+ISO/IEC 14496-12 (boxes) and RFC 8794, RFC 9559 (elements).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from kith.core.errors import InvalidContent
+from kith.media.media import Format
+
+PARTS_MAX = 500_000
+"""Boxes or elements of a file; more is made to waste our time."""
+_ZEROS = bytes(1 << 16)
+_READ_BYTES = 1 << 20
+
+_TOP = frozenset(b"ftyp moov mdat moof free skip wide udta meta uuid sidx ssix styp mfra emsg prft pdin".split())
+_NOTES = frozenset(b"free skip wide udta meta uuid emsg prft".split())
+_KEPT: dict[int | bytes, frozenset[bytes]] = {
+    b"moov": frozenset(b"mvhd trak mvex".split()),
+    b"trak": frozenset(b"tkhd edts tref mdia".split()),
+    b"mdia": frozenset(b"mdhd hdlr minf".split()),
+    b"minf": frozenset(b"vmhd smhd nmhd gmhd dinf stbl hdlr".split()),
+    b"stbl": frozenset(b"stsd stts ctts cslg stss stsh stsz stz2 stsc stco co64 sdtp sbgp sgpd subs saiz saio".split()),
+    b"moof": frozenset(b"mfhd traf".split()),
+    b"traf": frozenset(b"tfhd tfdt trun sdtp sbgp sgpd subs saiz saio senc".split()),
+}
+"""What a player needs of each box of boxes."""
+_SHOWN = frozenset((b"vide", b"soun"))
+_HANDLER_NAME = 24  # where it begins in what `hdlr` holds
+
+_EBML, _SEGMENT, _CLUSTER, _TRACKS = 0x1A45DFA3, 0x18538067, 0x1F43B675, 0x1654AE6B
+_TRACK, _TRACK_TYPE, _VIDEO, _WIDTH, _HEIGHT = 0xAE, 0x83, 0xE0, 0xB0, 0xBA
+_VOID, _CHECKSUM, _TAGS, _ATTACHMENTS, _CHAPTERS = 0xEC, 0xBF, 0x1254C367, 0x1941A469, 0x1043A770
+_BLANKED = frozenset((_VOID, _CHECKSUM, _TAGS, _ATTACHMENTS, _CHAPTERS))
+_INFO = 0x1549A966
+_IN_SEGMENT = _BLANKED | {_CLUSTER, _TRACKS, _INFO, 0x114D9B74, 0x1C53BB6B}
+_IN_INFO = frozenset((0x2AD7B1, 0x4489))  # the scale of times, the duration
+_APPS = frozenset((0x4D80, 0x5741))  # what made it: must be there, and says nothing then
+_IN_TRACK = frozenset((
+    0xD7, 0x73C5, _TRACK_TYPE, 0xB9, 0x88, 0x55AA, 0x9C, 0x6DE7, 0x6DF8, 0x23E383, 0x234E7A, 0x23314F, 0x55EE, 0x41E4,
+    0x22B59C, 0x22B59D, 0x86, 0x63A2, 0x56AA, 0x56BB, _VIDEO, 0xE1, 0xE2, 0x6D80,
+))  # fmt: skip
+_IN_CLUSTER = frozenset((0xE7, 0xA3, 0xA0, 0xAB, 0xA7, 0xAF, 0x5854))
+_SHOWN_TRACKS = frozenset((1, 2))  # video, audio
+_ELEMENT_HEAD = 12  # bytes of the longest kind and the longest size
+
+
+class Video(NamedTuple):
+    """A video as it is shown. Sizes are in pixels."""
+
+    width: int
+    height: int
+    fingerprint: int  # 64 bits of the hash of its bytes: the same for the same video only
+
+
+class Part(NamedTuple):
+    """A box or an element: its kind, where it starts, where what it holds starts, and where it ends."""
+
+    kind: int | bytes
+    start: int
+    body: int
+    end: int
+
+
+class Blank(NamedTuple):
+    """What is overwritten: a header that says "unused", then zeros up to `end`."""
+
+    start: int
+    header: bytes
+    end: int
+
+
+def read_video(file: BinaryIO, size: int, form: Format, *, pixels_max: int) -> Video:
+    """The video in `file`, which is changed in place. Errors: InvalidContent for all that is not such a video."""
+    reader = _Reader(file, size)
+    width, height, blanks = _mp4(reader) if form == "mp4" else _webm(reader)
+    if not 0 < width * height <= pixels_max:
+        raise InvalidContent(
+            f"this video has {width} x {height} pixels; it needs a picture of at most {pixels_max}", max=pixels_max
+        )
+    for blank in blanks:
+        _overwrite(file, blank)
+    file.seek(0)
+    hashed = hashlib.blake2b(digest_size=8)
+    while chunk := file.read(_READ_BYTES):
+        hashed.update(chunk)
+    return Video(width, height, int.from_bytes(hashed.digest(), "big"))
+
+
+class _Reader:
+    """Bytes of a file by place; knows how much was asked for, so that no file takes for ever."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self.size, self._parts = file, size, 0
+
+    def bytes(self, at: int, count: int) -> bytes:
+        """`count` bytes from `at`; InvalidContent where the file is shorter."""
+        self._file.seek(at)
+        found = self._file.read(count)
+        if len(found) < count:
+            raise cut_off()
+        return found
+
+    def number(self, at: int, count: int) -> int:
+        """A big-endian number."""
+        return int.from_bytes(self.bytes(at, count), "big")
+
+    def count(self) -> None:
+        """One part more."""
+        self._parts += 1
+        if self._parts > PARTS_MAX:
+            raise InvalidContent(f"this video has more than {PARTS_MAX} parts; save it again", max=PARTS_MAX)
+
+
+def cut_off() -> InvalidContent:
+    """For a file that ends before it should."""
+    return InvalidContent("this video is cut off or damaged; send the whole file")
+
+
+def _overwrite(file: BinaryIO, blank: Blank) -> None:
+    file.seek(blank.start)
+    file.write(blank.header)
+    left = blank.end - blank.start - len(blank.header)
+    while left:
+        left -= file.write(_ZEROS[:left])
+
+
+# --- MP4 -----------------------------------------------------------------------------------------------------
+
+
+def _boxes(reader: _Reader, start: int, end: int) -> Iterator[Part]:
+    """The boxes that fill `start` to `end`, one behind the other."""
+    while start < end:
+        reader.count()
+        head, body = reader.bytes(start, 8), start + 8
+        size, kind = int.from_bytes(head[:4], "big"), head[4:]
+        if size == 1:
+            size, body = reader.number(start + 8, 8), start + 16
+        elif size == 0 and kind == b"mdat":  # to the end of the file
+            size = end - start
+        if size < body - start or start + size > end:
+            raise cut_off()
+        yield Part(kind, start, body, start + size)
+        start += size
+
+
+def _mp4(reader: _Reader) -> tuple[int, int, list[Blank]]:
+    width = height = 0
+    blanks, seen = list[Blank](), set[int | bytes]()
+    top = list(_boxes(reader, 0, reader.size))
+    for box in top:
+        if box.kind not in _TOP:
+            raise InvalidContent(f"this MP4 holds {box.kind!r}, which is no part of a video")
+        seen.add(box.kind)
+        if box.kind in _NOTES:
+            blanks.append(_blank_box(reader, box))
+        elif box.kind == b"moof":
+            blanks += _unneeded(reader, box)
+        elif box.kind == b"moov":
+            parts = list(_boxes(reader, box.body, box.end))
+            blanks += [_blank_box(reader, part) for part in parts if part.kind not in _KEPT[b"moov"]]
+            for track in (part for part in parts if part.kind == b"trak"):
+                within = list(_boxes(reader, track.body, track.end))
+                kind = _handler(reader, within)
+                if kind not in _SHOWN:
+                    blanks += [*_samples(reader, within, top), _blank_box(reader, track)]
+                    continue
+                blanks += _unneeded(reader, track)
+                if kind == b"vide" and not width:
+                    width, height = _shown_size(reader, within)
+    if not (b"moov" in seen and seen & {b"mdat", b"moof"}):
+        raise cut_off()
+    return width, height, blanks
+
+
+def _unneeded(reader: _Reader, box: Part) -> Iterator[Blank]:
+    """What of a box no player needs, however deep; the name of a handler is one of a maker."""
+    for part in _boxes(reader, box.body, box.end):
+        if part.kind not in _KEPT[box.kind]:
+            yield _blank_box(reader, part)
+        elif part.kind == b"hdlr":
+            yield Blank(min(part.body + _HANDLER_NAME, part.end), b"", part.end)
+        elif part.kind in _KEPT:
+            yield from _unneeded(reader, part)
+
+
+def _blank_box(reader: _Reader, box: Part) -> Blank:
+    size = reader.bytes(box.start, box.body - box.start)
+    return Blank(box.start, size[:4] + b"free" + size[8:], box.end)
+
+
+def _find(reader: _Reader, parts: list[Part], *path: bytes) -> Part:
+    """The box at a path of kinds."""
+    for box in parts:
+        if box.kind == path[0]:
+            return box if len(path) == 1 else _find(reader, list(_boxes(reader, box.body, box.end)), *path[1:])
+    raise cut_off()
+
+
+def _handler(reader: _Reader, track: list[Part]) -> bytes:
+    """What a track carries."""
+    return reader.bytes(_find(reader, track, b"mdia", b"hdlr").body + 8, 4)
+
+
+def _samples(reader: _Reader, track: list[Part], top: list[Part]) -> Iterator[Blank]:
+    """Where the samples of a track lie in the file; InvalidContent where that cannot be told."""
+    if any(box.kind == b"moof" for box in top):
+        raise InvalidContent(
+            "this MP4 comes in fragments and has a track of text or telemetry; save it without that track"
+        )
+    table = _find(reader, track, b"mdia", b"minf", b"stbl")
+    boxes = {box.kind: box.body + 4 for box in _boxes(reader, table.body, table.end)}  # behind version and flags
+    if not (b"stsz" in boxes and b"stsc" in boxes and (b"stco" in boxes or b"co64" in boxes)):
+        raise cut_off()
+    wide = 8 if b"co64" in boxes else 4
+    at_chunks, at_runs, at_sizes = boxes[b"co64" if wide == 8 else b"stco"], boxes[b"stsc"], boxes[b"stsz"]
+    chunks, runs, same = reader.number(at_chunks, 4), reader.number(at_runs, 4), reader.number(at_sizes, 4)
+    run, sample, in_chunk = 0, 0, 0
+    for chunk in range(chunks):
+        reader.count()
+        if run < runs and reader.number(at_runs + 4 + run * 12, 4) == chunk + 1:  # counted from 1
+            in_chunk, run = reader.number(at_runs + 8 + run * 12, 4), run + 1
+        start = end = reader.number(at_chunks + 4 + chunk * wide, wide)
+        for _ in range(in_chunk):
+            reader.count()
+            end += same or reader.number(at_sizes + 8 + sample * 4, 4)
+            sample += 1
+        if not any(box.kind == b"mdat" and box.body <= start <= end <= box.end for box in top):
+            raise cut_off()
+        yield Blank(start, b"", end)
+
+
+def _shown_size(reader: _Reader, track: list[Part]) -> tuple[int, int]:
+    """Width and height as shown: turned by 90 degrees if the track says so."""
+    head = _find(reader, track, b"tkhd").body
+    matrix = head + (52 if reader.number(head, 1) == 1 else 40)
+    width, height = reader.number(matrix + 36, 4) >> 16, reader.number(matrix + 40, 4) >> 16
+    turned = reader.number(matrix, 4) == reader.number(matrix + 16, 4) == 0
+    return (height, width) if turned else (width, height)
+
+
+# --- WebM ----------------------------------------------------------------------------------------------------
+
+
+def _element(reader: _Reader, at: int, limit: int) -> Part:
+    """The element at a place; one of unknown size ends at `limit`, and its `end` says so by being below 0."""
+    reader.count()
+    head = reader.bytes(at, min(_ELEMENT_HEAD, reader.size - at))
+    id_bytes = 9 - head[0].bit_length() if head else 0
+    if not 1 <= id_bytes <= 4 or len(head) <= id_bytes:
+        raise cut_off()
+    size_bytes = 9 - head[id_bytes].bit_length()
+    if size_bytes > 8 or len(head) < id_bytes + size_bytes:
+        raise cut_off()
+    kind, unknown = int.from_bytes(head[:id_bytes], "big"), (1 << 7 * size_bytes) - 1
+    size, body = int.from_bytes(head[id_bytes : id_bytes + size_bytes], "big") & unknown, at + id_bytes + size_bytes
+    if size == unknown:
+        return Part(kind, at, body, -1)
+    if body + size > limit:
+        raise cut_off()
+    return Part(kind, at, body, body + size)
+
+
+def _elements(reader: _Reader, start: int, end: int) -> Iterator[Part]:
+    """The elements that fill `start` to `end`."""
+    while start < end:
+        part = _element(reader, start, end)
+        if part.end < 0:
+            raise cut_off()
+        yield part
+        start = part.end
+
+
+def _webm(reader: _Reader) -> tuple[int, int, list[Blank]]:
+    head = _element(reader, 0, reader.size)
+    segment = _element(reader, head.end, reader.size) if head.end > 0 else head
+    if segment.kind != _SEGMENT or segment.end not in (-1, reader.size):
+        raise InvalidContent("this WebM is damaged, or something else was hung onto it; save it again")
+    width = height = 0
+    blanks, at, in_cluster, clusters = list[Blank](), segment.body, False, 0
+    while at < reader.size:
+        part = _element(reader, at, reader.size)
+        if part.kind not in _IN_SEGMENT and not (in_cluster and part.kind in _IN_CLUSTER):
+            raise InvalidContent(f"this WebM holds an element {part.kind!r}, which is no part of a video")
+        if part.end < 0 and part.kind != _CLUSTER:
+            raise cut_off()
+        if part.kind == _CLUSTER:  # one of unknown size (a live recording) is walked through
+            clusters += 1
+        elif part.kind == _TRACKS:
+            width, height = _tracks(reader, part)
+            blanks += _unneeded_of_tracks(reader, part)
+        elif part.kind == _INFO:
+            blanks += _unneeded_of_info(reader, part)
+        elif part.kind in _BLANKED:
+            blanks.append(_blank_element(part))
+        in_cluster = part.end < 0 if part.kind == _CLUSTER else in_cluster and part.kind in _IN_CLUSTER | _BLANKED
+        at = part.body if part.end < 0 else part.end
+    if not clusters:
+        raise cut_off()
+    return width, height, blanks
+
+
+def _blank_element(part: Part) -> Blank:
+    """A Void of the same length."""
+    length = part.end - part.start
+    if length >= 9:
+        return Blank(part.start, bytes([_VOID]) + (1 << 56 | length - 9).to_bytes(8, "big"), part.end)
+    return Blank(part.start, bytes([_VOID, 0x80 | length - 2]), part.end)
+
+
+def _unneeded_of_info(reader: _Reader, info: Part) -> Iterator[Blank]:
+    """Titles, names of files, dates, and what says by which application it was made."""
+    for part in _elements(reader, info.body, info.end):
+        if part.kind in _APPS:
+            yield Blank(part.body, b"", part.end)
+        elif part.kind not in _IN_INFO:
+            yield _blank_element(part)
+
+
+def _unneeded_of_tracks(reader: _Reader, tracks: Part) -> Iterator[Blank]:
+    """Names of tracks, and what else no player needs."""
+    for track in _elements(reader, tracks.body, tracks.end):
+        if track.kind == _TRACK:
+            parts = _elements(reader, track.body, track.end)
+            yield from (_blank_element(part) for part in parts if part.kind not in _IN_TRACK)
+        else:
+            yield _blank_element(track)
+
+
+def _tracks(reader: _Reader, tracks: Part) -> tuple[int, int]:
+    """The size of the first video track; InvalidContent for tracks that are not shown."""
+    found = (0, 0)
+    for track in _elements(reader, tracks.body, tracks.end):
+        if track.kind != _TRACK:
+            continue
+        kind, size = 0, (0, 0)
+        for part in _elements(reader, track.body, track.end):
+            if part.kind == _TRACK_TYPE:
+                kind = _value(reader, part)
+            elif part.kind == _VIDEO:
+                sides = {
+                    one.kind: _value(reader, one)
+                    for one in _elements(reader, part.body, part.end)
+                    if one.kind in (_WIDTH, _HEIGHT)
+                }
+                size = sides.get(_WIDTH, 0), sides.get(_HEIGHT, 0)
+        if kind not in _SHOWN_TRACKS:
+            raise InvalidContent(
+                f"this WebM has a track of type {kind}, neither video nor audio, which may tell where it was taken; "
+                "save it without"
+            )
+        if kind == 1 and found == (0, 0):
+            found = size
+    return found
+
+
+def _value(reader: _Reader, part: Part) -> int:
+    """The number that an element holds."""
+    if not 0 < part.end - part.body <= 8:
+        raise cut_off()
+    return reader.number(part.body, part.end - part.body)

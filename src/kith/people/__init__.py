@@ -1,0 +1,1 @@
+"""What people do to each other and say of themselves: `relations` · `profiles` · `usernames`."""

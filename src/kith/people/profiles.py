@@ -1,0 +1,104 @@
+"""Profiles: what a user says of themselves. Ids come from the app, so a user without one has an empty profile.
+
+Whether an account is private, deactivated or labelled is kept by the graph (`EdgeStore.nodes`), because follows and
+discovery depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from kith.core.clock import Hlc, HybridClock
+from kith.core.errors import Conflict, InvalidContent
+from kith.core.ids import NodeId
+from kith.core.tokens import WriteMark
+from kith.media.media import owned
+from kith.people.usernames import Move, check_username, fold, holder_of, move
+from kith.posts.post import NO_ATTRIBUTES, check_text
+from kith.posts.posts import REWRITES_MAX
+from kith.records.store import AtVersion, Kind, ObjectStore, Record
+
+NAME_CHARS_MAX = 100
+BIO_CHARS_MAX = 1_000
+
+
+class Profile(msgspec.Struct, frozen=True, array_like=True):
+    """A profile, as stored: an array in this order. New fields come last and have a default."""
+
+    display_name: str = ""
+    bio: str = ""
+    avatar: int | None = None  # id of an image of theirs
+    attributes: bytes = NO_ATTRIBUTES  # the app's own JSON object
+    username: str = ""  # as the user spells it; "" for none
+    verified: bool = False  # the app knows who this is
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Profile).decode
+
+
+class Profiles:
+    """Reads and changes profiles."""
+
+    def __init__(self, store: ObjectStore, clock: HybridClock) -> None:
+        self._store, self._clock = store, clock
+
+    async def get_many(self, users: Sequence[int]) -> list[Profile]:
+        """One profile a user, in their order."""
+        return [_read(record) for record in await self._store.get_many(Kind.USER, users)]
+
+    async def named(self, username: str) -> NodeId | None:
+        """The user with this name, however it is spelled."""
+        user = await holder_of(self._store, username)
+        if user is None or fold(await self._says(user)) != fold(username):
+            return None
+        return NodeId(user)
+
+    async def change(self, user: NodeId, change: Callable[[Profile], Profile]) -> tuple[Profile, WriteMark]:
+        """Replace a profile by `change` of it.
+
+        Errors: InvalidContent; UsernameTaken; Conflict where too many do so at once.
+        """
+        for _ in range(REWRITES_MAX):
+            (stored,) = await self._store.get_many(Kind.USER, [user])
+            old, at = _read(stored), 0 if stored is None else stored.updated_at
+            profile, version = change(old), max(self._clock.next(), Hlc(at + 1))
+            _check(profile)
+            if profile.avatar is not None and profile.avatar != old.avatar:
+                await self._check_avatar(user, profile.avatar)
+            renamed = Move([], [], [])
+            if fold(profile.username) != fold(old.username):
+                renamed = await move(self._store, user, (old.username, profile.username), version, self._says)
+            record = Record(Kind.USER, user, version, _encode(profile))
+            only_if = [*renamed.only_if, AtVersion(Kind.USER, user, at)]
+            put = await self._store.put([*renamed.before, record, *renamed.after], only_if=only_if)
+            if put.stored:
+                return profile, put.mark
+        raise Conflict("this profile is being changed by many at once; try again", id=str(user))
+
+    async def forget(self, user: NodeId) -> None:
+        """Empty a profile; its name is free again."""
+        await self.change(user, lambda _: Profile())
+
+    async def _check_avatar(self, user: NodeId, id_: int) -> None:
+        (media,) = owned(user, [id_], await self._store.get_many(Kind.MEDIA, [id_]), "avatar")
+        if media.type != "image":
+            raise InvalidContent("avatar names a video; it must be an image", field="avatar", id=str(id_))
+
+    async def _says(self, user: int) -> str:
+        """The username that a user's profile says."""
+        (profile,) = await self.get_many([user])
+        return profile.username
+
+
+def _check(profile: Profile) -> None:
+    check_text(profile.display_name, needed=False, chars_max=NAME_CHARS_MAX, field="displayName")
+    check_text(profile.bio, needed=False, chars_max=BIO_CHARS_MAX, field="bio")
+    if profile.username:
+        check_username(profile.username)
+
+
+def _read(record: Record | None) -> Profile:
+    return Profile() if record is None else _decode(record.data)

@@ -1,0 +1,95 @@
+"""Usernames: one user each at most, whoever takes it first, whichever process they ask.
+
+A name is a record of its own, kept under a hash of the name, that says who holds it. It is written together with the
+profile that says the name, and only if neither has changed since it was read. Where the engine has no transactions a
+name is taken before the profile says it, and given up after; a process that ends in between leaves a name that its
+holder's profile does not say, which keeps nobody off for longer than ABANDONED_MS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import msgspec
+
+from kith.core.clock import Hlc, ms_of
+from kith.core.errors import InvalidContent, UsernameTaken
+from kith.core.ids import ID_MAX, NodeId
+from kith.records.store import AtVersion, Kind, ObjectStore, Record
+
+USERNAME_CHARS_MAX = 30
+ABANDONED_MS = 60_000
+"""Longer than any request lasts."""
+_SYNTAX = re.compile(r"(?=.*[A-Za-z])(?!\.)[A-Za-z0-9_.]{1,30}(?<!\.)")
+
+Holders = dict[str, int]
+"""Folded name -> user. Nearly always one name: more, where they share a hash; none, once it was given up."""
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Holders).decode
+
+
+class Move(NamedTuple):
+    """From one name to another: records to put before and after the profile, and what they rest on."""
+
+    before: list[Record]
+    after: list[Record]
+    only_if: list[AtVersion]
+
+
+def check_username(name: str) -> None:
+    """InvalidContent unless a user may be called so. What passes fits into a path, and is no id."""
+    if not _SYNTAX.fullmatch(name):
+        raise InvalidContent(
+            f"username must have 1 to {USERNAME_CHARS_MAX} of a-z, A-Z, 0-9, _ and ., with a letter among them "
+            "and no dot at its ends",
+            field="username",
+        )
+
+
+def fold(name: str) -> str:
+    """What all spellings of a name share."""
+    return name.lower()
+
+
+async def holder_of(store: ObjectStore, name: str) -> int | None:
+    """Who holds the name, if their profile says it too; nobody holds what cannot be one."""
+    if not _SYNTAX.fullmatch(name):
+        return None
+    (record,) = await store.get_many(Kind.USERNAME, [_id(fold(name))])
+    return _holders(record).get(fold(name))
+
+
+async def move(
+    store: ObjectStore, user: NodeId, names: tuple[str, str], version: Hlc, says: Callable[[int], Awaitable[str]]
+) -> Move:
+    """What makes `user` hold the second of `names` and no longer the first; "" is none. UsernameTaken.
+
+    `says`: the username in the profile of a user. `version`: of the records, at least.
+    """
+    old, new = map(fold, names)
+    plan = Move([], [], [])
+    ids = list(dict.fromkeys(_id(name) for name in (new, old) if name))
+    for id_, stored in zip(ids, await store.get_many(Kind.USERNAME, ids), strict=True):
+        holders, at = _holders(stored), Hlc(0) if stored is None else stored.updated_at
+        if old and holders.get(old) == user:
+            del holders[old]
+        if takes := bool(new) and id_ == _id(new):
+            holder = holders.get(new, user)
+            if holder != user and (ms_of(version) - ms_of(at) < ABANDONED_MS or fold(await says(holder)) == new):
+                raise UsernameTaken("this username is taken; choose another", username=names[1])
+            holders[new] = user
+        record = Record(Kind.USERNAME, id_, max(version, Hlc(at + 1)), _encode(holders))
+        (plan.before if takes else plan.after).append(record)
+        plan.only_if.append(AtVersion(Kind.USERNAME, id_, at))
+    return plan
+
+
+def _holders(record: Record | None) -> Holders:
+    return {} if record is None else _decode(record.data)
+
+
+def _id(folded: str) -> int:
+    return int.from_bytes(hashlib.blake2b(folded.encode(), digest_size=8).digest(), "big") & ID_MAX

@@ -1,0 +1,313 @@
+"""Comments on posts, and replies to comments.
+
+A comment stands in the list of its post (graph `comments`), a reply in the list of the comment it answers
+(graph `replies`): one write with its record. Who may not see the post sees none of them, nor any that somebody
+wrote with whom a block stands. Limit: the order `top` ranks the newest RANKED_MAX, and the page says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from kith.core.clock import Hlc
+from kith.core.errors import CommentNotFound, Conflict, Forbidden
+from kith.core.ids import NodeId, made_at_ms
+from kith.core.paging import Mark, Page, Window, cut
+from kith.core.tokens import WriteMark
+from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
+from kith.graph.graphs import COMMENT_LIKES, COMMENTED, COMMENTS, REPLIES
+from kith.graph.store import Listing
+from kith.graph.walk import BELOW_ALL
+from kith.posts.engagement import Engaged, disengage, engage
+from kith.posts.post import check_text
+from kith.posts.posts import REWRITES_MAX, ObjectService
+from kith.posts.visibility import may_see_comment, standings
+from kith.records.claims import claim_of, first_of
+from kith.records.store import AtVersion, Claim, Kind, Put, Record
+
+Order = Literal["top", "newest", "oldest"]
+TEXT_CHARS_MAX = 2_000
+RANKED_MAX = 2_000
+REPLIES_SHOWN = 2
+"""How many replies come with a comment in a page of comments."""
+
+
+class Comment(msgspec.Struct, frozen=True, array_like=True):
+    """A comment, as stored: an array in this order. New fields come last and have a default."""
+
+    id: int
+    post: int
+    reply_to: int | None  # the comment it answers
+    author: int
+    created_at: int  # ms since the epoch
+    text: str
+    deleted: bool = False
+    labels: int = 0
+    """Its author's, of `core.labels`; never stored: `Comments` sets them where it reads."""
+
+
+class CommentCounts(NamedTuple):
+    """What a comment has got, exactly, and whether the viewer likes it."""
+
+    likes: int
+    replies: int
+    liked: bool
+
+
+class CommentPage(NamedTuple):
+    """The comments of a page that the viewer may see, the page itself, and the length of the whole list.
+
+    `partial`: more comments exist than were ranked.
+    """
+
+    comments: list[Comment]
+    page: Page
+    total: int
+    partial: bool = False
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Comment).decode
+
+
+class Comments:
+    """The rules of comments over the posts they hang on."""
+
+    def __init__(self, objects: ObjectService) -> None:
+        self._objects, self._store, self._graph = objects, objects.store, objects.graph
+        self._comments, self._replies = self._graph.graphs.number(COMMENTS), self._graph.graphs.number(REPLIES)
+        self._likes, self._commented = (
+            self._graph.graphs.number(COMMENT_LIKES), self._graph.graphs.number(COMMENTED)
+        )  # fmt: skip
+
+    async def create(
+        self, actor: NodeId, post: NodeId, text: str, reply_to: NodeId | None = None, key: str | None = None
+    ) -> tuple[Comment, WriteMark]:
+        """`actor` comments on a post, or answers a comment on it. With a `key` a repetition within 24 h answers with
+        the same comment while it is there, whatever came between.
+
+        Errors: InvalidContent; PostNotFound, CommentNotFound for what they may not see or what is deleted;
+        Forbidden where they are deactivated, or the post takes no comments; IdempotencyKeyReused where the key came
+        with another comment.
+        """
+        check_text(text, needed=True, chars_max=TEXT_CHARS_MAX)
+        await self._objects.check_active(actor)
+        id_, version = self._objects.snowflakes.next(), self._graph.clock.next()
+        claim = None
+        if key is not None:
+            claim = claim_of("comment", actor, key, msgspec.msgpack.encode((post, reply_to, text)), id_, version)
+        others: set[int] = set()
+        if claim is None or await self._store.claimed(claim) is None:
+            others = await self._addressed(actor, post, reply_to)
+        comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text)
+        put = await self._put(comment, version, others, claim)
+        if claim is not None and put.claimed is not None:
+            id_, version = first_of(put.claimed, claim)
+            comment = msgspec.structs.replace(comment, id=id_, created_at=made_at_ms(id_))
+            (there,) = await self._read([id_])
+            if there is not None and there.deleted:
+                raise _no_comment(id_)
+            if not self._store.transactional:  # the first try may have ended half way; merging it again finishes it
+                put = await self._put(comment, version, others)
+        empty = Record(Kind.COMMENT, id_, Hlc(version + 1), _encode(_emptied(comment)))
+        if put.refusal is Outcome.FORBIDDEN:  # a block came in between
+            if not self._store.transactional:
+                await self._store.put([empty])
+            raise self._objects.missing(post)
+        dropping = [self._graph.dropping(*place, id_) for place in self._places(comment)]
+        await self._objects.unless_refused(actor, put, [empty], dropping)
+        return comment, put.mark
+
+    async def _addressed(self, actor: NodeId, post: NodeId, reply_to: NodeId | None) -> set[int]:
+        """Who is spoken to by a comment there; see `create` for why `actor` may not make it."""
+        commented = await self._objects.get(actor, post)
+        if not commented.allow_comments:
+            raise Forbidden("its author takes no comments on this post; those there are stay readable", id=str(post))
+        if reply_to is None:
+            return {commented.author}
+        answered = await self._visible(actor, reply_to)
+        if answered is None or answered.post != post:
+            raise _no_comment(reply_to)
+        return {commented.author, answered.author}
+
+    async def _put(self, comment: Comment, version: Hlc, others: Iterable[int], claim: Claim | None = None) -> Put:
+        """Write a comment and its places, unless its author is not active, or one of `others` and they block each
+        other.
+        """
+        shown, kept = (
+            Edge(*place, NodeId(comment.id), State.NORMAL, comment.created_at, version)
+            for place in self._places(comment)
+        )
+        blocks = self._graph.blocks_between(NodeId(comment.author), others)
+        edges = [EdgeWrite(kept, unless=blocks, if_active=True), EdgeWrite(shown, chained=True)]
+        record = Record(Kind.COMMENT, comment.id, version, _encode(comment))
+        return await self._store.put([record], edges, claim=claim)
+
+    async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
+        """Empty a comment for good and take it out of its list; its author and the author of the post may.
+
+        They may whatever has come between them: a block, a change of who may see the post.
+        Errors: CommentNotFound; Forbidden to others.
+        """
+        await self._objects.check_active(actor)
+        for _ in range(REWRITES_MAX):
+            (record,) = await self._store.get_many(Kind.COMMENT, [id_])
+            comment = None if record is None else _decode(record.data)
+            if record is None or comment is None or comment.deleted:
+                raise _no_comment(id_)
+            if actor != comment.author and actor != await self._objects.author_of(comment.post):
+                await self.get(actor, id_)
+                raise Forbidden("only its author and the author of the post may delete a comment", id=str(id_))
+            put = await self._store.put(
+                [Record(Kind.COMMENT, id_, self._objects.after(record), _encode(_emptied(comment)))],
+                [self._graph.dropping(*place, id_) for place in self._places(comment)],
+                only_if=[AtVersion(Kind.COMMENT, id_, record.updated_at)],
+            )
+            if put.stored:
+                return put.mark
+        raise Conflict("this comment is being changed by many at once; try again", id=str(id_))
+
+    async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
+        """Empty what a user wrote and take it out of its lists, where `listing` is all they commented and is taken
+        down; else nothing. May be repeated.
+        """
+        if (listing.graph, listing.direction) != (self._commented, Direction.OUT):
+            return
+        for _ in range(REWRITES_MAX):
+            records = await self._store.get_many(Kind.COMMENT, ids)
+            found = [(record, _decode(record.data)) for record in records if record is not None]
+            left = [(record, one) for record, one in found if one.author == listing.node and not one.deleted]
+            empty = [
+                Record(Kind.COMMENT, one.id, self._objects.after(record), _encode(_emptied(one)))
+                for record, one in left
+            ]
+            edges = [self._graph.dropping(*self._places(one)[0], NodeId(one.id)) for _, one in left]
+            seen = [AtVersion(Kind.COMMENT, record.id, record.updated_at) for record, _ in left]
+            if not left or (await self._store.put(empty, edges, only_if=seen)).stored:
+                return
+        raise Conflict("these comments are being changed by many at once; try again", id=str(listing.node))
+
+    async def like(self, actor: NodeId, id_: NodeId) -> Engaged:
+        """`actor` likes a comment. Errors as in `get`; Forbidden where they are deactivated."""
+        author = (await self.get(actor, id_)).author
+        return await engage(self._graph, self._likes, actor, id_, NodeId(author), CommentNotFound)
+
+    async def unlike(self, actor: NodeId, id_: NodeId) -> Engaged:
+        """The opposite. CommentNotFound as in `get`, unless there is a like to take back; then the total is 0."""
+        there = await self._visible(actor, id_) is not None
+        found = await disengage(self._graph, self._likes, actor, id_, counted=there)
+        if not there and not found.changed:
+            raise _no_comment(id_)
+        return found
+
+    async def get(self, viewer: NodeId | None, id_: int) -> Comment:
+        """A comment, where `viewer` may see it, its post, and the comment that it answers; CommentNotFound."""
+        comment = await self._visible(viewer, id_)
+        if comment is None:
+            raise _no_comment(id_)
+        return comment
+
+    async def _visible(self, viewer: NodeId | None, id_: int) -> Comment | None:
+        (comment,) = await self._filtered(viewer, await self._read([id_]))
+        if comment is None or await self._objects.visible(viewer, [comment.post]) == [None]:
+            return None
+        answered = [] if comment.reply_to is None else await self._read([comment.reply_to])
+        return None if None in await self._filtered(viewer, answered) else comment
+
+    async def of_post(self, viewer: NodeId | None, post: NodeId, order: Order, window: Window) -> CommentPage:
+        """The comments on a post; PostNotFound where `viewer` may not see it."""
+        await self._objects.get(viewer, post)
+        return await self._page(viewer, Listing(self._comments, post, Direction.OUT), order, window)
+
+    async def of_comment(self, viewer: NodeId | None, comment: NodeId, order: Order, window: Window) -> CommentPage:
+        """The replies to a comment; CommentNotFound."""
+        await self.get(viewer, comment)
+        return await self._page(viewer, Listing(self._replies, comment, Direction.OUT), order, window)
+
+    async def posts_of(self, ids: Sequence[int]) -> list[int | None]:
+        """The post under which each comment was made, whoever may see it; None where there is no such comment."""
+        return [None if comment is None else comment.post for comment in await self._read(ids)]
+
+    async def counts(self, viewer: NodeId | None, ids: Sequence[int]) -> list[CommentCounts]:
+        """The numbers under each of these comments, in one batch."""
+        likes = [Listing(self._likes, id_, Direction.IN) for id_ in ids]
+        replies = [Listing(self._replies, id_, Direction.OUT) for id_ in ids]
+        numbers = await self._graph.store.count_many([*likes, *replies])
+        own = [(int(viewer), id_) for id_ in ids] if viewer is not None else []
+        liked = await self._graph.store.exists_many(self._likes, own) if own else [False] * len(ids)
+        return [CommentCounts(*row) for row in zip(numbers[: len(ids)], numbers[len(ids) :], liked, strict=True)]
+
+    async def previews(self, viewer: NodeId | None, ids: Sequence[int]) -> list[list[Comment]]:
+        """The oldest REPLIES_SHOWN replies to each of these comments, those that `viewer` may see."""
+        window = turned_window(Window(REPLIES_SHOWN))
+        pages = [await self._graph.store.page(Listing(self._replies, id_, Direction.OUT), window) for id_ in ids]
+        found = iter(await self._filtered(viewer, await self._read([mark.id for page in pages for mark in page.items])))
+        return [[reply for _ in page.items if (reply := next(found)) is not None][::-1] for page in pages]
+
+    async def _page(self, viewer: NodeId | None, listing: Listing, order: Order, window: Window) -> CommentPage:
+        (total,) = await self._graph.store.count_many([listing])
+        match order:
+            case "top":
+                page = cut(await self._ranked(listing), window)
+            case "newest":
+                page = await self._graph.store.page(listing, window)
+            case "oldest":
+                page = turned(await self._graph.store.page(listing, turned_window(window)))
+        found = await self._filtered(viewer, await self._read([mark.id for mark in page.items]))
+        shown = [comment for comment in found if comment is not None]
+        return CommentPage(shown, page, total, order == "top" and total > RANKED_MAX)
+
+    async def _ranked(self, listing: Listing) -> list[Mark]:
+        """(likes, id) of the newest RANKED_MAX, most liked first, of equally liked ones the newest."""
+        ids = (await self._graph.store.ids(listing, RANKED_MAX)).tolist()
+        likes = await self._graph.store.count_many([Listing(self._likes, id_, Direction.IN) for id_ in ids])
+        return sorted(map(Mark, likes, ids), reverse=True)
+
+    async def _read(self, ids: Sequence[int]) -> list[Comment | None]:
+        records = await self._store.get_many(Kind.COMMENT, ids)
+        return [None if record is None else _decode(record.data) for record in records]
+
+    async def _filtered(self, viewer: NodeId | None, comments: Sequence[Comment | None]) -> list[Comment | None]:
+        """None in place of what the viewer, who may see the post, must not see."""
+        authors = await standings(self._graph, viewer, (comment.author for comment in comments if comment is not None))
+        return [
+            _labelled(comment, authors[comment.author].labels)
+            if comment is not None and may_see_comment(comment.deleted, comment.author, viewer, authors[comment.author])
+            else None
+            for comment in comments
+        ]
+
+    def _places(self, comment: Comment) -> tuple[tuple[int, NodeId], tuple[int, NodeId]]:
+        """The graph and the node of the list that shows a comment, and of that of all its author wrote."""
+        commented = self._commented, NodeId(comment.author)
+        if comment.reply_to is None:
+            return (self._comments, NodeId(comment.post)), commented
+        return (self._replies, NodeId(comment.reply_to)), commented
+
+
+def turned_window(window: Window) -> Window:
+    """The part of a list, newest first, that `window` asks for of the same list, oldest first."""
+    if window.before is not None:
+        return window._replace(after=window.before, before=None)
+    return window._replace(after=None, before=window.after or BELOW_ALL)
+
+
+def turned(page: Page) -> Page:
+    """The same page, read from the other side."""
+    return Page(page.items[::-1], page.more_before, page.more_after, page.covers and page.covers[::-1])
+
+
+def _emptied(comment: Comment) -> Comment:
+    """What remains of a deleted comment: that there was one, whose and where."""
+    return msgspec.structs.replace(comment, text="", deleted=True, labels=0)
+
+
+def _labelled(comment: Comment, labels: int) -> Comment:
+    return msgspec.structs.replace(comment, labels=labels) if labels else comment
+
+
+def _no_comment(id_: int) -> CommentNotFound:
+    return CommentNotFound("there is no such comment, or it is not there for you", id=str(id_))

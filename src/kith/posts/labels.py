@@ -1,0 +1,84 @@
+"""Moderation: the labels that the app puts on posts and users, and why.
+
+What takes effect lies where every read looks anyway: a post's labels in its record, a user's beside their state in the
+graph. Why is a record of its own. Both are told to the log, so caches and streams can react. Limit: one set of
+labels an object; who set it, and what was there before, is the app's to keep.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from kith.core.clock import Hlc, ms_of
+from kith.core.errors import UserNotFound
+from kith.core.events import user_changed
+from kith.core.ids import NodeId
+from kith.core.tokens import WriteMark
+from kith.graph.edge import State
+from kith.posts.post import check_text, read_post
+from kith.posts.posts import ObjectService
+from kith.records.store import Kind, Record
+
+REASON_CHARS_MAX = 1_000
+Labelled = Literal["post", "user"]
+"""What can be labelled."""
+_NOTES = {"post": Kind.POST_LABELS, "user": Kind.USER_LABELS}
+
+
+class Labels(NamedTuple):
+    """What the app decided about an object (`core.labels`), why, and when (ms since the epoch; 0: never)."""
+
+    labels: int = 0
+    reason: str = ""
+    changed_at: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Labels).decode
+
+
+class Moderation:
+    """Reads and sets labels. Who may is decided at the door: the app alone."""
+
+    def __init__(self, objects: ObjectService) -> None:
+        self._objects, self._store, self._graph = objects, objects.store, objects.graph
+
+    async def get(self, what: Labelled, id_: NodeId) -> Labels:
+        """The labels of an object; PostNotFound, UserNotFound (users unknown so far have none)."""
+        labels = await self._post_labels(id_) if what == "post" else await self._user_labels(id_)
+        (record,) = await self._store.get_many(_NOTES[what], [id_])
+        note = Labels() if record is None else _decode(record.data)
+        return note if note.labels == labels else Labels(labels)
+
+    async def set(self, what: Labelled, id_: NodeId, labels: int, reason: str = "") -> tuple[Labels, WriteMark]:
+        """Replace the labels of an object; none (0) take them off. Repeating it changes nothing.
+
+        In effect when it returns. Errors as in `get`; InvalidContent.
+        """
+        check_text(reason, needed=False, chars_max=REASON_CHARS_MAX, field="reason")
+        stored = await self.get(what, id_)
+        if stored[:2] == (labels, reason):
+            return stored, WriteMark(0, 0)
+        version = self._graph.clock.next()
+        new = Labels(labels, reason, ms_of(version))
+
+        def note(version: Hlc) -> Record:
+            return Record(_NOTES[what], id_, version, _encode(new))
+
+        if what == "post":
+            return new, await self._objects.label(id_, labels, note)
+        await self._graph.store.change_node(id_, labels=labels, tell=user_changed(id_, version))
+        return new, (await self._store.put([note(self._graph.clock.next())])).mark
+
+    async def _post_labels(self, id_: NodeId) -> int:
+        await self._objects.get(None, id_)  # which shows its author's labels too; these are its own
+        (record,) = await self._store.get_many(Kind.POST, [id_])
+        return 0 if record is None else read_post(record).labels
+
+    async def _user_labels(self, id_: NodeId) -> int:
+        (node,) = await self._graph.store.nodes([id_])
+        if node.state == State.REMOVED:
+            raise UserNotFound("this account was removed", id=str(id_))
+        return node.labels

@@ -1,0 +1,247 @@
+"""What a post is, what it may hold, and how it becomes a record.
+
+Pure: nothing here reads or writes. Every bound has a name, and InvalidContent says which was met.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from kith.core.clock import Hlc
+from kith.core.errors import InvalidContent
+from kith.media.media import MediaType
+from kith.records.store import Kind, Record
+
+PostType = Literal["text", "link", "image", "video"]
+Visibility = Literal["public", "friends", "private", "custom"]
+
+TEXT_CHARS_MAX = 10_000
+LINK_CHARS_MAX = 2_048
+MEDIA_MAX = 20
+MENTIONS_MAX = 50
+AUDIENCE_MAX = 1_000
+ATTRIBUTES_BYTES_MAX = 4_096
+ATTRIBUTES_DEPTH_MAX = 32
+PLACE_CHARS_MAX = 100
+LATITUDE_MAX, LONGITUDE_MAX = 90.0, 180.0
+NO_ATTRIBUTES = b"{}"
+_LINK = re.compile(r"https?://[^\s/?#]+[^\s]*")
+
+
+class Location(msgspec.Struct, frozen=True, array_like=True):
+    """Where a post is from: degrees, and what people call the place."""
+
+    latitude: float
+    longitude: float
+    name: str = ""
+
+
+class Draft(msgspec.Struct, frozen=True, array_like=True):
+    """What an author says of a post. `type` may be left open: `check_draft` finds it, from the media if there are any.
+
+    `audience`: who may see it where the visibility is custom. `attributes`: a JSON object of the app's own.
+    """
+
+    type: PostType | None = None
+    text: str = ""
+    link: str | None = None
+    media: tuple[int, ...] = ()
+    visibility: Visibility = "public"
+    audience: tuple[int, ...] = ()
+    mentions: tuple[int, ...] = ()
+    attributes: bytes = NO_ATTRIBUTES
+    allow_comments: bool = True
+    allow_sharing: bool = True
+    location: Location | None = None
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What to change of a post; what is UNSET stays, and who made it and when. The type follows media and link."""
+
+    text: str | UnsetType = UNSET
+    link: str | UnsetType | None = UNSET
+    media: tuple[int, ...] | UnsetType = UNSET
+    visibility: Visibility | UnsetType = UNSET
+    audience: tuple[int, ...] | UnsetType = UNSET
+    mentions: tuple[int, ...] | UnsetType = UNSET
+    attributes: bytes | UnsetType = UNSET
+    allow_comments: bool | UnsetType = UNSET
+    allow_sharing: bool | UnsetType = UNSET
+    location: Location | UnsetType | None = UNSET
+
+
+class Post(msgspec.Struct, frozen=True, array_like=True):
+    """A post, as stored: an array in this order. New fields come last and have a default."""
+
+    id: int
+    author: int
+    created_at: int  # ms since the epoch; its place in the author's outbox
+    type: PostType
+    text: str
+    link: str | None
+    media: tuple[int, ...]
+    visibility: Visibility
+    audience: tuple[int, ...]
+    mentions: tuple[int, ...]
+    attributes: bytes
+    edited_at: int = 0  # ms since the epoch; 0: never
+    deleted: bool = False
+    allow_comments: bool = True
+    allow_sharing: bool = True
+    location: Location | None = None
+    labels: int = 0
+    """Of `core.labels`: as stored its own; as read through `ObjectService.visible` its author's too."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Post).decode
+
+
+def post_record(post: Post, version: Hlc, kind: Kind = Kind.POST) -> Record:
+    """The record of a post, or of a `kind` that is one in all but its shelf."""
+    return Record(kind, post.id, version, _encode(post))
+
+
+def read_post(record: Record) -> Post:
+    """The post of a record."""
+    return _decode(record.data)
+
+
+def fingerprint_of(draft: Draft) -> bytes:
+    """Bytes that are the same for the same draft only, in whatever order its ids and attributes were given."""
+    audience, mentions = tuple(sorted(draft.audience)), tuple(sorted(draft.mentions))
+    try:
+        return _encode(msgspec.structs.replace(draft, audience=audience, mentions=mentions))
+    except UnicodeEncodeError:
+        raise InvalidContent("this is not valid UTF-8") from None
+
+
+def check_draft(draft: Draft, media_types: Sequence[MediaType] = ()) -> Draft:
+    """The draft with its type; InvalidContent if it breaks a rule. `media_types`: of what it shows, if anything."""
+    found = type_of(draft, media_types)
+    kind: PostType = draft.type or found
+    check_text(draft.text, needed=not (draft.link or draft.media), chars_max=TEXT_CHARS_MAX)
+    if draft.link is not None and (len(draft.link) > LINK_CHARS_MAX or not _LINK.fullmatch(draft.link)):
+        raise InvalidContent(f"link must be a http or https address of at most {LINK_CHARS_MAX} characters")
+    if kind == "link" and draft.link is None:
+        raise InvalidContent("a post of type link needs a link")
+    if kind != found and (draft.media or kind in ("image", "video")):
+        raise InvalidContent(
+            f"this is a post of type {found} by what it shows, not {kind}; leave the type out, or change mediaIds",
+            type=kind,
+        )
+    for name, values, values_max in (
+        ("mentions", draft.mentions, MENTIONS_MAX),
+        ("audience", draft.audience, AUDIENCE_MAX),
+    ):
+        if len(values) > values_max:
+            raise InvalidContent(f"{name} takes at most {values_max} ids", field=name, max=values_max)
+    if (draft.visibility == "custom") != bool(draft.audience):
+        raise InvalidContent("visibility custom needs an audience of user ids, and others take none")
+    if draft.location is not None:
+        check_location(draft.location)
+    return msgspec.structs.replace(draft, type=kind)
+
+
+def type_of(draft: Draft, media_types: Sequence[MediaType]) -> PostType:
+    """The type that follows from what a draft holds: a video among the media makes it one of video."""
+    if draft.media:
+        return "video" if "video" in media_types else "image"
+    return "link" if draft.link else "text"
+
+
+def check_text(text: str, *, needed: bool, chars_max: int, field: str = "text") -> None:
+    """InvalidContent unless `text` has 1 (if `needed`) to `chars_max` characters that UTF-8 can say."""
+    if len(text) > chars_max:
+        raise InvalidContent(
+            f"{field} has {len(text)} characters; at most {chars_max} are stored", field=field, max=chars_max
+        )
+    if needed and not text.strip():
+        raise InvalidContent(f"{field} is empty; write something", field=field)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidContent(f"{field} is not valid UTF-8", field=field) from None
+
+
+def check_location(location: Location) -> None:
+    """InvalidContent unless it lies on the Earth and its name is short."""
+    for field, value, value_max in (
+        ("latitude", location.latitude, LATITUDE_MAX),
+        ("longitude", location.longitude, LONGITUDE_MAX),
+    ):
+        if not -value_max <= value <= value_max:
+            raise InvalidContent(f"{field} must be from {-value_max:g} to {value_max:g} degrees", field=field)
+    check_text(location.name, needed=False, chars_max=PLACE_CHARS_MAX, field="location.name")
+
+
+def pack_attributes(attributes: dict[str, Any]) -> bytes:
+    """An app's own JSON object as stored, its keys in order; InvalidContent beyond its bounds."""
+    if _nested(attributes, ATTRIBUTES_DEPTH_MAX):
+        raise InvalidContent(
+            f"attributes are nested more than {ATTRIBUTES_DEPTH_MAX} deep; store them flatter", max=ATTRIBUTES_DEPTH_MAX
+        )
+    try:
+        packed = msgspec.json.encode(attributes, order="sorted")
+    except (OverflowError, RecursionError, UnicodeEncodeError):
+        raise InvalidContent("attributes hold a number or a text that JSON cannot carry") from None
+    if len(packed) > ATTRIBUTES_BYTES_MAX:
+        raise InvalidContent(
+            f"attributes have {len(packed)} bytes as JSON; at most {ATTRIBUTES_BYTES_MAX} are stored",
+            max=ATTRIBUTES_BYTES_MAX,
+        )
+    return packed
+
+
+def _nested(value: Any, depth: int) -> bool:
+    """Whether objects and lists are nested more than `depth` deep."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth < 0 or any(_nested(part, depth - 1) for part in parts if isinstance(part, dict | list))
+
+
+def made(id_: int, author: int, created_at: int, draft: Draft) -> Post:
+    """The post of a checked draft."""
+    if draft.type is None:
+        raise ValueError("this draft was not checked")
+    return Post(
+        id_, author, created_at, draft.type, draft.text, draft.link, draft.media, draft.visibility, draft.audience,
+        draft.mentions, draft.attributes, allow_comments=draft.allow_comments, allow_sharing=draft.allow_sharing,
+        location=draft.location,
+    )  # fmt: skip
+
+
+def edited(post: Post, change: Change, at_ms: int, media_types: Sequence[MediaType] = ()) -> Post:
+    """The post with `change`; InvalidContent if it would break a rule. `media_types`: of the media it changes to.
+
+    The same post where nothing is named.
+    """
+    changes = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
+    if not changes:
+        return post
+    if changes.get("visibility", post.visibility) != "custom":
+        changes.setdefault("audience", ())
+    if "media" in changes or "link" in changes:
+        changes["type"] = None
+    if "media" not in changes and post.type in ("image", "video"):
+        media_types = [post.type]
+    said = {name: getattr(post, name) for name in Draft.__struct_fields__}
+    draft = check_draft(Draft(**{**said, **changes}), media_types)
+    return msgspec.structs.replace(post, **{**msgspec.structs.asdict(draft), "edited_at": at_ms})
+
+
+def labelled(post: Post, more: int) -> Post:
+    """The post with its author's labels as well; the same object where they add none."""
+    return post if post.labels | more == post.labels else msgspec.structs.replace(post, labels=post.labels | more)
+
+
+def emptied(post: Post) -> Post:
+    """What remains of a deleted post: that there was one, whose and when, and who has to be told that it is gone."""
+    return Post(
+        post.id, post.author, post.created_at, post.type, "", None, (), post.visibility, post.audience, (),
+        NO_ATTRIBUTES, deleted=True, labels=post.labels,
+    )  # fmt: skip

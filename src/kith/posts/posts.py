@@ -1,0 +1,301 @@
+"""Making, editing and deleting posts, and the one door through which everybody reads them.
+
+A post and its place in the author's outbox (an edge of the graph `authored`) are one write; where the engine
+has no transactions the record comes first, and the edge makes it visible. An edit writes that edge again, at
+its old place, so that the log tells of it. A changed post replaces the version it was made from and no other,
+so an edit never brings back what was deleted meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from kith.core.clock import Hlc, ms_of
+from kith.core.errors import Conflict, Forbidden, InvalidContent, NotFound, PostNotFound
+from kith.core.ids import NodeId, Snowflakes, made_at_ms
+from kith.core.labels import LIMIT
+from kith.core.paging import Mark, Page, Window
+from kith.core.tokens import WriteMark
+from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
+from kith.graph.graphs import AUTHORED
+from kith.graph.store import Listing
+from kith.graph.walk import walk
+from kith.media.media import MediaType, owned
+from kith.people.relations import GraphService
+from kith.posts.post import (
+    MEDIA_MAX,
+    Change,
+    Draft,
+    Post,
+    check_draft,
+    edited,
+    emptied,
+    fingerprint_of,
+    labelled,
+    made,
+    post_record,
+    read_post,
+)
+from kith.posts.visibility import may_see, standing_to, standings
+from kith.records.claims import claim_of, first_of
+from kith.records.store import AtVersion, Claim, Kind, ObjectStore, Put, Record
+
+REWRITES_MAX = 16
+"""How often a change is tried again because somebody else changed the same record in between."""
+OUTBOX_LOOKS_MAX = 5_000
+"""How many posts one page of an outbox may look at to find those that its reader may see; some 5 us each."""
+
+
+class Shelf(NamedTuple):
+    """What an ObjectService keeps: a kind of posts, each in the list of its author in one graph."""
+
+    kind: Kind = Kind.POST
+    graph: str = AUTHORED
+    noun: str = "post"
+    missing: type[NotFound] = PostNotFound
+
+
+class PostWritten(NamedTuple):
+    """A post as a write left it, and the place of the write for read-your-writes."""
+
+    post: Post
+    mark: WriteMark
+
+
+class ObjectService:
+    """The rules of posts over an ObjectStore and the graph. `shelf`: which posts; none sees those of another."""
+
+    def __init__(
+        self, store: ObjectStore, graph: GraphService, snowflakes: Snowflakes, shelf: Shelf | None = None
+    ) -> None:
+        self.store, self.graph, self.snowflakes = store, graph, snowflakes
+        self._shelf = shelf or Shelf()
+        self._authored = graph.graphs.number(self._shelf.graph)
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    async def create(self, actor: NodeId, draft: Draft, key: str | None = None) -> PostWritten:
+        """A new post of `actor`. With a `key` a repetition within 24 h answers as the first did, and makes nothing.
+
+        Errors: InvalidContent; Forbidden where the actor is deactivated; IdempotencyKeyReused where the key
+        came with another draft.
+        """
+        id_, version = self.snowflakes.next(), self.graph.clock.next()
+        claim = None
+        if key is not None:
+            claim = claim_of(self._shelf.noun, actor, key, fingerprint_of(draft), id_, version)
+        draft = check_draft(draft, await self._types_of(actor, draft, claim))
+        await self.check_active(actor)
+        post, edge = self._new(id_, version, actor, draft)
+        put = await self.store.put([self._record(post, version)], [edge], claim=claim)
+        if claim is not None and put.claimed is not None:
+            id_, version = first_of(put.claimed, claim)
+            post, edge = self._new(id_, version, actor, draft)
+            if not self.store.transactional:  # the first try may have ended half way; merging it again finishes it
+                put = await self.store.put([self._record(post, version)], [edge])
+        await self.unless_refused(
+            actor, put, [self._record(emptied(post), Hlc(version + 1))], [self._dropping(actor, id_)]
+        )
+        return PostWritten(post, put.mark)
+
+    async def edit(self, actor: NodeId, id_: NodeId, change: Change) -> PostWritten:
+        """Change a post. Errors: PostNotFound; Forbidden to all but its author; InvalidContent."""
+        now_ms = ms_of(self.graph.clock.next())
+        types = [] if change.media is UNSET else await self._media_types(actor, change.media)
+        return await self._rewrite(actor, id_, lambda post: edited(post, change, now_ms, types), self._keeping)
+
+    async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
+        """Empty a post for good and take it out of the outbox. Errors: PostNotFound; Forbidden as in `edit`."""
+        return (await self._rewrite(actor, id_, emptied, self._dropping)).mark
+
+    async def label(self, id_: NodeId, labels: int, note: Callable[[Hlc], Record]) -> WriteMark:
+        """Set the app's labels of a post, with a record that says why. Told to the log as an edit. PostNotFound."""
+        replaced = partial(msgspec.structs.replace, labels=labels)
+        return (await self._rewrite(None, id_, replaced, self._keeping, note)).mark
+
+    async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
+        """Empty the author's own posts in an outbox that is taken down; in any other list nothing. May be repeated."""
+        if (listing.graph, listing.direction) != (self._authored, Direction.OUT):
+            return
+        for _ in range(REWRITES_MAX):
+            records = await self.store.get_many(self._shelf.kind, ids)
+            found = [(record, read_post(record)) for record in records if record is not None]
+            left = [(record, post) for record, post in found if post.author == listing.node and not post.deleted]
+            empty = [self._record(emptied(post), self.after(record)) for record, post in left]
+            seen = [AtVersion(self._shelf.kind, record.id, record.updated_at) for record, _ in left]
+            if not left or (await self.store.put(empty, only_if=seen)).stored:
+                return
+        raise Conflict(
+            f"this account's {self._shelf.noun} records are being changed by many at once; try again",
+            id=str(listing.node),
+        )
+
+    async def check_active(self, actor: NodeId) -> None:
+        """Forbidden where the actor's account is deactivated or removed."""
+        await self.graph.check_active(actor)
+
+    async def unless_refused(
+        self, actor: NodeId, put: Put, empty: Sequence[Record], edges: Sequence[EdgeWrite]
+    ) -> None:
+        """Forbidden where the account was deactivated or removed before something new of it was written.
+
+        Where the engine has no transactions it is asked after the write as well, and what was written is emptied: what
+        came before a removal is found by the job that empties all (`erase`).
+        """
+        refused = put.refusal is Outcome.INACTIVE
+        if not self.store.transactional and (refused or await self._is_removed(actor)):
+            await self.store.put(empty, edges)
+            refused = True
+        if refused:
+            await self.graph.check_active(actor)
+            raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
+
+    async def _types_of(self, actor: NodeId, draft: Draft, claim: Claim | None) -> Sequence[MediaType]:
+        """Of what types the media of a draft are; as they were, where the claim was taken: they may be gone by now."""
+        known = None if claim is None or not draft.media else await self.store.claimed(claim)
+        if claim is not None and known is not None:
+            (record,) = await self.store.get_many(self._shelf.kind, [first_of(known, claim)[0]])
+            if record is not None and (type_ := read_post(record).type) in ("image", "video"):
+                return [type_]
+        return await self._media_types(actor, draft.media)
+
+    async def _is_removed(self, user: NodeId) -> bool:
+        (node,) = await self.graph.store.nodes([user])
+        return node.state == State.REMOVED
+
+    async def _media_types(self, actor: NodeId, ids: Sequence[int]) -> list[MediaType]:
+        """What `actor` would show; InvalidContent for what they have not uploaded, and for more than a post takes."""
+        if len(ids) > MEDIA_MAX:
+            raise InvalidContent(f"mediaIds takes at most {MEDIA_MAX} ids", field="mediaIds", max=MEDIA_MAX)
+        records = await self.store.get_many(Kind.MEDIA, ids) if ids else []
+        return [media.type for media in owned(actor, ids, records, "mediaIds")]
+
+    def after(self, stored: Record) -> Hlc:
+        """A version that replaces a stored one, whichever host's clock made it."""
+        return max(self.graph.clock.next(), Hlc(stored.updated_at + 1))
+
+    async def author_of(self, id_: int) -> int | None:
+        """Who made it, whoever may see it; None if there never was one."""
+        (record,) = await self.store.get_many(self._shelf.kind, [id_])
+        return None if record is None else read_post(record).author
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    async def visible(self, viewer: NodeId | None, ids: Sequence[int]) -> list[Post | None]:
+        """For each id the post, or None where `viewer` must not see it; None is the app itself.
+
+        One batch of records and a few of the graph, however many ids.
+        """
+        records = await self.store.get_many(self._shelf.kind, ids)
+        posts = [None if record is None else read_post(record) for record in records]
+        return await self._filtered(viewer, posts)
+
+    async def get(self, viewer: NodeId | None, id_: int) -> Post:
+        """One post; PostNotFound where `visible` has none."""
+        (post,) = await self.visible(viewer, [id_])
+        if post is None:
+            raise self.missing(id_)
+        return post
+
+    async def seen_by(
+        self, id_: int, viewers: Sequence[int], *, deleted: bool = False
+    ) -> tuple[Post | None, list[bool]]:
+        """One post, and for each of many viewers whether they may see it: `visible`, asked the other way round.
+
+        The post has its author's labels as well where there are viewers. `deleted`: whether they might if it were not
+        deleted. One record and a few batches, however many viewers.
+        """
+        (record,) = await self.store.get_many(self._shelf.kind, [id_])
+        if record is None:
+            return None, [False] * len(viewers)
+        post = read_post(record)
+        asked = msgspec.structs.replace(post, deleted=False) if deleted else post
+        ties = post.visibility == "friends" or bool(post.labels & LIMIT)
+        authors = await standing_to(self.graph, post.author, viewers, ties=ties)
+        seen = [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
+        return labelled(post, authors[0].labels) if authors else post, seen
+
+    async def outbox(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
+        """The posts of `author` that `viewer` may see, newest first, and their page: as if there were no others.
+
+        Where OUTBOX_LOOKS_MAX posts were not enough to fill it, the page is short and says that there is more.
+        """
+        shown: dict[int, Post] = {}
+
+        async def kept(marks: Sequence[Mark]) -> list[bool]:
+            posts = await self.visible(viewer, [mark.id for mark in marks])
+            shown.update((post.id, post) for post in posts if post is not None)
+            return [post is not None for post in posts]
+
+        listing = Listing(self._authored, author, Direction.OUT)
+        page = await walk(self.graph.store, listing, window, kept, entries_max=OUTBOX_LOOKS_MAX, first=window.limit + 1)
+        return [shown[mark.id] for mark in page.items], page
+
+    async def _filtered(self, viewer: NodeId | None, posts: Sequence[Post | None]) -> list[Post | None]:
+        alive = [post for post in posts if post is not None and not post.deleted]
+        if not alive:
+            return [None] * len(posts)
+        ties_of = {post.author for post in alive if post.visibility == "friends" or post.labels & LIMIT}
+        authors = await standings(self.graph, viewer, (post.author for post in alive), ties_of)
+        return [
+            labelled(post, authors[post.author].labels)
+            if post is not None and not post.deleted and may_see(post, viewer, authors[post.author])
+            else None
+            for post in posts
+        ]
+
+    def _keeping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
+        """The edge of a post once more, at its place: so the log tells that the post was changed."""
+        edge = self.graph.now(self._authored, author, id_, State.NORMAL)
+        return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.NORMAL}))
+
+    def _dropping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
+        return self.graph.dropping(self._authored, author, id_)
+
+    def _new(self, id_: NodeId, version: Hlc, actor: NodeId, draft: Draft) -> tuple[Post, EdgeWrite]:
+        """The post of a draft and its edge: the same for the same arguments, so that a repetition changes nothing."""
+        post = made(id_, actor, made_at_ms(id_), draft)
+        edge = Edge(self._authored, actor, id_, State.NORMAL, post.created_at, version)
+        return post, EdgeWrite(edge, if_active=True)
+
+    def _record(self, post: Post, version: Hlc) -> Record:
+        return post_record(post, version, self._shelf.kind)
+
+    def missing(self, id_: int) -> NotFound:
+        """The error for one that is not there, or not there for who asks."""
+        return self._shelf.missing(f"there is no such {self._shelf.noun}, or it is not there for you", id=str(id_))
+
+    async def _rewrite(
+        self,
+        actor: NodeId | None,
+        id_: NodeId,
+        change: Callable[[Post], Post],
+        edge: Callable[[NodeId, NodeId], EdgeWrite],
+        note: Callable[[Hlc], Record] | None = None,
+    ) -> PostWritten:
+        """Replace a post by `change` of it, unless somebody else did in between; then look again.
+
+        `actor`: its author, or None for the app. `note`: another record to put with it.
+        """
+        if actor is not None:
+            await self.check_active(actor)
+        for _ in range(REWRITES_MAX):
+            (record,) = await self.store.get_many(self._shelf.kind, [id_])
+            stored = None if record is None else read_post(record)
+            (post,) = await self._filtered(actor, [stored])
+            if post is None or record is None or stored is None:
+                raise self.missing(id_)
+            if actor not in (None, post.author):
+                raise Forbidden(f"only its author may change a {self._shelf.noun}", id=str(id_))
+            new, version = change(stored), self.after(record)
+            records = [self._record(new, version), *([] if note is None else [note(version)])]
+            seen = AtVersion(self._shelf.kind, id_, record.updated_at)
+            put = await self.store.put(records, [edge(NodeId(post.author), id_)], only_if=[seen])
+            if put.stored:
+                return PostWritten(labelled(new, post.labels), put.mark)
+        raise Conflict(f"this {self._shelf.noun} is being changed by many at once; try again", id=str(id_))

@@ -1,0 +1,1 @@
+"""Records of any kind: `store` (the port) · `claims` (what an Idempotency-Key stands for)."""

@@ -1,0 +1,68 @@
+"""What the settings allow, in the words of those who hold to it. Pure; the wiring hands it on."""
+
+from __future__ import annotations
+
+from kith.access.guard import Rates
+from kith.access.sliding_window import Quota
+from kith.api.backend import Bounds
+from kith.api.forms import FORM_BYTES
+from kith.api.stream import StreamLimits
+from kith.home.fanout.plan import Thresholds
+from kith.home.fanout.rates import ByRates
+from kith.media.library import MediaLimits
+from kith.run.config import Settings
+
+
+def bounds(settings: Settings) -> Bounds:
+    """What a request may cost."""
+    return Bounds(
+        settings.batch_max,
+        settings.body_bytes_max,
+        settings.select_ids_max,
+        settings.request_timeout_ms / 1000,
+        max(settings.media_image_bytes_max, settings.media_video_bytes_max) + FORM_BYTES,
+        settings.upload_timeout_ms / 1000,
+    )
+
+
+def rates(settings: Settings) -> Rates:
+    """Requests a second, of which each API process has its share."""
+    asked = (
+        settings.rate_user_read, settings.rate_user_write, settings.rate_server_read, settings.rate_server_write
+    )  # fmt: skip
+    return Rates(*(-(-rate // max(1, settings.workers)) for rate in asked))
+
+
+def quotas(settings: Settings) -> dict[str, Quota]:
+    """What a user may do in longer times; what is left out has no quota."""
+    asked = {
+        "feed": Quota(settings.rate_feed_per_minute, 60),
+        "posts": Quota(settings.rate_posts_per_hour, 3_600),
+        "engagement": Quota(settings.rate_engagement_per_minute, 60),
+        "media": Quota(settings.rate_media_per_hour, 3_600),
+    }
+    return {kind: quota for kind, quota in asked.items() if quota.limit}
+
+
+def fanout(settings: Settings) -> Thresholds | ByRates:
+    """Who is pushed to."""
+    if settings.fanout_policy == "rates":
+        return ByRates(settings.fanout_pull_cost)
+    return Thresholds(settings.fanout_push_max, settings.fanout_pull_min)
+
+
+def streams(settings: Settings) -> StreamLimits:
+    """Open streams."""
+    return StreamLimits(settings.streams_max, settings.streams_user_max, settings.stream_buffer_bytes)
+
+
+def media(settings: Settings) -> MediaLimits:
+    """Uploads, and what of them is decoded."""
+    return MediaLimits(
+        settings.media_image_bytes_max,
+        settings.media_video_bytes_max,
+        settings.media_pixels_max,
+        settings.media_side_max,
+        settings.media_threads,
+        settings.uploads_max,
+    )

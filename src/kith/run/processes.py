@@ -1,0 +1,152 @@
+"""What runs in each process that `kith serve` starts: the API over granian, and the background worker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import structlog
+
+from kith.api.backend import Backend
+from kith.api.bridge import Bridge
+from kith.api.fast import Exchange, FrontDoor, Scope
+from kith.api.http import build
+from kith.core.clock import wall_ms
+from kith.core.errors import Unavailable
+from kith.home.fanout import consumer
+from kith.home.sources import Sources
+from kith.log.runner import Pace, Runner
+from kith.run import limits, logs
+from kith.run.config import Settings, load
+from kith.run.wiring import Opened, object_store, opened, running, timelines
+from kith.stories.reclaiming import reclaim
+
+SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
+"""How `kith serve` hands its settings to the processes it starts."""
+SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
+"""The supervisor's process id, for the processes that must not outlive it."""
+_SUPERVISOR_CHECK_S = 1.0
+_EVICTED_EVERY_S = 600.0
+_RECLAIMED_EVERY_S = 3_600.0
+_LAST_ANSWERS_S = 0.3
+_log = structlog.get_logger("kith")
+
+
+class Server:
+    """What granian runs in each API process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._running: contextlib.AbstractAsyncContextManager[Backend] | None = None
+        self._door: FrontDoor | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends a process that starts; a loop at rest would miss it
+        logs.configure(self._settings.log_level)
+        self._watch = loop.create_task(_end_with_supervisor())
+        self._running = running(self._settings, on_fatal=_replace_process)
+        backend = loop.run_until_complete(self._running.__aenter__())
+        self._door = FrontDoor(backend, Bridge(build(backend), backend))
+        loop.call_soon(loop.add_signal_handler, signal.SIGTERM, self._stop)
+
+    def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._running is not None:
+            loop.run_until_complete(self._running.__aexit__(None, None, None))
+            self._running = None
+
+    def _stop(self) -> None:
+        """granian waits for every answer to end, and streams do not by themselves. It takes SIGINT as it takes SIGTERM,
+        which is ours here; its supervisor sends SIGTERM in any case.
+        """
+        if self._door is not None:
+            self._door.close()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    async def __rsgi__(self, scope: Scope, exchange: Exchange) -> None:
+        assert self._door is not None  # noqa: S101 - granian calls __rsgi_init__ first
+        await self._door(scope, exchange)
+
+
+async def _end_with_supervisor() -> None:
+    """Stop this process when its supervisor has died, so that nobody serves a folder unsupervised."""
+    supervisor = os.environ.get(SUPERVISOR_VARIABLE)
+    while supervisor is not None:
+        await asyncio.sleep(_SUPERVISOR_CHECK_S)
+        if os.getppid() != int(supervisor):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _replace_process() -> None:
+    """End this process once its answers are out; its supervisor starts another, which opens the store afresh."""
+    _log.error("the store refuses everything; this process is replaced")
+    threading.Timer(_LAST_ANSWERS_S, os._exit, (os.EX_IOERR,)).start()
+
+
+def serve_process() -> Server:
+    """The factory named to granian."""
+    return Server(settings_of_process())
+
+
+def settings_of_process(data: str | None = None) -> Settings:
+    """The settings that `kith serve` handed down, or else those of this folder."""
+    raw = os.environ.get(SETTINGS_VARIABLE)
+    return msgspec.json.decode(raw, type=Settings) if raw else load({"data": data})
+
+
+async def work(settings: Settings) -> None:
+    """Run the fan-out worker until it is told to stop; it saves where it is."""
+    logs.configure(settings.log_level)
+    async with opened(settings, consumer.NAME, create=False, on_fatal=_replace_process) as parts:
+        with timelines(settings) as rings:
+            worker = consumer.Fanout(
+                Sources(parts.graph),
+                rings,
+                graphs=parts.graph.graphs,
+                policy=limits.fanout(settings),
+            )
+            await worker.claim()
+            runner = Runner(worker, parts.log, Pace(tries_max=settings.log_tries_max))
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, runner.stop)
+
+            async def forget_unread() -> None:
+                rings.evict(wall_ms() - settings.timeline_days * 86_400_000)
+
+            async def forget_stories() -> None:
+                await _forget_stories(parts, settings.story_hours)
+
+            beside = [
+                asyncio.create_task(_end_with_supervisor()),
+                asyncio.create_task(_every(_EVICTED_EVERY_S, "unread timelines are given up", forget_unread)),
+                asyncio.create_task(_every(_RECLAIMED_EVERY_S, "stories are reclaimed", forget_stories)),
+            ]
+            await runner.run()
+            for task in beside:
+                task.cancel()
+
+
+async def _every(seconds: float, what: str, do: Callable[[], Awaitable[None]]) -> None:
+    """Do it now and from time to time; what fails is logged, and done the next time."""
+    while True:
+        try:
+            await do()
+        except Unavailable as error:
+            _log.warning("done later", what=what, error=error.message)
+        except Exception:
+            _log.exception("failed; tried again later", what=what)
+        await asyncio.sleep(seconds)
+
+
+async def _forget_stories(parts: Opened, hours: int) -> None:
+    """Give back the room of stories that are over."""
+    done = await reclaim(object_store(parts), parts.graph, hours)
+    _log.info("stories reclaimed", stories=done.stories, views=done.views)

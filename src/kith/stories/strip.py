@@ -1,0 +1,118 @@
+"""The strip of stories over a feed: whose stories there are for a reader, and in which order.
+
+One entry an author: the reader's own first, then those with something unseen, then the rest; among equals the closest
+to the reader first, then who told last. Of thousands who are followed only those are looked at whose list of stories
+is not empty (docs/decisions). Limits: AUTHORS_MAX authors, the closest ones, and the newest STORIES_MAX of each; the
+answer says where there is more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from kith.core.ids import EPOCH_MS, NodeId
+from kith.core.paging import Mark, Page, Window, cut
+from kith.graph.edge import POSITION_MAX, Direction
+from kith.graph.graphs import FOLLOWS, MUTES
+from kith.graph.store import Listing
+from kith.people.relations import GraphService
+from kith.stories.stories import Stories
+
+Closeness: TypeAlias = Callable[[NodeId, Sequence[int]], Awaitable[Sequence[float]]]
+"""How close each author is to a reader: 0 or more, greater is closer."""
+AUTHORS_MAX = 500
+STORIES_MAX = 50
+LOOKED_AT_MAX = 500
+"""The newest stories of an author that are looked at to find those which a reader may see."""
+PART = 16
+"""Authors looked at without a break: some milliseconds, of a few hundred for AUTHORS_MAX with STORIES_MAX each."""
+_UNSEEN = 1 << 62
+_SECONDS_MAX = (1 << 31) - 1
+_CLOSENESS_MAX = 1e38  # what a 32-bit float can say
+
+
+class StripEntry(NamedTuple):
+    """One author's stories, as far as the reader may see them. `more`: there may be older ones beyond STORIES_MAX."""
+
+    author: int
+    stories: int
+    unseen: int
+    latest_at: int  # ms since the epoch
+    more: bool
+
+
+class StripPage(NamedTuple):
+    """Entries in order, and the page they stand on. `partial`: more authors have stories than were looked at."""
+
+    entries: list[StripEntry]
+    page: Page
+    partial: bool
+
+
+class Strip:
+    """Reads strips."""
+
+    def __init__(self, graph: GraphService, stories: Stories, closeness: Closeness) -> None:
+        self._graph, self._stories, self._closeness = graph, stories, closeness
+        self._follows, self._mutes = graph.graphs.number(FOLLOWS), graph.graphs.number(MUTES)
+
+    async def page(self, viewer: NodeId, window: Window) -> StripPage:
+        """A part of the strip of `viewer`. Between two pages an author whose place changes may be met again or missed;
+        the next first page is right.
+        """
+        close, partial = await self._authors(viewer)
+        authors, entries = list(close), dict[int, StripEntry]()
+        for at in range(0, len(authors), PART):
+            entries |= {entry.author: entry for entry in await self._entries(viewer, authors[at : at + PART])}
+            await asyncio.sleep(0)  # others get their turn
+        marks = sorted(
+            (_place(entry, viewer, close[author]) for author, entry in entries.items()),
+            reverse=True,
+        )
+        page = cut(marks, window)
+        return StripPage([entries[mark.id] for mark in page.items], page, partial)
+
+    async def _authors(self, viewer: NodeId) -> tuple[dict[int, float], bool]:
+        """Whose stories to look at, with how close they are; and whether there were more."""
+        followed = await self._graph.store.ids(Listing(self._follows, viewer, Direction.OUT))
+        telling = await self._stories.with_stories(np.append(followed, np.int64(viewer)))
+        others = [author for author in telling if author != viewer]
+        muted = await self._graph.store.exists_many(self._mutes, [(viewer, author) for author in others])
+        others = [author for author, mute in zip(others, muted, strict=True) if not mute]
+        close = dict(zip(others, await self._closeness(viewer, others), strict=True)) if others else {}
+        nearest = sorted(others, key=close.__getitem__, reverse=True)[:AUTHORS_MAX]
+        own = {int(viewer): 0.0} if viewer in telling else {}
+        return own | {author: close[author] for author in nearest}, len(others) > len(nearest)
+
+    async def _entries(self, viewer: NodeId, authors: Sequence[int]) -> list[StripEntry]:
+        """An entry for each author with a story that `viewer` may see."""
+        newest = [await self._stories.newest(author, LOOKED_AT_MAX) for author in authors]
+        ids = [mark.id for marks in newest for mark in marks]
+        shown = [story for story in await self._stories.visible(viewer, ids) if story is not None]
+        seen = await self._stories.seen(viewer, shown)
+        found: dict[int, StripEntry] = {}
+        for story, saw in zip(shown, seen, strict=True):
+            known = found.get(story.author, StripEntry(story.author, 0, 0, 0, False))
+            if known.stories == STORIES_MAX:
+                found[story.author] = known._replace(more=True)
+                continue
+            latest = max(known.latest_at, story.created_at)
+            found[story.author] = StripEntry(known.author, known.stories + 1, known.unseen + (not saw), latest, False)
+        return list(found.values())
+
+
+def _place(entry: StripEntry, viewer: NodeId, close: float) -> Mark:
+    """Where an entry stands, as a place in a list: greater comes first.
+
+    62 bits below "unseen": the closeness as a 32-bit float, whose bits sort as it does, and the seconds of the newest.
+    """
+    if entry.author == viewer:
+        return Mark(POSITION_MAX, entry.author)
+    (bits,) = struct.unpack(">I", struct.pack(">f", min(max(0.0, close), _CLOSENESS_MAX)))
+    seconds = min(max(0, (entry.latest_at - EPOCH_MS) // 1000), _SECONDS_MAX)
+    return Mark(_UNSEEN * bool(entry.unseen) | bits << 31 | seconds, entry.author)

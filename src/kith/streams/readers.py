@@ -1,0 +1,86 @@
+"""Who of the connected readers is told of a post: who follows its author, may see it, and did not mute the author.
+
+Costs by who is connected, never by how many follow: of the author's followers and the connected users the shorter
+list is read, the longer one asked. Long lists are taken in parts, and other requests get their turn in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+
+import numpy as np
+
+from kith.core.ids import NodeId
+from kith.graph.edge import Direction
+from kith.graph.graphs import FOLLOWS, MUTES
+from kith.graph.store import Ids, Listing
+from kith.posts.post import Post
+from kith.posts.posts import ObjectService
+
+PART = 500
+"""Users asked about at once: about a millisecond."""
+_ASK_FACTOR = 8
+"""Reading a whole list beats asking for each id while it is at most so much longer (as in set programs)."""
+
+
+class Readers:
+    """Asks the graph about connected users."""
+
+    def __init__(self, objects: ObjectService) -> None:
+        self._objects, self._store = objects, objects.graph.store
+        number = objects.graph.graphs.number
+        self._follows, self._mutes = number(FOLLOWS), number(MUTES)
+
+    async def followers(self, author: int, connected: Collection[int]) -> list[int]:
+        """Those of the connected who follow the author."""
+        return await self._among(Listing(self._follows, author, Direction.IN), connected)
+
+    async def followed(self, user: NodeId, authors: Collection[int]) -> set[int]:
+        """Those of the authors whom the user follows, and the user where they are one."""
+        found = set(await self._among(Listing(self._follows, user, Direction.OUT), authors))
+        return found | {int(user)} if user in authors else found
+
+    async def unmuted(self, user: NodeId, authors: Collection[int]) -> set[int]:
+        """Those of the authors whom the user did not mute."""
+        muted = await self._store.exists_many(self._mutes, [(user, author) for author in authors])
+        return {author for author, mute in zip(authors, muted, strict=True) if not mute}
+
+    async def allowed(
+        self, post: int, users: Sequence[int], *, deleted: bool = False
+    ) -> AsyncIterator[tuple[Post, list[int]]]:
+        """The post, and those of the users who did not mute its author and may see it (`deleted`: might, were it not).
+
+        In parts.
+        """
+        for part in _parts(users):
+            found, seen = await self._objects.seen_by(post, part, deleted=deleted)
+            if found is None:
+                return
+            may = [user for user, sees in zip(part, seen, strict=True) if sees]
+            muted = await self._store.exists_many(self._mutes, [(user, found.author) for user in may])
+            yield found, [user for user, mute in zip(may, muted, strict=True) if not mute]
+            await asyncio.sleep(0)
+
+    async def seeing(
+        self, post: int, users: Sequence[int], *, deleted: bool = False
+    ) -> AsyncIterator[tuple[Post | None, dict[int, bool]]]:
+        """The post, and for each of the users whether they may see it (`deleted`: might, were it not). In parts."""
+        for part in _parts(users):
+            found, seen = await self._objects.seen_by(post, part, deleted=deleted)
+            yield found, dict(zip(part, seen, strict=True))
+            await asyncio.sleep(0)
+
+    async def _among(self, listing: Listing, others: Collection[int]) -> list[int]:
+        """Those of the others who stand in the list."""
+        (length,) = await self._store.count_many([listing])
+        if not length or not others:
+            return []
+        if length <= _ASK_FACTOR * len(others):
+            return [id_ for id_ in (await self._store.ids(listing)).tolist() if id_ in others]
+        asked: Ids = np.fromiter(others, np.int64, len(others))
+        return [int(id_) for id_ in asked[await self._store.contains(listing, asked)]]
+
+
+def _parts(users: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (users[at : at + PART] for at in range(0, len(users), PART))

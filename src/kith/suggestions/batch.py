@@ -1,0 +1,100 @@
+"""Suggestions for everyone, computed by a job: two passes over the nodes of the graph, in their order.
+
+The first counts who follows somebody and who is followed most; the second ranks user by user and keeps the results,
+a chunk at a time, with a checkpoint a chunk. Killed anywhere it goes on after the last checkpoint, and what it repeats
+it only writes again. Memory holds a chunk of results and one walk, whatever the size of the graph.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+import numpy as np
+
+from kith.core.ids import NodeId
+from kith.graph.store import Degrees
+from kith.suggestions.store import Kept
+from kith.suggestions.suggestions import Suggestions
+
+POPULAR_MAX = 200
+"""How many of the most followed accounts are kept."""
+USERS_A_CHUNK = 500
+_NODES_A_CHUNK = 5_000
+_NOTE = "suggestions/batch"
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """How far a job has come, as kept in the store after every chunk."""
+
+    users: int  # who follow somebody, as counted when it began
+    done: int
+    after: int  # nodes up to this one are done
+    started_ms: int
+
+
+class Report(Protocol):
+    """What wants to know how far it is."""
+
+    def counted(self, users: int) -> None:
+        """The first pass has found this many users so far."""
+        ...
+
+    def ranked(self, done: int, users: int) -> None:
+        """Of about `users` this many are done, those of an interrupted run included."""
+        ...
+
+
+class Everyone(msgspec.Struct, frozen=True):
+    """What a run did: users ranked now, and before it was interrupted."""
+
+    ranked: int
+    before: int
+
+
+async def suggest_everyone(suggestions: Suggestions, *, first: int, fresh_ms: int, report: Report) -> Everyone:
+    """Rank all users and keep the `first` suggestions of each for `fresh_ms`.
+
+    An interrupted run is taken up, unless what it did first is over by now. Errors: StoreFull, StoreUnavailable;
+    what was kept until then stays, and the next run goes on there.
+    """
+    store = suggestions.graph.store
+    at = await _unfinished(suggestions, fresh_ms) or await _begun(suggestions, report)
+    before = at.done
+    while nodes := await store.degrees(suggestions.follows, at.after, USERS_A_CHUNK):
+        users = [NodeId(node.node) for node in nodes if node.out]
+        if users:
+            rows = [await _row(suggestions, user, first, fresh_ms) for user in users]
+            await suggestions.store.put_many(rows, suggestions.now_ms())
+        at = msgspec.structs.replace(at, done=at.done + len(users), after=nodes[-1].node)
+        await store.put_note(_NOTE, msgspec.json.encode(at))
+        report.ranked(at.done, max(at.users, at.done))
+    await store.put_note(_NOTE, None)
+    return Everyone(at.done - before, before)
+
+
+async def _unfinished(suggestions: Suggestions, fresh_ms: int) -> Checkpoint | None:
+    raw = await suggestions.graph.store.get_note(_NOTE)
+    at = None if raw is None else msgspec.json.decode(raw, type=Checkpoint)
+    return at if at is not None and 0 <= suggestions.now_ms() - at.started_ms < fresh_ms else None
+
+
+async def _begun(suggestions: Suggestions, report: Report) -> Checkpoint:
+    """The first pass: count users, and keep the most followed accounts."""
+    users, after = 0, -1
+    top: list[Degrees] = []
+    while nodes := await suggestions.graph.store.degrees(suggestions.follows, after, _NODES_A_CHUNK):
+        users, after = users + sum(node.out > 0 for node in nodes), nodes[-1].node
+        top += [node for node in nodes if node.into]
+        top = sorted(top, key=lambda node: (node.into, node.node), reverse=True)[:POPULAR_MAX]
+        report.counted(users)
+    ids, followers = [node.node for node in top], [node.into for node in top]
+    await suggestions.keep_popular(np.array(ids, np.int64), np.array(followers, np.int64))
+    at = Checkpoint(users, 0, -1, suggestions.now_ms())
+    await suggestions.graph.store.put_note(_NOTE, msgspec.json.encode(at))
+    return at
+
+
+async def _row(suggestions: Suggestions, user: NodeId, first: int, fresh_ms: int) -> Kept:
+    _, data = await suggestions.rank(user, await suggestions.followees(user), first)
+    return Kept(user, suggestions.now_ms() + fresh_ms, data)

@@ -1,1 +1,0 @@
-"""Home timelines as capped id lists, a cache over the outboxes. Rooms: `store` (the port engines implement)."""

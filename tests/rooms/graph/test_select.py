@@ -1,0 +1,292 @@
+"""Set programs answer as Python's sets do, page by page, and refuse what is malformed or too large."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import ReferenceEdges, ScrambledEdges
+from world import ALICE, BOB, CAROL, DANA, G, Run, edge_of, run_all, writes_of
+
+from kith.core.errors import BadId, BadRequest, ProgramTooComplex, UnknownGraph
+from kith.graph import programs as set_programs
+from kith.graph.edge import Direction, Edge, State
+from kith.graph.graphs import Graphs
+from kith.graph.programs import DEPTH_MAX, PARTS_MAX, Difference, Evaluator, Intersect, Lists, Program, Union, parse
+from kith.graph.store import EdgeStore, Ids, Listing
+
+NUMBER = Graphs({"follows": G, "likes": 2}).number
+LEAF = {"graph": "follows", "node": "1", "direction": "out"}
+
+
+# --- reading a program ---------------------------------------------------------------------------------
+
+
+def leaf(node: int, direction: Direction = Direction.OUT, *states: State) -> Lists:
+    return Lists(tuple(Listing(G, node, direction, state) for state in states or (State.NORMAL,)))
+
+
+def test_a_list_is_read_with_its_states_each_once() -> None:
+    assert parse(LEAF, NUMBER) == leaf(1)
+    raw = {**LEAF, "node": 9, "direction": "in", "states": ["archived", "normal", "archived"]}
+    assert parse(raw, NUMBER) == leaf(9, Direction.IN, State.ARCHIVED, State.NORMAL)
+    assert parse({**LEAF, "graph": "likes"}, NUMBER) == Lists((Listing(2, ALICE, Direction.OUT),))
+
+
+def test_operators_nest() -> None:
+    raw = {"difference": [{"union": [LEAF, LEAF]}, {"intersect": [LEAF]}]}
+    program = parse(raw, NUMBER)
+    assert isinstance(program, Difference)
+    assert [type(part) for part in program.parts] == [Union, Intersect]
+    assert program.parts[0].parts == (leaf(1), leaf(1))
+
+
+@pytest.mark.parametrize(
+    ("raw", "named"),
+    [
+        (None, "object"),
+        ([], "object"),
+        ("follows", "object"),
+        (7, "object"),
+        ({"union": []}, "at least one"),
+        ({"union": LEAF}, "at least one"),
+        ({"intersect": None}, "at least one"),
+        ({"difference": [None]}, "object"),
+        ({}, "missing in a program: direction, graph, node"),
+        ({"graph": "follows"}, "missing in a program: direction, node"),
+        ({**LEAF, "limit": 3}, "unknown in a program: limit"),
+        ({"union": [LEAF], "intersect": [LEAF]}, "unknown in a program: intersect, union"),
+        ({"xor": [LEAF]}, "unknown in a program: xor"),
+        ({1: 2}, "unknown in a program: 1"),
+        ({**LEAF, "direction": "both"}, "direction"),
+        ({**LEAF, "direction": ["out"]}, "direction"),
+        ({**LEAF, "direction": 0}, "direction"),
+        ({**LEAF, "states": []}, "at least one state"),
+        ({**LEAF, "states": "normal"}, "at least one state"),
+        ({**LEAF, "states": ["NORMAL"]}, "normal, negative, archived, removed"),
+        ({**LEAF, "states": ["gone"]}, "normal, negative, archived, removed"),
+        ({**LEAF, "states": [0]}, "normal, negative, archived, removed"),
+        ({**LEAF, "states": [["normal"]]}, "normal, negative, archived, removed"),
+        ({**LEAF, "states": ["normal", None]}, "normal, negative, archived, removed"),
+    ],
+)
+def test_what_is_malformed_is_named(raw: Any, named: str) -> None:
+    with pytest.raises(BadRequest, match=named):
+        parse(raw, NUMBER)
+
+
+@pytest.mark.parametrize("node", ["", "-1", "x", "1.5", 1.5, -1, 2**63, str(2**63), None, True, "１", [1]])
+def test_a_node_must_be_an_id(node: Any) -> None:
+    with pytest.raises(BadId):
+        parse({**LEAF, "node": node}, NUMBER)
+
+
+@pytest.mark.parametrize("graph", ["", "nope", None, 1, ["follows"], {}])
+def test_a_graph_must_exist(graph: Any) -> None:
+    with pytest.raises(UnknownGraph):
+        parse({**LEAF, "graph": graph}, NUMBER)
+
+
+def nested(depth: int, operator: str = "union") -> dict[str, Any]:
+    raw: dict[str, Any] = LEAF
+    for _ in range(depth - 1):
+        raw = {operator: [raw]}
+    return raw
+
+
+@pytest.mark.parametrize("depth", [DEPTH_MAX + 1, 100, 900])
+@pytest.mark.parametrize("operator", ["union", "intersect", "difference"])
+def test_too_many_levels_are_refused(depth: int, operator: str) -> None:
+    with pytest.raises(ProgramTooComplex) as raised:
+        parse(nested(depth, operator), NUMBER)
+    assert raised.value.details == {"maxDepth": DEPTH_MAX}
+
+
+def test_the_greatest_depth_is_served() -> None:
+    parse(nested(DEPTH_MAX), NUMBER)
+
+
+def test_too_many_lists_are_refused_however_they_are_spread() -> None:
+    parse({"union": [LEAF] * PARTS_MAX}, NUMBER)
+    for raw in ({"union": [LEAF] * (PARTS_MAX + 1)}, {"union": [{"intersect": [LEAF] * 33}, {"union": [LEAF] * 32}]}):
+        with pytest.raises(ProgramTooComplex) as raised:
+            parse(raw, NUMBER)
+        assert raised.value.details == {"maxLists": PARTS_MAX}
+
+
+# --- answering it --------------------------------------------------------------------------------------
+
+USERS = range(6)
+
+
+def some_edges() -> list[Edge]:
+    """A small dense graph: every pair in one of the states or none, and lists of very different lengths."""
+    chance = random.Random(9)
+    pairs = [pair for pair in product(USERS, range(40)) if chance.random() < (0.2, 0.5, 0.9, 0.05, 0.3, 0.0)[pair[0]]]
+    pairs += [(source, DANA) for source in (0, 2)] + [(3, at) for at in range(100, 400)]
+    return [edge_of(*pair, chance.randint(0, 9), chance.choice([State.NORMAL] * 3 + list(State))) for pair in pairs]
+
+
+EDGES = some_edges()
+
+
+def members(program: Program) -> set[int]:
+    """The program by Python's sets."""
+    match program:
+        case Lists(listings):
+            return {
+                (edge.destination, edge.source)[listing.direction]
+                for edge, listing in product(EDGES, listings)
+                if (edge.source, edge.destination)[listing.direction] == listing.node and edge.state == listing.state
+            }
+        case Union(parts):
+            return set[int]().union(*map(members, parts))
+        case Intersect(parts):
+            return set.intersection(*map(members, parts))
+        case Difference(parts):
+            return members(parts[0]).difference(*map(members, parts[1:]))
+
+
+leaves = st.builds(
+    lambda node, direction, states: Lists(tuple(Listing(G, node, direction, state) for state in states)),
+    st.sampled_from([*USERS, 20, DANA]),
+    st.sampled_from(Direction),
+    st.lists(st.sampled_from(State), min_size=1, unique=True),
+)
+programs: st.SearchStrategy[Program] = st.recursive(
+    leaves,
+    lambda inner: st.builds(
+        lambda operator, parts: operator(tuple(parts)),
+        st.sampled_from([Union, Intersect, Difference]),
+        st.lists(inner, min_size=1, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.fixture
+def filled(store: EdgeStore, run: Run) -> EdgeStore:
+    """A store of each engine with EDGES."""
+    run(store.apply(writes_of(*EDGES)))
+    return store
+
+
+async def all_by_pages(store: EdgeStore, program: Program, limit: int) -> list[int]:
+    found: list[int] = []
+    for _ in range(1_000):
+        page = await Evaluator(store).top(program, found[-1] if found else None, limit)
+        assert page.dtype == np.int64
+        assert len(page) <= limit
+        found += page.tolist()
+        if len(page) < limit:
+            return found
+    raise AssertionError("the answer has no end")
+
+
+@settings(max_examples=150)
+@given(programs, st.integers(1, 40), st.sampled_from([(8, 256), (0, 1), (1, 3), (10**6, 2)]))
+def test_a_program_is_its_sets_whole_paged_and_counted(
+    filled: EdgeStore, run: Run, program: Program, limit: int, tuning: tuple[int, int]
+) -> None:
+    expected = sorted(members(program), reverse=True)
+
+    async def check() -> None:
+        assert (await Evaluator(filled).top(program, None, 10**6)).tolist() == expected
+        assert await all_by_pages(filled, program, limit) == expected
+        assert await Evaluator(filled).count(program) == len(expected)
+        for below in (0, 17, DANA, *expected[:2]):
+            page = await Evaluator(filled).top(program, below, limit)
+            assert page.tolist() == [id_ for id_ in expected if id_ < below][:limit]
+
+    with patch.multiple(set_programs, _PROBE_FACTOR=tuning[0], _FIRST_CHUNK=tuning[1]):
+        run(check())
+
+
+@given(programs, st.lists(st.sampled_from([*range(45), 120, DANA, DANA - 1]), max_size=30))
+def test_membership_is_answered_for_any_ids_in_any_order(
+    filled: EdgeStore, run: Run, program: Program, asked: list[int]
+) -> None:
+    async def check() -> list[bool]:
+        evaluator = Evaluator(filled)
+        await evaluator.count(program)  # learns the sizes
+        return (await evaluator.contains(program, np.array(asked, np.int64))).tolist()
+
+    expected = members(program)
+    assert run(check()) == [id_ in expected for id_ in asked]
+
+
+def test_the_greatest_id_is_a_member_and_a_place(filled: EdgeStore, run: Run) -> None:
+    program = Intersect((leaf(0, Direction.OUT, *State), leaf(2, Direction.OUT, *State)))
+    assert run(Evaluator(filled).top(program, None, 1)).tolist() == [DANA]
+    assert DANA not in run(Evaluator(filled).top(program, DANA, 100)).tolist()
+
+
+class Counting(ReferenceEdges):
+    """Counts the ids that are read and asked about."""
+
+    read = asked = 0
+
+    async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
+        found = await super().ids(listing, newest)
+        self.read += len(found)
+        return found
+
+    async def contains(self, listing: Listing, ids: Ids) -> Any:
+        self.asked += len(ids)
+        return await super().contains(listing, ids)
+
+
+@pytest.fixture
+def celebrity(run: Run) -> Counting:
+    """Alice follows ten, of whom five follow Dana, who has a thousand followers."""
+    store = Counting()
+    run(store.apply(writes_of(*(edge_of(ALICE, 1000 + at) for at in range(10)))))
+    run(store.apply(writes_of(*(edge_of(1005 + at, DANA) for at in range(1000)))))
+    return store
+
+
+@pytest.mark.parametrize("smallest_first", [True, False])
+def test_an_intersection_costs_what_its_smallest_part_costs(
+    celebrity: Counting, run: Run, smallest_first: bool
+) -> None:
+    parts = (leaf(ALICE), leaf(DANA, Direction.IN))[:: 1 if smallest_first else -1]
+    assert run(Evaluator(celebrity).top(Intersect(parts), None, 20)).tolist() == [1009, 1008, 1007, 1006, 1005]
+    assert celebrity.read == 10
+    assert celebrity.asked == 10
+
+
+def test_the_count_of_one_list_reads_no_ids(celebrity: Counting, run: Run) -> None:
+    assert run(Evaluator(celebrity, ids_max=0).count(leaf(DANA, Direction.IN))) == 1000
+    assert celebrity.read == 0
+
+
+def test_reading_more_ids_than_allowed_is_refused(celebrity: Counting, run: Run) -> None:
+    everyone = leaf(DANA, Direction.IN)
+    for program in (everyone, Union((leaf(ALICE), everyone)), Difference((everyone, leaf(ALICE)))):
+        with pytest.raises(ProgramTooComplex) as raised:
+            run(Evaluator(celebrity, ids_max=999).top(program, None, 5))
+        assert raised.value.details == {"maxIds": 999}
+    assert len(run(Evaluator(celebrity, ids_max=10).top(Intersect((everyone, leaf(ALICE))), None, 20))) == 5
+    assert celebrity.read <= 20
+
+
+def test_an_id_under_way_between_two_lists_is_answered_once() -> None:
+    """Where an engine has no transactions an edge that changes state may be in two lists for a moment."""
+
+    async def answers(seed: int) -> list[list[int]]:
+        store = ScrambledEdges(seed)
+        await store.apply(writes_of(*(edge_of(ALICE, other) for other in (BOB, CAROL, DANA))))
+        store.settle()
+        await store.apply(writes_of(*(edge_of(ALICE, other, 1, State.ARCHIVED, 1) for other in (BOB, CAROL, DANA))))
+        program = leaf(ALICE, Direction.OUT, State.NORMAL, State.ARCHIVED)
+        return [(await Evaluator(store).top(program, None, 10)).tolist() for _ in range(6)]
+
+    for seed in range(10):
+        for found in run_all(answers(seed)):
+            assert len(found) == len(set(found)), f"seed {seed}"

@@ -1,0 +1,171 @@
+"""Home without one of its parts: it is made of what there is, loses nothing, and says what was not available."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from homes import GROUP, Home, alices_home, failing, ids_of
+from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, answer
+
+from kith.core.clock import Hlc
+from kith.core.errors import StoreUnavailable
+from kith.core.events import Event
+from kith.core.paging import Window
+from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.home.skeleton import Skeleton
+from kith.log.store import Failure
+
+
+@pytest.fixture
+def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> Home:
+    return alices_home(run, embedded, clock)
+
+
+def test_timelines_of_another_store_are_not_read(run: Run, home: Home) -> None:
+    run(home.graph.follow(ALICE, BOB))
+    made = [run(home.post(BOB)).id for _ in range(3)]
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array([], np.int64))  # whole, it says, and empty
+    run(home.feed._skeletons._sources.note_timelines(home.timelines.name() + 1))
+    page = run(home.page())
+    assert (sorted(ids_of(page.posts)), page.degraded) == (made, ["timelines"])
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), RuntimeError("a bug"), ValueError()])
+def test_without_ranking_home_is_newest_first_and_says_so(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    made = [run(home.post(BOB)).id for _ in range(5)]
+    monkeypatch.setattr(home.ranker, "score", failing(error))
+    page = run(home.page(3))
+    assert ids_of(page.posts) == made[:1:-1]
+    assert (page.placed, page.degraded, home.served) == ({}, ["ranking"], [])
+    monkeypatch.undo()
+    assert run(home.all(3, page.rest)) == made[1::-1], "and goes on when ranking is back"
+
+
+def test_ranking_that_fails_between_pages_loses_nothing(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [run(home.post(author, "alike" if at % 4 == 3 else None)) for at in range(8) for author in (BOB, CAROL)]
+    first = run(home.page(3))
+    monkeypatch.setattr(home.ranker, "score", failing(RuntimeError()))
+    found = [*ids_of(first.posts), *run(home.all(3, first.rest))]
+    assert len(found) == len(set(found))
+    texts = Counter(post.text for post in made if post.id in found)
+    assert texts == Counter({post.text for post in made})
+
+
+def test_without_timelines_home_comes_from_the_outboxes(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [run(home.post(author)).id for author in (BOB, CAROL)]
+    run(home.caught_up())
+
+    def fail(*_: object) -> None:
+        raise OSError("the rings are torn")
+
+    monkeypatch.setattr(home.timelines, "read", fail)
+    page = run(home.page())
+    assert set(ids_of(page.posts)) == set(made)
+    assert page.degraded == ["timelines"]
+    latest = run(home.feed.latest(ALICE, Window(10)))
+    assert (ids_of(latest.posts), latest.degraded) == (made[::-1], ["timelines"])
+
+
+def test_without_notes_of_what_is_delivered_home_says_that_it_may_lack_something(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [run(home.post(author)).id for author in (BOB, CAROL)]
+    run(home.caught_up())
+    monkeypatch.setattr(home.graph.store, "get_note", failing(StoreUnavailable("away")))
+    latest = run(home.feed.latest(ALICE, Window(10), refresh=True))
+    assert (ids_of(latest.posts), latest.degraded) == (made[::-1], []), "outboxes need no notes"
+    home.timelines.put(ALICE, np.array(made[::-1], np.int64))
+    latest = run(home.feed.latest(ALICE, Window(10)))
+    assert (ids_of(latest.posts), latest.degraded) == (made[::-1], ["outboxes"])
+
+
+def test_a_full_disk_takes_no_wish_for_a_timeline_and_home_is_answered(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = run(home.post(BOB))
+    run(home.caught_up())
+    monkeypatch.setattr(home.log, "announce", failing(StoreUnavailable("full")))
+    page = run(home.page())
+    assert (ids_of(page.posts), page.degraded) == ([made.id], ["timelines"])
+
+
+def test_without_outboxes_a_timeline_is_answered_and_says_so(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [run(home.post(author)).id for author in (BOB, CAROL)]
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array(made[::-1], np.int64))
+    skeletons = home.feed._skeletons
+    monkeypatch.setattr(skeletons._sources, "outboxes", failing(StoreUnavailable("away")))
+    fresh = run(skeletons.freshness(0, refresh=False))
+    assert isinstance(skeleton := run(skeletons.below(ALICE, None, 10, fresh)), Skeleton)
+    assert (skeleton.ids.tolist(), fresh.degraded) == (made[::-1], ["outboxes"])
+
+
+def test_without_the_store_there_is_no_home_and_it_says_so(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(home.post(BOB))
+    monkeypatch.setattr(home.objects, "visible", failing(StoreUnavailable("gone")))
+    assert run(answer(home.page())) is StoreUnavailable
+    assert run(answer(home.feed.latest(ALICE, Window(5)))) is StoreUnavailable
+
+
+def failed(home: Home, *events: Event) -> dict[int, Failure | None]:
+    """Failures of events of the group that keeps timelines."""
+    return {event.sequence: Failure(GROUP, event, 1, "a bug", 0, 0, dead=True) for event in events}
+
+
+def test_what_fan_out_failed_to_deliver_is_at_home_all_the_same(run: Run, home: Home) -> None:
+    """The failure is dead: nobody brings Bob's post any more, until a person has it replayed."""
+    made = [run(home.post(CAROL)).id for _ in range(60)]
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array(made[::-1], np.int64))
+    lacked = run(home.post(BOB)).id
+    at = home.log.bounds()[1]
+    run(home.log.save(GROUP, at, failed(home, *home.log.read(at - 1, 1))))
+    page = run(home.feed.latest(ALICE, Window(5)))
+    assert (ids_of(page.posts), page.degraded) == ([lacked, *made[:-5:-1]], [])
+    assert lacked in run(home.all(20))
+    run(home.log.save(GROUP, None, {at: None}))
+    assert lacked not in ids_of(run(home.feed.latest(ALICE, Window(5))).posts), "then it is for the timeline to have it"
+
+
+@pytest.mark.parametrize("count", [1, 101])
+def test_a_timeline_that_missed_a_change_of_its_reader_or_too_much_is_not_relied_on(
+    run: Run, home: Home, count: int
+) -> None:
+    """Fan-out failed to drop Alice's timeline when she followed; or failed at very many posts of others."""
+    home.timelines.put(ALICE, np.arange(1, 200)[::-1])
+    post = run(home.post(BOB)).id
+    if count == 1:
+        run(home.graph.unfollow(ALICE, DANA))
+        events = [event for event in home.log.read(0, 1_000) if event.source == ALICE][-1:]
+    else:
+        events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(count)]
+    run(home.log.save(GROUP, home.log.bounds()[1], failed(home, *events)))
+    assert ids_of(run(home.feed.latest(ALICE, Window(5))).posts) == [post]
+
+
+def test_home_does_not_read_more_failures_than_it_needs(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [run(home.post(BOB)).id]
+    home.timelines.put(ALICE, np.array([], np.int64))
+    events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(500)]
+    run(home.log.save(GROUP, home.log.bounds()[1], failed(home, *events)))
+    asked: list[int | None] = []
+    failures = home.log.failures
+
+    def counted(group: str | None = None, limit: int | None = None) -> Any:
+        asked.append(len(found := failures(group, limit)))
+        return found
+
+    monkeypatch.setattr(home.log, "failures", counted)
+    assert ids_of(run(home.page()).posts) == made
+    assert asked == [101]

@@ -1,0 +1,205 @@
+"""The cache of facts decides nothing: whatever it holds, evicts or is asked, it answers as a dictionary would."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from homes import Home, open_home
+from hypothesis import given
+from hypothesis import strategies as st
+from world import ALICE, BOB, CAROL, DANA, FakeClock, Run
+
+from kith.core.labels import LIMIT
+from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.graph.graphs import LIKES, SAVES, SHARES
+from kith.home import facts as facts_module
+from kith.home.facts import KEPT_MS, RENEWED_MS, WAYS, PostFacts, fingerprint
+from kith.home.rank.features import TYPES, Facts
+from kith.posts.labels import Moderation
+from kith.posts.post import Change, Post, read_post
+
+
+@pytest.fixture
+def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> Home:
+    return run(open_home(embedded, clock))
+
+
+def of(run: Run, facts: PostFacts, ids: list[int]) -> Facts:
+    found: Facts = run(facts.of(np.array(ids, np.int64)))
+    assert {len(column) for column in found} == {len(found.ids)}
+    return found
+
+
+def small(home: Home, bits: int = 1) -> PostFacts:
+    """A cache of so few places that nearly every read evicts."""
+    return PostFacts(home.objects.store, home.graph, home.clock, bits=bits)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 10])
+def test_a_cache_of_any_size_answers_as_a_dictionary_would(run: Run, home: Home, bits: int) -> None:
+    chosen = random.Random(bits)
+    authors = [ALICE, BOB, CAROL, DANA]
+    links = [None, "https://example.com/a"]
+    posts = [run(home.post(chosen.choice(authors), link=links[at % 2])) for at in range(60)]
+    known = {post.id: post for post in posts}
+    facts = small(home, bits)
+    for _ in range(80):
+        home.clock.ms += chosen.choice((0, 10, KEPT_MS, KEPT_MS + 1, -KEPT_MS))
+        asked = chosen.sample([*known, 5, 2**63 - 1, 0], chosen.randrange(40))
+        found = of(run, facts, asked)
+        expected = [known[id_] for id_ in asked if id_ in known]
+        assert found.ids.tolist() == [post.id for post in expected]
+        assert found.authors.tolist() == [post.author for post in expected]
+        assert [TYPES[number] for number in found.types] == [post.type for post in expected]
+        assert found.made_ms.tolist() == [post.created_at for post in expected]
+        assert found.fingerprints.tolist() == [fingerprint(post) for post in expected]
+
+
+def test_more_posts_of_one_call_than_their_place_holds_are_all_there(run: Run, home: Home) -> None:
+    posts = [run(home.post(BOB)).id for _ in range(10 * WAYS)]
+    facts = small(home, 1)  # two sets
+    for _ in range(3):
+        assert of(run, facts, posts).ids.tolist() == posts
+
+
+def test_a_call_that_is_overtaken_by_others_loses_nothing(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, others = ([run(home.post(BOB)).id for _ in range(8)] for _ in range(2))
+    facts = small(home, 1)
+    of(run, facts, mine[:4])
+    get_many = home.objects.store.get_many
+
+    async def overtaken(*args: object) -> object:
+        monkeypatch.setattr(home.objects.store, "get_many", get_many)
+        await facts.of(np.array(others, np.int64))  # while the first read waits, others take all places
+        return await get_many(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(home.objects.store, "get_many", overtaken)
+    assert of(run, facts, mine).ids.tolist() == mine
+
+
+def test_engagement_is_at_most_half_a_minute_old(run: Run, home: Home) -> None:
+    post = run(home.post(BOB))
+    assert of(run, home.facts, [post.id]).engagement.tolist() == [0]
+    for graph in (LIKES, SHARES, SAVES):
+        run(home.engagement.add(graph, ALICE, post.id))
+    run(home.comments.create(CAROL, post.id, "well"))
+    assert of(run, home.facts, [post.id]).engagement.tolist() == [0]
+    home.clock.ms += KEPT_MS + 1
+    assert of(run, home.facts, [post.id]).engagement.tolist() == [1 + 3 + 2 + 3]
+    run(home.engagement.drop(LIKES, ALICE, post.id))
+    home.clock.ms -= 3 * KEPT_MS  # and a clock that was put back keeps nothing for longer
+    assert of(run, home.facts, [post.id]).engagement.tolist() == [8]
+
+
+def test_a_deleted_post_vanishes_once_its_facts_are_read_again(run: Run, home: Home) -> None:
+    first, second = run(home.post(BOB)), run(home.post(BOB))
+    of(run, home.facts, [first.id, second.id])
+    run(home.objects.delete(BOB, first.id))
+    home.clock.ms += KEPT_MS + 1
+    for _ in range(2):
+        assert of(run, home.facts, [first.id, second.id]).ids.tolist() == [second.id]
+    assert run(home.facts.authors([first.id, second.id, 7])) == {second.id: BOB}
+
+
+def test_a_changed_post_is_described_anew_and_an_unchanged_one_is_not(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited, labelled, same = (run(home.post(BOB)) for _ in range(3))
+    before = of(run, home.facts, [edited.id, labelled.id, same.id])
+    assert not before.limited.any()
+    link = "https://example.com/new"
+    run(home.objects.edit(BOB, edited.id, Change(link=link)))
+    run(Moderation(home.objects).set("post", labelled.id, LIMIT))
+    home.clock.ms += KEPT_MS + 1
+    looked_into: list[int] = []
+    monkeypatch.setattr(facts_module, "read_post", lambda record: looked_into.append(record.id) or read_post(record))
+    after = of(run, home.facts, [edited.id, labelled.id, same.id])
+    assert looked_into == [edited.id, labelled.id]
+    assert [TYPES[number] for number in after.types] == ["link", "text", "text"]
+    assert after.limited.tolist() == [False, True, False]
+    assert (after.fingerprints == before.fingerprints).tolist() == [False, True, True]
+    run(Moderation(home.objects).set("user", BOB, LIMIT))
+    home.clock.ms += KEPT_MS + 1
+    assert of(run, home.facts, [edited.id, labelled.id, same.id]).limited.all()
+    run(Moderation(home.objects).set("user", BOB, 0))
+    home.clock.ms += KEPT_MS + 1
+    assert of(run, home.facts, [edited.id, labelled.id, same.id]).limited.tolist() == [False, True, False]
+    assert looked_into == [edited.id, labelled.id]
+
+
+def test_what_is_half_as_old_is_read_together_with_what_must_be(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, younger, young = ([run(home.post(BOB)).id for _ in range(3)] for _ in range(3))
+    for posts, later_ms in ((old, KEPT_MS - RENEWED_MS), (younger, RENEWED_MS), (young, 1)):
+        of(run, home.facts, posts)
+        home.clock.ms += later_ms
+    home.clock.ms += 1
+    asked: list[int] = []
+    get_many = home.objects.store.get_many
+
+    async def noting(kind: object, ids: list[int]) -> object:
+        asked.extend(ids)
+        return await get_many(kind, ids)
+
+    monkeypatch.setattr(home.objects.store, "get_many", noting)
+    of(run, home.facts, younger + young)
+    assert asked == []
+    of(run, home.facts, young + younger + old)
+    assert asked == younger + old
+
+
+def test_nothing_is_asked_of_the_store_for_what_is_known(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    posts = [run(home.post(BOB)).id for _ in range(20)]
+    of(run, home.facts, posts)
+    monkeypatch.setattr(home.objects.store, "get_many", None)
+    home.clock.ms += KEPT_MS
+    assert of(run, home.facts, posts[::-1]).ids.tolist() == posts[::-1]
+    assert of(run, home.facts, []).ids.tolist() == []
+
+
+# --- near-duplicates ---------------------------------------------------------------------------------------
+
+
+def shown(text: str = "", link: str | None = None, media: tuple[int, ...] = (), by: int = BOB, id_: int = 1) -> int:
+    kind = "image" if media else "link" if link else "text"
+    return fingerprint(Post(id_, by, 0, kind, text, link, media, "public", (), (), b"{}"))  # type: ignore[arg-type]
+
+
+def test_the_same_words_the_same_link_the_same_media_are_alike_whoever_posts_them() -> None:
+    assert shown("Hello, World!") == shown("hello   world", by=CAROL, id_=9) == shown("\tHELLO_world… ")
+    assert shown("Straße") == shown("STRASSE")
+    assert shown("mine", "https://example.com/a/") == shown("yours", "https://example.com/a")
+    assert shown("sea", media=(4, 5)) == shown("lake", media=(4, 5))
+
+
+def test_what_differs_is_not_alike() -> None:
+    different = [
+        shown("hello world"), shown("helloworld"), shown("hello worlds"), shown("!!!"), shown("???"), shown("🦊"),
+        shown("Ⓐ"),         shown("https://example.com"), shown(link="https://example.com"), shown(link="https://example.com?x"),
+        shown("text4", media=(4,)), shown(media=(4, 5)), shown(media=(5, 4)), shown("media"), shown("4"),
+    ]  # fmt: skip
+    assert len(set(different)) == len(different)
+
+
+@given(st.text(max_size=50))
+def test_any_text_has_a_fingerprint_of_64_bits_whatever_its_case(text: str) -> None:
+    text = text.encode("utf-8", "ignore").decode()
+    assert -(2**63) <= shown(text) < 2**63
+    assert shown(text) == shown(text.casefold())
+
+
+def test_pictures_that_look_alike_are_near_duplicates_and_those_that_tell_nothing_are_not() -> None:
+    def shown(media: tuple[int, ...], prints: dict[int, int]) -> int:
+        return fingerprint(Post(1, ALICE, 0, "image", "", None, media, "public", (), (), b"{}"), prints)
+
+    prints = {10: 77, 11: 77, 12: 0, 13: 0}
+    assert shown((10,), prints) == shown((11,), prints)
+    assert shown((12,), prints) != shown((13,), prints)
+    assert shown((10,), {}) != shown((11,), {})
+    assert shown((10, 12), prints) != shown((10,), prints)

@@ -1,0 +1,336 @@
+"""The ranked home: whose posts, in what order, each once, through every cursor; and never what must not be seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import numpy as np
+import pytest
+from homes import Home, alices_home, failing, ids_of
+from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, answer
+
+from kith.core.errors import PostNotFound, SelfEdge, StoreUnavailable
+from kith.core.ids import NodeId
+from kith.core.paging import Window
+from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.graph.edge import State
+from kith.graph.graphs import HIDES, LIKES, VIEWS
+from kith.home.dealer import CHOICE
+from kith.home.home import RankedPage
+from kith.home.rank import light
+from kith.home.rank.features import FEATURES, VERSION, Facts
+from kith.home.ranker import FEWER_HALF_LIFE_MS, SEEN_MAX
+from kith.home.slate import SLATE_MAX, Slate
+from kith.posts.post import Post
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> Home:
+    return alices_home(run, embedded, clock)
+
+
+# --- order, pages ------------------------------------------------------------------------------------------
+
+
+def test_each_page_is_best_first_with_two_an_author(run: Run, home: Home) -> None:
+    made = [run(home.post(author)).id for _ in range(5) for author in (BOB, CAROL, DANA, ALICE)]
+    pages = run(home.pages(20))
+    assert [len(page) for page in pages] == [8, 8, 4]
+    assert all(max(Counter(post.author for post in page).values()) <= 2 for page in pages)
+    assert sorted(id_ for page in pages for id_ in ids_of(page)) == sorted(made)
+    first = run(home.page(20))
+    scores = [first.placed[post.id].score for post in first.posts]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_prolific_author_does_not_hide_the_others_behind_the_best_fifty(run: Run, home: Home) -> None:
+    others = [run(home.post(author)).id for author in (CAROL, DANA)]
+    home.clock.ms += 3 * DAY_MS
+    bobs = [run(home.post(BOB)).id for _ in range(60)]
+    first = run(home.page(20)).posts
+    assert sorted(ids_of(first)) == sorted([*others, *bobs[-2:]])
+    assert run(home.all(20))[4:] == bobs[-3::-1], "then there is nobody else"
+
+
+def test_a_slate_that_is_used_up_goes_on_with_older_posts(run: Run, home: Home) -> None:
+    authors = [BOB, CAROL, DANA]
+    made = [run(home.post(authors[at % 3])).id for at in range(SLATE_MAX + 130)]
+    found = run(home.all(50))
+    assert len(found) == len(made)
+    assert set(found) == set(made)
+    assert set(found[:SLATE_MAX]) == set(made[-SLATE_MAX:])
+
+
+def test_paging_is_the_same_with_and_without_a_timeline(run: Run, home: Home) -> None:
+    made = [run(home.post(author)).id for _ in range(20) for author in (BOB, CAROL)]
+    run(home.caught_up())
+    without = run(home.all(7))
+    home.timelines.put(ALICE, np.array(made[::-1], np.int64))
+    assert run(home.all(7)) == without
+    assert set(without) == set(made)
+    for _ in range(480):  # so often that the oldest are gone
+        home.timelines.push(made[-1], np.array([ALICE]))
+    assert set(run(home.all(7))) == set(made)
+
+
+def test_a_timeline_that_holds_all_there_is_ends_home_without_a_look_at_the_outboxes(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [run(home.post(author)).id for _ in range(20) for author in (BOB, CAROL, DANA)]
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array(made[::-1], np.int64))
+    monkeypatch.setattr(home.feed._skeletons, "_of_outboxes", failing(StoreUnavailable("not needed")))
+    assert set(run(home.all(7))) == set(made)
+
+
+def test_one_who_is_followed_just_now_is_at_home_at_once_where_the_timeline_is_short(run: Run, home: Home) -> None:
+    made = [run(home.post(author)).id for author in (BOB, CAROL)]
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array([], np.int64))  # of before, when nobody was followed
+    assert set(run(home.all(7))) == set(made)
+
+
+def test_posts_of_one_who_follows_many_are_the_newest_of_all(run: Run, home: Home) -> None:
+    crowd = [NodeId(1000 + at) for at in range(250)]
+    for author in crowd:
+        run(home.graph.follow(ALICE, author))
+    made = [run(home.post(crowd[at % 7 if at % 3 else at % 250])).id for at in range(700)]
+    run(home.caught_up())
+    found: list[int] = []
+    window = Window(50)
+    while True:
+        page = run(home.feed.latest(ALICE, window))
+        found += ids_of(page.posts)
+        if page.end is None:
+            break
+        window = Window(50, after=page.end)
+    assert found == made[::-1]
+
+
+# --- seen, hidden, forbidden -------------------------------------------------------------------------------
+
+
+def test_what_was_seen_does_not_come_again_however_much_was_seen_since(run: Run, home: Home) -> None:
+    old = run(home.post(BOB))
+    run(home.engagement.add(VIEWS, ALICE, old.id))
+    for at in range(SEEN_MAX):  # of anything, anywhere
+        home.clock.ms += 1
+        run(home.graph.write([home.graph.adding(home.graph.graphs.number(VIEWS), ALICE, NodeId(10**12 + at))]))
+    new = run(home.post(BOB))
+    assert run(home.all()) == [new.id]
+    assert run(home.feed.why(ALICE, old)).excluded_by == ["seen"]
+    assert run(home.feed.why(ALICE, new)).excluded_by == []
+
+
+def test_one_who_has_seen_the_newest_gets_what_is_older_at_once(run: Run, home: Home) -> None:
+    old = [run(home.post(author)).id for author in (BOB, CAROL)]
+    for at in range(SLATE_MAX):
+        post = run(home.post((BOB, CAROL, DANA)[at % 3]))
+        run(home.engagement.add(VIEWS, ALICE, post.id))
+    assert sorted(ids_of(run(home.page(20)).posts)) == old
+
+
+Act = Callable[[Home, Post], Awaitable[object]]
+FORBIDDING: dict[str, Act] = {
+    "hidden": lambda home, post: home.engagement.add(HIDES, ALICE, NodeId(post.id)),
+    "muted": lambda home, _: home.graph.mute(ALICE, BOB),
+    "blocking": lambda home, _: home.graph.block(ALICE, BOB),
+    "blocked": lambda home, _: home.graph.block(BOB, ALICE),
+    "unfollowed": lambda home, _: home.graph.unfollow(ALICE, BOB),
+    "deleted": lambda home, post: home.objects.delete(BOB, NodeId(post.id)),
+    "deactivated": lambda home, _: home.graph.store.change_node(BOB, state=State.ARCHIVED),
+    "removed": lambda home, _: home.graph.store.change_node(BOB, state=State.REMOVED),
+}
+
+
+@pytest.mark.parametrize("act", FORBIDDING.values(), ids=FORBIDDING)
+@pytest.mark.parametrize("timeline", [False, True])
+def test_what_is_forbidden_does_not_come_out_of_a_cursor_either(run: Run, home: Home, act: Act, timeline: bool) -> None:
+    made = [run(home.post(author)) for _ in range(3) for author in (BOB, CAROL)]
+    bobs = next(post for post in made if post.author == BOB)
+    run(home.caught_up())
+    if timeline:
+        home.timelines.put(ALICE, np.array(ids_of(made[::-1]), np.int64))
+    first = run(home.page(1))
+    while bobs in first.posts or first.posts[0].author == BOB:  # begin with one of Carol's
+        run(home.engagement.add(LIKES, ALICE, made[1].id))
+        home.clock.ms += 40_000
+        first = run(home.page(1))
+    run(act(home, bobs))
+    carols = {post.id for post in made if post.author == CAROL}
+    kept = {post.id for post in made if post.author == BOB} - {bobs.id}
+    expected = carols | (kept if act in (FORBIDDING["hidden"], FORBIDDING["deleted"]) else set())
+    assert first.rest is not None
+    assert bobs.id in {id_ if id_ >= 0 else ~id_ for id_ in first.rest.ids}, "the cursor knows the post"
+    assert set(run(home.all(2, first.rest))) == expected - set(ids_of(first.posts))
+    assert set(run(home.all(2))) == expected
+
+
+@pytest.mark.parametrize("visibility", ["private", "friends", "custom"])
+def test_posts_for_others_stay_out(run: Run, home: Home, visibility: str) -> None:
+    audience = {"audience": (CAROL,)} if visibility == "custom" else {}
+    run(home.post(BOB, visibility=visibility, **audience))
+    shown = run(home.post(BOB, visibility="custom", audience=(ALICE,)))
+    assert run(home.all()) == [shown.id]
+    assert not {post for page in home.served for post in page.ids} - {shown.id}
+
+
+def test_where_nothing_is_left_that_one_may_see_there_is_no_cursor(run: Run, home: Home) -> None:
+    for at in range(CHOICE):
+        run(home.post(BOB, visibility="private"))
+        if at in (0, 1, 20, CHOICE - 1):
+            empty = run(home.page(1))
+            assert (empty.posts, empty.rest) == ([], None), at
+    shown = run(home.post(CAROL))
+    only = run(home.page(1))
+    assert (only.posts, only.rest) == ([shown], None)
+    run(home.post(CAROL))
+    assert run(home.page(1)).rest is not None
+
+
+# --- near-duplicates ---------------------------------------------------------------------------------------
+
+
+def test_near_duplicates_come_once_the_best_of_them(run: Run, home: Home) -> None:
+    for author, text in ((CAROL, "Breaking NEWS!"), (DANA, "breaking   news")):
+        run(home.post(author, text))
+    best = run(home.post(BOB, "Breaking news"))
+    other = run(home.post(DANA))
+    for limit in (1, 20):
+        assert sorted(run(home.all(limit))) == sorted([best.id, other.id])
+
+
+@pytest.mark.parametrize("act", FORBIDDING.values(), ids=FORBIDDING)
+def test_of_near_duplicates_one_that_may_be_seen_comes(run: Run, home: Home, act: Act) -> None:
+    carols, others = run(home.post(CAROL, "the same")), [run(home.post(DANA)).id for _ in range(2)]
+    bobs = run(home.post(BOB, "the same"))
+    before = run(home.page(20))
+    assert carols.id not in ids_of(before.posts)
+    begun = run(home.page(1))
+    run(act(home, bobs))
+    assert sorted(run(home.all())) == sorted([carols.id, *others])
+    later = run(home.all(1, begun.rest))
+    assert len(later) == len(set(later))
+    if bobs not in begun.posts:
+        assert carols.id in later
+
+
+def test_a_private_copy_neither_hides_nor_betrays_itself(run: Run, home: Home) -> None:
+    carols = run(home.post(CAROL, "my thoughts"))
+    run(home.post(BOB, "my thoughts", visibility="private"))
+    assert run(home.all()) == [carols.id]
+
+
+def test_of_many_near_duplicates_that_may_not_be_seen_the_last_is_found(run: Run, home: Home) -> None:
+    seen = run(home.post(CAROL, "again"))
+    for _ in range(5):
+        run(home.post(BOB, "again", visibility="private"))
+    found: list[int] = []
+    slate: Slate | None = None
+    for _ in range(10):
+        page: RankedPage = run(home.page(20, slate))
+        found += ids_of(page.posts)
+        if (slate := page.rest) is None:
+            break
+    assert found == [seen.id]
+
+
+# --- see fewer ---------------------------------------------------------------------------------------------
+
+
+def by(*authors: int) -> Facts:
+    """A post of each author."""
+    size = len(authors)
+    ids, amounts = np.arange(size), np.zeros(size, np.float32)
+    return Facts(ids, np.array(authors, np.int64), ids, amounts, np.zeros(size, np.int8), np.zeros(size, np.bool_))
+
+
+def test_see_fewer_lowers_an_author_fades_and_can_be_taken_back(run: Run, home: Home) -> None:
+    def factor() -> float:
+        return float(run(home.ranker.damping(ALICE, by(BOB, CAROL)))[0])
+
+    assert factor() == 1
+    written = run(home.graph.see_fewer(ALICE, BOB))
+    assert written.holds
+    assert factor() == pytest.approx(0.1)
+    assert run(home.ranker.damping(ALICE, by(CAROL, DANA))).tolist() == [1, 1]
+    assert run(home.ranker.damping(BOB, by(BOB))).tolist() == [1], "it is Alice's wish alone"
+    home.clock.ms += FEWER_HALF_LIFE_MS
+    assert factor() == pytest.approx(0.55)
+    home.clock.ms += FEWER_HALF_LIFE_MS
+    assert factor() == pytest.approx(0.775)
+    run(home.graph.see_fewer(ALICE, BOB))
+    assert factor() == pytest.approx(0.1), "saying it again begins anew"
+    assert not run(home.graph.see_as_before(ALICE, BOB)).holds
+    assert factor() == 1
+    assert run(answer(home.graph.see_fewer(ALICE, ALICE))) is SelfEdge
+
+
+def test_fewer_of_an_author_means_later_not_never(run: Run, home: Home) -> None:
+    bobs, carols = [run(home.post(BOB)).id for _ in range(2)], [run(home.post(CAROL)).id for _ in range(2)]
+    run(home.graph.see_fewer(ALICE, BOB))
+    found = run(home.all())
+    assert set(found[:2]) == set(carols)
+    assert set(found[2:]) == set(bobs)
+
+
+# --- why, and what was served ------------------------------------------------------------------------------
+
+
+def test_why_says_what_the_feed_showed(run: Run, home: Home) -> None:
+    posts = [run(home.post(author)) for author in (BOB, CAROL, DANA, ALICE)]
+    run(home.engagement.add(LIKES, ALICE, posts[1].id))
+    run(home.graph.see_fewer(ALICE, DANA))
+    page = run(home.page())
+    assert set(page.placed) == set(ids_of(posts))
+    for post in posts:
+        why = run(home.feed.why(ALICE, post))
+        assert why.placed.score == pytest.approx(page.placed[post.id].score, abs=1e-6)
+        assert why.placed.reason == page.placed[post.id].reason
+        assert why.placed.score == pytest.approx(sum(adds for *_, adds in why.parts) * why.damping, abs=1e-6)
+        assert [(name, weight) for name, _, weight, _ in why.parts] == list(light.WEIGHTS.items())
+        assert why.excluded_by == []
+    assert page.placed[posts[3].id].reason == light.OWN
+
+
+def test_why_names_what_keeps_a_post_out(run: Run, home: Home) -> None:
+    post = run(home.post(BOB))
+    run(home.graph.unfollow(ALICE, BOB))
+    run(home.graph.mute(ALICE, BOB))
+    run(home.engagement.add(HIDES, ALICE, post.id))
+    run(home.engagement.add(VIEWS, ALICE, post.id))
+    assert set(run(home.feed.why(ALICE, post)).excluded_by) == {"not_followed", "muted", "hidden", "seen"}
+
+
+def test_why_of_a_post_that_is_deleted_meanwhile_is_not_found(run: Run, home: Home) -> None:
+    post = run(home.post(BOB))
+    run(home.objects.delete(BOB, post.id))
+    assert run(answer(home.feed.why(ALICE, post))) is PostNotFound
+
+
+def test_what_is_logged_is_what_was_answered(run: Run, home: Home) -> None:
+    for _ in range(3):
+        for author in (BOB, CAROL, DANA):
+            run(home.post(author))
+    slate = None
+    for number in range(3):
+        home.clock.ms += 10
+        page = run(home.feed.ranked(ALICE, 4, slate, request=f"request {number}"))
+        logged = home.served[-1]
+        assert len(home.served) == number + 1
+        assert logged.ids == ids_of(page.posts) == list(page.placed)
+        assert logged.scores == [page.placed[id_].score for id_ in logged.ids]
+        assert (logged.request, logged.reader, logged.at_ms) == (f"request {number}", ALICE, home.clock.ms)
+        assert (logged.model, logged.version) == (light.MODEL, VERSION)
+        rows = np.frombuffer(logged.rows, "<f4").reshape(len(logged.ids), len(FEATURES))
+        assert light.score(rows, np.ones(len(rows), np.float32)).tolist() == pytest.approx(logged.scores, abs=1e-6)
+        slate = page.rest
+
+
+def test_an_empty_page_is_not_logged(run: Run, home: Home) -> None:
+    assert run(home.page()).posts == []
+    assert home.served == []

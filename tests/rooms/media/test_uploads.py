@@ -1,0 +1,387 @@
+"""Uploads as a whole: what is kept of them, what a failure leaves (nothing), who may do what, and the sweep."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pictures import drawing, encoded, mp4, photo, webm
+from reference import ReferenceEdges
+from reference_objects import ReferenceObjects
+from world import ALICE, BOB, CAROL, FakeClock, Run, answer
+
+from kith.core.clock import HybridClock
+from kith.core.errors import (
+    BodyTooLarge,
+    Forbidden,
+    InvalidContent,
+    MediaNotFound,
+    Overloaded,
+    StoreFull,
+    StoreUnavailable,
+)
+from kith.core.ids import NodeId, Snowflakes
+from kith.engines.blobs.store import FolderBlobs
+from kith.graph.edge import State
+from kith.graph.graphs import BUILT_IN, Graphs
+from kith.media import library
+from kith.media.library import SWEPT_AFTER_MS, MediaLimits, MediaService
+from kith.media.media import ALT_TEXT_CHARS_MAX, Media, key_of, keys_of, media_record, read_media, thumbnail_key_of
+from kith.people.profiles import Profile, Profiles
+from kith.people.relations import GraphService, Limits
+from kith.posts.post import Change, Draft
+from kith.posts.posts import ObjectService
+from kith.records.store import Kind
+
+LIMITS = MediaLimits(image_bytes_max=100_000, video_bytes_max=200_000, pixels_max=1_000_000, side_max=500, threads=2)
+FAR_MS = 10**14
+
+
+class Room(NamedTuple):
+    """The services over one store, and the folder of the files."""
+
+    media: MediaService
+    posts: ObjectService
+    profiles: Profiles
+    graph: GraphService
+    store: ReferenceObjects
+    folder: Path
+
+    def files(self) -> set[str]:
+        """The keys of all files."""
+        return {file.relative_to(self.folder).as_posix() for file in self.folder.rglob("*") if file.is_file()}
+
+
+@pytest.fixture
+def make_room(run: Run, clock: FakeClock, tmp_path: Path) -> Iterator[Callable[..., Room]]:
+    """`make_room(threads=1)`: services with these limits."""
+    made: list[Room] = []
+
+    def make(**limits: int) -> Room:
+        edges = ReferenceEdges()
+        graph = GraphService(edges, Graphs(run(edges.declare(BUILT_IN))), HybridClock(clock), Limits())
+        store = ReferenceObjects(edges)
+        posts = ObjectService(store, graph, Snowflakes(0, clock))
+        folder = tmp_path / "media"
+        media = MediaService(posts, FolderBlobs(folder, sync=False), LIMITS._replace(**limits))
+        made.append(Room(media, posts, Profiles(store, graph.clock), graph, store, folder))
+        return made[-1]
+
+    yield make
+    for room in made:
+        room.media.close()
+
+
+@pytest.fixture
+def room(make_room: Callable[..., Room]) -> Room:
+    return make_room()
+
+
+async def upload(room: Room, owner: NodeId, data: bytes, text: str = "") -> Media:
+    """One upload."""
+    return (await room.media.upload(owner, io.BytesIO(data), len(data), text)).media
+
+
+def test_an_image_is_kept_with_a_thumbnail_and_a_record(run: Run, room: Room) -> None:
+    media = run(upload(room, ALICE, photo(), "a fox"))
+    assert run(room.media.get(ALICE, media.id)) == media
+    assert (media.owner, media.type, media.format, media.width, media.height) == (ALICE, "image", "jpg", 120, 80)
+    assert (media.alt_text, media.fingerprint > 0) == ("a fox", True)
+    assert room.files() == {key_of(media), thumbnail_key_of(media)} == set(keys_of(media))
+    assert (room.folder / key_of(media)).stat().st_size == media.size
+
+
+@pytest.mark.parametrize(("data", "form"), [(mp4(), "mp4"), (webm(), "webm")])
+def test_a_video_is_kept_as_it_is_without_a_thumbnail(run: Run, room: Room, data: bytes, form: str) -> None:
+    media = run(upload(room, ALICE, data))
+    assert (media.type, media.format, media.width, media.height) == ("video", form, 320, 180)
+    assert thumbnail_key_of(media) is None
+    assert room.files() == {key_of(media)}
+    assert media.size == len(data)
+
+
+def test_names_of_files_cannot_be_guessed_from_others(run: Run, room: Room) -> None:
+    made = [run(upload(room, ALICE, photo())) for _ in range(20)]
+    assert len({media.secret for media in made}) == 20
+    for media in made:
+        assert len(media.secret) == 16
+        assert media.secret.hex() in key_of(media)
+
+
+def test_a_record_reads_as_it_was_stored() -> None:
+    media = Media(7, ALICE, 1, "webp", 3, 4, 5, 2**64 - 1, bytes(range(16)), "🦊", True)
+    assert read_media(media_record(media, HybridClock(FakeClock()).next())) == media
+
+
+# --- refusals leave nothing ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"", InvalidContent),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>", InvalidContent),
+        (b"<!doctype html><html>", InvalidContent),
+        (b"%PDF-1.7", InvalidContent),
+        (encoded(form="BMP"), InvalidContent),
+        (encoded(form="TIFF"), InvalidContent),
+        (webm(doc_type=b"matroska"), InvalidContent),
+        (mp4(brand=b"heic").replace(b"isommp42", b"heicheic"), InvalidContent),
+        (photo()[:-100], InvalidContent),
+        (encoded(drawing(2_000, 2_000), quality=1), InvalidContent),
+        (photo() + bytes(100_000), BodyTooLarge),
+        (mp4() + bytes(200_000), BodyTooLarge),
+    ],
+    ids=range(12),
+)
+def test_what_cannot_be_shown_is_refused_and_leaves_nothing(
+    run: Run, room: Room, data: bytes, error: type[Exception]
+) -> None:
+    assert run(answer(upload(room, ALICE, data))) is error
+    assert room.files() == set()
+    assert room.store.records == {}
+
+
+def test_a_refusal_names_what_the_file_is() -> None:
+    for data, name in ((b"%PDF-1.7", "application/pdf"), (b"PK\3\4" + bytes(40), "application/zip")):
+        with pytest.raises(InvalidContent, match=name):
+            library.sniff(data)
+
+
+def test_a_deactivated_user_uploads_nothing_and_a_text_has_a_bound(run: Run, room: Room) -> None:
+    run(room.graph.store.change_node(ALICE, state=State.ARCHIVED))
+    assert run(answer(upload(room, ALICE, photo()))) is Forbidden
+    for text in ("x" * (ALT_TEXT_CHARS_MAX + 1), "\ud800"):
+        assert run(answer(upload(room, BOB, photo(), text))) is InvalidContent
+    assert room.files() == set()
+
+
+def test_where_a_file_cannot_be_written_the_others_of_it_go_too(
+    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, calls = room.media.blobs.put, []
+
+    async def second_fails(*args: Any) -> None:
+        calls.append(args[0])
+        if len(calls) == 2:
+            raise StoreFull("no room")
+        await put(*args)
+
+    monkeypatch.setattr(room.media.blobs, "put", second_fails)
+    assert run(answer(upload(room, ALICE, photo()))) is StoreFull
+    assert len(calls) == 2
+    assert (room.files(), room.store.records) == (set(), {})
+
+
+def test_where_it_is_not_known_whether_the_record_was_written_the_files_stay(
+    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = room.store.put
+
+    async def answers_nothing(*args: Any, **conditions: Any) -> Any:
+        await put(*args, **conditions)
+        raise StoreUnavailable("written, but who knows")
+
+    monkeypatch.setattr(room.store, "put", answers_nothing)
+    assert run(answer(upload(room, ALICE, photo()))) is StoreUnavailable
+    (record,) = room.store.records.values()
+    assert room.files() == set(keys_of(read_media(record)))
+
+
+# --- bounds --------------------------------------------------------------------------------------------------
+
+
+def test_an_id_that_a_clock_gave_twice_does_not_put_one_upload_in_place_of_another(
+    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run(upload(room, ALICE, photo()))
+    files = room.files()
+    monkeypatch.setattr(room.posts.snowflakes, "next", lambda: first.id)
+    assert run(answer(upload(room, BOB, photo()))) is Overloaded
+    assert run(room.media.get(ALICE, first.id)) == first
+    assert room.files() == files
+
+
+def test_decoding_lets_the_event_loop_go_on_and_waits_for_a_free_thread(
+    run: Run, make_room: Callable[..., Room], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, check = make_room(threads=1), library.check_upload
+    started, begun, go_on = [], threading.Event(), threading.Event()
+
+    def slow(*args: Any) -> Any:
+        started.append(args)
+        begun.set()
+        assert go_on.wait(20), "the loop did not go on"
+        return check(*args)
+
+    monkeypatch.setattr(library, "check_upload", slow)
+
+    async def both() -> list[Media]:
+        tasks = [asyncio.create_task(upload(room, ALICE, photo())) for _ in range(2)]
+        assert await asyncio.to_thread(begun.wait, 20)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(started) == 1, "one thread decodes one image at a time"
+        go_on.set()
+        return await asyncio.gather(*tasks)
+
+    assert len(run(both())) == 2
+
+
+def test_more_uploads_than_there_are_places_are_refused_at_once(make_room: Callable[..., Room]) -> None:
+    media = make_room(uploads_max=2).media
+    with media.under_way(ALICE), pytest.raises(Overloaded), media.under_way(ALICE):
+        pass  # half of the places are for others
+    with media.under_way(ALICE), media.under_way(BOB), pytest.raises(Overloaded), media.under_way(CAROL):
+        pass
+    with media.under_way(ALICE):
+        pass
+
+
+# --- owners --------------------------------------------------------------------------------------------------
+
+
+def test_only_the_owner_and_the_app_see_change_and_delete(run: Run, room: Room) -> None:
+    media = run(upload(room, ALICE, photo()))
+    for asked in (
+        room.media.get(BOB, media.id),
+        room.media.describe(BOB, media.id, "mine"),
+        room.media.delete(BOB, media.id),
+        room.media.get(ALICE, 5),
+        room.media.describe(ALICE, NodeId(5), "x"),
+        room.media.delete(ALICE, NodeId(5)),
+    ):
+        assert run(answer(asked)) is MediaNotFound
+    assert run(room.media.get(None, media.id)) == media
+    assert run(room.media.describe(ALICE, media.id, "a fox")).media.alt_text == "a fox"
+    assert run(room.media.get(ALICE, media.id)).alt_text == "a fox"
+    assert run(answer(room.media.describe(ALICE, media.id, "x" * 2_000))) is InvalidContent
+
+
+def test_deleted_media_is_gone_with_its_files_and_text(run: Run, room: Room) -> None:
+    media = run(upload(room, ALICE, photo(), "a secret that must not stay"))
+    run(room.media.delete(ALICE, media.id))
+    assert room.files() == set()
+    assert run(room.media.get_many([media.id])) == {}
+    assert run(answer(room.media.get(ALICE, media.id))) is MediaNotFound
+    assert run(answer(room.media.describe(ALICE, media.id, "x"))) is MediaNotFound
+    assert b"secret" not in room.store.records[Kind.MEDIA, media.id].data
+
+
+def test_a_delete_that_failed_half_way_is_finished_by_repeating_it(
+    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    media = run(upload(room, ALICE, photo()))
+
+    async def fails(*_: object) -> None:
+        raise StoreUnavailable("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(room.media.blobs, "delete", fails)
+        assert run(answer(room.media.delete(ALICE, media.id))) is StoreUnavailable
+    assert run(room.media.get_many([media.id])) == {}, "the record goes first: it never points to nothing"
+    assert len(room.files()) == 2
+    run(room.media.delete(ALICE, media.id))
+    assert room.files() == set()
+
+
+# --- posts and profiles --------------------------------------------------------------------------------------
+
+
+def test_a_post_shows_media_of_its_author_only_and_takes_its_type_from_them(run: Run, room: Room) -> None:
+    image, film = run(upload(room, ALICE, photo())), run(upload(room, ALICE, mp4()))
+    other = run(upload(room, BOB, photo()))
+    for media, kind in (((image.id,), "image"), ((film.id,), "video"), ((image.id, film.id), "video")):
+        assert run(room.posts.create(ALICE, Draft(media=media))).post.type == kind
+        assert run(room.posts.create(ALICE, Draft(kind, media=media))).post.media == media
+    gone = run(upload(room, ALICE, photo()))
+    run(room.media.delete(ALICE, gone.id))
+    for draft in (
+        Draft(media=(other.id,)),
+        Draft(media=(5,)),
+        Draft(media=(gone.id,)),
+        Draft(media=(image.id, other.id)),
+        Draft("video", media=(image.id,)),
+        Draft("image", media=(film.id,)),
+        Draft("text", "x", media=(image.id,)),
+        Draft(media=tuple(range(21))),
+    ):
+        assert run(answer(room.posts.create(ALICE, draft))) is InvalidContent
+
+
+def test_an_edit_may_take_media_and_link_away_and_the_type_follows(run: Run, room: Room) -> None:
+    image, film = run(upload(room, ALICE, photo())), run(upload(room, ALICE, mp4()))
+    post = run(room.posts.create(ALICE, Draft(text="hi", media=(image.id,), link="https://example.com/"))).post
+
+    def edit(**changes: Any) -> Any:
+        return run(room.posts.edit(ALICE, NodeId(post.id), Change(**changes))).post
+
+    assert edit(text="ho").type == "image"
+    assert (edit(link=None).type, edit(link="https://example.com/a").type) == ("image", "image")
+    assert edit(media=(film.id,)).type == "video"
+    assert edit(text="ha").type == "video"
+    assert (edit(media=()).type, edit(link=None).type) == ("link", "text")
+    assert edit(media=(image.id,)).type == "image"
+    other = run(upload(room, BOB, photo()))
+    assert run(answer(room.posts.edit(ALICE, NodeId(post.id), Change(media=(other.id,))))) is InvalidContent
+
+
+def test_an_avatar_is_an_image_of_the_user(run: Run, room: Room) -> None:
+    mine, film = run(upload(room, ALICE, photo())), run(upload(room, ALICE, mp4()))
+    other = run(upload(room, BOB, photo()))
+    for bad in (film.id, other.id, 5):
+        assert run(answer(room.profiles.change(ALICE, lambda _, bad=bad: Profile(avatar=bad)))) is InvalidContent  # type: ignore[misc]
+    run(room.profiles.change(ALICE, lambda _: Profile(avatar=mine.id)))
+    run(room.media.delete(ALICE, mine.id))
+    kept = run(room.profiles.change(ALICE, lambda old: Profile("Alice", avatar=old.avatar)))[0]
+    assert kept.avatar == mine.id, "changing something else does not trip over an image that is gone"
+
+
+def test_files_are_found_while_their_record_and_their_owner_are_there(run: Run, room: Room) -> None:
+    kept, gone = run(upload(room, ALICE, photo())), run(upload(room, CAROL, photo()))
+    stray = f"3f/{kept.id}-3f{'0' * 30}.jpg"
+    (room.folder / "3f").mkdir(exist_ok=True)
+    (room.folder / stray).write_bytes(b"what a crash left")
+    assert {run(room.media.locate(key)) for key in keys_of(kept)} == {room.folder / key for key in keys_of(kept)}
+    run(room.graph.store.change_node(CAROL, state=State.REMOVED))
+    for viewer in (None, CAROL):
+        assert run(answer(room.media.get(viewer, gone.id))) is MediaNotFound
+    assert run(answer(room.media.describe(CAROL, gone.id, "again"))) is MediaNotFound
+    for key in [*keys_of(gone), stray, "3f/notes.txt"]:
+        assert run(answer(room.media.locate(key))) is MediaNotFound
+    run(room.media.delete(ALICE, kept.id))
+    for key in keys_of(kept):
+        (room.folder / key).write_bytes(b"as if it were not removed yet")
+        assert run(answer(room.media.locate(key))) is MediaNotFound
+
+
+# --- the sweep -----------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_removes_what_no_record_names_once_it_is_old(run: Run, room: Room) -> None:
+    kept = [run(upload(room, owner, photo())) for owner in (ALICE, BOB)] + [run(upload(room, ALICE, mp4()))]
+    removed = run(upload(room, CAROL, photo(), "me at home"))
+    run(room.graph.store.change_node(CAROL, state=State.REMOVED))
+    stray = [f"3f/{one}-3f{'0' * 30}{end}" for one, end in ((kept[0].id, ".jpg"), (99, ".jpg"), (99, ".mp4#1"))]
+    theirs = {"reports/2026-q3.pdf", "3f/notes.txt", f"3f/{10**23}-x.jpg", f"3f/{10**19 - 1}-3f{'0' * 30}.jpg"}
+    for key in [*stray, *theirs]:
+        (room.folder / key).parent.mkdir(exist_ok=True)
+        (room.folder / key).write_bytes(b"12345")
+    newest_ms = max(int(file.stat().st_mtime * 1000) for file in room.folder.rglob("*.*"))
+    assert run(room.media.sweep(newest_ms - 1_000, remove=True)).orphans == 0, "their records may be on their way"
+    found = run(room.media.sweep(newest_ms + SWEPT_AFTER_MS + 1, remove=False))
+    assert (found.files, found.orphans) == (10, 5)
+    assert found.orphan_bytes == 3 * 5 + sum((room.folder / key).stat().st_size for key in keys_of(removed))
+    assert run(room.media.sweep(FAR_MS, remove=True)) == found
+    assert room.files() == {key for media in kept for key in keys_of(media)} | theirs, (
+        "of whoever else keeps files there"
+    )
+    assert run(room.media.sweep(FAR_MS, remove=True)).orphans == 0
+    (record,) = run(room.store.get_many(Kind.MEDIA, [removed.id]))
+    assert record is not None
+    assert (read_media(record).alt_text, read_media(record).deleted) == ("", True)

@@ -1,0 +1,329 @@
+"""Labels: kept, told to the log, in effect at once; and posts that go with their account."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from reference import ReferenceEdges, ScrambledEdges
+from reference_objects import ReferenceObjects
+from world import ALICE, BOB, START_MS, FakeClock, Run, answer, time_flies
+
+from kith.core.clock import HybridClock
+from kith.core.errors import (
+    Conflict,
+    Forbidden,
+    InvalidContent,
+    KithError,
+    Overloaded,
+    PostNotFound,
+    StoreFull,
+    UserNotFound,
+)
+from kith.core.events import USER_CHANGED, Event
+from kith.core.ids import NodeId, Snowflakes
+from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE, bits_of, names_of
+from kith.core.paging import Window
+from kith.graph.edge import Direction, State
+from kith.graph.graphs import AUTHORED, BUILT_IN, COMMENTED, LIKES, SHARES, Graphs
+from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.graph.store import Listing
+from kith.people.relations import GraphService, Limits
+from kith.posts.comments import Comments
+from kith.posts.engagement import Engagement
+from kith.posts.labels import REASON_CHARS_MAX, Labels, Moderation
+from kith.posts.post import Change, Draft, Post, read_post
+from kith.posts.posts import ObjectService
+from kith.records.store import Kind
+
+
+class Room(NamedTuple):
+    """The services of this room over one store."""
+
+    posts: ObjectService
+    comments: Comments
+    engagement: Engagement
+    moderation: Moderation
+    graph: GraphService
+    store: ReferenceObjects
+    edges: ReferenceEdges
+
+
+@pytest.fixture(params=["transactions", "none"])
+def room(request: pytest.FixtureRequest, run: Run, clock: FakeClock) -> Room:
+    edges = ReferenceEdges() if request.param == "transactions" else ScrambledEdges(seed=1)
+    graph = GraphService(edges, Graphs(run(edges.declare(BUILT_IN))), HybridClock(clock), Limits())
+    store = ReferenceObjects(edges)
+    posts = ObjectService(store, graph, Snowflakes(0, clock))
+    return Room(posts, Comments(posts), Engagement(posts), Moderation(posts), graph, store, edges)
+
+
+def write(run: Run, room: Room, author: NodeId = ALICE, **fields: Any) -> Post:
+    """A new post."""
+    return run(room.posts.create(author, Draft(**{"text": "hello", **fields}))).post
+
+
+def test_labels_have_names() -> None:
+    assert [bits_of([name]) for name in NAMES] == [HIDE, LIMIT, SENSITIVE]
+    assert names_of(bits_of(["sensitive", "hide", "hide"])) == ["hide", "sensitive"]
+    assert (names_of(0), bits_of([])) == ([], 0)
+
+
+@pytest.mark.parametrize("what", ["post", "user"])
+def test_labels_are_replaced_as_a_whole_and_repeating_it_changes_nothing(
+    run: Run, room: Room, clock: FakeClock, what: Any
+) -> None:
+    id_ = NodeId(write(run, room).id) if what == "post" else ALICE
+    assert run(room.moderation.get(what, id_)) == Labels()
+    clock.ms += 10
+    labels, mark = run(room.moderation.set(what, id_, HIDE | LIMIT, "spam"))
+    assert labels == run(room.moderation.get(what, id_)) == Labels(HIDE | LIMIT, "spam", START_MS + 10)
+    assert mark.sequence == len(room.edges.log)
+    clock.ms += 10
+    again, mark = run(room.moderation.set(what, id_, HIDE | LIMIT, "spam"))
+    assert (again, mark.sequence) == (labels, 0)
+    assert run(room.moderation.set(what, id_, HIDE | LIMIT, "worse"))[0].changed_at == START_MS + 20
+    run(room.moderation.set(what, id_, 0))
+    assert run(room.moderation.get(what, id_))[:2] == (0, "")
+
+
+def test_labels_are_told_to_the_log(run: Run, room: Room) -> None:
+    post = write(run, room)
+    run(room.moderation.set("post", NodeId(post.id), HIDE))
+    told = room.edges.log[-1]
+    assert (told.graph, told.source, told.destination) == (room.graph.graphs.number(AUTHORED), ALICE, post.id)
+    run(room.moderation.set("user", BOB, LIMIT))
+    told = room.edges.log[-1]
+    assert isinstance(told, Event)
+    assert (told.state, told.source) == (USER_CHANGED, BOB)
+
+
+def test_a_label_stays_through_edits_and_edits_through_labels(
+    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_ = NodeId(write(run, room).id)
+    run(room.moderation.set("user", ALICE, LIMIT))
+    put = room.store.put
+
+    async def overtaken(*args: Any, **conditions: Any) -> Any:
+        monkeypatch.setattr(room.store, "put", put)
+        await room.posts.edit(ALICE, id_, Change(text="new"))
+        return await put(*args, **conditions)
+
+    monkeypatch.setattr(room.store, "put", overtaken)
+    run(room.moderation.set("post", id_, SENSITIVE))
+    edited = run(room.posts.edit(ALICE, id_, Change(attributes=b'{"a":1}'))).post
+    assert (edited.text, edited.labels) == ("new", SENSITIVE | LIMIT)
+    run(room.moderation.set("user", ALICE, 0))
+    assert run(room.posts.get(BOB, id_)).labels == SENSITIVE, "the labels of the author are not written into posts"
+
+
+def test_a_reason_that_belongs_to_other_labels_is_not_shown(run: Run, room: Room) -> None:
+    """The process stopped between the labels and their reason."""
+    run(room.moderation.set("user", ALICE, HIDE, "spam"))
+    run(room.edges.change_node(ALICE, labels=LIMIT))
+    assert run(room.moderation.get("user", ALICE)) == Labels(LIMIT)
+
+
+def test_what_is_gone_cannot_be_labelled(run: Run, room: Room) -> None:
+    post = write(run, room)
+    run(room.posts.delete(ALICE, NodeId(post.id)))
+    run(room.edges.change_node(BOB, state=State.REMOVED))
+    for what, id_, error in (("post", post.id, PostNotFound), ("post", 5, PostNotFound), ("user", BOB, UserNotFound)):
+        assert run(answer(room.moderation.set(what, NodeId(id_), HIDE))) is error  # type: ignore[arg-type]
+        assert run(answer(room.moderation.get(what, NodeId(id_)))) is error  # type: ignore[arg-type]
+    long = room.moderation.set("user", ALICE, HIDE, "x" * (REASON_CHARS_MAX + 1))
+    assert run(answer(long)) is InvalidContent
+    assert run(room.moderation.get("user", ALICE)) == Labels()
+
+
+def test_a_hidden_user_may_go_on_and_is_seen_when_the_label_is_taken_off(run: Run, room: Room) -> None:
+    run(room.moderation.set("user", ALICE, HIDE))
+    own, other = write(run, room), write(run, room, BOB)
+    comment, _ = run(room.comments.create(ALICE, NodeId(other.id), "hi"))
+    assert run(room.posts.visible(BOB, [own.id])) == [None]
+    assert run(answer(room.comments.get(BOB, comment.id))).__name__ == "CommentNotFound"
+    assert run(room.posts.get(ALICE, own.id)).labels == HIDE
+    run(room.moderation.set("user", ALICE, 0))
+    assert run(room.posts.visible(BOB, [own.id])) == [own]
+    assert run(room.comments.get(BOB, comment.id)) == comment
+
+
+def test_nobody_learns_that_a_hidden_post_was_deleted(run: Run, room: Room) -> None:
+    shown, hidden = write(run, room), write(run, room)
+    run(room.moderation.set("post", NodeId(hidden.id), HIDE))
+    for post in (shown, hidden):
+        run(room.posts.delete(ALICE, NodeId(post.id)))
+        _, told = run(room.posts.seen_by(post.id, [ALICE, BOB], deleted=True))
+        assert told == [True, post is shown]
+
+
+def test_a_post_takes_comments_and_shares_as_its_author_says(run: Run, room: Room) -> None:
+    post = write(run, room, allow_comments=False, allow_sharing=False)
+    id_ = NodeId(post.id)
+    for actor in (ALICE, BOB):
+        assert run(answer(room.comments.create(actor, id_, "x"))) is Forbidden
+        assert run(answer(room.engagement.add(SHARES, actor, id_))) is Forbidden
+    run(room.posts.edit(ALICE, id_, Change(allow_comments=True, allow_sharing=True)))
+    comment, _ = run(room.comments.create(BOB, id_, "x"))
+    run(room.engagement.add(SHARES, BOB, id_))
+    run(room.posts.edit(ALICE, id_, Change(allow_comments=False, allow_sharing=False)))
+    assert run(room.comments.get(ALICE, comment.id)).text == "x", "what is there stays"
+    assert not run(room.engagement.drop(SHARES, BOB, id_)).holds
+
+
+# --- posts of accounts that are removed --------------------------------------------------------------------
+
+
+async def remove(room: Room, *erase: Any) -> None:
+    """Remove Alice, by a job of this process."""
+    with time_flies(room.edges):
+        jobs = NodeJobs(room.graph, *erase)
+        await jobs.start(NodeOperation.REMOVE, ALICE)
+        await asyncio.gather(jobs.wait(), return_exceptions=True)
+
+
+def left(room: Room, posts: Sequence[Post]) -> list[str]:
+    """What the posts of these ids say as stored."""
+    return [read_post(room.store.records[Kind.POST, post.id]).text for post in posts]
+
+
+def test_the_posts_of_a_removed_account_are_emptied(run: Run, room: Room, clock: FakeClock) -> None:
+    posts = []
+    for _ in range(1_100):  # more than two pages
+        clock.ms += 1
+        posts.append(write(run, room))
+    others = write(run, room, BOB)
+    run(room.engagement.add(LIKES, ALICE, NodeId(others.id)))
+    run(room.graph.write([room.graph.adding(room.graph.graphs.number(AUTHORED), ALICE, NodeId(others.id))]))
+    run(room.posts.delete(ALICE, NodeId(posts[3].id)))
+    if isinstance(room.edges, ScrambledEdges):
+        room.edges.settle()
+    run(remove(room, room.posts.erase))
+    assert set(left(room, posts)) == {""}
+    assert left(room, [others]) == ["hello"]
+
+
+def test_the_comments_of_a_removed_account_are_emptied_and_leave_their_lists(
+    run: Run, room: Room, clock: FakeClock
+) -> None:
+    post, made = write(run, room, BOB), []
+    answered, _ = run(room.comments.create(BOB, NodeId(post.id), "hello"))
+    for at in range(600):
+        clock.ms += 1
+        reply_to = NodeId(answered.id) if at % 2 else None
+        made.append(run(room.comments.create(ALICE, NodeId(post.id), "word of alice", reply_to))[0])
+    run(room.comments.delete(BOB, NodeId(made[3].id)))
+    run(room.comments.like(ALICE, NodeId(answered.id)))
+    run(room.graph.write([room.graph.adding(room.graph.graphs.number(COMMENTED), ALICE, NodeId(answered.id))]))
+    if isinstance(room.edges, ScrambledEdges):
+        room.edges.settle()
+    run(remove(room, room.posts.erase, room.comments.erase))
+    if isinstance(room.edges, ScrambledEdges):
+        room.edges.settle()
+    left = [room.store.records[Kind.COMMENT, comment.id].data for comment in made]
+    assert not [data for data in left if b"alice" in data]
+    assert run(room.comments.of_post(BOB, NodeId(post.id), "newest", Window(5))).total == 1
+    assert run(room.comments.counts(BOB, [answered.id])) == [(0, 0, False)]
+    assert run(room.comments.get(BOB, answered.id)).text == "hello"
+
+
+def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Room, clock: FakeClock) -> None:
+    posts = []
+    for _ in range(600):
+        clock.ms += 1
+        posts.append(write(run, room))
+    if isinstance(room.edges, ScrambledEdges):
+        room.edges.settle()
+    calls = 0
+
+    async def stopping(listing: Listing, ids: Sequence[int]) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise asyncio.CancelledError
+        await room.posts.erase(listing, ids)
+
+    run(remove(room, stopping))
+    assert left(room, posts).count("") == 500
+
+    async def resume() -> None:
+        with time_flies(room.edges):
+            jobs = NodeJobs(room.graph, room.posts.erase)
+            await jobs.resume()
+            await jobs.wait()
+
+    run(resume())
+    assert set(left(room, posts)) == {""}
+
+
+def test_jobs_that_were_done_long_ago_are_forgotten_when_another_begins(run: Run, room: Room) -> None:
+    async def there_and_back() -> None:
+        with time_flies(room.edges):
+            jobs = NodeJobs(room.graph)
+            first = await jobs.start(NodeOperation.ARCHIVE, ALICE)
+            await jobs.wait()
+            old = msgspec.structs.replace(await jobs.get(first.id), finished_at=1.0)
+            await room.edges.put_note(f"job/{first.id}", msgspec.json.encode(old))
+            second = await jobs.start(NodeOperation.RESTORE, ALICE)
+            await jobs.wait()
+            assert [f"job/{second.id}"] == list(await room.edges.notes("job/"))
+
+    run(there_and_back())
+
+
+@pytest.mark.parametrize("error", [StoreFull("no room"), Overloaded("too much at once"), Conflict("overtaken")])
+def test_a_removal_waits_for_the_store_and_is_finished_by_the_same_process(
+    run: Run, room: Room, error: KithError
+) -> None:
+    post, comment = write(run, room), run(room.comments.create(ALICE, NodeId(write(run, room, BOB).id), "hi"))[0]
+    failures = [error] * 5
+
+    async def failing(listing: Listing, ids: Sequence[int]) -> None:
+        if failures:
+            raise failures.pop()
+        await room.posts.erase(listing, ids)
+        await room.comments.erase(listing, ids)
+
+    run(remove(room, failing))
+    assert not failures
+    assert left(room, [post]) == [""]
+    assert b"hi" not in room.store.records[Kind.COMMENT, comment.id].data
+
+
+def test_what_a_removal_overtakes_is_not_kept(run: Run, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    post, put = write(run, room, BOB), room.store.put
+
+    async def overtaken(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(room.store, "put", put)
+        await remove(room, room.posts.erase, room.comments.erase)
+        return await put(*arguments, **options)
+
+    for make in (
+        lambda: room.posts.create(ALICE, Draft(text="a word of alice"), "key"),
+        lambda: room.comments.create(ALICE, NodeId(post.id), "a word of alice"),
+    ):
+        run(room.edges.change_node(ALICE, state=State.NORMAL))
+        monkeypatch.setattr(room.store, "put", overtaken)
+        assert run(answer(make())) is Forbidden
+    if isinstance(room.edges, ScrambledEdges):
+        room.edges.settle()
+    assert not [record for record in room.store.records.values() if b"alice" in record.data]
+    assert run(room.comments.of_post(BOB, NodeId(post.id), "newest", Window(5))).total == 0
+    assert run(room.edges.count_many([Listing(room.graph.graphs.number(AUTHORED), ALICE, Direction.OUT)])) == [0]
+
+
+def test_deactivation_empties_nothing(run: Run, room: Room) -> None:
+    post = write(run, room)
+
+    async def away() -> None:
+        with time_flies(room.edges):
+            jobs = NodeJobs(room.graph, room.posts.erase)
+            await jobs.start(NodeOperation.ARCHIVE, ALICE)
+            await jobs.wait()
+
+    run(away())
+    assert left(room, [post]) == ["hello"]

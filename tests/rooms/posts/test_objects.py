@@ -1,0 +1,306 @@
+"""Posts, comments and engagement over both kinds of engine: with transactions, and with lists that lag."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from rooms import Room, block_before_the_next_write, furnished, settle, write
+from world import ALICE, BOB, CAROL, START_MS, FakeClock, Run, answer
+
+from kith.core.errors import Forbidden, IdempotencyKeyReused, InvalidContent, PostNotFound
+from kith.core.ids import NodeId
+from kith.core.paging import Window
+from kith.graph.edge import Direction, State
+from kith.graph.graphs import AUTHORED, HIDES, LIKES, SAVES, VIEWS
+from kith.graph.store import Listing
+from kith.media.media import Media, media_record
+from kith.people.profiles import Profile
+from kith.posts.post import Change, Draft, pack_attributes
+from kith.records.claims import KEY_KEPT_MS
+from kith.records.store import Kind
+
+
+@pytest.fixture(params=["transactions", "none"])
+def room(request: pytest.FixtureRequest, run: Run, clock: FakeClock) -> Room:
+    return furnished(run, clock, transactional=request.param == "transactions")
+
+
+def counting(store: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the calls that a store gets from now on."""
+    calls: list[str] = []
+
+    def watch(name: str, real: Callable[..., Any]) -> None:
+        def counted(*args: Any) -> Any:
+            calls.append(name)
+            return real(*args)
+
+        monkeypatch.setattr(store, name, counted)
+
+    for name in ("get_many", "nodes", "exists_many", "count_many"):
+        if hasattr(store, name):
+            watch(name, getattr(store, name))
+    return calls
+
+
+def test_a_post_is_in_the_outbox_at_its_time(run: Run, room: Room, clock: FakeClock) -> None:
+    first = write(run, room)
+    clock.ms += 5
+    second = write(run, room)
+    settle(room)
+    posts, page = run(room.posts.outbox(BOB, ALICE, Window(10)))
+    assert posts == [second, first]
+    assert page.items == [(START_MS + 5, second.id), (START_MS, first.id)]
+
+
+def test_many_posts_are_read_in_a_few_batches(run: Run, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    posts = [write(run, room, NodeId(100 + at), visibility="friends" if at % 2 else "public") for at in range(40)]
+    for name, store in (("records", room.store), ("graph", room.edges)):
+        calls = counting(store, monkeypatch)
+        run(room.posts.visible(BOB, [post.id for post in posts]))
+        assert len(calls) <= 8, (name, calls)  # however many posts; blocks are four lists
+
+
+def test_ids_that_are_no_posts_are_none_in_their_place(run: Run, room: Room) -> None:
+    post = write(run, room)
+    assert run(room.posts.visible(BOB, [5, post.id, 6, post.id])) == [None, post, None, post]
+    assert run(room.posts.visible(BOB, [])) == []
+    assert run(room.posts.visible(BOB, [5])) == [None]
+
+
+def test_every_rule_is_asked_of_the_store(run: Run, room: Room) -> None:
+    graph = room.graph
+    public, friends = write(run, room), write(run, room, visibility="friends")
+    private, custom = write(run, room, visibility="private"), write(run, room, visibility="custom", audience=(CAROL,))
+    ids = [public.id, friends.id, private.id, custom.id]
+
+    def seen(viewer: NodeId | None) -> list[bool]:
+        return [post is not None for post in run(room.posts.visible(viewer, ids))]
+
+    assert seen(None) == seen(ALICE) == [True] * 4
+    assert seen(BOB) == [True, False, False, False]
+    assert seen(CAROL) == [True, False, False, True]
+    run(graph.follow(BOB, ALICE))
+    assert seen(BOB) == [True, False, False, False]
+    run(graph.follow(ALICE, BOB))
+    assert seen(BOB) == [True, True, False, False]
+    run(graph.store.change_node(ALICE, private=True))
+    assert (seen(BOB), seen(CAROL)) == ([True, True, False, False], [False] * 4)
+    run(graph.block(BOB, ALICE))
+    assert seen(BOB) == [False] * 4
+    run(graph.store.change_node(ALICE, private=False))
+    run(graph.unblock(BOB, ALICE))
+    run(graph.block(ALICE, BOB))
+    assert seen(BOB) == [False] * 4
+    run(graph.store.change_node(ALICE, state=State.ARCHIVED))
+    assert (seen(CAROL), seen(None)) == ([False] * 4, [True] * 4)
+    run(graph.store.change_node(ALICE, state=State.REMOVED))
+    assert seen(None) == [False] * 4
+
+
+def test_a_deleted_post_is_gone_for_all_and_from_the_outbox(run: Run, room: Room) -> None:
+    post = write(run, room)
+    run(room.posts.delete(ALICE, post.id))
+    settle(room)
+    for viewer in (ALICE, BOB, None):
+        assert run(room.posts.visible(viewer, [post.id])) == [None]
+    assert run(room.posts.outbox(ALICE, ALICE, Window(10)))[1].items == []
+    for again in (room.posts.delete(ALICE, post.id), room.posts.edit(ALICE, post.id, Change(text="x"))):
+        assert run(answer(again)) is PostNotFound
+
+
+def test_only_the_author_changes_a_post_and_others_learn_no_more_than_they_may(run: Run, room: Room) -> None:
+    public, private = write(run, room), write(run, room, visibility="private")
+    for id_, expected in ((public.id, Forbidden), (private.id, PostNotFound), (5, PostNotFound)):
+        assert run(answer(room.posts.edit(BOB, id_, Change(text="mine")))) is expected
+        assert run(answer(room.posts.delete(BOB, id_))) is expected
+    assert run(room.posts.visible(ALICE, [public.id, private.id])) == [public, private]
+
+
+def test_an_edit_keeps_the_place_and_is_told_to_the_log(run: Run, room: Room, clock: FakeClock) -> None:
+    post = write(run, room)
+    clock.ms += 1_000
+    written = run(room.posts.edit(ALICE, post.id, Change(text="better")))
+    assert (written.post.text, written.post.edited_at) == ("better", clock.ms)
+    assert run(room.posts.visible(BOB, [post.id])) == [written.post]
+    told = room.edges.log[-1]
+    assert (told.destination, told.position, told.state) == (post.id, post.created_at, State.NORMAL)
+    assert written.mark.sequence == len(room.edges.log)
+
+
+def test_an_edit_that_is_overtaken_by_a_delete_brings_nothing_back(
+    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post = write(run, room)
+    put = room.store.put
+
+    async def overtaken(*args: Any, **conditions: Any) -> Any:
+        monkeypatch.setattr(room.store, "put", put)
+        await room.posts.delete(ALICE, NodeId(post.id))
+        return await put(*args, **conditions)
+
+    monkeypatch.setattr(room.store, "put", overtaken)
+    assert run(answer(room.posts.edit(ALICE, post.id, Change(text="back")))) is PostNotFound
+    assert run(room.posts.visible(ALICE, [post.id])) == [None]
+    assert b"back" not in room.store.records[Kind.POST, post.id].data
+
+
+def test_the_same_key_makes_one_post_for_a_day(run: Run, room: Room, clock: FakeClock) -> None:
+    draft = Draft(text="once")
+    first = run(room.posts.create(ALICE, draft, "key")).post
+    clock.ms += KEY_KEPT_MS - 1
+    assert run(room.posts.create(ALICE, draft, "key")).post == first
+    assert run(answer(room.posts.create(ALICE, Draft(text="other"), "key"))) is IdempotencyKeyReused
+    others = [run(room.posts.create(BOB, draft, "key")).post, run(room.posts.create(ALICE, draft, "key2")).post]
+    clock.ms += 2
+    late = run(room.posts.create(ALICE, draft, "key")).post
+    assert len({first.id, late.id, *(post.id for post in others)}) == 4
+
+
+def test_a_key_does_not_mind_in_which_order_ids_and_attributes_come(run: Run, room: Room) -> None:
+    attributes = [pack_attributes({"a": 1, "b": {"c": 2, "d": 3}}), pack_attributes({"b": {"d": 3, "c": 2}, "a": 1})]
+    made = [
+        run(
+            room.posts.create(
+                ALICE, Draft(text="x", visibility="custom", audience=audience, mentions=ids, attributes=a), "k"
+            )
+        )
+        for audience, ids, a in zip([(1, 2), (2, 1)], [(3, 4), (4, 3)], attributes, strict=True)
+    ]
+    assert made[0].post.id == made[1].post.id
+
+
+def test_a_repetition_answers_as_the_first_did_also_where_its_media_are_gone(run: Run, room: Room) -> None:
+    image = Media(9, ALICE, START_MS, "jpg", 3, 4, 5, 6, bytes(16))
+    run(room.store.put([media_record(image, room.graph.clock.next())]))
+    first = run(room.posts.create(ALICE, Draft(text="look", media=(9,)), "k")).post
+    run(room.store.put([media_record(msgspec.structs.replace(image, deleted=True), room.graph.clock.next())]))
+    assert run(room.posts.create(ALICE, Draft(text="look", media=(9,)), "k")).post == first
+    assert run(answer(room.posts.create(ALICE, Draft(text="look", media=(9,)), "another"))) is InvalidContent
+    assert run(answer(room.posts.create(ALICE, Draft(text="other", media=(9,)), "k"))) is IdempotencyKeyReused
+
+
+def test_a_repetition_answers_as_the_first_did_and_brings_nothing_deleted_back(run: Run, room: Room) -> None:
+    first = run(room.posts.create(ALICE, Draft(text="once"), "key")).post
+    run(room.posts.delete(ALICE, first.id))
+    assert run(room.posts.create(ALICE, Draft(text="once"), "key")).post == first
+    settle(room)
+    assert run(room.posts.visible(ALICE, [first.id])) == [None]
+    assert run(room.posts.outbox(ALICE, ALICE, Window(10)))[1].items == []
+
+
+def test_a_repetition_finishes_what_an_engine_without_transactions_left_half_done(run: Run, room: Room) -> None:
+    if room.store.transactional:
+        pytest.skip("there is no half here")
+    first = run(room.posts.create(ALICE, Draft(text="once"), "key")).post
+    room.store.records.clear()  # the claim was taken, and then the process ended
+    room.edges.rows.clear()
+    assert run(room.posts.create(ALICE, Draft(text="once"), "key")).post == first
+    assert run(room.posts.visible(BOB, [first.id])) == [first]
+    authored = room.graph.graphs.number(AUTHORED)
+    assert run(room.edges.exists_many(authored, [(ALICE, first.id)])) == [True]
+
+
+def test_a_deactivated_account_makes_and_does_nothing(run: Run, room: Room) -> None:
+    post = write(run, room, BOB)
+    run(room.edges.change_node(ALICE, state=State.ARCHIVED))
+    for act in (
+        room.posts.create(ALICE, Draft(text="x")),
+        room.comments.create(ALICE, post.id, "x"),
+        room.engagement.add(LIKES, ALICE, post.id),
+    ):
+        assert run(answer(act)) is Forbidden
+
+
+# --- engagement --------------------------------------------------------------------------------------------
+
+
+def test_engagement_is_idempotent_and_counts_exactly(run: Run, room: Room, clock: FakeClock) -> None:
+    post = write(run, room)
+    for graph in (LIKES, SAVES, VIEWS, HIDES):
+        once = run(room.engagement.add(graph, BOB, post.id))
+        clock.ms += 10
+        twice = run(room.engagement.add(graph, BOB, post.id))
+        settle(room)
+        other = run(room.engagement.add(graph, CAROL, post.id))
+        assert (once.holds, twice.at_ms, other.holds) == (True, once.at_ms, True)
+        settle(room)
+        dropped = run(room.engagement.drop(graph, BOB, post.id))
+        settle(room)
+        again = run(room.engagement.drop(graph, BOB, post.id))
+        assert (dropped.holds, again.total) == (False, 1)
+        assert again.mark.sequence == 0, "nothing changed"
+    run(room.engagement.add(LIKES, BOB, post.id))
+    settle(room)
+    (counts,) = run(room.engagement.counts(BOB, [post.id]))
+    assert (counts.likes, counts.views, counts.liked, counts.saved) == (2, 1, True, False)
+    assert run(room.engagement.counts(None, [post.id]))[0].liked is False
+    assert run(room.engagement.counts(BOB, [])) == []
+
+
+def test_what_one_may_not_see_one_cannot_like(run: Run, room: Room) -> None:
+    private, deleted, blocked = write(run, room, visibility="private"), write(run, room), write(run, room, CAROL)
+    run(room.posts.delete(ALICE, deleted.id))
+    run(room.graph.block(CAROL, BOB))
+    for post in (private, deleted, blocked):
+        for act in (room.engagement.add, room.engagement.drop):
+            assert run(answer(act(LIKES, BOB, post.id))) is PostNotFound
+
+
+def test_what_is_out_of_sight_can_be_taken_back_once_and_tells_no_number(run: Run, room: Room) -> None:
+    hidden, deleted = write(run, room), write(run, room)
+    for post in (hidden, deleted):
+        for graph in (LIKES, SAVES):
+            for actor in (BOB, CAROL):
+                run(room.engagement.add(graph, actor, post.id))
+    settle(room)
+    run(room.graph.block(ALICE, BOB))
+    run(room.posts.delete(ALICE, deleted.id))
+    settle(room)
+    for post in (hidden, deleted):
+        for graph in (LIKES, SAVES):
+            dropped = run(room.engagement.drop(graph, BOB, post.id))
+            settle(room)
+            assert (dropped.holds, dropped.total) == (False, 0)
+            assert run(answer(room.engagement.drop(graph, BOB, post.id))) is PostNotFound
+            assert run(room.edges.count_many([Listing(room.graph.graphs.number(graph), post.id, Direction.IN)])) == [1]
+
+
+def test_a_like_that_a_block_overtakes_is_refused_in_its_commit(
+    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post = write(run, room)
+    block_before_the_next_write(room, monkeypatch, ALICE)
+    assert run(answer(room.engagement.add(LIKES, BOB, post.id))) is PostNotFound
+    settle(room)
+    likes = Listing(room.graph.graphs.number(LIKES), post.id, Direction.IN)
+    assert run(room.edges.count_many([likes])) == [0]
+
+
+# --- profiles ----------------------------------------------------------------------------------------------
+
+
+def test_a_profile_is_empty_until_it_is_set_and_changes_are_not_lost(
+    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(room.profiles.get_many([ALICE, BOB])) == [Profile(), Profile()]
+    run(room.profiles.change(ALICE, lambda _: Profile("Alice", "fox", None, b'{"a":1}')))
+    put = room.store.put
+
+    async def overtaken(*args: Any, **conditions: Any) -> Any:
+        monkeypatch.setattr(room.store, "put", put)
+        await room.profiles.change(ALICE, lambda old: Profile(old.display_name, "hare", old.avatar, old.attributes))
+        return await put(*args, **conditions)
+
+    monkeypatch.setattr(room.store, "put", overtaken)
+    run(room.profiles.change(ALICE, lambda old: Profile("Alicia", old.bio, old.avatar, old.attributes)))
+    assert run(room.profiles.get_many([BOB, ALICE])) == [Profile(), Profile("Alicia", "hare", None, b'{"a":1}')]
+
+
+@pytest.mark.parametrize(
+    "profile", [Profile(display_name="x" * 101), Profile(bio="x" * 1_001), Profile(display_name="\ud800")]
+)
+def test_a_profile_beyond_its_bounds_is_refused(run: Run, room: Room, profile: Profile) -> None:
+    assert run(answer(room.profiles.change(ALICE, lambda _: profile))) is InvalidContent

@@ -1,0 +1,269 @@
+"""The moments in which a stream could miss an event or get it twice, one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hall import Ear, Hall, Play
+from world import ALICE, BOB, CAROL
+
+from kith.core.errors import StoreUnavailable
+from kith.core.ids import NodeId
+from kith.graph.graphs import LIKES
+from kith.posts.post import Change, Draft
+from kith.streams import live, readers
+
+
+@pytest.mark.parametrize("place", ["0-0", None])
+def test_who_joins_while_events_are_half_told_gets_each_once(
+    play: Play, monkeypatch: pytest.MonkeyPatch, place: str | None
+) -> None:
+    async def scene(hall: Hall) -> None:
+        late = Ear(CAROL)
+        joins: list[asyncio.Task[None]] = []
+        early = Ear(BOB, lambda: joins.append(asyncio.ensure_future(hall.live.join(late.stream, place, []))))
+        await hall.live.join(early.stream, None, [])
+        with monkeypatch.context() as patch:
+            patch.setattr(hall.log, "read", lambda *_: [])
+            made = await hall.posts(5)  # which are then read at once
+        await hall.until(lambda: len(early.posts()) == 5)
+        made += await hall.posts(1)
+        await hall.until(lambda: len(early.posts()) == 6 and made[-1] in late.posts())
+        assert early.posts() == made
+        assert late.posts() == (made if place else made[-1:]), "without a place it begins after what was read before"
+        assert sorted(late.places) == late.places
+
+    play(scene)
+
+
+def test_a_refusing_store_half_way_through_the_readers_tells_nobody_twice(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "PART", 1)
+
+    async def scene(hall: Hall) -> None:
+        ears = [Ear(BOB), Ear(CAROL), Ear(ALICE)]
+        for ear in ears:
+            await hall.live.join(ear.stream, None, [])
+        real, calls = hall.store.get_many, [0]
+
+        async def flaky(*args: Any) -> Any:
+            calls[0] += 1
+            if calls[0] in (2, 4):
+                raise StoreUnavailable("not now")
+            return await real(*args)
+
+        monkeypatch.setattr(hall.store, "get_many", flaky)
+        made = await hall.posts(1)
+        await hall.until(lambda: all(ear.posts() for ear in ears))
+        assert [ear.posts() for ear in ears] == [made] * 3
+        assert calls[0] > 4
+
+    play(scene)
+
+
+def test_a_fault_in_one_change_resets_everybody_and_the_rest_goes_on(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(hall: Hall) -> None:
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, None, [])
+
+        async def broken(*_: Any) -> Any:
+            raise ValueError("a fault of ours")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(hall.store, "get_many", broken)
+            await hall.posts(1)
+            await hall.until(lambda: ear.ended)
+        assert (ear.heard[-1], ear.ended) == (("reset", {"reason": "changed"}), "reset")
+        again = Ear(BOB)
+        await hall.live.join(again.stream, str(ear.places[-1]), [])
+        made = await hall.posts(1)
+        await hall.until(lambda: again.posts() == made)
+
+    play(scene)
+
+
+def test_numbers_wait_for_a_second_and_hold_the_place_back_until_they_are_told(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, None, [])
+        (post,) = await hall.posts(1)
+        await hall.until(ear.posts)
+        for user in range(100, 110):
+            await hall.engagement.add(LIKES, NodeId(user), NodeId(int(post)))
+        (later,) = await hall.posts(1)
+        await hall.until(lambda: later in ear.posts())
+        held = ear.places[-1]
+        hall.seconds += 1.0
+        await hall.until(lambda: ear.heard[-1][0] == "engagement_update")
+        assert [data["likeCount"] for name, data in ear.heard if name == "engagement_update"] == [10]
+        other = hall.opened()  # another process
+        resumed = Ear(BOB)
+        await other.join(resumed.stream, str(held), [int(post)])
+        assert [data["likeCount"] for name, data in resumed.heard if name == "engagement_update"] == [10]
+        assert resumed.posts() == []
+        await other.close()
+
+    play(scene)
+
+
+def test_numbers_that_one_round_does_not_take_come_with_the_next(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "PAIRS_MAX", 2)
+
+    async def scene(hall: Hall) -> None:
+        ears = [Ear(BOB), Ear(CAROL)]
+        for ear in ears:
+            await hall.live.join(ear.stream, None, [])
+        posts = await hall.posts(3)
+        await hall.until(lambda: all(len(ear.posts()) == 3 for ear in ears))
+        for post in posts:
+            await hall.engagement.add(LIKES, NodeId(100), NodeId(int(post)))
+
+        def told(ear: Ear) -> list[str]:
+            return [data["postId"] for name, data in ear.heard if name == "engagement_update"]
+
+        for round_ in range(1, 4):
+            hall.seconds += 1.0
+            await hall.until(lambda round_=round_: all(len(told(ear)) >= round_ for ear in ears))  # type: ignore[misc]
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert [len(told(ear)) for ear in ears] == [round_, round_]
+        assert [sorted(told(ear)) for ear in ears] == [sorted(posts)] * 2
+
+    play(scene)
+
+
+def test_a_quiet_stream_hears_a_heartbeat_that_moves_its_place(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, None, [])
+        for user in range(100, 120):
+            await hall.objects.graph.follow(NodeId(user), NodeId(user + 1))
+        before, beats = ear.places[-1], ear.beats
+        for _ in range(20):
+            hall.seconds += 1.0
+            await hall.until(lambda: True)
+            for _ in range(10):
+                await asyncio.sleep(0)
+        await hall.until(lambda: ear.beats > beats)
+        assert ear.beats == beats + 1
+        assert ear.places[-1].posts >= before.posts + 20
+
+    play(scene)
+
+
+def test_without_a_stream_the_log_is_not_read(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        ears = [Ear(BOB), Ear(CAROL)]
+        for ear in ears:
+            await hall.live.join(ear.stream, None, [])
+        await hall.until(lambda: hall.lags)
+        for ear in ears:
+            hall.live.leave(ear.stream)
+        read = len(hall.lags)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(hall.lags) == read
+        again = Ear(BOB)
+        made = await hall.posts(2)
+        await hall.live.join(again.stream, str(ears[0].places[-1]), [])
+        assert again.posts() == made
+
+    play(scene)
+
+
+def test_events_that_the_log_forgot_are_said_to_be_lost(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        first = Ear(BOB)
+        await hall.live.join(first.stream, None, [])
+        hall.live.leave(first.stream)
+        await hall.posts(500)  # the log keeps 200
+        late = Ear(BOB)
+        await hall.live.join(late.stream, str(first.places[-1]), [])
+        assert (late.heard, late.ended) == ([("reset", {"reason": "expired"})], "reset")
+
+    play(scene)
+
+
+async def unfollowed(hall: Hall, _: NodeId) -> None:
+    await hall.objects.graph.unfollow(ALICE, BOB)
+
+
+async def let_go(hall: Hall, _: NodeId) -> None:
+    await hall.objects.graph.store.change_node(ALICE, private=True)
+    await hall.objects.graph.remove_follower(ALICE, BOB)
+
+
+async def closed(hall: Hall, post: NodeId) -> None:
+    await hall.objects.edit(ALICE, post, Change(visibility="private"))
+
+
+@pytest.mark.parametrize("lost", [unfollowed, let_go, closed])
+def test_who_could_not_see_a_post_any_more_does_not_learn_that_it_was_deleted(
+    play: Play, lost: Callable[[Hall, NodeId], Awaitable[None]]
+) -> None:
+    async def scene(hall: Hall) -> None:
+        for user in (BOB, CAROL):
+            await hall.objects.graph.follow(ALICE, user)
+        ears = {user: Ear(user) for user in (ALICE, BOB, CAROL)}
+        for ear in ears.values():
+            await hall.live.join(ear.stream, None, [])
+        post = (await hall.objects.create(ALICE, Draft(text="x", visibility="friends"))).post.id
+        await hall.until(lambda: all(ear.posts() for ear in ears.values()))
+        await lost(hall, post)
+        await hall.objects.delete(ALICE, post)
+        await hall.until(lambda: all(ear.gone() for ear in ears.values()))
+        told = {user: [why for _, why in ear.gone()] for user, ear in ears.items()}
+        of_carol = "unavailable" if lost is closed else "author_deleted"
+        assert told == {ALICE: ["author_deleted"], BOB: ["unavailable"], CAROL: [of_carol]}
+
+    play(scene)
+
+
+def test_a_look_that_finds_a_post_deleted_tells_so_to_those_alone_who_could_see_it(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(hall: Hall) -> None:
+        ears = {user: Ear(user) for user in (ALICE, BOB)}
+        for ear in ears.values():
+            await hall.live.join(ear.stream, None, [])
+        (post,) = await hall.posts(1)
+        await hall.until(lambda: all(ear.posts() for ear in ears.values()))
+        await closed(hall, NodeId(int(post)))
+        (later,) = await hall.posts(1)
+        await hall.until(lambda: later in ears[BOB].posts())
+        monkeypatch.setattr(hall.log, "read", lambda *_: [])
+        await hall.objects.delete(ALICE, NodeId(int(post)))
+        hall.seconds += 1.0
+        await hall.until(lambda: all(ear.gone() for ear in ears.values()))
+        assert [ear.gone() for ear in ears.values()] == [[(post, "author_deleted")], [(post, "unavailable")]]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_who_muted_an_author_is_not_told_of_the_end_of_what_they_were_never_told_of(play: Play, away: bool) -> None:
+    async def scene(hall: Hall) -> None:
+        await hall.objects.graph.mute(CAROL, ALICE)
+        (post,) = await hall.posts(1)
+        ears = {user: Ear(user) for user in (BOB, CAROL)}
+        for ear in ears.values():
+            await hall.live.join(ear.stream, None, [])
+            if away:
+                hall.live.leave(ear.stream)
+        await hall.objects.delete(ALICE, NodeId(int(post)))
+        own = str((await hall.objects.create(CAROL, Draft(text="x"))).post.id)
+        if away:
+            for ear in ears.values():
+                await hall.live.join(ear.stream, str(ear.places[-1]), [])
+        await hall.until(lambda: ears[BOB].gone() and ears[CAROL].posts())
+        assert ears[BOB].gone() == [(post, "author_deleted")]
+        new = {"postId": own, "authorId": str(CAROL), "preview": "x", "labels": []}
+        assert ears[CAROL].heard == [("new_post", new)]
+
+    play(scene)

@@ -1,0 +1,106 @@
+"""What who comes back to a stream is told of changes that take posts away, and of what came meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+from hall import Ear, Hall, Play
+from world import ALICE, BOB, CAROL
+
+from kith.core.events import user_changed
+from kith.core.ids import NodeId
+from kith.graph.graphs import LIKES
+from kith.posts.post import Change
+from kith.streams import missed
+
+
+def test_who_leaves_off_within_a_change_that_takes_many_posts_hears_of_it_again(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        made = await hall.posts(3)
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, None, [int(post) for post in made])
+        await hall.objects.graph.block(BOB, ALICE)
+        await hall.until(lambda: len(ear.gone()) == 3)
+        hall.live.leave(ear.stream)
+        for place in ear.places[-3:-1]:
+            again = Ear(BOB)
+            await hall.live.join(again.stream, str(place), [])
+            assert again.heard == [("reset", {"reason": "changed"})]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("way", ["remove_follower", "unfollow", "private"])
+@pytest.mark.parametrize("away", [False, True])
+def test_who_loses_sight_of_an_account_is_told(play: Play, way: str, away: bool) -> None:
+    async def scene(hall: Hall) -> None:
+        graph = hall.objects.graph
+        made = await hall.posts(2)
+        ear = Ear(BOB)
+        if way == "private":  # whom one does not follow
+            await graph.unfollow(BOB, ALICE)
+        else:
+            await graph.store.change_node(ALICE, private=True)
+        await hall.live.join(ear.stream, None, [int(post) for post in made])
+        if away:
+            hall.live.leave(ear.stream)
+        match way:
+            case "remove_follower":
+                await graph.remove_follower(ALICE, BOB)
+            case "unfollow":
+                await graph.unfollow(BOB, ALICE)
+            case "private":
+                await graph.store.change_node(ALICE, private=True, tell=user_changed(ALICE, graph.clock.next()))
+        if away:
+            await hall.live.join(ear.stream, str(ear.places[-1]), [int(post) for post in made])
+        hall.seconds += 1.0
+        await hall.until(lambda: len(ear.gone()) == 2 or ear.ended)
+        assert ear.heard == [("reset", {"reason": "changed"})] or sorted(ear.gone()) == [
+            (post, "unavailable") for post in made
+        ]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("what", ["deleted", "edited"])
+def test_who_missed_very_many_removals_or_edits_loads_the_feed_anew(
+    play: Play, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(missed, "POSTS_MAX", 3)
+
+    async def scene(hall: Hall) -> None:
+        made = await hall.posts(4)
+        place = hall.log.bounds()[1]
+        for post in made:
+            if what == "deleted":
+                await hall.objects.delete(ALICE, NodeId(int(post)))
+            else:
+                await hall.objects.edit(ALICE, NodeId(int(post)), Change(text="y"))
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, f"{place}-{place}", [])
+        assert ear.heard == [("reset", {"reason": "too_far"})]
+        near = Ear(BOB)
+        await hall.live.join(near.stream, f"{place + 1}-{place + 1}", [])
+        assert not near.ended
+
+    play(scene)
+
+
+def test_places_never_go_back_while_what_was_missed_is_told(play: Play) -> None:
+    """Numbers are told last, of events that may be earlier: who leaves off there is not told of a post again."""
+
+    async def scene(hall: Hall) -> None:
+        (watched,) = await hall.posts(1)
+        place = hall.log.bounds()[1]
+        await hall.engagement.add(LIKES, CAROL, NodeId(int(watched)))
+        (new,) = await hall.posts(1)
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, f"{place}-{place}", [int(watched)])
+        assert [name for name, _ in ear.heard] == ["new_post", "engagement_update"]
+        assert ear.posts() == [new]
+        assert ear.places == sorted(ear.places)
+        hall.live.leave(ear.stream)
+        again = Ear(BOB)
+        await hall.live.join(again.stream, str(ear.places[2]), [int(watched)])
+        assert again.posts() == []
+
+    play(scene)

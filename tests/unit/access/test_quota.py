@@ -1,0 +1,99 @@
+"""The rule of quotas: never more than the limit in any window, and never refused for longer than said."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kith.access.sliding_window import PARTS, Counts, Quota, give_back, take
+
+POSTS = Quota(10, 3_600)
+NOW_S = 1_700_000_000.5
+
+
+def asked(quota: Quota, times_s: list[float]) -> list[float]:
+    """The times at which one more was let in."""
+    held, passed = Counts(), []
+    for now_s in times_s:
+        held, taken = take(held, quota, now_s)
+        if not taken.wait_s:
+            passed.append(now_s)
+    return passed
+
+
+def test_the_limit_is_let_in_at_once_and_no_more() -> None:
+    assert len(asked(POSTS, [NOW_S] * 30)) == 10
+
+
+@given(
+    steps=st.lists(st.floats(0, 2_000, allow_nan=False), min_size=1, max_size=80),
+    limit=st.integers(1, 12),
+    window_s=st.sampled_from([60, 3_600]),
+)
+def test_no_window_holds_more_than_the_limit_and_nobody_is_refused_for_nothing(
+    steps: list[float], limit: int, window_s: int
+) -> None:
+    quota, now_s, held = Quota(limit, window_s), NOW_S, Counts()
+    passed: list[float] = []
+    for step in steps:
+        now_s += step * window_s / 3_600
+        held, taken = take(held, quota, now_s)
+        within = [one for one in passed if one > now_s - window_s]
+        if not taken.wait_s:
+            passed.append(now_s)
+            assert len(within) < limit
+        else:
+            counted = [one for one in passed if one > now_s - window_s * (PARTS + 1) / PARTS - 1e-6]
+            assert len(counted) >= limit, "what is older than a window and a part counts no more"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whoever_comes_back_as_told_is_let_in_and_not_a_moment_sooner(seed: int) -> None:
+    chosen = random.Random(seed)
+    quota, held, now_s = Quota(chosen.randrange(1, 20), chosen.choice((60, 3_600))), Counts(), NOW_S
+    for _ in range(200):
+        now_s += chosen.random() * quota.window_s / quota.limit / 2
+        held, taken = take(held, quota, now_s)
+        if taken.wait_s:
+            assert 0 < taken.wait_s <= quota.window_s * (PARTS + 1) / PARTS
+            if taken.wait_s > 0.01:
+                assert take(held, quota, now_s + taken.wait_s - 0.005)[1].wait_s
+            assert not take(held, quota, now_s + taken.wait_s + 0.000_001)[1].wait_s
+
+
+def test_what_is_given_back_can_be_taken_again_and_only_once() -> None:
+    held, taken = Counts(), None
+    for _ in range(10):
+        held, taken = take(held, POSTS, NOW_S)
+    assert taken is not None
+    later_s = NOW_S + 700
+    held, refused = take(held, POSTS, later_s)
+    assert refused.wait_s
+    held = give_back(held, taken.part)
+    held, again = take(held, POSTS, later_s)
+    assert not again.wait_s
+    assert take(held, POSTS, later_s)[1].wait_s
+    assert give_back(held, taken.part - PARTS - 5) is held
+    assert give_back(held, taken.part + 5) is held
+
+
+def test_a_clock_that_goes_back_neither_lets_more_in_nor_locks_anyone_out() -> None:
+    held = Counts()
+    for _ in range(10):
+        held, _ = take(held, POSTS, NOW_S)
+    held, taken = take(held, POSTS, NOW_S - 1_800)
+    assert 0 < taken.wait_s <= 1_800 + 3_600 * (PARTS + 1) / PARTS
+    held, taken = take(held, POSTS, NOW_S - 10 * 3_600)
+    assert not taken.wait_s, "a clock that was set back by hours begins anew"
+
+
+def test_a_limit_that_was_lowered_holds_for_what_is_counted_already() -> None:
+    held = Counts()
+    for at in range(10):
+        held, _ = take(held, POSTS, NOW_S + at * 300)
+    refused = take(held, Quota(3, 3_600), NOW_S + 3_000)[1]
+    assert refused.wait_s
+    assert not take(held, Quota(3, 3_600), NOW_S + 3_000 + refused.wait_s + 0.001)[1].wait_s

@@ -1,0 +1,169 @@
+"""The client's loop over a stream: it comes back where it was, and sees every event once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import httpx
+import pytest
+
+from kith.client import ApiError, AsyncKith, EngagementUpdate, FeedReset, Kith, NewPost, PostRemoved, Retry, Unreachable
+
+URL, KEY = "http://kith.example", "sk-very-secret"
+BOTH = pytest.mark.parametrize("kind", [Kith, AsyncKith])
+HELLO = "retry: 7\n\n:\nid: 1-1\n\n"
+
+
+class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """An answer that comes in pieces and may break off."""
+
+    def __init__(self, *pieces: str, breaks: bool = False) -> None:
+        self._pieces, self._breaks = pieces, breaks
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            yield piece.encode()
+        if self._breaks:
+            raise httpx.ReadError("gone")
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self:
+            yield piece
+
+
+def new_post(at: str, post: int) -> str:
+    return f'id: {at}\nevent: new_post\ndata: {{"postId":"{post}","authorId":"2","preview":"hi"}}\n\n'
+
+
+class Service:
+    """Gives its answers one after another. `asked`: the requests; `waited`: seconds the client waited."""
+
+    def __init__(self, *answers: Callable[[], httpx.Response]) -> None:
+        self._answers = list(answers)
+        self.asked: list[httpx.Request] = []
+        self.waited: list[float] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        if not self._answers:
+            raise httpx.ConnectError("nobody there")
+        return self._answers.pop(0)()
+
+    def ids(self) -> list[str | None]:
+        return [request.headers.get("last-event-id") for request in self.asked]
+
+
+def streaming(*pieces: str, breaks: bool = False) -> Callable[[], httpx.Response]:
+    return lambda: httpx.Response(200, stream=Body(*pieces, breaks=breaks))
+
+
+def refusing(status: int, code: str = "X", **headers: str) -> Callable[[], httpx.Response]:
+    return lambda: httpx.Response(status, json={"error": {"code": code, "message": "no"}}, headers=headers)
+
+
+def listen(kind: Any, service: Service, count: int, **arguments: Any) -> list[Any]:
+    """The first events of a stream."""
+    settings = {"user": 1, "transport": httpx.MockTransport(service), "retry": Retry(tries=2, base_s=0.0)}
+    if kind is Kith:
+        kith = Kith(URL, KEY, sleep=service.waited.append, **settings)
+        return list(islice(kith.feed_stream(**arguments), count))
+
+    async def sleep(seconds: float) -> None:
+        service.waited.append(seconds)
+
+    async def run() -> list[Any]:
+        found: list[Any] = []
+        kith = AsyncKith(URL, KEY, sleep=sleep, **settings)
+        if count:
+            async for event in kith.feed_stream(**arguments):
+                found.append(event)
+                if len(found) == count:
+                    break
+        return found
+
+    return asyncio.run(run())
+
+
+@BOTH
+def test_events_come_as_records(kind: Any) -> None:
+    body = (
+        HELLO
+        + new_post("2-1", 5)
+        + 'id: 2-2\nevent: new_post\ndata: {"postId":"6","authorId":"2","preview":"no","labels":["sensitive"]}\n\n'
+        + "id: 3-1\nevent: engagement_update\n"
+        + 'data: {"postId":"5","likeCount":1,"commentCount":2,"shareCount":3,"viewCount":4}\n\n'
+        + 'id: 4-1\nevent: of_a_newer_service\ndata: {"x":1}\n\n'
+        + 'id: 5-1\nevent: post_removed\ndata: {"postId":"5","reason":"author_deleted"}\n\n'
+        + 'id: 6-6\nevent: reset\ndata: {"reason":"loaded"}\n\n'
+    )
+    service = Service(streaming(body))
+    assert listen(kind, service, 5, posts=[5, "6"]) == [
+        NewPost(event_id="2-1", post_id=5, author_id=2, preview="hi"),
+        NewPost(event_id="2-2", post_id=6, author_id=2, preview="no", labels=["sensitive"]),
+        EngagementUpdate(event_id="3-1", post_id=5, like_count=1, comment_count=2, share_count=3, view_count=4),
+        PostRemoved(event_id="5-1", post_id=5, reason="author_deleted"),
+        FeedReset(event_id="6-6", reason="loaded"),
+    ]
+    (request,) = service.asked
+    assert request.url.params["posts"] == "5,6"
+    assert (request.headers["x-kith-user"], request.headers["accept"]) == ("1", "text/event-stream")
+
+
+@BOTH
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_stream_that_ends_or_breaks_is_taken_up_after_its_last_whole_event(kind: Any, breaks: bool) -> None:
+    cut = new_post("3-1", 6)[:-1]
+    service = Service(
+        streaming(HELLO, new_post("2-1", 5), cut, breaks=breaks), streaming(new_post("3-1", 6) + ":\nid: 9-9\n\n"),
+        streaming(new_post("10-9", 7)),
+    )  # fmt: skip
+    assert [event.post_id for event in listen(kind, service, 3)] == [5, 6, 7]
+    assert service.ids() == [None, "2-1", "9-9"], "a heartbeat moves it, half an event does not"
+    assert len(service.waited) == 2
+
+
+@BOTH
+def test_an_ended_stream_waits_as_long_as_the_service_asked(kind: Any) -> None:
+    service = Service(streaming(HELLO), streaming(new_post("2-1", 5)))
+    listen(kind, service, 1)
+    assert service.waited == [0.007]
+
+
+@BOTH
+def test_it_begins_where_it_is_told_to(kind: Any) -> None:
+    service = Service(streaming(new_post("9-8", 5)))
+    listen(kind, service, 1, after="8-8")
+    assert service.ids() == ["8-8"]
+
+
+@BOTH
+def test_a_refusal_that_will_not_pass_is_raised_and_one_that_may_is_waited_out(kind: Any) -> None:
+    service = Service(streaming(HELLO), refusing(503), refusing(429), refusing(503), refusing(401, "UNAUTHORIZED"))
+    with pytest.raises(ApiError) as refused:
+        listen(kind, service, 1)
+    assert (refused.value.code, len(service.asked)) == ("UNAUTHORIZED", 5)
+
+
+@BOTH
+def test_a_stream_that_never_opened_is_given_up_as_any_call(kind: Any) -> None:
+    service = Service()
+    with pytest.raises(Unreachable):
+        listen(kind, service, 1)
+    assert len(service.asked) == 2
+
+
+@BOTH
+def test_one_that_was_open_is_sought_longer_but_not_for_ever(kind: Any) -> None:
+    service = Service(streaming(HELLO))
+    with pytest.raises(Unreachable):
+        listen(kind, service, 1)
+    assert len(service.asked) == 61
+
+
+@BOTH
+def test_data_that_is_not_as_promised_is_an_error(kind: Any) -> None:
+    with pytest.raises(ApiError, match="postId"):
+        listen(kind, Service(streaming('id: 1-1\nevent: new_post\ndata: {"authorId":"2","preview":""}\n\n')), 1)

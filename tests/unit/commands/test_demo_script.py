@@ -1,0 +1,146 @@
+"""What people of the demo are called, say, show and do: the same for the same seed, and within its bounds."""
+
+from __future__ import annotations
+
+import pytest
+from pictures import decoded
+
+from kith.client import EngagementUpdate, FeedReset, NewPost, PostRemoved
+from kith.commands.demo import pictures, script
+from kith.commands.demo.living import in_words
+from kith.commands.demo.people import FANS_MAX, FOLLOWEES_MAX, Cast
+from kith.commands.demo.words import Person, Words, person
+from kith.media.images import fingerprint_of
+from kith.people.usernames import check_username
+from kith.posts.post import Draft, check_draft
+
+LARGEST = 2 + FOLLOWEES_MAX + FANS_MAX
+ID_LONG = (1 << 63) - 1
+
+
+def cast_of(size: int, *, silent: int | None = None) -> Cast:
+    """A cast of this many people, the first `silent` of whom (default: all) have said nothing yet."""
+    people = [person(100 + number, number, star=not number) for number in range(size)]
+    return Cast(people[0], people[1], people[2:26], people[26:], people[:silent])
+
+
+def posts_of(author: Person, written: script.Script) -> int:
+    return sum(told.post.author == author for told in written.posts)
+
+
+# What they are called
+
+
+def test_everybody_has_a_name_of_their_own_that_the_service_takes() -> None:
+    people = [person(ID_LONG - number, number, star=not number) for number in range(LARGEST)]
+    assert len({one.name for one in people}) == len({one.username for one in people}) == LARGEST
+    assert people[0].name.startswith("Dana ")
+    for one in people:
+        check_username(one.username)
+
+
+def test_a_name_does_not_change() -> None:
+    assert person(7, 0) == Person(7, "Alice Brook", "alice_7")
+    assert person(7, 0, star=True) == Person(7, "Dana Brook", "dana_7")
+
+
+# What they say
+
+
+def test_a_seed_says_the_same_each_time_and_another_something_else() -> None:
+    def said(seed: int) -> list[str]:
+        words = Words(seed)
+        return [words.post(["bob_2"]), words.comment(), words.story(), words.bio(), words.post()]
+
+    assert said(1) == said(1)
+    assert said(1) != said(2)
+
+
+def test_a_text_is_one_that_the_service_takes_and_names_whom_it_mentions() -> None:
+    words = Words(3)
+    for _ in range(300):
+        text = words.post(["bob_2", "carol_3"])
+        check_draft(Draft(text=text))
+        assert text.count("@bob_2") == text.count("@carol_3") == 1
+        assert "{" not in text
+
+
+def test_people_seldom_say_the_same() -> None:
+    words = Words(1)
+    assert len({words.post() for _ in range(200)}) > 180
+
+
+# What they show
+
+
+def test_a_picture_is_a_png_that_its_seed_decides() -> None:
+    made = pictures.landscape(5)
+    assert made[:4] == b"\x89PNG"
+    assert decoded(made).size == pictures.SIZE
+    assert made == pictures.landscape(5) != pictures.landscape(6)
+    assert len(made) < 100_000
+
+
+def test_no_two_pictures_look_alike_to_the_feed_which_would_show_one_of_them() -> None:
+    prints = [fingerprint_of(decoded(pictures.landscape(seed))) for seed in range(100)]
+    assert len(set(prints)) == 100
+
+
+# What they do
+
+
+def test_a_seed_is_one_script() -> None:
+    cast = cast_of(30)
+    assert script.write(cast, 1) == script.write(cast, 1) != script.write(cast, 2)
+
+
+@pytest.mark.parametrize("size", [2, 3, 10, LARGEST])
+def test_everybody_posts_and_nobody_does_too_much(size: int) -> None:
+    cast = cast_of(size)
+    for seed in range(20):
+        written = script.write(cast, seed)
+        assert posts_of(cast.star, written) == script.STAR_POSTS
+        assert all(1 <= posts_of(one, written) <= script.POSTS_EACH_MAX for one in cast.all[1:])
+        assert sum(told.post.picture is not None for told in written.posts) <= script.PICTURES_MAX
+        assert len({author for author, _ in written.stories}) <= script.STORIES_MAX
+        for told in written.posts:
+            assert len(told.liked_by) <= script.LIKES_MAX + 1, "the reader likes favourites as well"
+            assert len(told.comments) <= script.COMMENTS_MAX
+            assert told.post.author not in (*told.liked_by, *told.post.mentions)
+            assert len(set(told.liked_by)) == len(told.liked_by)
+
+
+def test_the_whole_story_is_in_it() -> None:
+    written = script.write(cast_of(LARGEST), 1)
+    assert any(told.post.mentions for told in written.posts)
+    assert any(told.post.link for told in written.posts)
+    assert any(told.post.picture is not None for told in written.posts)
+    assert any(reply.liked_by for told in written.posts for reply in told.comments)
+    likes = sorted(len(told.liked_by) for told in written.posts)
+    assert likes[len(likes) // 2] <= 3 < 10 <= likes[-1], "a few get most"
+
+
+def test_who_has_posted_before_only_answers() -> None:
+    cast = cast_of(10, silent=3)
+    written = script.write(cast, 1)
+    assert {told.post.author for told in written.posts} == set(cast.new)
+    assert {author for author, _ in written.stories} <= set(cast.new)
+    answering = {one for told in written.posts for one in told.liked_by}
+    assert answering - set(cast.new)
+
+
+# What a stream tells
+
+
+def test_every_event_of_a_stream_is_a_line() -> None:
+    cast = cast_of(3)
+
+    def line(event: object) -> str:
+        return " ".join(in_words(event, cast.name, lambda post: f"post {post}").split())  # type: ignore[arg-type]
+
+    assert line(NewPost(post_id=1, author_id=100, preview="Hi")) == "new_post Dana Brook: “Hi”"
+    assert line(NewPost(post_id=1, author_id=9, preview="Hi")) == "new_post user 9: “Hi”"
+    update = EngagementUpdate(post_id=1, like_count=1, comment_count=2, share_count=0, view_count=0)
+    assert line(update) == "engagement_update post 1: 1 like, 2 comments"
+    assert line(PostRemoved(post_id=1, reason="hidden")) == "post_removed post 1: hidden"
+    assert line(FeedReset(reason="expired")) == "reset expired: load the feed anew"

@@ -1,0 +1,235 @@
+"""Ranking decides over arrays and lists alone: features, the light pass, and which posts make a page."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from world import START_MS
+
+from kith.core.errors import BadCursor
+from kith.core.ids import EPOCH_MS, ID_MAX, TIME_SHIFT
+from kith.core.paging import Mark
+from kith.home.rank import light
+from kith.home.rank.features import FEATURES, TYPES, VELOCITY_HALF, Facts, Floats, features
+from kith.home.rank.page import Candidate, Mix, choose
+from kith.home.slate import PAD, SLATE_MAX, Slate, best, left, unpack
+
+HOUR_MS = 3_600_000
+NOW = START_MS
+TEXT, LINK, IMAGE, VIDEO = range(4)
+MIX = Mix()
+
+
+def posts(*, age_h: list[float], engagement: list[float] | None = None, types: list[int] | None = None) -> Facts:
+    """Posts that differ in what is said."""
+    size = len(age_h)
+    made_ms = np.array([NOW - int(age * HOUR_MS) for age in age_h], np.int64)
+    return Facts(
+        (made_ms - EPOCH_MS) << TIME_SHIFT,
+        np.arange(size),
+        np.arange(size),
+        np.array(engagement or [0.0] * size, np.float32),
+        np.array(types or [0] * size, np.int8),
+        np.zeros(size, np.bool_),
+    )
+
+
+def column(rows: Floats, name: str) -> list[float]:
+    values: list[float] = rows[:, FEATURES.index(name)].tolist()
+    return values
+
+
+# --- features and the light pass ---------------------------------------------------------------------------
+
+ages = st.floats(-1e5, 1e5)
+amounts = st.floats(0, 1e9)
+
+
+@given(st.lists(st.tuples(ages, amounts, st.integers(0, len(TYPES) - 1), st.floats(0, 1, width=32)), max_size=20))
+def test_every_feature_and_every_score_is_from_0_to_1(rows: list[tuple[float, float, int, float]]) -> None:
+    age, engagement, types, affinity = (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [], [])
+    found = features(posts(age_h=age, engagement=engagement, types=types), np.array(affinity, np.float32), NOW)
+    assert found.shape == (len(rows), len(FEATURES))
+    assert ((found >= 0) & (found <= 1)).all()
+    scores = light.score(found, np.ones(len(rows), np.float32))
+    assert ((scores >= 0) & (scores <= 1 + 1e-6)).all()
+    assert np.allclose(light.contributions(found).sum(axis=1), scores, atol=1e-6)
+    assert set(light.reasons(found)) <= set(light.REASONS.values())
+    assert len(light.reasons(found)) == len(rows)
+
+
+def test_a_newer_post_is_more_recent_and_a_post_from_the_future_is_new() -> None:
+    found = column(features(posts(age_h=[-5, 0, 1, 24, 48, 1e5]), np.zeros(6, np.float32), NOW), "recency")
+    assert found[0] == found[1] == 1
+    assert found[1:] == sorted(found[1:], reverse=True)
+    assert found[3:5] == pytest.approx([0.5, 0.25])
+
+
+def test_velocity_grows_with_engagement_and_shrinks_with_age() -> None:
+    by_count = features(posts(age_h=[10] * 4, engagement=[0, 1, 10, 1e6]), np.zeros(4, np.float32), NOW)
+    assert column(by_count, "velocity") == sorted(column(by_count, "velocity"))
+    assert column(by_count, "velocity")[0] == 0
+    by_age = features(posts(age_h=[0, 2, 3, 100], engagement=[10] * 4), np.zeros(4, np.float32), NOW)
+    first, second, third, last = column(by_age, "velocity")
+    assert first == second == pytest.approx((10 / 2) / (10 / 2 + VELOCITY_HALF)), "the first like counts as of 2 h"
+    assert second > third > last > 0
+
+
+def test_pictures_and_videos_go_before_links_and_those_before_text() -> None:
+    found = features(posts(age_h=[1] * 4, types=[TEXT, LINK, IMAGE, VIDEO]), np.zeros(4, np.float32), NOW)
+    text, link, image, video = column(found, "type")
+    assert text < link < image == video
+
+
+def test_the_light_pass_weighs_as_the_article_says() -> None:
+    units = np.eye(len(FEATURES), dtype=np.float32)
+    scores = dict(zip(FEATURES, light.score(units, np.ones(len(FEATURES), np.float32)).tolist(), strict=True))
+    assert scores == pytest.approx({"recency": 0.3, "affinity": 0.4, "velocity": 0.2, "type": 0.1})
+    assert light.score(units, np.full(len(FEATURES), 0.5, np.float32)).tolist() == pytest.approx([0.15, 0.2, 0.1, 0.05])
+    assert light.reasons(units) == ["recent", "friend_interaction", "popular", "content_type"]
+
+
+# --- a page ------------------------------------------------------------------------------------------------
+
+
+def candidate(id_: int, author: int, kind: int = TEXT, age_h: float = 100) -> Candidate:
+    return Candidate(id_, author, kind, NOW - int(age_h * HOUR_MS))
+
+
+candidates = st.lists(
+    st.tuples(st.integers(1, 6), st.integers(0, 3), st.sampled_from([0.1, 5.9, 6.1, 100])), max_size=60
+).map(lambda rows: [candidate(at, *row) for at, row in enumerate(rows)])
+
+
+def page_of(ranked: list[Candidate], want: int, *, more: bool = False) -> list[Candidate]:
+    return [ranked[at] for at in choose(ranked, [], want, MIX, NOW, more=more)]
+
+
+@given(candidates, st.integers(1, 20))
+def test_pages_show_each_candidate_once_and_end(ranked: list[Candidate], want: int) -> None:
+    waiting, shown = list(ranked), []
+    for _ in range(len(ranked)):
+        page = page_of(waiting, want)
+        assert page == page_of(waiting, want), "the same twice"
+        assert bool(page) == bool(waiting)
+        assert len(page) <= want
+        most = max(Counter(post.author for post in page).values(), default=0)
+        assert most <= MIX.author_max or len({post.author for post in waiting}) == 1
+        assert [waiting.index(post) for post in page] == sorted(waiting.index(post) for post in page), "best first"
+        shown += page
+        waiting = [post for post in waiting if post not in page]
+    assert not waiting
+    assert sorted(shown) == sorted(ranked)
+
+
+@given(candidates, st.integers(1, 20), st.integers(1, 19))
+def test_a_page_made_in_two_goes_keeps_its_bounds(ranked: list[Candidate], want: int, cut: int) -> None:
+    taken = page_of(ranked, min(cut, want))
+    rest = [post for post in ranked if post not in taken]
+    more = [rest[at] for at in choose(rest, taken, want - len(taken), MIX, NOW)]
+    whole = Counter(post.author for post in [*taken, *more])
+    assert len(taken) + len(more) <= want
+    assert max(whole.values(), default=0) <= MIX.author_max or len({post.author for post in ranked}) == 1
+
+
+def test_an_author_has_two_posts_on_a_page_unless_nobody_else_has_any() -> None:
+    bobs, carols = [candidate(at, 1) for at in range(10)], [candidate(at, 2) for at in range(10, 13)]
+    assert [post.id for post in page_of([*bobs, *carols], 20)] == [0, 1, 10, 11]
+    assert page_of(bobs, 20) == bobs
+    assert page_of(bobs, 20, more=True) == bobs[:2], "there may be others among those that were not looked at"
+
+
+def test_a_page_begun_when_nobody_else_had_any_posts_stays_that_authors() -> None:
+    taken = [candidate(at, 1) for at in range(3)]
+    ranked = [candidate(10, 2), candidate(11, 1), candidate(12, 3)]
+    assert choose(ranked, taken, 5, MIX, NOW) == [1]
+    assert choose(ranked[:1], taken, 5, MIX, NOW) == []
+    assert choose(ranked, taken[:2], 5, MIX, NOW) == [0, 2], "two are no crowd"
+
+
+def test_a_type_gives_way_beyond_its_share_while_others_are_left() -> None:
+    texts = [candidate(at, at, TEXT) for at in range(20)]
+    images = [candidate(at, at, IMAGE) for at in range(20, 30)]
+    page = page_of([*texts, *images], 20)
+    assert Counter(post.type for post in page) == {TEXT: 10, IMAGE: 10}
+    assert [post.id for post in page[:10]] == list(range(10)), "the first ten are simply the best"
+    assert page_of(texts, 20) == texts, "nothing else is left"
+
+
+def test_a_fifth_of_a_page_is_for_fresh_posts_the_best_of_them() -> None:
+    old, fresh = [candidate(at, at) for at in range(30)], [candidate(at, at, age_h=1) for at in range(30, 40)]
+    page = page_of([*old, *fresh], 20)
+    assert [post.id for post in page] == [*range(16), 30, 31, 32, 33]
+    assert page_of([*fresh, *old], 20) == [*fresh, *old][:20], "fresh ones that are the best need no quota"
+    assert page_of(fresh, 1) == fresh[:1]
+    taken = fresh[:4]
+    rest = choose([*old, *fresh[4:]], taken, 16, MIX, NOW)
+    assert rest == list(range(16)), "the quota is of the whole page"
+
+
+def test_nothing_makes_an_empty_page() -> None:
+    assert choose([], [], 20, MIX, NOW) == []
+    assert choose([candidate(1, 1)], [], 0, MIX, NOW) == []
+
+
+# --- what is carried on ------------------------------------------------------------------------------------
+
+ids = st.integers(0, ID_MAX)
+entries = st.lists(st.one_of(ids, ids.map(lambda id_: ~id_)), max_size=SLATE_MAX)
+floors = st.one_of(st.none(), st.builds(Mark, st.integers(-(2**63), 2**63 - 1), ids))
+
+
+@given(entries, floors)
+def test_a_slate_comes_back_as_it_was(ids: list[int], floor: Mark | None) -> None:
+    slate = Slate(ids, floor)
+    assert unpack(slate.pack()) == slate
+    assert len(slate.pack()) <= 20 + 8 * (SLATE_MAX + PAD)
+
+
+@given(entries, floors)
+def test_how_long_a_slate_is_shows_in_coarse_steps_only(ids: list[int], floor: Mark | None) -> None:
+    steps = max(1, -(-len(ids) // PAD))
+    assert len(Slate(ids, floor).pack()) == len(Slate([0] * PAD * steps, None).pack())
+    assert len({len(Slate([1] * left, None).pack()) for left in range(PAD + 1)}) == 1
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\x01" + Slate([1, 2], None).pack()[1:],
+        b"\x02\x00\x00\x41" + Slate([1, 2], None).pack()[4:],
+        *(Slate([1, 2], None).pack()[:at] for at in (1, 19, 20, 28, 36, 20 + 8 * PAD - 1)),
+    ],
+)
+def test_what_is_no_slate_is_a_cursor_that_does_not_hold(raw: bytes) -> None:
+    with pytest.raises(BadCursor):
+        unpack(raw)
+
+
+@given(st.binary(max_size=60).map(lambda raw: b"\x02" + raw.ljust(19 + 8 * PAD, b"\x00")) | st.binary(max_size=60))
+def test_any_other_bytes_are_refused_or_read_and_nothing_else(raw: bytes) -> None:
+    with contextlib.suppress(BadCursor):
+        assert isinstance(unpack(raw), Slate)
+
+
+def test_near_duplicates_go_with_the_post_that_is_shown() -> None:
+    assert left([1, ~2, ~3, 4, ~5], waiting={4}, shown={1}) == [4, ~5]
+    assert left([1, ~2, 4, ~5], waiting={1, 4}, shown=set()) == [1, ~2, 4, ~5]
+
+
+def test_of_near_duplicates_the_next_takes_the_place_of_one_that_may_not_be_shown() -> None:
+    assert left([1, ~2, ~3, 4], waiting={4}, shown=set()) == [2, ~3, 4]
+    assert left([0, ~ID_MAX], waiting=set(), shown=set()) == [ID_MAX]
+
+
+def test_the_best_of_a_slate_come_with_their_near_duplicates() -> None:
+    assert best([1, ~2, 3, ~4, ~5, 6], 3) == 5
+    assert best([1, 2, 3], 2) == 2
+    assert best([1], 50) == 1
+    assert best([], 50) == 0

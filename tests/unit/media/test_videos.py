@@ -1,0 +1,195 @@
+"""What becomes of a video that somebody sends: the same pictures and sounds, without notes, or a refusal."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pictures import CUES, PLACE, TURNED, box, element, mp4, samples, track, webm
+
+from kith.core.errors import InvalidContent
+from kith.media import videos
+from kith.media.media import Format
+from kith.media.videos import Video, read_video
+
+PICTURE = element(0xAE, element(0x83, b"\1"), element(0xE0, element(0xB0, b"\x10"), element(0xBA, b"\x10")))
+META = element(0x1654AE6B, PICTURE, element(0xAE, element(0x83, b"\x21")))
+AUDIO = element(0x1654AE6B, element(0xAE, element(0x83, b"\2")))
+KINDS: list[tuple[Format, bytes]] = [("mp4", mp4()), ("webm", webm()), ("webm", webm(live=True))]
+
+
+def read(data: bytes, form: Format = "mp4", pixels_max: int = 1_000_000) -> tuple[Video, bytes]:
+    """The video, and what is left of its bytes."""
+    file = io.BytesIO(data)
+    return read_video(file, len(data), form, pixels_max=pixels_max), file.getvalue()
+
+
+def kinds_in(data: bytes) -> list[bytes]:
+    """The boxes of an MP4, outside and within `moov`."""
+    found, at = [], 0
+    while at < len(data):
+        size, kind = struct.unpack_from(">I4s", data, at)
+        found += [kind, *(kinds_in(data[at + 8 : at + size]) if kind == b"moov" else [])]
+        at += size
+    return found
+
+
+@pytest.mark.parametrize(("form", "data"), KINDS)
+def test_the_place_is_taken_out_and_nothing_else_moves(form: Format, data: bytes) -> None:
+    video, left = read(data, form)
+    assert (video.width, video.height) == (320, 180)
+    assert PLACE in data
+    assert PLACE not in left
+    assert len(left) == len(data)
+    at = data.index(bytes(range(200))) if form == "mp4" else data.index(b"frame" * 20)
+    assert left[at : at + 100] == data[at : at + 100]
+    again, same = read(left, form)
+    assert (again, same) == (video, left), "cleaning what is clean changes nothing"
+
+
+def test_notes_are_taken_out_wherever_boxes_of_them_may_be() -> None:
+    note = box(b"uuid", PLACE)
+    for data in (
+        mp4(behind=note),
+        mp4(behind=box(b"free", PLACE)),
+        mp4(notes=box(b"meta", PLACE)),
+        mp4(track(b"vide", 320, 180, TURNED, box(b"udta", PLACE))),
+        mp4(behind=struct.pack(">I4sQ", 1, b"skip", 16 + len(PLACE)) + PLACE),
+    ):
+        _, left = read(data)
+        assert PLACE not in left
+        assert len(left) == len(data)
+        assert not {b"uuid", b"udta", b"meta", b"skip"} & set(kinds_in(left))
+
+
+def test_what_no_player_needs_is_taken_out_however_deep_it_lies() -> None:
+    note = box(b"udta", PLACE)
+    deep = box(b"mdia", box(b"hdlr", bytes(8), b"vide", bytes(12), PLACE + b"\0"), note, box(b"minf", note))
+    fragment = box(b"moof", box(b"mfhd", bytes(8)), note, box(b"traf", box(b"tfhd", bytes(8)), note))
+    for data in (
+        mp4(track(b"vide", 320, 180, TURNED, box(b"xtra", PLACE)), track(b"soun", 0, 0, TURNED, deep)),
+        mp4(notes=box(b"xtra", PLACE)),
+        *(mp4(behind=box(kind, PLACE)) for kind in (b"wide", b"emsg", b"prft")),
+        mp4(behind=fragment),
+    ):
+        assert PLACE in data
+        _, left = read(data)
+        assert PLACE not in left
+        assert len(left) == len(data)
+    named = element(0xAE, element(0x83, b"\2"), element(0x536E, PLACE))
+    for data in (
+        webm(
+            element(0x1549A966, element(0x2AD7B1, b"\1"), *(element(kind, PLACE) for kind in (0x7BA9, 0x4461, 0x5741)))
+        ),
+        webm(tracks=element(0x1654AE6B, PICTURE, named, element(0xEC, PLACE))),
+    ):
+        assert PLACE in data
+        _, left = read(data, "webm")
+        assert PLACE not in left
+        assert len(left) == len(data)
+
+
+@pytest.mark.parametrize("kind", [b"meta", b"text", b"sbtl", b"subt", b"tmcd"])
+def test_a_track_of_text_or_telemetry_goes_with_its_samples(kind: bytes) -> None:
+    head = len(box(b"ftyp", bytes(4), bytes(4), b"isommp42"))
+
+    def data(at: int) -> bytes:
+        return mp4(track(), track(kind, 0, 0, table=samples(at, [30, 20])))
+
+    at = head + data(0)[head:].index(bytes(range(200)))
+    _, left = read(data(at))
+    assert left[at : at + 60] == bytes(50) + bytes(range(50, 60))
+    assert left.count(b"trak") == 1
+    fragments = data(at) + box(b"moof")
+    for bad in (data(0), data(len(fragments) + 5), fragments):
+        with pytest.raises(InvalidContent):
+            read(bad)
+
+
+def test_a_video_that_is_to_be_turned_says_the_size_as_shown() -> None:
+    assert read(mp4(track(b"vide", 320, 180, TURNED)))[0][:2] == (180, 320)
+
+
+def test_sound_before_the_picture_and_the_rest_of_the_file_as_data_are_fine() -> None:
+    assert read(mp4(track(b"soun", 0, 0), track()))[0].width == 320
+    assert read(mp4() + struct.pack(">I4s", 0, b"mdat") + b"to the end")[0].width == 320
+
+
+@pytest.mark.parametrize(("form", "data"), KINDS)
+def test_the_same_video_has_the_same_fingerprint_and_another_has_not(form: Format, data: bytes) -> None:
+    one = read(data, form)[0].fingerprint
+    assert one == read(data, form)[0].fingerprint
+    assert one.bit_length() <= 64
+    at = len(data) - 20
+    other = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+    assert read(other, form)[0].fingerprint != one
+
+
+@pytest.mark.parametrize(("form", "data"), KINDS)
+def test_a_cut_off_video_is_refused_wherever_it_was_cut(form: Format, data: bytes) -> None:
+    whole = 0
+    for at in range(len(data)):
+        try:
+            read(data[:at], form)
+            whole += 1
+        except InvalidContent:
+            continue
+    live = form == "webm" and data == webm(live=True)
+    assert whole <= (6 if live else 0), "a live recording says where it ends by ending, between two elements"
+
+
+@pytest.mark.parametrize(
+    ("form", "data"),
+    [
+        ("mp4", mp4(behind=box(b"html", b"<script>"))),
+        ("mp4", mp4(behind=b"PK\3\4 an archive that was hung on")),
+        ("mp4", mp4(track(b"soun", 0, 0))),
+        ("mp4", box(b"ftyp", b"isom") + box(b"mdat", b"x")),
+        ("mp4", mp4(track(b"vide", 60_000, 60_000))),
+        ("mp4", mp4().replace(b"hdlr", b"free")),
+        ("mp4", mp4().replace(b"tkhd", b"free")),
+        ("webm", webm(behind=b"PK\3\4 an archive that was hung on")),
+        ("webm", webm(live=True, behind=b"<script>")),
+        ("webm", webm(element(0x7373, b"x"))),
+        ("webm", webm(tracks=META)),
+        ("webm", webm(tracks=AUDIO)),
+        ("webm", webm(tracks=b"")),
+        ("webm", b"\0" * 50),
+        ("webm", webm()[:30]),
+    ],
+    ids=range(15),
+)
+def test_what_is_no_video_or_more_than_one_is_refused(form: Format, data: bytes) -> None:
+    with pytest.raises(InvalidContent):
+        read(data, form)
+
+
+def test_other_known_parts_of_a_webm_are_kept() -> None:
+    data = webm(element(CUES, b"index"), element(0xEC, PLACE))
+    _, left = read(data, "webm")
+    assert b"index" in left
+    assert left.count(PLACE) == 0
+
+
+@pytest.mark.parametrize(("form", "data"), KINDS)
+def test_a_file_of_endless_parts_is_refused(form: Format, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(videos, "PARTS_MAX", 3)
+    with pytest.raises(InvalidContent, match="parts"):
+        read(data, form)
+
+
+@given(kind=st.sampled_from(KINDS), seed=st.integers(0, 10**9), hits=st.integers(1, 10))
+def test_a_damaged_video_is_shown_or_refused_and_nothing_else(kind: Any, seed: int, hits: int) -> None:
+    data, chosen = bytearray(kind[1]), random.Random(seed)
+    for _ in range(hits):
+        data[chosen.randrange(len(data))] = chosen.randrange(256)
+    try:
+        _, left = read(bytes(data), kind[0])
+        assert len(left) == len(data)
+    except InvalidContent:
+        pass

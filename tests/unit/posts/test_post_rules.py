@@ -1,0 +1,248 @@
+"""What a post may hold, and who may see it: the decisions, without a store."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from world import ALICE, BOB, CAROL, START_MS
+
+from kith.core.clock import hlc_of
+from kith.core.errors import InvalidContent
+from kith.core.ids import NodeId
+from kith.core.labels import HIDE, LIMIT, SENSITIVE
+from kith.graph.edge import State
+from kith.media.media import MediaType
+from kith.posts.post import (
+    ATTRIBUTES_BYTES_MAX,
+    ATTRIBUTES_DEPTH_MAX,
+    AUDIENCE_MAX,
+    LINK_CHARS_MAX,
+    MENTIONS_MAX,
+    PLACE_CHARS_MAX,
+    TEXT_CHARS_MAX,
+    Change,
+    Draft,
+    Location,
+    Post,
+    check_draft,
+    edited,
+    emptied,
+    fingerprint_of,
+    made,
+    pack_attributes,
+    post_record,
+    read_post,
+)
+from kith.posts.visibility import Standing, may_see, may_see_comment
+
+LINK = "https://example.com/a?b=c"
+GOOD: list[tuple[dict[str, Any], str]] = [
+    ({"text": "x"}, "text"),
+    ({"text": "é" * TEXT_CHARS_MAX}, "text"),
+    ({"text": "🦊\n\tمرحبا"}, "text"),
+    ({"link": LINK}, "link"),
+    ({"text": "look", "link": LINK}, "link"),
+    ({"media": (1,)}, "image"),
+    ({"media": (1, 2), "type": "video"}, "video"),
+    ({"media": (1,), "link": LINK}, "image"),
+    ({"text": "x", "visibility": "custom", "audience": (1,)}, "text"),
+    ({"text": "x", "location": Location(-90, 180.0, "é" * PLACE_CHARS_MAX)}, "text"),
+    ({"text": "x", "allow_comments": False, "allow_sharing": False}, "text"),
+]
+BAD: list[dict[str, Any]] = [
+    {"text": "x", "location": Location(90.01, 0)},
+    {"text": "x", "location": Location(0, -180.01)},
+    {"text": "x", "location": Location(float("nan"), 0)},
+    {"text": "x", "location": Location(0, float("inf"))},
+    {"text": "x", "location": Location(0, 0, "x" * (PLACE_CHARS_MAX + 1))},
+    {"text": "x", "location": Location(0, 0, "\ud800")},
+    {},
+    {"text": " \n\t"},
+    {"text": "x" * (TEXT_CHARS_MAX + 1)},
+    {"text": "x" * 100_000},
+    {"text": "\ud800"},
+    {"link": "javascript:alert(1)"},
+    {"link": "ftp://example.com"},
+    {"link": "https://"},
+    {"link": "https://a b"},
+    {"link": "http://" + "x" * LINK_CHARS_MAX},
+    {"text": "x", "type": "link"},
+    {"text": "x", "type": "image"},
+    {"text": "x", "media": (1,), "type": "text"},
+    {"link": LINK, "media": (1,), "type": "link"},
+    {"text": "x", "type": "video"},
+    {"text": "x", "mentions": tuple(range(MENTIONS_MAX + 1))},
+    {"text": "x", "visibility": "custom"},
+    {"text": "x", "visibility": "public", "audience": (1,)},
+    {"text": "x", "visibility": "custom", "audience": tuple(range(AUDIENCE_MAX + 1))},
+]
+
+
+def check(fields: dict[str, Any]) -> Draft:
+    """The checked draft; what it shows are videos if it says so, and images otherwise."""
+    types: list[MediaType] = ["video" if fields.get("type") == "video" else "image"] * len(fields.get("media", ()))
+    return check_draft(Draft(**fields), types)
+
+
+def post_of(**fields: Any) -> Post:
+    """A post of Alice."""
+    return made(9, ALICE, START_MS, check({"text": "hello", **fields}))
+
+
+@pytest.mark.parametrize(("fields", "kind"), GOOD)
+def test_a_good_draft_gets_its_type(fields: dict[str, Any], kind: str) -> None:
+    assert check(fields).type == kind
+
+
+@pytest.mark.parametrize("fields", BAD, ids=lambda fields: str(fields)[:50])
+def test_a_bad_draft_is_refused_with_a_reason(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidContent) as refused:
+        check(fields)
+    assert len(refused.value.message) > 15
+
+
+@pytest.mark.parametrize("attributes", [{"x": "y" * ATTRIBUTES_BYTES_MAX}, {"x": "\ud800"}, {"x": [1] * 3_000}])
+def test_attributes_beyond_their_bounds_are_refused(attributes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidContent):
+        pack_attributes(attributes)
+
+
+def test_attributes_at_their_bound_are_kept() -> None:
+    assert len(pack_attributes({"x": "y" * (ATTRIBUTES_BYTES_MAX - 8)})) == ATTRIBUTES_BYTES_MAX
+
+
+@given(text=st.text(min_size=1, max_size=50), media=st.lists(st.integers(0, 2**63 - 1), max_size=3, unique=True))
+def test_a_post_reads_as_it_was_stored(text: str, media: list[int]) -> None:
+    post = made(2**62, 2**63 - 1, START_MS, Draft("image", text, LINK, tuple(media), "custom", (0, 2**63 - 1)))
+    assert read_post(post_record(post, hlc_of(START_MS))) == post
+
+
+def test_the_fingerprint_tells_drafts_apart() -> None:
+    drafts = [Draft(**fields) for fields, _ in GOOD] + [
+        Draft(text="x", attributes=b'{"a":1}'),
+        Draft(text="x", mentions=(1,)),
+    ]
+    assert len({fingerprint_of(draft) for draft in drafts}) == len(drafts)
+
+
+def test_an_edit_changes_what_is_given_and_checks_the_whole() -> None:
+    post = post_of(visibility="custom", audience=(BOB,))
+    assert edited(post, Change(), 5) == post, "nothing was changed"
+    changed = edited(post, Change(text="new", mentions=(CAROL,)), 5)
+    assert (changed.text, changed.mentions, changed.audience, changed.edited_at) == ("new", (CAROL,), (BOB,), 5)
+    assert (changed.id, changed.author, changed.created_at) == (post.id, post.author, post.created_at)
+    assert edited(post, Change(visibility="public"), 5).audience == ()
+    here = edited(post, Change(location=Location(1, 2, "here"), allow_comments=False), 5)
+    assert (here.location, here.allow_comments, here.allow_sharing) == (Location(1, 2, "here"), False, True)
+    assert edited(here, Change(text="x"), 6).location == here.location
+    assert edited(here, Change(location=None), 6).location is None
+    assert edited(msgspec.structs.replace(post, labels=HIDE), Change(text="x"), 6).labels == HIDE
+    for change in (
+        Change(text=""),
+        Change(visibility="friends", audience=(BOB,)),
+        Change(audience=()),
+        Change(text="", link=None, media=()),
+        Change(location=Location(91, 0)),
+    ):
+        with pytest.raises(InvalidContent):
+            edited(post, change, 5)
+
+
+def test_nothing_of_what_it_said_remains_of_a_deleted_post() -> None:
+    secret = "a secret that must not stay"
+    post = post_of(
+        text=secret, link=LINK, mentions=(BOB,), attributes=b'{"s":"secret"}', location=Location(1, 2, "secret")
+    )
+    left = post_record(emptied(post), hlc_of(START_MS)).data
+    assert b"secret" not in left
+    assert b"example" not in left
+    assert (emptied(post).deleted, emptied(post).author) == (True, ALICE)
+
+
+# --- who may see it ----------------------------------------------------------------------------------------
+
+FOLLOWED, FRIEND = Standing(followed=True), Standing(followed=True, follows_back=True)
+
+
+@pytest.mark.parametrize(
+    ("visibility", "viewer", "standing", "seen"),
+    [
+        ("public", BOB, Standing(), True),
+        ("public", BOB, Standing(private=True), False),
+        ("public", BOB, Standing(private=True, followed=True), True),
+        ("public", BOB, Standing(private=True, follows_back=True), False),
+        ("friends", BOB, Standing(), False),
+        ("friends", BOB, FOLLOWED, False),
+        ("friends", BOB, Standing(follows_back=True), False),
+        ("friends", BOB, FRIEND, True),
+        ("private", BOB, FRIEND, False),
+        ("custom", BOB, Standing(), True),
+        ("custom", CAROL, FRIEND, False),
+        ("custom", BOB, Standing(private=True), False),
+    ],
+)
+def test_visibility_is_what_the_author_said(visibility: Any, viewer: NodeId, standing: Standing, seen: bool) -> None:
+    post = post_of(visibility=visibility, audience=(BOB,) if visibility == "custom" else ())
+    assert may_see(post, viewer, standing) is seen
+    assert may_see(post, ALICE, Standing(private=True)), "authors see their own"
+    assert may_see(post, None, Standing(private=True, state=State.ARCHIVED)), "the app sees all"
+
+
+@pytest.mark.parametrize("on", ["post", "author", "both"])
+def test_labels_leave_the_author_and_the_app_and_of_others_the_followers_or_nobody(on: str) -> None:
+    def seen(labels: int, viewer: NodeId | None, standing: Standing) -> bool:
+        post = msgspec.structs.replace(post_of(), labels=labels if on != "author" else 0)
+        return may_see(post, viewer, standing._replace(labels=labels if on != "post" else 0))
+
+    for labels in (HIDE, LIMIT, HIDE | LIMIT | SENSITIVE):
+        assert seen(labels, None, Standing())
+        assert seen(labels, ALICE, Standing())
+        assert not seen(labels, BOB, Standing(follows_back=True))
+        assert seen(labels, BOB, FOLLOWED) is (labels == LIMIT)
+    assert seen(SENSITIVE, BOB, Standing())
+    assert not seen(LIMIT, BOB, FOLLOWED._replace(blocked=True))
+
+
+def test_labels_of_its_author_hold_for_a_comment() -> None:
+    for labels, stranger, follower in ((HIDE, False, False), (LIMIT, False, True), (SENSITIVE, True, True)):
+        assert may_see_comment(False, ALICE, BOB, Standing(labels=labels)) is stranger
+        assert may_see_comment(False, ALICE, BOB, FOLLOWED._replace(labels=labels)) is follower
+        assert may_see_comment(False, ALICE, ALICE, Standing(labels=labels))
+        assert may_see_comment(False, ALICE, None, Standing(labels=labels))
+
+
+def test_hard_rules_hold_whatever_the_visibility_and_the_tie() -> None:
+    for visibility, state in product(("public", "friends", "private", "custom"), State):
+        post = post_of(visibility=visibility, audience=(BOB,) if visibility == "custom" else ())
+        assert not may_see(post, BOB, FRIEND._replace(blocked=True))
+        if state != State.NORMAL:
+            assert not may_see(post, BOB, FRIEND._replace(state=state))
+        for viewer in (ALICE, BOB, None):
+            assert not may_see(emptied(post), viewer, FRIEND)
+            assert not may_see(post, viewer, FRIEND._replace(state=State.REMOVED))
+
+
+def test_a_comment_is_hidden_by_blocks_deletion_and_deactivation() -> None:
+    assert may_see_comment(False, ALICE, BOB, Standing(private=True))
+    assert may_see_comment(False, ALICE, None, Standing(state=State.ARCHIVED))
+    assert may_see_comment(False, ALICE, ALICE, Standing(state=State.ARCHIVED))
+    assert not may_see_comment(False, ALICE, BOB, Standing(state=State.ARCHIVED))
+    assert not may_see_comment(False, ALICE, BOB, Standing(blocked=True))
+    for viewer in (ALICE, BOB, None):
+        assert not may_see_comment(True, ALICE, viewer, Standing())
+        assert not may_see_comment(False, ALICE, viewer, Standing(state=State.REMOVED))
+
+
+@pytest.mark.parametrize("kind", [list, dict])
+def test_attributes_are_not_nested_without_end(kind: type) -> None:
+    value: Any = 1
+    for _ in range(ATTRIBUTES_DEPTH_MAX):
+        value = [value] if kind is list else {"a": value}
+    assert pack_attributes({"a": value})
+    with pytest.raises(InvalidContent, match="nested"):
+        pack_attributes({"a": [value]})

@@ -1,0 +1,37 @@
+"""The supervisor of the background worker, with a worker that only sleeps."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from running import eventually
+
+from kith.run import supervisor
+from kith.run.config import Settings
+
+
+def test_a_worker_that_the_system_does_not_let_start_is_started_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    refusals = [BlockingIOError(11, "Resource temporarily unavailable")] * 2
+
+    def spawn() -> int:
+        if started and refusals:
+            raise refusals.pop()
+        started.append(os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ))
+        return started[-1]
+
+    monkeypatch.setattr(supervisor, "_spawn_worker", spawn)
+    monkeypatch.setattr(supervisor, "_RESPAWN_S_MAX", 0.1)
+    for name in (supervisor.processes.SUPERVISOR_VARIABLE, supervisor.processes.SETTINGS_VARIABLE):
+        monkeypatch.setenv(name, "")  # so that it is put back
+    with supervisor.worker(Settings(data=str(tmp_path))):
+        os.kill(started[0], signal.SIGKILL)
+        eventually(lambda: len(started) == 2)
+    for pid in started:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
