@@ -20,16 +20,16 @@ from bench.figures import Data, Figure, Silent, generated, imported, pairs_of, r
 from kith.commands import chores
 from kith.core.paging import Window
 from kith.graph.edge import Direction, EdgeWrite, State
+from kith.graph.graph import Graph
 from kith.graph.programs import Evaluator, parse
 from kith.graph.store import Listing
-from kith.people.relations import GraphService
 from kith.run.config import Settings
 
 _LIST = 1_000_000
 _GROWTH = (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
 
 
-def _with_service(settings: Settings, work: Callable[[GraphService], Awaitable[list[Figure]]]) -> list[Figure]:
+def _with_service(settings: Settings, work: Callable[[Graph], Awaitable[list[Figure]]]) -> list[Figure]:
     async def run() -> list[Figure]:
         async with chores.service(settings) as service:
             return await work(service)
@@ -42,7 +42,7 @@ def check_local(folder: Path) -> list[Figure]:
     data = real_graph(folder)
     pairs = pairs_of(data, 200_000)
 
-    async def work(service: GraphService) -> list[Figure]:
+    async def work(service: Graph) -> list[Figure]:
         rate = await _check_rate(service, pairs)
         figure = Figure("check-local", rate, "checks/s", ">= 1,000,000", data=data.says)
         return [with_peer(figure, "SQLite, in process, prepared", peers.sqlite_checks(folder, data, pairs))]
@@ -50,7 +50,7 @@ def check_local(folder: Path) -> list[Figure]:
     return _with_service(imported(folder, data), work)
 
 
-async def _check_rate(service: GraphService, pairs: list[tuple[int, int]], batch_size: int = 1000) -> float:
+async def _check_rate(service: Graph, pairs: list[tuple[int, int]], batch_size: int = 1000) -> float:
     """The median of five rounds over all pairs."""
     graph = service.graphs.number("follows")
     batches = [pairs[at : at + batch_size] for at in range(0, len(pairs), batch_size)]
@@ -72,7 +72,7 @@ def page(folder: Path) -> list[Figure]:
     """Pages of 20 followers at random depths of a list of 1 M."""
     data, settings = _celebrity(folder)
 
-    async def work(service: GraphService) -> list[Figure]:
+    async def work(service: Graph) -> list[Figure]:
         listing = Listing(service.graphs.number("follows"), 1, Direction.IN)
         everyone = (await service.store.page(listing, Window(1))).items
         position = everyone[0].position
@@ -97,7 +97,7 @@ def intersect(folder: Path) -> list[Figure]:
     """10 K with 1 M followers: first page of 20, and the whole count; beside it Redis SINTER and ZINTER."""
     data, settings = _celebrity(folder)
 
-    async def work(service: GraphService) -> list[Figure]:
+    async def work(service: Graph) -> list[Figure]:
         both = [{"graph": "follows", "node": node, "direction": "in"} for node in (2, 1)]
         program = parse({"intersect": both}, service.graphs.number)
         took: list[float] = []
@@ -168,7 +168,7 @@ def store_size(folder: Path) -> list[Figure]:
     edges = chores.import_edges(settings, "follows", data.file, Silent()).applied
     after_import = _folder_bytes(Path(settings.data)) / edges
 
-    async def work(service: GraphService) -> list[Figure]:
+    async def work(service: Graph) -> list[Figure]:
         graph, chosen = service.graphs.number("follows"), random.Random(5)
         people = 82_168
 
@@ -209,7 +209,7 @@ def growth(folder: Path) -> list[Figure]:
         pairs = pairs_sampled(data, edges)
         data.file.unlink()
 
-        async def work(service: GraphService, pairs: list[tuple[int, int]] = pairs) -> list[Figure]:
+        async def work(service: Graph, pairs: list[tuple[int, int]] = pairs) -> list[Figure]:
             return [Figure("", await _check_rate(service, pairs, size), "", "") for size in (1, 1000)]
 
         single, batched = (1e9 / figure.value for figure in _with_service(settings, work))

@@ -15,15 +15,15 @@ from kith.commands.transfer.formats import Writer
 from kith.core.clock import ms_of, wall_ms
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.paging import Window
-from kith.engines.embedded.records import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedRecords
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
+from kith.graph.graph import Graph
 from kith.graph.store import Listing
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
-from kith.people.relations import GraphService
 from kith.posts.comments import Comments
 from kith.posts.post import Draft
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 from kith.run import wiring
 from kith.run.config import Settings
 from kith.stories.stories import Stories
@@ -55,7 +55,7 @@ def time_range(folder: Path) -> list[Figure]:
     return asyncio.run(run())
 
 
-async def _pages(graph: GraphService, listing: Listing, share: float) -> list[float]:
+async def _pages(graph: Graph, listing: Listing, share: float) -> list[float]:
     """How long each page of an hour took, the hours drawn from a hundredth of the list from `share` on."""
     chosen, took = random.Random(3), []
     for _ in range(_ROUNDS):
@@ -89,7 +89,7 @@ def strip(folder: Path) -> list[Figure]:
         async with wiring.opened(settings, "bench") as parts:
             graph = parts.graph
             snowflakes = Snowflakes(0, lambda: ms_of(graph.clock.next()))
-            objects = ObjectService(EmbeddedObjects(parts.environment, parts.commits), graph, snowflakes)
+            objects = Posts(EmbeddedRecords(parts.environment, parts.commits), graph, snowflakes)
             stories = Stories(objects.store, graph, snowflakes, hours=24)
             await _populate(graph, stories)
             affinity = Affinity(graph, Comments(objects), PostFacts(objects.store, graph, wall_ms), wall_ms)
@@ -106,7 +106,7 @@ def strip(folder: Path) -> list[Figure]:
     return asyncio.run(run())
 
 
-async def _populate(graph: GraphService, stories: Stories) -> None:
+async def _populate(graph: Graph, stories: Stories) -> None:
     chosen = random.Random(5)
     follows, live = graph.graphs.number("follows"), graph.graphs.number(_LIVE_AUTHORS)
     users = chosen.sample(range(10, 1_000_000), _FOLLOWED + _ALL_LIVE)
@@ -125,28 +125,28 @@ async def _populate(graph: GraphService, stories: Stories) -> None:
         )
 
 
-def _edge(graph: GraphService, number: int, source: int, destination: int) -> EdgeWrite:
+def _edge(graph: Graph, number: int, source: int, destination: int) -> EdgeWrite:
     return EdgeWrite(Edge(number, NodeId(source), NodeId(destination), State.NORMAL, wall_ms(), graph.clock.next()))
 
 
-async def _followed(graph: GraphService) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+async def _followed(graph: Graph) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return await graph.store.ids(Listing(graph.graphs.number("follows"), _VIEWER, Direction.OUT))
 
 
-async def _by_count(graph: GraphService, stories: Stories) -> int:
+async def _by_count(graph: Graph, stories: Stories) -> int:
     """What the strip does: the lists that are not empty, by their stored lengths."""
     authors = await stories.with_stories(await _followed(graph))
     return sum([len(await stories.newest(author, 50)) for author in authors])
 
 
-async def _by_live_list(graph: GraphService, stories: Stories) -> int:
+async def _by_live_list(graph: Graph, stories: Stories) -> int:
     """One list of all live authors, asked for those who are followed."""
     followed = await _followed(graph)
     telling = await graph.store.contains(Listing(graph.graphs.number(_LIVE_AUTHORS), 0, Direction.OUT), followed)
     return sum([len(await stories.newest(author, 50)) for author in followed[telling].tolist()])
 
 
-async def _by_reading_all(graph: GraphService, stories: Stories) -> int:
+async def _by_reading_all(graph: Graph, stories: Stories) -> int:
     """A page of every followed author's list."""
     return sum([len(await stories.newest(author, 50)) for author in (await _followed(graph)).tolist()])
 

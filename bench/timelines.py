@@ -23,13 +23,13 @@ from kith.commands.transfer.formats import read
 from kith.core.events import Event
 from kith.engines.embedded.rings import Rings
 from kith.graph.edge import Direction, State
+from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED
 from kith.graph.store import Listing
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.sources import Sources
 from kith.home.timelines import TIMELINE_IDS_MAX
-from kith.people.relations import GraphService
 from kith.run.config import Settings
 
 _POSTS = 20_000
@@ -127,7 +127,7 @@ def _celebrity(settings: Settings, folder: Path, followers: Ids) -> Celebrity:
         return Celebrity(rounds.overall, max(waits) * 1000)
 
 
-async def _deliver(service: GraphService, rings: Rings, waits: list[float]) -> int:
+async def _deliver(service: Graph, rings: Rings, waits: list[float]) -> int:
     """Four posts, delivered by a worker; how many deliveries. `waits`: how long each chunk held it, in seconds."""
     worker = Fanout(Sources(service), rings, graphs=service.graphs, policy=Thresholds(pull_min=2**40))
     authored, posts = service.graphs.number(AUTHORED), [next(_post_ids) for _ in range(4)]
@@ -151,7 +151,7 @@ def _memory_folder() -> Iterator[Path | None]:
         yield Path(folder)
 
 
-def _rounds(settings: Settings, work: Callable[[GraphService, int], Awaitable[int]]) -> Rounds:
+def _rounds(settings: Settings, work: Callable[[Graph, int], Awaitable[int]]) -> Rounds:
     """The same work again and again."""
 
     async def run() -> Rounds:
@@ -169,7 +169,7 @@ def _rounds(settings: Settings, work: Callable[[GraphService, int], Awaitable[in
 _post_ids = itertools.count(1 << 40)
 
 
-async def _push_each(service: GraphService, graph: int, rings: Rings, authors: Ids) -> int:
+async def _push_each(service: Graph, graph: int, rings: Rings, authors: Ids) -> int:
     pushed = 0
     for author in authors.tolist():
         pushed += rings.push(next(_post_ids), await service.store.ids(Listing(graph, author, Direction.IN)))

@@ -13,8 +13,8 @@ from world import ENGINES, FakeClock, Run, open_embedded, service_over
 
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
+from kith.graph.graph import Graph
 from kith.graph.store import EdgeStore
-from kith.people.relations import GraphService
 
 # A failing example prints how to repeat it; no deadline, because shared machines stall.
 settings.register_profile(
@@ -56,16 +56,16 @@ def store(request: pytest.FixtureRequest, run: Run) -> EdgeStore:
 
 
 @pytest.fixture
-def make_service(run: Run, clock: FakeClock) -> Callable[..., GraphService]:
+def make_service(run: Run, clock: FakeClock) -> Callable[..., Graph]:
     """`make_service(store, follows_max=3)`: the service over a store, on the fake clock."""
 
-    def make(store: EdgeStore, **limits: int) -> GraphService:
+    def make(store: EdgeStore, **limits: int) -> Graph:
         return run(service_over(store, clock, **limits))
 
     return make
 
 
 @pytest.fixture
-def service(make_service: Callable[..., GraphService], store: EdgeStore) -> GraphService:
+def service(make_service: Callable[..., Graph], store: EdgeStore) -> Graph:
     """The service over each engine, with default limits."""
     return make_service(store)

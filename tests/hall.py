@@ -8,17 +8,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from world import ALICE, BOB, CAROL, FakeClock, open_embedded
+from world import ALICE, BOB, CAROL, FakeClock, Social, open_embedded
 
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId, Snowflakes
 from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.records import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedRecords
 from kith.graph.graphs import BUILT_IN, Graphs
-from kith.people.relations import GraphService, Limits
 from kith.posts.engagement import Engagement
 from kith.posts.post import Draft
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 from kith.streams.changes import Place
 from kith.streams.live import Live
 from kith.streams.telling import Stream
@@ -35,13 +34,13 @@ class Hall:
     async def play(self, scene: Callable[[Hall], Awaitable[None]]) -> None:
         with open_embedded(self._folder, events_max=200) as (environment, edges):
             clock = FakeClock()
-            graph = GraphService(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock), Limits())
-            self.store = EmbeddedObjects(environment, edges._commits)
-            self.objects = ObjectService(self.store, graph, Snowflakes(0, clock))
+            graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
+            self.store = EmbeddedRecords(environment, edges._commits)
+            self.objects = Posts(self.store, graph, Snowflakes(0, clock))
             self.engagement, self.log = Engagement(self.objects), EmbeddedLog(environment, edges._commits)
             self.live = self.opened()
             for user in (BOB, CAROL):
-                await graph.follow(user, ALICE)
+                await graph.people.follow(user, ALICE)
             await scene(self)
             await self.live.close()
 

@@ -13,21 +13,21 @@ from kith.core.ids import NodeId, Snowflakes
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.records import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedRecords
+from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
-from kith.home.home import FeedService, RankedPage
+from kith.home.home import Home, RankedPage
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import Served
 from kith.home.skeleton import Skeletons
 from kith.home.slate import Slate, unpack
-from kith.people.relations import GraphService
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.post import Draft, Post
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 
 GROUP = "fanout"
 _texts = itertools.count()
@@ -40,12 +40,12 @@ class Kept(list[Served]):
         self.append(page)
 
 
-class Home(NamedTuple):
+class HomeScene(NamedTuple):
     """The services of this room over one store, by one clock. Nobody has a timeline until a test gives them one."""
 
     clock: FakeClock
-    graph: GraphService
-    objects: ObjectService
+    graph: Graph
+    objects: Posts
     comments: Comments
     engagement: Engagement
     facts: PostFacts
@@ -54,7 +54,7 @@ class Home(NamedTuple):
     timelines: NaiveTimelines
     log: EmbeddedLog
     served: Kept
-    feed: FeedService
+    feed: Home
 
     async def caught_up(self) -> None:
         """Fan-out has handled everything."""
@@ -86,31 +86,31 @@ class Home(NamedTuple):
         return [post.id for posts in await self.pages(limit, slate, reader) for post in posts]
 
 
-async def open_home(embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock, *, bits: int = 8) -> Home:
-    """A Home over an empty store, with a small cache of facts so that places in it are short."""
+async def open_home(embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock, *, bits: int = 8) -> HomeScene:
+    """A HomeScene over an empty store, with a small cache of facts so that places in it are short."""
     environment, store = embedded
     await store.declare(BUILT_IN)
     graph = await service_over(store, clock)
     log = EmbeddedLog(environment, store._commits)
-    objects = ObjectService(EmbeddedObjects(environment, store._commits), graph, Snowflakes(1, clock))
+    objects = Posts(EmbeddedRecords(environment, store._commits), graph, Snowflakes(1, clock))
     comments, timelines, served = Comments(objects), NaiveTimelines(100, clock), Kept()
     facts = PostFacts(objects.store, graph, clock, bits=bits)
     affinity = Affinity(graph, comments, facts, clock)
     ranker = Ranker(graph, facts, affinity, clock)
     skeletons = Skeletons(graph, timelines, log, group=GROUP, now_s=lambda: clock.ms / 1000)
-    feed = FeedService(skeletons, ranker, HomeRules(graph, objects), served=served, now_ms=clock)
-    home = Home(
+    feed = Home(skeletons, ranker, HomeRules(graph, objects), served=served, now_ms=clock)
+    home = HomeScene(
         clock, graph, objects, comments, Engagement(objects), facts, affinity, ranker, timelines, log, served, feed
     )
     await home.caught_up()
     return home
 
 
-def alices_home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> Home:
+def alices_home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
     """One where Alice follows Bob, Carol and Dana."""
-    made: Home = run(open_home(embedded, clock))
+    made: HomeScene = run(open_home(embedded, clock))
     for author in (BOB, CAROL, DANA):
-        run(made.graph.follow(ALICE, author))
+        run(made.graph.people.follow(ALICE, author))
     run(made.caught_up())
     return made
 

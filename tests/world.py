@@ -16,7 +16,7 @@ from unittest.mock import patch
 from reference import ReferenceEdges, ScrambledEdges
 
 from kith.core.clock import Hlc, HybridClock, hlc_of
-from kith.core.errors import KithError
+from kith.core.errors import InvalidContent, KithError
 from kith.core.events import Event
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Mark, Page, Window
@@ -24,19 +24,21 @@ from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.edge import Edge, EdgeWrite, State
+from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
 from kith.graph.store import EdgeStore, Listing
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
-from kith.home.home import FeedService
+from kith.home.home import Home
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.skeleton import Skeletons
 from kith.home.timelines import TimelineReader
 from kith.log.store import LogStore
-from kith.people.relations import GraphService, Limits
+from kith.people.privacy import Privacy
+from kith.people.relations import Limits, Relations
 from kith.posts.comments import Comments
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 
 ALICE, BOB, CAROL = NodeId(1), NodeId(2), NodeId(3)
 DANA = NodeId(ID_MAX)  # the one with a million followers, and the greatest id there is
@@ -82,25 +84,35 @@ def open_store(engine: str) -> Iterator[EdgeStore]:
             yield store
 
 
-async def service_over(store: EdgeStore, now_ms: Callable[[], int], **limits: int) -> GraphService:
-    """A GraphService over a store, its graphs declared."""
-    return GraphService(store, Graphs(await store.declare(GRAPHS)), HybridClock(now_ms), Limits(**limits))
+class Social(Graph):
+    """A graph with the rules of people over it."""
+
+    def __init__(self, store: EdgeStore, graphs: Graphs, clock: HybridClock, **limits: int) -> None:
+        super().__init__(store, graphs, clock, walk_max=limits.pop("walk_max", 10_000))
+        self.limits = Limits(**limits)
+        self.privacy = Privacy(self)
+        self.people = Relations(self, self.privacy, self.limits)
+
+
+async def service_over(store: EdgeStore, now_ms: Callable[[], int], **limits: int) -> Social:
+    """A Social over a store, its graphs declared."""
+    return Social(store, Graphs(await store.declare(GRAPHS)), HybridClock(now_ms), **limits)
 
 
 def feed_over(
-    graph: GraphService,
-    objects: ObjectService,
+    graph: Graph,
+    objects: Posts,
     timelines: TimelineReader,
     log: LogStore,
     *,
     group: str,
     now_ms: Callable[[], int],
-) -> FeedService:
-    """A FeedService with a ranker, all by one clock."""
+) -> Home:
+    """A Home with a ranker, all by one clock."""
     facts = PostFacts(objects.store, graph, now_ms, bits=8)
     ranker = Ranker(graph, facts, Affinity(graph, Comments(objects), facts, now_ms), now_ms)
     skeletons = Skeletons(graph, timelines, log, group=group, now_s=lambda: now_ms() / 1000)
-    return FeedService(skeletons, ranker, HomeRules(graph, objects), now_ms=now_ms)
+    return Home(skeletons, ranker, HomeRules(graph, objects), now_ms=now_ms)
 
 
 def edge_of(
@@ -169,3 +181,8 @@ def edge_in(event: Event) -> Edge:
     """The edge that an event tells of."""
     ends = NodeId(event.source), NodeId(event.destination)
     return Edge(event.graph, *ends, State(event.state), event.position, event.updated_at)
+
+
+async def no_images(owner: NodeId, id_: int, field: str) -> None:
+    """For profiles without avatars: nobody has uploaded anything."""
+    raise InvalidContent(f"{field} names {id_}, which nobody uploaded", field=field, id=str(id_))

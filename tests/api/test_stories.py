@@ -12,13 +12,12 @@ import httpx
 import pytest
 from running import API, People, eventually, serving
 from talk import PAGINATION, code, finish, ids, ok, tell
-from world import ALICE, BOB, FakeClock, open_embedded
+from world import ALICE, BOB, FakeClock, Social, open_embedded
 
 from kith.core.clock import HybridClock, wall_ms
 from kith.core.ids import NodeId, Snowflakes
-from kith.engines.embedded.records import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedRecords
 from kith.graph.graphs import BUILT_IN, Graphs
-from kith.people.relations import GraphService, Limits
 from kith.posts.post import Draft
 from kith.stories.stories import HOUR_MS, Stories
 
@@ -279,10 +278,10 @@ def told_before(folder: Path, *hours_ago: float) -> list[int]:
 
     async def write(store: Any, environment: Any) -> list[int]:
         clock = FakeClock(wall_ms() - 100 * HOUR_MS)
-        graph = GraphService(store, Graphs(await store.declare(BUILT_IN)), HybridClock(clock), Limits())
-        objects = EmbeddedObjects(environment, store._commits)
+        graph = Social(store, Graphs(await store.declare(BUILT_IN)), HybridClock(clock))
+        objects = EmbeddedRecords(environment, store._commits)
         stories = Stories(objects, graph, Snowflakes(1, clock), hours=24, now_ms=clock)
-        await graph.follow(BOB, ALICE)
+        await graph.people.follow(BOB, ALICE)
         told = []
         for hours in hours_ago:
             clock.ms = wall_ms() - int(hours * HOUR_MS)

@@ -1,4 +1,4 @@
-"""What every engine that keeps records must do, in the words of `objects.store.ObjectStore`."""
+"""What every engine that keeps records must do, in the words of `objects.store.RecordStore`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import ReferenceEdges
-from reference_objects import ReferenceObjects
+from reference_records import ReferenceRecords
 from world import ALICE, BOB, CAROL, DANA, ENGINES, START_MS, G, Run, edge_of, open_embedded, run_all, writes_of
 
 from kith.core.clock import Hlc, hlc_of
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.records import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedRecords
 from kith.graph.edge import Outcome
 from kith.graph.store import EdgeStore
-from kith.records.store import AtVersion, Claim, Kind, ObjectStore, Record
+from kith.records.store import AtVersion, Claim, Kind, Record, RecordStore
 
 KEY, OTHER = b"k" * 16, b"o" * 16
 HOUR_MS = 3_600_000
@@ -33,7 +33,7 @@ HOUR_MS = 3_600_000
 class Stores(NamedTuple):
     """One engine's two stores, over the same data."""
 
-    objects: ObjectStore
+    objects: RecordStore
     edges: EdgeStore
 
 
@@ -43,11 +43,11 @@ def open_stores(engine: str, folder: Path) -> Iterator[Stores]:
     if engine == "reference":
         edges = ReferenceEdges()
         run_all(edges.declare(["follows"]))
-        yield Stores(ReferenceObjects(edges), edges)
+        yield Stores(ReferenceRecords(edges), edges)
     else:
         with open_embedded(folder) as (environment, store):
             environment.declare(["follows"])
-            yield Stores(EmbeddedObjects(environment, store._commits), store)
+            yield Stores(EmbeddedRecords(environment, store._commits), store)
 
 
 @pytest.fixture(params=ENGINES)
@@ -225,7 +225,7 @@ def test_records_and_claims_are_there_after_a_restart(run: Run, tmp_path: Path) 
 def test_claims_that_are_over_are_forgotten_by_the_next_ones(run: Run, tmp_path: Path) -> None:
     with Environment(tmp_path, durability="relaxed") as environment:
         commits = CommitQueue(environment)
-        objects = EmbeddedObjects(environment, commits)
+        objects = EmbeddedRecords(environment, commits)
         for at in range(200):
             run(objects.put([], claim=Claim(b"%016d" % at, b"v", START_MS + at * 10, 100)))
         with environment.lmdb.begin(environment.objects) as txn:

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from kith.commands import chores
 from kith.core.ids import NodeId
 from kith.graph.edge import Direction, State
+from kith.graph.graph import Graph
 from kith.graph.store import Listing
-from kith.people.relations import GraphService
+from kith.run import wiring
 from kith.run.config import Settings
 
 FOLDER = Path(os.environ.get("KITH_DATA_SETS") or Path(__file__).parents[3] / "shared" / "data")
@@ -85,7 +86,7 @@ def with_service(set_to: Settings, job: Any) -> Any:
     return asyncio.run(run())
 
 
-async def counts_of(service: GraphService, graph: str, nodes: list[int]) -> dict[Direction, list[int]]:
+async def counts_of(service: Graph, graph: str, nodes: list[int]) -> dict[Direction, list[int]]:
     """The stored count of each node, both ways."""
     number = service.graphs.number(graph)
     return {
@@ -94,7 +95,7 @@ async def counts_of(service: GraphService, graph: str, nodes: list[int]) -> dict
     }
 
 
-async def positions_of(service: GraphService, graph: str, pairs: list[tuple[int, int]]) -> list[int | None]:
+async def positions_of(service: Graph, graph: str, pairs: list[tuple[int, int]]) -> list[int | None]:
     """Where each live edge stands; None where there is none."""
     number, found = service.graphs.number(graph), []
     for start in range(0, len(pairs), 10_000):
@@ -160,10 +161,10 @@ def test_nostr_lists_and_mutes_live_in_one_store_and_hold_what_the_files_hold(tm
     muted = straight_from(NOSTR_MUTES)
     muter, target = (NodeId(node) for node in muted[0].tolist())
 
-    async def ask(service: GraphService) -> tuple[list[bool], bool, int]:
+    async def ask(service: Graph) -> tuple[list[bool], bool, int]:
         pairs = [tuple(pair) for pair in muted.tolist()]
         found = await service.store.exists_many(service.graphs.number("mutes"), pairs)
-        (relationship,) = await service.relationships(muter, [target])
+        (relationship,) = await wiring.relations(Settings(), service).relationships(muter, [target])
         (edge,) = await service.store.get_many(service.graphs.number("mutes"), [(muter, target)])
         assert edge is not None
         assert edge.state is State.NORMAL

@@ -1,4 +1,4 @@
-"""The whole GraphService against the rules of the product, told as plainly as a dict of pairs can tell them.
+"""The whole Graph against the rules of the product, told as plainly as a dict of pairs can tell them.
 
 Random people do random things while clocks jump and hosts restart behind their own past. Engines: reference,
 embedded, and one without transactions (rows right at once; lists and counts once all that is late arrived).
@@ -14,6 +14,7 @@ from itertools import permutations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -24,6 +25,7 @@ from world import (
     DANA,
     GRAPHS,
     FakeClock,
+    Social,
     all_pages,
     answer,
     marks_of,
@@ -37,10 +39,11 @@ from kith.core.errors import FollowLimitReached, Forbidden, SelfEdge, UserNotFou
 from kith.core.ids import NodeId
 from kith.core.paging import Mark
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
+from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.store import EdgeStore, Listing
-from kith.people.relations import GraphService, Relationship, Written
+from kith.people.relations import Relationship, Written
 
 USERS = (ALICE, BOB, NodeId(0), DANA)
 PAIRS = [*permutations(USERS, 2)]
@@ -211,7 +214,7 @@ class GraphMachine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 2**16))
     def start(self, seed: int) -> None:
         self.store = self.open_store(seed)
-        self.service: GraphService = self._run(service_over(self.store, self.clock, follows_max=self.follows_max))
+        self.service: Graph = self._run(service_over(self.store, self.clock, follows_max=self.follows_max))
 
     def teardown(self) -> None:
         if hasattr(self, "service") and not self.store.transactional:
@@ -226,7 +229,7 @@ class GraphMachine(RuleBasedStateMachine):
     # --- what people do --------------------------------------------------------------------------------
 
     def act(self, name: str, a: NodeId, b: NodeId) -> None:
-        found = self._run(answer(getattr(self.service, name)(a, b)))
+        found = self._run(answer(getattr(self.service.people, name)(a, b)))
         position = 0
         if isinstance(found, Written) and found.changed and name in ADDED:
             position = self._run(self._position_of_added(found, *((b, a) if name == "accept" else (a, b)), ADDED[name]))
@@ -276,7 +279,7 @@ class GraphMachine(RuleBasedStateMachine):
 
     @rule(user=users, name=st.sampled_from(["follow", "unfollow", "accept", "decline", "block", "unblock", "mute"]))
     def do_it_to_oneself(self, user: NodeId, name: str) -> None:
-        assert self._run(answer(getattr(self.service, name)(user, user))) is SelfEdge
+        assert self._run(answer(getattr(self.service.people, name)(user, user))) is SelfEdge
 
     @rule(user=users, private=st.booleans())
     def go_private_or_public(self, user: NodeId, private: bool) -> None:
@@ -323,7 +326,9 @@ class GraphMachine(RuleBasedStateMachine):
         now = self.clock.ms + ahead_ms
         self.clock = FakeClock(now)
         service = self.service
-        self.service = GraphService(self.store, service.graphs, HybridClock(self.clock), service.limits)
+        self.service = Social(
+            self.store, service.graphs, HybridClock(self.clock), **msgspec.structs.asdict(service.limits)
+        )
 
     @precondition(lambda self: isinstance(self.store, ScrambledEdges))
     @rule()
@@ -353,10 +358,12 @@ class GraphMachine(RuleBasedStateMachine):
             assert found == rules.edges[name], name
         for user in USERS:
             others = [other for other in USERS if other != user]
-            assert await service.relationships(user, others) == [rules.relationship(user, other) for other in others]
+            assert await service.people.relationships(user, others) == [
+                rules.relationship(user, other) for other in others
+            ]
             for other in USERS:
                 expected = None if rules.may_see(user, other) else Forbidden
-                assert await answer(service.check_may_see(user, other)) is expected
+                assert await answer(service.privacy.check_may_see(user, other)) is expected
 
     async def _compare_lists(self) -> None:
         service, rules = self.service, self.rules
@@ -369,16 +376,16 @@ class GraphMachine(RuleBasedStateMachine):
             assert await marks_of(self.store, listing) == expected, question
         for user in USERS:
             out, in_ = rules.marks(FOLLOWS, user, Direction.OUT), rules.marks(FOLLOWS, user, Direction.IN)
-            assert await all_pages(lambda window: service.following(user, window), 2) == out  # noqa: B023
-            assert await all_pages(lambda window: service.followers(user, window), 2, backward=True) == in_  # noqa: B023
+            assert await all_pages(lambda window: service.people.following(user, window), 2) == out  # noqa: B023
+            assert await all_pages(lambda window: service.people.followers(user, window), 2, backward=True) == in_  # noqa: B023
             requests = rules.marks(FOLLOW_REQUESTS, user, Direction.IN)
-            assert await all_pages(lambda window: service.requests(user, window), 1) == requests  # noqa: B023
-            friends = await all_pages(lambda window: service.friends(user, window), 1, backward=True)  # noqa: B023
+            assert await all_pages(lambda window: service.people.requests(user, window), 1) == requests  # noqa: B023
+            friends = await all_pages(lambda window: service.people.friends(user, window), 1, backward=True)  # noqa: B023
             assert friends == rules.both(user, user, Direction.IN)
         for one, two in PAIRS:
-            mutuals = await all_pages(lambda window: service.mutuals(one, two, window), 2)  # noqa: B023
+            mutuals = await all_pages(lambda window: service.people.mutuals(one, two, window), 2)  # noqa: B023
             assert mutuals == rules.both(one, two, Direction.OUT)
-            known = await all_pages(lambda window: service.followers_you_know(one, two, window), 1)  # noqa: B023
+            known = await all_pages(lambda window: service.people.followers_you_know(one, two, window), 1)  # noqa: B023
             assert known == rules.both(one, two, Direction.IN)
         for name in GRAPHS:
             assert await self.store.check_counts(service.graphs.number(name), False) == []

@@ -20,7 +20,7 @@ from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.core.paging import Window
 from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.records import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedRecords
 from kith.engines.embedded.rings import Rings
 from kith.graph.graphs import BUILT_IN, HIDES, VIEWS
 from kith.home.fanout.consumer import NAME, Fanout
@@ -33,7 +33,7 @@ from kith.log.runner import Pace, Runner
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 
 PEOPLE = [NodeId(user) for user in range(1, 7)]
 PACE = Pace(batch_max=7, save_s=0.0)
@@ -87,8 +87,8 @@ class Town:
         await store.declare(BUILT_IN)  # type: ignore[attr-defined]
         self.graph = await service_over(store, self.clock)  # type: ignore[arg-type]
         self.log = EmbeddedLog(environment, store._commits)  # type: ignore[arg-type, attr-defined]
-        objects = EmbeddedObjects(environment, store._commits)  # type: ignore[arg-type, attr-defined]
-        self.objects = ObjectService(objects, self.graph, Snowflakes(1, lambda: self.clock.ms))
+        objects = EmbeddedRecords(environment, store._commits)  # type: ignore[arg-type, attr-defined]
+        self.objects = Posts(objects, self.graph, Snowflakes(1, lambda: self.clock.ms))
         self.engagement, self.moderation = Engagement(self.objects), Moderation(self.objects)
         self.rings = Rings(self.folder / "timelines", slots=4, now_ms=lambda: self.clock.ms)  # fewer than people
         self.feed = feed_over(self.graph, self.objects, self.rings, self.log, group=NAME, now_ms=lambda: self.clock.ms)
@@ -119,20 +119,20 @@ class Town:
         match chosen.randrange(17):
             case 0 | 1 | 2:
                 if pair not in naive.blocks and pair[::-1] not in naive.blocks:
-                    await self.graph.follow(one, other)
+                    await self.graph.people.follow(one, other)
                     naive.follows.add(pair)
             case 3:
-                await self.graph.unfollow(one, other)
+                await self.graph.people.unfollow(one, other)
                 naive.follows.discard(pair)
             case 4:
-                await self.graph.block(one, other)
+                await self.graph.people.block(one, other)
                 naive.blocks.add(pair)
                 naive.follows -= {pair, pair[::-1]}
             case 5:
-                await self.graph.unblock(one, other)
+                await self.graph.people.unblock(one, other)
                 naive.blocks.discard(pair)
             case 6:
-                await (self.graph.mute if pair not in naive.mutes else self.graph.unmute)(one, other)
+                await (self.graph.people.mute if pair not in naive.mutes else self.graph.people.unmute)(one, other)
                 naive.mutes ^= {pair}
             case 7 | 8 | 9 | 10:
                 text = f"post {self.made}" if self.made % 3 else f"what everybody says, {self.made % 4}"
@@ -273,7 +273,7 @@ def test_paging_while_others_post_shows_each_post_once(tmp_path: Path) -> None:
 
     async def check() -> None:
         alice, bob = PEOPLE[:2]
-        await town.graph.follow(alice, bob)
+        await town.graph.people.follow(alice, bob)
         before = [(await town.objects.create(bob, Draft(text="old"))).post.id for _ in range(30)]
         await town.feed.latest(alice, Window(5))
         await town.drain()
@@ -300,7 +300,7 @@ def test_a_post_is_at_home_with_everybody_while_it_is_delivered(tmp_path: Path) 
     async def check() -> None:
         bob, *others = PEOPLE[:5]
         for one in others:
-            await town.graph.follow(one, bob)
+            await town.graph.people.follow(one, bob)
         for one in others:
             await town.feed.latest(one, Window(5))
         await town.drain()
@@ -325,7 +325,7 @@ def test_all_of_ones_own_posts_are_at_home_before_they_are_pushed(tmp_path: Path
 
     async def check() -> None:
         alice, bob = PEOPLE[:2]
-        await town.graph.follow(alice, bob)
+        await town.graph.people.follow(alice, bob)
         posts = [(await town.objects.create(bob, Draft(text="old"))).post.id for _ in range(10)]
         await town.drain()
         await town.feed.latest(alice, Window(5))
@@ -351,7 +351,7 @@ def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
 
     async def check() -> None:
         alice, bob = PEOPLE[:2]
-        await town.graph.follow(alice, bob)
+        await town.graph.people.follow(alice, bob)
         await town.drain()
         await town.feed.latest(alice, Window(5))
         await town.drain()

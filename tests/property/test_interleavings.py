@@ -24,10 +24,10 @@ from kith.core.errors import FollowLimitReached, Forbidden, KithError, UserNotFo
 from kith.core.ids import NodeId
 from kith.graph import nodes as nodes_module
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
+from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.store import Listing, Node
-from kith.people.relations import GraphService
 
 SEEDS = range(300)
 SKEWS_MS = (0, -7_000, 30_000)
@@ -94,14 +94,14 @@ class Hosts:
     def __init__(self, seed: int, transactional: bool) -> None:
         self.chance = random.Random(seed)
         self.store = Yielding(self.chance, transactional)
-        self.services: list[GraphService] = []
+        self.services: list[Graph] = []
 
     async def start(self) -> Hosts:
         for skew_ms in SKEWS_MS:
             self.services.append(await service_over(self.store, FakeClock(START_MS + skew_ms)))  # type: ignore[arg-type]
         return self
 
-    def any(self) -> GraphService:
+    def any(self) -> Graph:
         """The host that a request happens to meet."""
         return self.chance.choice(self.services)
 
@@ -145,10 +145,10 @@ def test_no_follow_outlives_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
         if seed % 2:
-            await world.any().follow(ALICE, BOB)
+            await world.any().people.follow(ALICE, BOB)
         await world.together(
-            [world.any().follow(*pair) for pair in ((ALICE, BOB), (BOB, ALICE), (ALICE, BOB))]
-            + [world.any().unfollow(ALICE, BOB), world.any().block(BOB, ALICE)]
+            [world.any().people.follow(*pair) for pair in ((ALICE, BOB), (BOB, ALICE), (ALICE, BOB))]
+            + [world.any().people.unfollow(ALICE, BOB), world.any().people.block(BOB, ALICE)]
         )
         followed = [world.state(FOLLOWS, *pair) == NORMAL for pair in permutations((ALICE, BOB))]
         return world.state(BLOCKS, BOB, ALICE) == NORMAL and not any(followed)
@@ -161,9 +161,13 @@ def test_no_accepted_follow_outlives_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
         await world.store.change_node(BOB, private=True)
-        await world.any().follow(ALICE, BOB)
+        await world.any().people.follow(ALICE, BOB)
         await world.together(
-            [world.any().accept(BOB, ALICE), world.any().accept(BOB, ALICE), world.any().block(ALICE, BOB)]
+            [
+                world.any().people.accept(BOB, ALICE),
+                world.any().people.accept(BOB, ALICE),
+                world.any().people.block(ALICE, BOB),
+            ]
         )
         return world.state(FOLLOWS, ALICE, BOB) != NORMAL
 
@@ -175,7 +179,7 @@ def test_no_request_outlives_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
         await world.store.change_node(BOB, private=True)
-        await world.together([world.any().follow(ALICE, BOB), world.any().block(BOB, ALICE)])
+        await world.together([world.any().people.follow(ALICE, BOB), world.any().people.block(BOB, ALICE)])
         return world.state(FOLLOW_REQUESTS, ALICE, BOB) != NORMAL
 
     for_all_seeds(check)
@@ -185,9 +189,9 @@ def test_no_request_outlives_a_block(transactional: bool) -> None:
 def test_no_follow_is_restored_over_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
-        await world.any().follow(ALICE, BOB)
+        await world.any().people.follow(ALICE, BOB)
         await world.operate(NodeOperation.ARCHIVE, ALICE)
-        await world.together([world.operate(NodeOperation.RESTORE, ALICE), world.any().block(BOB, ALICE)])
+        await world.together([world.operate(NodeOperation.RESTORE, ALICE), world.any().people.block(BOB, ALICE)])
         return world.state(FOLLOWS, ALICE, BOB) != NORMAL
 
     for_all_seeds(check)
@@ -200,8 +204,8 @@ def test_no_follow_is_restored_over_a_block(transactional: bool) -> None:
 def test_no_follow_made_meanwhile_escapes_a_bulk_operation(operation: NodeOperation) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed)
-        await world.any().follow(ALICE, DANA)
-        follows = [world.any().follow(*pair) for pair in ((ALICE, BOB), (BOB, ALICE), (CAROL, ALICE))]
+        await world.any().people.follow(ALICE, DANA)
+        follows = [world.any().people.follow(*pair) for pair in ((ALICE, BOB), (BOB, ALICE), (CAROL, ALICE))]
         await world.together([*follows, world.operate(operation, ALICE)])
         return not any(row.state == NORMAL for row in world.store.inner.rows.values())
 
@@ -212,7 +216,7 @@ def test_the_last_of_archive_and_restore_holds() -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed)
         for other in (BOB, CAROL, DANA):
-            await world.any().follow(ALICE, other)
+            await world.any().people.follow(ALICE, other)
         await world.together([world.operate(operation, ALICE) for operation in (NodeOperation.ARCHIVE,) * 2])
         archive, restore = NodeOperation.ARCHIVE, NodeOperation.RESTORE
         await world.together([world.operate(operation, ALICE) for operation in (restore, archive, restore)])
@@ -227,7 +231,7 @@ def test_the_last_of_archive_and_restore_holds() -> None:
 def test_two_ends_restored_at_once_restore_their_edge(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
-        await world.any().follow(ALICE, BOB)
+        await world.any().people.follow(ALICE, BOB)
         await world.together([world.operate(NodeOperation.ARCHIVE, user) for user in (ALICE, BOB)])
         archived = world.state(FOLLOWS, ALICE, BOB) == ARCHIVED
         await world.together([world.operate(NodeOperation.RESTORE, user) for user in (ALICE, BOB)])
@@ -240,8 +244,8 @@ def test_an_edge_stays_archived_while_its_other_end_is() -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed)
         for pair in permutations((ALICE, BOB)):
-            await world.any().follow(*pair)
-            await world.any().mute(*pair)
+            await world.any().people.follow(*pair)
+            await world.any().people.mute(*pair)
         await world.operate(NodeOperation.ARCHIVE, ALICE)
         await world.together([world.operate(NodeOperation.RESTORE, ALICE), world.operate(NodeOperation.ARCHIVE, BOB)])
         return {row.state for row in world.store.inner.rows.values()} == {ARCHIVED}
@@ -253,8 +257,8 @@ def test_an_edge_stays_archived_while_its_other_end_is() -> None:
 def test_whom_one_mutes_is_never_followed_without_the_mute(who: NodeId) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed)
-        await world.any().follow(ALICE, BOB)
-        await world.any().mute(ALICE, BOB)
+        await world.any().people.follow(ALICE, BOB)
+        await world.any().people.mute(ALICE, BOB)
         seen: list[tuple[bool, bool]] = []
 
         async def look() -> None:
@@ -305,7 +309,7 @@ def test_a_job_stopped_anywhere_resumes_to_the_same_edges(operation: NodeOperati
         store = Failing()
         service = await service_over(store, FakeClock())
         for pair in (*product((ALICE,), range(10, 15)), *product(range(20, 24), (ALICE,))):
-            await service.follow(*pair)  # type: ignore[arg-type]
+            await service.people.follow(*pair)  # type: ignore[arg-type]
         if operation is NodeOperation.RESTORE:
             await _finished(NodeJobs(service), NodeOperation.ARCHIVE)
         store.writes_left = stop_after
@@ -339,8 +343,8 @@ def test_a_bulk_operation_reaches_edges_that_the_lists_do_not_show_yet() -> None
 
     async def left(store: ScrambledEdges) -> set[State]:
         service = await service_over(store, FakeClock())
-        await service.follow(ALICE, BOB)
-        await service.follow(CAROL, ALICE)
+        await service.people.follow(ALICE, BOB)
+        await service.people.follow(CAROL, ALICE)
         await _finished(NodeJobs(service), NodeOperation.ARCHIVE)
         return {row.state for row in store.rows.values()}
 
@@ -356,7 +360,7 @@ def test_an_edge_added_to_a_deactivated_node_is_stored_in_its_state() -> None:
     async def states() -> list[State]:
         world = await hosts(0)
         await world.operate(NodeOperation.ARCHIVE, DANA)
-        await world.any().mute(ALICE, DANA)
+        await world.any().people.mute(ALICE, DANA)
         archived = world.state(MUTES, ALICE, DANA)
         await world.operate(NodeOperation.RESTORE, DANA)
         return [archived, world.state(MUTES, ALICE, DANA)]
@@ -370,15 +374,18 @@ def test_a_block_holds_while_either_end_is_away_and_when_it_comes_back(before: b
     async def barred() -> list[Any]:
         world = await hosts(0)
         service = world.services[0]
-        await service.follow(DANA, ALICE)
+        await service.people.follow(DANA, ALICE)
         if before:
-            await service.block(ALICE, DANA)
+            await service.people.block(ALICE, DANA)
         await world.operate(NodeOperation.ARCHIVE, away)
         if not before:
-            await service.block(ALICE, DANA)
-        found = [await answer(service.check_may_see(DANA, ALICE))]
+            await service.people.block(ALICE, DANA)
+        found = [await answer(service.privacy.check_may_see(DANA, ALICE))]
         await world.operate(NodeOperation.RESTORE, away)
-        found += [await answer(service.check_may_see(DANA, ALICE)), await answer(service.follow(DANA, ALICE))]
+        found += [
+            await answer(service.privacy.check_may_see(DANA, ALICE)),
+            await answer(service.people.follow(DANA, ALICE)),
+        ]
         return [*found, world.state(BLOCKS, ALICE, DANA), world.state(FOLLOWS, DANA, ALICE)]
 
     assert run_all(barred()) == [Forbidden, Forbidden, Forbidden, NORMAL, REMOVED]
@@ -389,7 +396,7 @@ def test_doing_it_again_to_an_account_that_is_away_changes_nothing(verb: str) ->
     async def changes() -> list[bool]:
         world = await hosts(0)
         await world.operate(NodeOperation.ARCHIVE, DANA)
-        return [(await getattr(service, verb)(ALICE, DANA)).changed for service in world.services]
+        return [(await getattr(service.people, verb)(ALICE, DANA)).changed for service in world.services]
 
     assert run_all(changes()) == [True, False, False]
 
@@ -401,10 +408,10 @@ def test_who_follows_an_account_that_went_public_no_longer_asks() -> None:
     async def asked() -> tuple[Any, list[Any]]:
         service = (await hosts(0)).services[0]
         await service.store.change_node(DANA, private=True)
-        await service.follow(ALICE, DANA)
+        await service.people.follow(ALICE, DANA)
         await service.store.change_node(DANA, private=False)
-        await service.follow(ALICE, DANA)
-        (row,) = await service.relationships(ALICE, [DANA])
+        await service.people.follow(ALICE, DANA)
+        (row,) = await service.people.relationships(ALICE, [DANA])
         requests = Listing(service.graphs.number(FOLLOW_REQUESTS), DANA, Direction.IN)
         return row, await marks_of(service.store, requests)
 
@@ -418,10 +425,10 @@ def test_a_request_that_cannot_be_accepted_yet_still_waits() -> None:
     async def asked() -> tuple[Any, bool]:
         service = await service_over(ReferenceEdges(), FakeClock(), follows_max=1)
         await service.store.change_node(DANA, private=True)
-        await service.follow(ALICE, DANA)
-        await service.follow(ALICE, BOB)
-        refused = await answer(service.accept(DANA, ALICE))
-        (row,) = await service.relationships(ALICE, [DANA])
+        await service.people.follow(ALICE, DANA)
+        await service.people.follow(ALICE, BOB)
+        refused = await answer(service.people.accept(DANA, ALICE))
+        (row,) = await service.people.relationships(ALICE, [DANA])
         return refused, row.requested
 
     assert run_all(asked()) == (FollowLimitReached, True)
@@ -431,11 +438,11 @@ def test_a_follow_that_is_refused_leaves_the_request_that_was_there() -> None:
     async def asked() -> tuple[Any, bool]:
         service = await service_over(ReferenceEdges(), FakeClock(), follows_max=1)
         await service.store.change_node(DANA, private=True)
-        await service.follow(ALICE, DANA)
+        await service.people.follow(ALICE, DANA)
         await service.store.change_node(DANA, private=False)
-        await service.follow(ALICE, BOB)
-        refused = await answer(service.follow(ALICE, DANA))
-        (row,) = await service.relationships(ALICE, [DANA])
+        await service.people.follow(ALICE, BOB)
+        refused = await answer(service.people.follow(ALICE, DANA))
+        (row,) = await service.people.relationships(ALICE, [DANA])
         return refused, row.requested
 
     assert run_all(asked()) == (FollowLimitReached, True)
@@ -457,9 +464,9 @@ def test_a_follow_refused_because_the_account_just_left_does_not_come_back_with_
     async def after_all() -> tuple[Any, bool]:
         store = Leaving()
         service = await service_over(store, FakeClock())
-        refused = await answer(service.follow(ALICE, BOB))
+        refused = await answer(service.people.follow(ALICE, BOB))
         await _finished(NodeJobs(service), NodeOperation.RESTORE, BOB)
-        return refused, (await service.relationships(ALICE, [BOB]))[0].following
+        return refused, (await service.people.relationships(ALICE, [BOB]))[0].following
 
     assert run_all(after_all()) == (UserNotFound, False)
 
@@ -471,10 +478,10 @@ def test_the_mark_of_a_write_covers_all_that_it_wrote(verb: str) -> None:
     async def sequences() -> tuple[int, int]:
         world = await hosts(0)
         service = world.services[0]
-        await service.follow(ALICE, DANA)
+        await service.people.follow(ALICE, DANA)
         await service.store.change_node(DANA, private=True)
-        await service.follow(BOB, DANA)
-        written = await (service.block(DANA, ALICE) if verb == "block" else service.accept(DANA, BOB))
+        await service.people.follow(BOB, DANA)
+        written = await (service.people.block(DANA, ALICE) if verb == "block" else service.people.accept(DANA, BOB))
         return written.mark.sequence, len(world.store.inner.log)
 
     sequence, last = run_all(sequences())
@@ -487,11 +494,11 @@ def test_a_write_wins_over_what_a_host_with_a_fast_clock_stored() -> None:
         graph = world.services[0].graphs.number(FOLLOWS)
         ahead = HybridClock(FakeClock(START_MS + 50_000)).next()
         await world.store.apply([EdgeWrite(Edge(graph, ALICE, BOB, NORMAL, 5, ahead))])
-        written = await world.services[1].unfollow(ALICE, BOB)
+        written = await world.services[1].people.unfollow(ALICE, BOB)
         assert written.changed
         assert written.mark.updated_at == Hlc(ahead + 1)
         assert world.state(FOLLOWS, ALICE, BOB) == REMOVED
-        again = await world.services[0].follow(ALICE, BOB)
+        again = await world.services[0].people.follow(ALICE, BOB)
         assert again.changed
         assert again.mark.updated_at > ahead + 1
 
@@ -501,8 +508,8 @@ def test_a_write_wins_over_what_a_host_with_a_fast_clock_stored() -> None:
 def test_the_same_write_by_two_hosts_changes_something_once() -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed)
-        follows = await world.together([service.follow(ALICE, BOB) for service in world.services])
-        unfollows = await world.together([service.unfollow(ALICE, BOB) for service in world.services])
+        follows = await world.together([service.people.follow(ALICE, BOB) for service in world.services])
+        unfollows = await world.together([service.people.unfollow(ALICE, BOB) for service in world.services])
         changes = [sum(written.changed for written in answers) for answers in (follows, unfollows)]
         return changes == [1, 1]
 

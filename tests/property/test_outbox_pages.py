@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import ReferenceEdges, cut_page
-from reference_objects import ReferenceObjects
+from reference_records import ReferenceRecords
 from world import ALICE, BOB, CAROL, ENGINES, FakeClock, all_pages, open_embedded, run_all
 
 from kith.core.clock import HybridClock
 from kith.core.ids import Snowflakes
 from kith.core.paging import Mark, Page, Window
-from kith.engines.embedded.records import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedRecords
+from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.store import EdgeStore
-from kith.people.relations import GraphService, Limits
 from kith.posts import posts as service_module
 from kith.posts.post import Draft
-from kith.posts.posts import ObjectService
-from kith.records.store import ObjectStore
+from kith.posts.posts import Posts
+from kith.records.store import RecordStore
 from kith.stories.stories import Stories
 
 limits = st.sampled_from([1, 2, 7, 50])
@@ -35,15 +35,15 @@ SHOWN, NOT_SHOWN = {"visibility": "public"}, {"visibility": "custom", "audience"
 class Author:
     """Alice, who makes posts and stories, some of which Bob may see."""
 
-    def __init__(self, edges: EdgeStore, objects: ObjectStore) -> None:
+    def __init__(self, edges: EdgeStore, objects: RecordStore) -> None:
         self.edges, self.objects, self.clock = edges, objects, FakeClock()
         self.marks: list[Mark] = []
         """What Bob may see of the posts, newest first, and so of the stories, which were made when they were."""
 
     async def make(self, shows: list[bool]) -> None:
         """A post and a story for each."""
-        graph = GraphService(self.edges, Graphs(await self.edges.declare(BUILT_IN)), HybridClock(self.clock), Limits())
-        self.posts = ObjectService(self.objects, graph, Snowflakes(0, self.clock))
+        graph = Graph(self.edges, Graphs(await self.edges.declare(BUILT_IN)), HybridClock(self.clock))
+        self.posts = Posts(self.objects, graph, Snowflakes(0, self.clock))
         self.stories = Stories(self.objects, graph, Snowflakes(1, self.clock), hours=24, now_ms=self.clock)
         self.told: list[int] = []
         for at, show in enumerate(shows):
@@ -77,13 +77,13 @@ def opened(engine: str, looks_max: int = 5_000) -> Iterator[Author]:
     with patch.object(service_module, "OUTBOX_LOOKS_MAX", looks_max):
         if engine == "reference":
             edges = ReferenceEdges()
-            yield Author(edges, ReferenceObjects(edges))
+            yield Author(edges, ReferenceRecords(edges))
         else:
             with (
                 tempfile.TemporaryDirectory(prefix="kith-") as folder,
                 open_embedded(Path(folder)) as (environment, store),
             ):
-                yield Author(store, EmbeddedObjects(environment, store._commits))
+                yield Author(store, EmbeddedRecords(environment, store._commits))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

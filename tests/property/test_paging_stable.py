@@ -32,12 +32,12 @@ from world import (
     writes_of,
 )
 
-from kith.core.paging import Mark, Page, Window
+from kith.core.paging import Mark, Page, Window, cut
 from kith.graph import walk as walk_module
 from kith.graph.edge import Direction, State
+from kith.graph.graph import Graph
 from kith.graph.programs import Evaluator, Intersect, Lists
 from kith.graph.store import Listing
-from kith.people.relations import GraphService, cut
 
 Fetch = Callable[[Window], Awaitable[Page]]
 STAY, OTHERS = range(100, 160), range(200, 320)
@@ -52,7 +52,7 @@ def ranged(window: Window) -> Window:
 class Town:
     """A list of Alice's in which STAY stay where they are and OTHERS come, go and move."""
 
-    def __init__(self, service: GraphService, seed: int) -> None:
+    def __init__(self, service: Graph, seed: int) -> None:
         self.service, self.chance = service, random.Random(seed)
         self._version = 0
         self.stay = [Mark(START_MS + self.chance.randrange(SPREAD), id_) for id_ in STAY]
@@ -95,7 +95,7 @@ class Town:
 
 
 @contextmanager
-def opened(engine: str, walk: tuple[int, int] = (7, 10)) -> Iterator[GraphService]:
+def opened(engine: str, walk: tuple[int, int] = (7, 10)) -> Iterator[Graph]:
     """A service over an empty store, that walks lists in steps of `walk[0]` and looks at `walk[1]` entries a page."""
     with open_store(engine) as store, patch.object(walk_module, "_CHUNK", walk[0]):
         yield run_all(service_over(store, FakeClock(), walk_max=walk[1]))
@@ -107,15 +107,15 @@ def opened(engine: str, walk: tuple[int, int] = (7, 10)) -> Iterator[GraphServic
 @settings(max_examples=12)
 @given(seed=st.integers(0, 2**16))
 def test_what_stays_is_seen_once_and_in_order(engine: str, name: str, backward: bool, seed: int) -> None:
-    async def seen(service: GraphService) -> tuple[list[Mark], list[Mark]]:
+    async def seen(service: Graph) -> tuple[list[Mark], list[Mark]]:
         town = Town(service, seed)
         await town.settle_down()
         fetches: dict[str, Fetch] = {
-            "following": lambda window: service.following(ALICE, window),
-            "friends": lambda window: service.friends(ALICE, window),
-            "mutuals": lambda window: service.mutuals(ALICE, ALICE, window),
-            "a range": lambda window: service.following(ALICE, ranged(window)),
-            "friends in a range": lambda window: service.friends(ALICE, ranged(window)),
+            "following": lambda window: service.people.following(ALICE, window),
+            "friends": lambda window: service.people.friends(ALICE, window),
+            "mutuals": lambda window: service.people.mutuals(ALICE, ALICE, window),
+            "a range": lambda window: service.people.following(ALICE, ranged(window)),
+            "friends in a range": lambda window: service.people.friends(ALICE, ranged(window)),
         }
         stay = [mark for mark in town.stay if "range" not in name or ranged(Window(1)).spans(mark)]
         return stay, await town.walk(fetches[name], backward=backward)
@@ -132,7 +132,7 @@ def test_what_stays_is_seen_once_and_in_order(engine: str, name: str, backward: 
 def test_what_stays_in_a_set_program_is_seen_once_and_in_order(engine: str, seed: int) -> None:
     program = Intersect((Lists((Listing(G, ALICE, Direction.OUT),)), Lists((Listing(G, ALICE, Direction.IN),))))
 
-    async def seen(service: GraphService) -> list[int]:
+    async def seen(service: Graph) -> list[int]:
         town = Town(service, seed)
         await town.settle_down()
         found: list[int] = []
@@ -160,7 +160,7 @@ walks = st.sampled_from([(1, 10_000), (3, 10_000), (3, 5), (1, 1), (512, 10_000)
 class Filtered:
     """Whom both Alice and Bob follow, in Alice's order."""
 
-    def __init__(self, service: GraphService, mine: list[int], theirs: list[int]) -> None:
+    def __init__(self, service: Graph, mine: list[int], theirs: list[int]) -> None:
         self.service = service
         positions = {id_: id_ * 7 % 11 for id_ in mine}
         self._writes = [edge_of(ALICE, id_, positions[id_]) for id_ in mine] + [edge_of(BOB, id_) for id_ in theirs]
@@ -170,7 +170,7 @@ class Filtered:
         await self.service.write(writes_of(*self._writes))
 
     async def fetch(self, window: Window) -> Page:
-        return await self.service.mutuals(ALICE, BOB, window)
+        return await self.service.people.mutuals(ALICE, BOB, window)
 
     async def rest(self, page: Page, limit: int, *, backward: bool) -> list[Mark]:
         """All that lies beyond a page, on one side of it."""
@@ -191,7 +191,7 @@ class Filtered:
 def test_a_filtered_list_is_whole_both_ways(
     engine: str, mine: list[int], theirs: list[int], limit: int, walk: tuple[int, int]
 ) -> None:
-    async def check(service: GraphService) -> None:
+    async def check(service: Graph) -> None:
         town = Filtered(service, mine, theirs)
         await town.write()
         assert await all_pages(town.fetch, limit) == town.expected
@@ -206,7 +206,7 @@ def test_a_filtered_list_is_whole_both_ways(
 def test_turning_round_at_any_page_of_a_filtered_list_loses_nothing(
     engine: str, mine: list[int], theirs: list[int], limit: int, walk: tuple[int, int]
 ) -> None:
-    async def check(service: GraphService) -> None:
+    async def check(service: Graph) -> None:
         town = Filtered(service, mine, theirs)
         await town.write()
         places = [*(Mark(position, id_) for position in (-1, 4, 20) for id_ in (0, 30)), *town.expected[::3]]
@@ -222,7 +222,7 @@ def test_turning_round_at_any_page_of_a_filtered_list_loses_nothing(
         run_all(check(service))
 
 
-def test_a_filtered_page_says_exactly_if_there_is_more_ahead(service: GraphService, run: Run) -> None:
+def test_a_filtered_page_says_exactly_if_there_is_more_ahead(service: Graph, run: Run) -> None:
     async def check() -> None:
         town = Filtered(service, list(range(10, 60)), list(range(30, 40)))
         await town.write()
@@ -238,7 +238,7 @@ def test_a_filtered_page_says_exactly_if_there_is_more_ahead(service: GraphServi
     run(check())
 
 
-def test_a_long_list_and_a_short_one_meet_in_the_order_of_the_first(service: GraphService, run: Run) -> None:
+def test_a_long_list_and_a_short_one_meet_in_the_order_of_the_first(service: Graph, run: Run) -> None:
     """Where the other list is much the smaller it is read and sorted instead; nobody can tell."""
 
     async def check() -> None:
@@ -247,7 +247,7 @@ def test_a_long_list_and_a_short_one_meet_in_the_order_of_the_first(service: Gra
         expected = sorted((Mark(id_ % 13, id_) for id_ in range(100, 130, 2)), reverse=True)
 
         async def known(window: Window) -> Page:
-            return await service.followers_you_know(ALICE, DANA, window)
+            return await service.people.followers_you_know(ALICE, DANA, window)
 
         for limit in (1, 4, 15, 16):
             assert await all_pages(known, limit) == expected

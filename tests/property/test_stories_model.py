@@ -12,19 +12,18 @@ from typing import Any, NamedTuple
 
 import pytest
 from reference import ReferenceEdges
-from reference_objects import ReferenceObjects
-from world import ENGINES, FakeClock, answer, open_embedded
+from reference_records import ReferenceRecords
+from world import ENGINES, FakeClock, Social, answer, open_embedded
 
 from kith.core.clock import HybridClock
 from kith.core.errors import Forbidden, StoryNotFound
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.paging import Window
-from kith.engines.embedded.records import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedRecords
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.store import EdgeStore
-from kith.people.relations import GraphService, Limits
 from kith.posts.post import Draft
-from kith.records.store import ObjectStore
+from kith.records.store import RecordStore
 from kith.stories.reclaiming import GRACE_MS, reclaim
 from kith.stories.stories import HOUR_MS, Stories
 from kith.stories.strip import Strip
@@ -108,8 +107,8 @@ class Town:
         self.close = {(one, other): self.chosen.choice((0.0, 0.5, 2.0)) for one in PEOPLE for other in PEOPLE}
         self.reclaimed = 0
 
-    async def open(self, edges: EdgeStore, objects: ObjectStore) -> None:
-        self.graph = GraphService(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(self.clock), Limits())
+    async def open(self, edges: EdgeStore, objects: RecordStore) -> None:
+        self.graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(self.clock))
         snowflakes = Snowflakes(1, self.clock)
         self.store = objects
         self.stories = Stories(objects, self.graph, snowflakes, hours=HOURS, now_ms=self.clock)
@@ -126,20 +125,20 @@ class Town:
         match chosen.randrange(20):
             case 0 | 1 | 2 | 16 | 17 if pair not in naive.blocks and pair[::-1] not in naive.blocks:
                 if other not in naive.private:
-                    await self.graph.follow(one, other)
+                    await self.graph.people.follow(one, other)
                     naive.follows.add(pair)
             case 3:
-                await self.graph.unfollow(one, other)
+                await self.graph.people.unfollow(one, other)
                 naive.follows.discard(pair)
             case 4:
-                await self.graph.block(one, other)
+                await self.graph.people.block(one, other)
                 naive.blocks.add(pair)
                 naive.follows -= {pair, pair[::-1]}
             case 5 | 6:
-                await self.graph.unblock(one, other)
+                await self.graph.people.unblock(one, other)
                 naive.blocks.discard(pair)
             case 7:
-                await (self.graph.mute if pair not in naive.mutes else self.graph.unmute)(one, other)
+                await (self.graph.people.mute if pair not in naive.mutes else self.graph.people.unmute)(one, other)
                 naive.mutes ^= {pair}
             case 8:
                 await self.graph.store.change_node(one, private=one not in naive.private)
@@ -221,14 +220,14 @@ class Town:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("seed", range(10))
 def test_stories_are_what_a_naive_model_says(tmp_path: Path, engine: str, seed: int) -> None:
-    async def run(edges: EdgeStore, objects: ObjectStore) -> None:
+    async def run(edges: EdgeStore, objects: RecordStore) -> None:
         town = Town(seed)
         await town.open(edges, objects)
         await town.live()
 
     if engine == "reference":
         edges = ReferenceEdges()
-        asyncio.run(run(edges, ReferenceObjects(edges)))
+        asyncio.run(run(edges, ReferenceRecords(edges)))
     else:
         with open_embedded(tmp_path / "data") as (environment, store):
-            asyncio.run(run(store, EmbeddedObjects(environment, store._commits)))
+            asyncio.run(run(store, EmbeddedRecords(environment, store._commits)))

@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import FakeClock, open_embedded, time_flies
+from world import FakeClock, Social, open_embedded, time_flies
 
 from kith.core.clock import HybridClock
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId, Snowflakes
 from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.records import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedRecords
 from kith.graph.graphs import BUILT_IN, HIDES, LIKES, Graphs
-from kith.people.relations import GraphService, Limits
 from kith.posts.engagement import Engagement
 from kith.posts.post import Change, Draft
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 from kith.streams.changes import Place
 from kith.streams.live import COUNTS_EVERY_S, Live
 from kith.streams.telling import Stream
@@ -112,13 +111,13 @@ class Town:
 
     async def open(self, edges: Any, environment: Any) -> None:
         clock = FakeClock()
-        graph = GraphService(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock), Limits())
-        self.records = Flaky(EmbeddedObjects(environment, edges._commits), self.chance, "get_many")
+        graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
+        self.records = Flaky(EmbeddedRecords(environment, edges._commits), self.chance, "get_many")
         self.log = Flaky(EmbeddedLog(environment, edges._commits), self.chance, "read", "bounds")
-        self.objects = ObjectService(self.records, graph, Snowflakes(0, clock))
+        self.objects = Posts(self.records, graph, Snowflakes(0, clock))
         self.engagement, self.graph = Engagement(self.objects), graph
         for a, b in sorted(self.follows):
-            await graph.follow(a, b)
+            await graph.people.follow(a, b)
         self.lives = [
             Live(
                 self.objects, self.engagement, self.log, Nobody(),
@@ -167,11 +166,11 @@ class Town:
                 self.posts[own[-1]] = user, False
             case "mute":
                 await self.settle()  # who reads a post after a mute is not told of it: then the model would not know
-                await self.graph.mute(user, other)
+                await self.graph.people.mute(user, other)
                 self.mutes.add((user, other))
             case "block":
                 await self.settle()
-                await self.graph.block(user, other)
+                await self.graph.people.block(user, other)
                 self.follows -= {(user, other), (other, user)}
             case "drop":
                 self.reader(user).drop()

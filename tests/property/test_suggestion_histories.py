@@ -139,15 +139,15 @@ class Town:
         graph, kind = self.graph, self.chosen.randrange(27)
         match kind:
             case 7 | 8:
-                await graph.unfollow(one, other)
+                await graph.people.unfollow(one, other)
             case 9:
-                await graph.block(one, other)
+                await graph.people.block(one, other)
             case 10 | 11:
-                await graph.unblock(one, other)
+                await graph.people.unblock(one, other)
             case 12:
-                await graph.mute(one, other)
+                await graph.people.mute(one, other)
             case 13:
-                await graph.unmute(one, other)
+                await graph.people.unmute(one, other)
             case 14 | 15:
                 await self.suggestions.hide(one, other)
             case 16:
@@ -165,7 +165,7 @@ class Town:
             case 21:
                 await graph.store.change_node(other, labels=self.chosen.choice((0, 0, 0, HIDE, LIMIT, SENSITIVE)))
             case _:
-                await answer(graph.follow(one, other))
+                await answer(graph.people.follow(one, other))
 
     async def shown(self, user: NodeId) -> list[Suggestion]:
         """All pages of a user's suggestions, with random limits; and each page again on the way back."""

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 from reference import ReferenceEdges, ScrambledEdges
-from reference_objects import ReferenceObjects
-from world import FakeClock, open_embedded, run_all
+from reference_records import ReferenceRecords
+from world import FakeClock, Social, open_embedded, run_all
 
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT
 from kith.core.paging import Window
-from kith.engines.embedded.records import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedRecords
 from kith.graph.edge import State
+from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs
-from kith.people.relations import GraphService, Limits
 from kith.posts.comments import Comments
 from kith.posts.labels import Moderation
 from kith.posts.post import Change, Draft
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 
 PEOPLE = [NodeId(user) for user in range(1, 6)]
 MOMENTS = 300
@@ -78,7 +78,7 @@ class Naive:
 class Town:
     """The services, and the model beside them."""
 
-    def __init__(self, chosen: random.Random, graph: GraphService, objects: ObjectService, clock: FakeClock) -> None:
+    def __init__(self, chosen: random.Random, graph: Graph, objects: Posts, clock: FakeClock) -> None:
         self.chosen, self.graph, self.objects, self.clock = chosen, graph, objects, clock
         self.comments, self.moderation, self.naive = Comments(objects), Moderation(objects), Naive()
         self.shown = self.kept = 0
@@ -91,13 +91,13 @@ class Town:
         barred = pair in naive.blocks or pair[::-1] in naive.blocks
         match chosen.randrange(16):
             case 0 | 1 if not barred and not naive.away & set(pair) and other not in naive.private:
-                await self.graph.follow(one, other)
+                await self.graph.people.follow(one, other)
                 naive.follows.add(pair)
             case 2:
-                await self.graph.unfollow(one, other)
+                await self.graph.people.unfollow(one, other)
                 naive.follows.discard(pair)
             case 3 if pair in naive.blocks or self.rarely():
-                await (self.graph.unblock if pair in naive.blocks else self.graph.block)(one, other)
+                await (self.graph.people.unblock if pair in naive.blocks else self.graph.people.block)(one, other)
                 naive.follows -= set() if pair in naive.blocks else {pair, pair[::-1]}
                 naive.blocks ^= {pair}
             case 4 if one in naive.private or self.rarely():
@@ -163,8 +163,8 @@ class Town:
 
 async def live(chosen: random.Random, edges: Any, objects: Any) -> None:
     clock = FakeClock()
-    graph = GraphService(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock), Limits())
-    town = Town(chosen, graph, ObjectService(objects, graph, Snowflakes(1, clock)), clock)
+    graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
+    town = Town(chosen, graph, Posts(objects, graph, Snowflakes(1, clock)), clock)
     for _ in range(MOMENTS):
         town.clock.ms += 1
         await town.act()
@@ -178,10 +178,10 @@ async def live(chosen: random.Random, edges: Any, objects: Any) -> None:
 @pytest.mark.parametrize("store", ["transactions", "none"])
 def test_everybody_sees_what_a_naive_model_says(seed: int, store: str) -> None:
     edges = ReferenceEdges() if store == "transactions" else ScrambledEdges(seed=seed)
-    run_all(live(random.Random(seed), edges, ReferenceObjects(edges)))
+    run_all(live(random.Random(seed), edges, ReferenceRecords(edges)))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_everybody_sees_it_on_the_embedded_engine(seed: int, tmp_path: Path) -> None:
     with open_embedded(tmp_path) as (environment, edges):
-        run_all(live(random.Random(seed), edges, EmbeddedObjects(environment, edges._commits)))
+        run_all(live(random.Random(seed), edges, EmbeddedRecords(environment, edges._commits)))

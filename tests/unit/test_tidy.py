@@ -23,7 +23,7 @@ CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 FILE_LINES_MAX, FUNCTION_LINES_MAX = 400, 60
 LONG_FILES: dict[str, str] = {}
 """`path: reason` of the files that are longer, relative to src/kith."""
-LONG_FUNCTIONS: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {"run/wiring.py:_backend": "is cut next, by resources"}
 """`path:name: reason` of the functions that are longer."""
 ENTRY_POINTS = {
     "kith.__main__": "python -m kith",

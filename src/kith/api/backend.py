@@ -16,17 +16,19 @@ from kith.core.ids import NodeId
 from kith.core.paging import Cursors, Page, Window
 from kith.core.tokens import WriteMark, WriteTokens, lost_write
 from kith.graph.edge import Direction
+from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS
 from kith.graph.nodes import NodeJobs
 from kith.graph.store import Listing
-from kith.home.home import FeedService
-from kith.media.library import MediaService
+from kith.home.home import Home
+from kith.media.library import MediaLibrary
+from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
-from kith.people.relations import GraphService
+from kith.people.relations import Relations
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
 from kith.streams.live import Live
@@ -49,15 +51,17 @@ class Bounds(msgspec.Struct, frozen=True):
 class Backend(msgspec.Struct, frozen=True):
     """Everything behind the API."""
 
-    graph: GraphService
+    graph: Graph
+    relations: Relations
+    privacy: Privacy
     jobs: NodeJobs
     suggestions: Suggestions
-    objects: ObjectService
+    objects: Posts
     comments: Comments
     engagement: Engagement
     profiles: Profiles
-    media: MediaService
-    feed: FeedService
+    media: MediaLibrary
+    feed: Home
     stories: Stories
     strip: Strip
     live: Live
@@ -149,7 +153,7 @@ async def hidden_in(caller: Caller, backend: Backend, graph: int, pairs: Sequenc
     """For each pair that the caller may read: is the other end an account that the app hides from them?"""
     if caller.server or graph in backend.graph.graphs.to_objects:
         return [False] * len(pairs)
-    return await backend.graph.hidden([source if source != caller.user else other for source, other in pairs])
+    return await backend.privacy.hidden([source if source != caller.user else other for source, other in pairs])
 
 
 def check_server(caller: Caller) -> None:

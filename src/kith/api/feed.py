@@ -198,13 +198,13 @@ async def why_post(call: Call, post_id: PathId) -> WhyAnswer:
 @post("/users/{user_id:str}/see-fewer", summary="See fewer posts of a user", status_code=200, name="see_fewer")
 async def see_fewer(call: Call, user_id: PathId) -> Response[FewerAnswer]:
     """Their posts rank lower from now on, which fades over the months. Saying it again begins anew."""
-    return _fewer(call, await call.backend.graph.see_fewer(call.acting, parse_id(user_id)))
+    return _fewer(call, await call.backend.relations.see_fewer(call.acting, parse_id(user_id)))
 
 
 @delete("/users/{user_id:str}/see-fewer", summary="See a user's posts as before", status_code=200, name="see_as_before")
 async def see_as_before(call: Call, user_id: PathId) -> Response[FewerAnswer]:
     """Repeating it changes nothing."""
-    return _fewer(call, await call.backend.graph.see_as_before(call.acting, parse_id(user_id)))
+    return _fewer(call, await call.backend.relations.see_as_before(call.acting, parse_id(user_id)))
 
 
 def _fewer(call: Call, written: Written) -> Response[FewerAnswer]:

@@ -178,7 +178,7 @@ async def select(call: Call, data: SelectRequest) -> SetAnswer:
     bound = f"{call.caller.reader()} {query}"
     following = call.backend.cursors.next(bound, Mark(0, ids[-1])) if more else None
     if _shows_users(call, *(listing for leaf in leaves(program) for listing in leaf.listings)):
-        hidden = await call.backend.graph.hidden(ids)
+        hidden = await call.backend.privacy.hidden(ids)
         ids = [id_ for id_, hide in zip(ids, hidden, strict=True) if not hide]
     return SetAnswer([IdItem(str(id_)) for id_ in ids], Pagination(following, None, more))
 
@@ -220,7 +220,7 @@ async def _list(
     window = call.window(query, limit, cursor, since, until)
     page = await call.backend.graph.store.page(listing, window)
     if _shows_users(call, listing):
-        page = await call.backend.graph.unhidden(page)
+        page = await call.backend.privacy.unhidden(page)
     return call.answer(query, page)
 
 

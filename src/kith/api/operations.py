@@ -18,7 +18,8 @@ from kith.core.clock import HLC_MAX, Hlc, ms_of
 from kith.core.errors import BadRequest, BatchTooLarge, SelfEdge
 from kith.core.ids import ID_MAX, NodeId
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Edge, EdgeWrite, State, applied
-from kith.people.relations import GraphService, Written
+from kith.graph.graph import Graph
+from kith.people.relations import Relations, Written
 
 Decoded = TypeVar("Decoded")
 Id = Annotated[
@@ -105,7 +106,7 @@ async def write_edges(backend: Backend, caller: Caller, graph_name: str, body: b
     return _encode({"applied": applied(changes), "token": token}), token
 
 
-def _writes(service: GraphService, graph: int, requests: list[EdgeRequest]) -> list[EdgeWrite]:
+def _writes(service: Graph, graph: int, requests: list[EdgeRequest]) -> list[EdgeWrite]:
     """The merges that the requests ask for."""
     for request in requests:
         if request.source == request.destination:
@@ -153,15 +154,15 @@ class Muted(msgspec.Struct, frozen=True):
     token: str | None
 
 
-Relate = Callable[[GraphService, NodeId, NodeId], Awaitable[Written]]
+Relate = Callable[[Relations, NodeId, NodeId], Awaitable[Written]]
 RELATIONS: dict[tuple[str, str], tuple[Relate, type[Followed] | type[Blocked] | type[Muted]]] = {
-    ("POST", "follow"): (GraphService.follow, Followed),
-    ("DELETE", "follow"): (GraphService.unfollow, Followed),
-    ("POST", "block"): (GraphService.block, Blocked),
-    ("DELETE", "block"): (GraphService.unblock, Blocked),
-    ("POST", "mute"): (GraphService.mute, Muted),
-    ("DELETE", "mute"): (GraphService.unmute, Muted),
-    ("POST", "remove-follower"): (GraphService.remove_follower, Followed),
+    ("POST", "follow"): (Relations.follow, Followed),
+    ("DELETE", "follow"): (Relations.unfollow, Followed),
+    ("POST", "block"): (Relations.block, Blocked),
+    ("DELETE", "block"): (Relations.unblock, Blocked),
+    ("POST", "mute"): (Relations.mute, Muted),
+    ("DELETE", "mute"): (Relations.unmute, Muted),
+    ("POST", "remove-follower"): (Relations.remove_follower, Followed),
 }
 """(method, last part of the path) -> what it does, and the shape of its answer."""
 
@@ -169,7 +170,7 @@ RELATIONS: dict[tuple[str, str], tuple[Relate, type[Followed] | type[Blocked] | 
 async def relate(backend: Backend, caller: Caller, method: str, verb: str, target: NodeId) -> tuple[bytes, str | None]:
     """POST or DELETE /users/{id}/follow, /block, /mute; POST /users/{id}/remove-follower"""
     act, shape = RELATIONS[(method, verb)]
-    written = await act(backend.graph, caller.acting(), target)
+    written = await act(backend.relations, caller.acting(), target)
     token = backend.token(written.mark)
     if shape is Followed:
         return _encode(Followed(written.holds, written.changed, token, written.requested)), token

@@ -25,7 +25,8 @@ from kith.api.presenting import (
 from kith.core.ids import parse_id
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
 from kith.posts.engagement import Engaged
-from kith.posts.post import Change, Draft, Location, PostType, Visibility, pack_attributes
+from kith.posts.post import Change, Draft, Location, PostType, Visibility
+from kith.records.fields import pack_attributes
 
 IdempotencyKey = Annotated[
     str | None,
@@ -241,7 +242,7 @@ async def user_posts(
     """
     author, viewer, query = parse_id(user_id), call.caller.user, ranged(f"posts {user_id}", since, until)
     if viewer is not None:
-        await call.backend.graph.check_may_see(viewer, author)
+        await call.backend.privacy.check_may_see(viewer, author)
     window = call.window_of_objects(query, limit, cursor, since, until)
     posts, page = await call.backend.objects.outbox(viewer, author, window)
     return PostsAnswer(await present_posts(call, posts), call.backend.paging(call.caller, query, page))

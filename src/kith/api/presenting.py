@@ -18,7 +18,8 @@ from kith.api.media import MediaAnswer, avatar_url, media_answer
 from kith.core.labels import shown
 from kith.media.media import Media
 from kith.posts.comments import Comment, CommentCounts
-from kith.posts.post import NO_ATTRIBUTES, Post, PostType, Visibility
+from kith.posts.post import Post, PostType, Visibility
+from kith.records.fields import NO_ATTRIBUTES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIME_MAX_MS = 253_402_300_799_999

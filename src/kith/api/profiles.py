@@ -24,7 +24,7 @@ from kith.graph.edge import Direction, State
 from kith.graph.graphs import FOLLOWS
 from kith.graph.store import Listing, Node
 from kith.people.profiles import Profile
-from kith.posts.post import pack_attributes
+from kith.records.fields import pack_attributes
 
 Username = Annotated[str, Parameter(description="In any spelling.")]
 
@@ -105,7 +105,7 @@ async def lookup_users(call: Call, data: LookupRequest) -> UsersLookedUp:
     profiles = await call.backend.profiles.get_many(users)
     answers = await _answers(call, viewer, users, profiles)
     if viewer is not None:
-        blocked = await call.backend.graph.bars([(user, viewer) for user in users])
+        blocked = await call.backend.privacy.bars([(user, viewer) for user in users])
         answers = [None if gone else answer for gone, answer in zip(blocked, answers, strict=True)]
     return UsersLookedUp(answers)
 
@@ -143,7 +143,7 @@ async def _seen(call: Call, user: NodeId) -> ProfileAnswer:
     viewer = call.caller.user
     if viewer is not None and viewer != user:
         await _check_there(call, viewer, user)
-        (row,) = await call.backend.graph.relationships(viewer, [user])
+        (row,) = await call.backend.relations.relationships(viewer, [user])
         if row.blocked_by:
             raise Forbidden("this account is not available to you", id=str(user))
     (profile,) = await call.backend.profiles.get_many([user])

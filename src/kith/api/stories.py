@@ -166,7 +166,7 @@ async def user_stories(call: Call, user_id: PathId, limit: ObjectLimit = None, c
     """Oldest first, as they are played: those that are not over and that the acting user may see."""
     author, viewer, query = parse_id(user_id), call.caller.user, f"stories of {user_id}"
     if viewer is not None:
-        await call.backend.graph.check_may_see(viewer, author)
+        await call.backend.privacy.check_may_see(viewer, author)
     stories, page = await call.backend.stories.of_author(viewer, author, call.window_of_objects(query, limit, cursor))
     return StoriesAnswer(await _present(call, stories), call.backend.paging(call.caller, query, page))
 

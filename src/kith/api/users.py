@@ -100,13 +100,15 @@ async def remove_follower(
 async def follow_requests(call: Call, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
     """Newest first."""
     query = f"requests {call.acting}"
-    return await _shown(call, query, await call.backend.graph.requests(call.acting, call.window(query, limit, cursor)))
+    return await _shown(
+        call, query, await call.backend.relations.requests(call.acting, call.window(query, limit, cursor))
+    )
 
 
 @post("/follow-requests/{user_id:str}/accept", summary="Accept a request", status_code=200, name="accept")
 async def accept(call: Call, user_id: PathId) -> Response[operations.Followed]:
     """The user follows the acting user from now on."""
-    written = await call.backend.graph.accept(call.acting, parse_id(user_id))
+    written = await call.backend.relations.accept(call.acting, parse_id(user_id))
     token = call.backend.token(written.mark)
     return Response(operations.Followed(True, written.changed, token), headers=token_header(token))
 
@@ -114,7 +116,7 @@ async def accept(call: Call, user_id: PathId) -> Response[operations.Followed]:
 @post("/follow-requests/{user_id:str}/decline", summary="Decline a request", status_code=200, name="decline")
 async def decline(call: Call, user_id: PathId) -> Response[operations.Followed]:
     """They may ask again."""
-    written = await call.backend.graph.decline(call.acting, parse_id(user_id))
+    written = await call.backend.relations.decline(call.acting, parse_id(user_id))
     token = call.backend.token(written.mark)
     return Response(operations.Followed(False, written.changed, token), headers=token_header(token))
 
@@ -122,7 +124,9 @@ async def decline(call: Call, user_id: PathId) -> Response[operations.Followed]:
 @post("/relationships", summary="One user and many targets", status_code=200, name="relationships")
 async def relationships(call: Call, data: RelationshipsRequest) -> RelationshipsAnswer:
     """Everything a list of profiles needs for its buttons, in one call."""
-    rows = await call.backend.graph.relationships(call.acting, [parse_id(target, "targets") for target in data.targets])
+    rows = await call.backend.relations.relationships(
+        call.acting, [parse_id(target, "targets") for target in data.targets]
+    )
     return RelationshipsAnswer([_relationship(row) for row in rows])
 
 
@@ -135,12 +139,12 @@ def _relationship(row: Relationship) -> RelationshipAnswer:
 async def _visible(call: Call, user: NodeId) -> None:
     """Whether the caller may see the lists of `user`; a server key that names nobody sees all."""
     if call.caller.user is not None:
-        await call.backend.graph.check_may_see(call.caller.user, user)
+        await call.backend.privacy.check_may_see(call.caller.user, user)
 
 
 async def _shown(call: Call, query: str, page: Page) -> ListAnswer:
     if call.caller.user is not None:
-        page = await call.backend.graph.shown_to(call.caller.user, page)
+        page = await call.backend.privacy.shown_to(call.caller.user, page)
     return call.answer(query, page)
 
 
@@ -149,7 +153,7 @@ async def following(call: Call, user_id: PathId, limit: Limit = None, cursor: Cu
     """Newest first."""
     user, query = parse_id(user_id), f"following {user_id}"
     await _visible(call, user)
-    return await _shown(call, query, await call.backend.graph.following(user, call.window(query, limit, cursor)))
+    return await _shown(call, query, await call.backend.relations.following(user, call.window(query, limit, cursor)))
 
 
 @get("/users/{user_id:str}/followers", summary="Who follows a user", name="followers")
@@ -157,7 +161,7 @@ async def followers(call: Call, user_id: PathId, limit: Limit = None, cursor: Cu
     """Newest first, at the same cost at any depth."""
     user, query = parse_id(user_id), f"followers {user_id}"
     await _visible(call, user)
-    return await _shown(call, query, await call.backend.graph.followers(user, call.window(query, limit, cursor)))
+    return await _shown(call, query, await call.backend.relations.followers(user, call.window(query, limit, cursor)))
 
 
 @get("/users/{user_id:str}/friends", summary="Who follows and is followed back", name="friends")
@@ -165,7 +169,7 @@ async def friends(call: Call, user_id: PathId, limit: Limit = None, cursor: Curs
     """In the order in which the user followed them, newest first."""
     user, query = parse_id(user_id), f"friends {user_id}"
     await _visible(call, user)
-    return await _shown(call, query, await call.backend.graph.friends(user, call.window(query, limit, cursor)))
+    return await _shown(call, query, await call.backend.relations.friends(user, call.window(query, limit, cursor)))
 
 
 @get("/users/{user_id:str}/mutuals/{other_id:str}", summary="Whom both follow", name="mutuals")
@@ -176,7 +180,9 @@ async def mutuals(
     user, other, query = parse_id(user_id), parse_id(other_id), f"mutuals {user_id} {other_id}"
     await _visible(call, user)
     await _visible(call, other)
-    return await _shown(call, query, await call.backend.graph.mutuals(user, other, call.window(query, limit, cursor)))
+    return await _shown(
+        call, query, await call.backend.relations.mutuals(user, other, call.window(query, limit, cursor))
+    )
 
 
 @get("/users/{user_id:str}/followers-you-know", summary="Their followers whom I follow", name="followers_you_know")
@@ -185,7 +191,7 @@ async def followers_you_know(call: Call, user_id: PathId, limit: Limit = None, c
     user, viewer = parse_id(user_id), call.acting
     query = f"followers-you-know {viewer} {user_id}"
     await _visible(call, user)
-    page = await call.backend.graph.followers_you_know(viewer, user, call.window(query, limit, cursor))
+    page = await call.backend.relations.followers_you_know(viewer, user, call.window(query, limit, cursor))
     return await _shown(call, query, page)
 
 

@@ -18,10 +18,10 @@ from kith.engines.embedded import bulk
 from kith.engines.embedded.environment import STORE_FILE, Environment, alone, beside_servers, node_number, only_run
 from kith.graph.audit import Audit, audit
 from kith.graph.edge import Direction, State
+from kith.graph.graph import Graph
 from kith.log import runner
 from kith.log.store import Failure
 from kith.media.library import Swept
-from kith.people.relations import GraphService
 from kith.run import wiring
 from kith.run.config import Settings
 from kith.suggestions.batch import Everyone, suggest_everyone
@@ -195,7 +195,7 @@ def sweep(settings: Settings, *, remove: bool) -> Swept:
 
 
 @contextlib.asynccontextmanager
-async def service(settings: Settings, *, create: bool = True) -> AsyncIterator[GraphService]:
+async def service(settings: Settings, *, create: bool = True) -> AsyncIterator[Graph]:
     """The graph service without its API."""
     async with wiring.opened(settings, "chore", create=create) as parts:
         yield parts.graph

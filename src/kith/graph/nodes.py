@@ -23,9 +23,9 @@ from kith.core.errors import Conflict, NotFound, Unavailable, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction, EdgeWrite, State
+from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS, KEEPING_OUT
 from kith.graph.store import Listing
-from kith.people.relations import GraphService
 
 _PAGE = 500
 _LISTS_LAG_S = 2.0  # law 3
@@ -78,7 +78,7 @@ class Job(msgspec.Struct, frozen=True, rename="camel"):
 class NodeJobs:
     """Starts, resumes and reports bulk operations."""
 
-    def __init__(self, service: GraphService, *erase: Erase, forget: Forget | None = None) -> None:
+    def __init__(self, service: Graph, *erase: Erase, forget: Forget | None = None) -> None:
         self._service, self._store, self._erase, self._forget = service, service.store, erase, forget
         self._running: dict[str, asyncio.Task[None]] = {}
 

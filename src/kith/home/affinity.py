@@ -14,11 +14,11 @@ import numpy as np
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction
+from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENTED, LIKES, SAVES, SHARES
 from kith.graph.store import Listing
 from kith.home.facts import PostFacts
 from kith.home.rank.features import Floats, Integers
-from kith.people.relations import GraphService
 from kith.posts.comments import Comments
 
 WORTH = {LIKES: 1.0, COMMENTED: 3.0, SHARES: 3.0, SAVES: 2.0}
@@ -46,7 +46,7 @@ class Ties(NamedTuple):
 class Affinity:
     """Affinities by reader."""
 
-    def __init__(self, graph: GraphService, comments: Comments, facts: PostFacts, now_ms: Callable[[], int]) -> None:
+    def __init__(self, graph: Graph, comments: Comments, facts: PostFacts, now_ms: Callable[[], int]) -> None:
         self._store, self._comments, self._facts, self._now_ms = graph.store, comments, facts, now_ms
         self._commented = graph.graphs.number(COMMENTED)
         self._graphs = [graph.graphs.number(name) for name in WORTH]

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from kith.core.labels import LIMIT
 from kith.graph.edge import Direction
+from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
 from kith.home.rank.features import TYPES, Facts, Floats, Integers
 from kith.media.media import read_media
-from kith.people.relations import GraphService
 from kith.posts.post import Post, read_post
-from kith.records.store import Kind, ObjectStore, Record
+from kith.records.store import Kind, Record, RecordStore
 
 KEPT_MS = 30_000
 """How old what is known of a post may be when it is ranked, by the wall clock."""
@@ -58,9 +58,7 @@ class PostFacts:
     once; the longest there gives way. Decision 12 compares it with a dictionary.
     """
 
-    def __init__(
-        self, objects: ObjectStore, graph: GraphService, now_ms: Callable[[], int], *, bits: int = SETS_BITS
-    ) -> None:
+    def __init__(self, objects: RecordStore, graph: Graph, now_ms: Callable[[], int], *, bits: int = SETS_BITS) -> None:
         self._objects, self._store, self._now_ms, self._bits = objects, graph.store, now_ms, bits
         self._lists = [
             (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN) for name in WORTH

@@ -53,7 +53,7 @@ class Why(NamedTuple):
     excluded_by: list[str]
 
 
-class FeedService:
+class Home:
     """Reads home feeds in an API process."""
 
     def __init__(

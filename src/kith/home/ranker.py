@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import Direction
+from kith.graph.graph import Graph
 from kith.graph.graphs import FEWER, VIEWS
 from kith.graph.store import Listing
 from kith.home.affinity import Affinity, at_keys
 from kith.home.facts import PostFacts
 from kith.home.rank import light
 from kith.home.rank.features import Facts, Floats, Integers, features
-from kith.people.relations import GraphService
 
 SEEN_MAX = 1_000
 """The newest posts a reader saw, known at once; of readers who saw more, candidates are looked up one by one."""
@@ -52,7 +52,7 @@ class Ranking(NamedTuple):
 class Ranker:
     """The light pass over the candidates of a reader."""
 
-    def __init__(self, graph: GraphService, facts: PostFacts, affinity: Affinity, now_ms: Callable[[], int]) -> None:
+    def __init__(self, graph: Graph, facts: PostFacts, affinity: Affinity, now_ms: Callable[[], int]) -> None:
         self.facts = facts
         self._store, self._affinity, self._now_ms = graph.store, affinity, now_ms
         self._views, self._fewer = graph.graphs.number(VIEWS), graph.graphs.number(FEWER)

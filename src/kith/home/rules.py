@@ -8,18 +8,18 @@ import numpy as np
 
 from kith.core.ids import NodeId
 from kith.graph.edge import Direction
+from kith.graph.graph import Graph
 from kith.graph.graphs import HIDES, MUTES
 from kith.graph.store import Listing
 from kith.home.sources import Sources
-from kith.people.relations import GraphService
 from kith.posts.post import Post
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 
 
 class HomeRules:
     """Which posts belong into a home."""
 
-    def __init__(self, graph: GraphService, objects: ObjectService) -> None:
+    def __init__(self, graph: Graph, objects: Posts) -> None:
         self._objects, self._store, self._sources = objects, graph.store, Sources(graph)
         self._mutes, self._hides = graph.graphs.number(MUTES), graph.graphs.number(HIDES)
 

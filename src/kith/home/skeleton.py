@@ -18,12 +18,12 @@ from kith.core.errors import Unavailable
 from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event
 from kith.core.ids import ID_MAX, NodeId, made_at_ms
 from kith.core.paging import Mark
+from kith.graph.graph import Graph
 from kith.graph.store import Ids
 from kith.home.sources import Sources
 from kith.home.timelines import Timeline, TimelineReader
 from kith.log.runner import lag_of
 from kith.log.store import LogStore
-from kith.people.relations import GraphService
 
 _log = structlog.get_logger("kith.home")
 _OWN_LATEST = 20
@@ -63,7 +63,7 @@ class Skeletons:
 
     def __init__(
         self,
-        graph: GraphService,
+        graph: Graph,
         timelines: TimelineReader,
         log: LogStore,
         *,

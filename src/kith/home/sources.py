@@ -13,12 +13,12 @@ import numpy as np
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction
+from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.graph.store import Ids, Listing
 from kith.home.fanout import deliveries
 from kith.home.fanout.deliveries import Delivery
 from kith.home.fanout.withheld import Withheld
-from kith.people.relations import GraphService
 
 _FIRST = 4
 """Posts that are read of each outbox at first."""
@@ -34,7 +34,7 @@ TIMELINES_NOTE = "feed/timelines"
 class Sources:
     """Reads whose posts a user sees at home."""
 
-    def __init__(self, graph: GraphService) -> None:
+    def __init__(self, graph: Graph) -> None:
         self._store = graph.store
         self._follows, self._authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
 

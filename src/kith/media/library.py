@@ -19,10 +19,11 @@ from typing import BinaryIO, NamedTuple
 import filetype
 import msgspec
 
-from kith.core.errors import BodyTooLarge, Conflict, InvalidContent, MediaNotFound, Overloaded
-from kith.core.ids import NodeId, made_at_ms
+from kith.core.errors import BodyTooLarge, InvalidContent, MediaNotFound, Overloaded
+from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.tokens import WriteMark
 from kith.graph.edge import State
+from kith.graph.graph import Graph
 from kith.media.blobs import Blob, BlobStore
 from kith.media.images import read_image
 from kith.media.media import (
@@ -36,12 +37,14 @@ from kith.media.media import (
     key_of,
     keys_of,
     media_record,
+    owned,
     read_media,
 )
 from kith.media.videos import read_video
-from kith.posts.post import check_text
-from kith.posts.posts import REWRITES_MAX, ObjectService
-from kith.records.store import AtVersion, Kind
+from kith.people.accounts import check_active
+from kith.records.fields import check_text
+from kith.records.rewriting import next_version, rewrite
+from kith.records.store import AtVersion, Kind, Put, RecordStore
 
 SWEPT_AFTER_MS = 3_600_000
 """How old a file without a record must be before it is removed: its record may be on its way."""
@@ -90,11 +93,13 @@ class Swept(NamedTuple):
     orphan_bytes: int
 
 
-class MediaService:
+class MediaLibrary:
     """The rules of pictures and videos over their records and their files."""
 
-    def __init__(self, objects: ObjectService, blobs: BlobStore, limits: MediaLimits) -> None:
-        self._objects, self._store, self.blobs, self.limits = objects, objects.store, blobs, limits
+    def __init__(
+        self, store: RecordStore, graph: Graph, snowflakes: Snowflakes, blobs: BlobStore, limits: MediaLimits
+    ) -> None:
+        self._store, self._graph, self._snowflakes, self.blobs, self.limits = store, graph, snowflakes, blobs, limits
         self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="kith-media")
         self._under_way = Counter[NodeId]()
 
@@ -126,10 +131,10 @@ class MediaService:
         Errors: InvalidContent; BodyTooLarge; Forbidden where the actor is deactivated. They leave nothing behind.
         """
         check_alt_text(alt_text)
-        await self._objects.check_active(actor)
+        await check_active(self._graph.store, actor)
         loop = asyncio.get_running_loop()
         checked = await loop.run_in_executor(self._threads, check_upload, file, size, self.limits)
-        id_, version = self._objects.snowflakes.next(), self._objects.graph.clock.next()
+        id_, version = self._snowflakes.next(), self._graph.clock.next()
         media = Media(
             id_, actor, made_at_ms(id_), checked.format, checked.width, checked.height, checked.size,
             checked.fingerprint, secrets.token_bytes(SECRET_BYTES), alt_text,
@@ -225,14 +230,15 @@ class MediaService:
 
     async def _living(self, found: Sequence[Media]) -> list[Media]:
         """Those whose owners were not removed."""
-        nodes = await self._objects.graph.store.nodes([NodeId(media.owner) for media in found])
+        nodes = await self._graph.store.nodes([NodeId(media.owner) for media in found])
         return [media for media, node in zip(found, nodes, strict=True) if node.state != State.REMOVED]
 
     async def _rewrite(
         self, actor: NodeId, id_: NodeId, change: Callable[[Media], Media], *, deleted_too: bool = False
     ) -> MediaWritten:
         """Replace the record by `change` of it, unless somebody else did in between; then look again."""
-        for _ in range(REWRITES_MAX):
+
+        async def replace() -> tuple[Put, Media]:
             (record,) = await self._store.get_many(Kind.MEDIA, [id_])
             if record is None:
                 raise _no_media(id_)
@@ -242,12 +248,19 @@ class MediaService:
                 raise _no_media(id_)
             new = change(media)
             put = await self._store.put(
-                [media_record(new, self._objects.after(record))],
+                [media_record(new, next_version(self._graph.clock, record))],
                 only_if=[AtVersion(Kind.MEDIA, id_, record.updated_at)],
             )
-            if put.stored:
-                return MediaWritten(new, put.mark)
-        raise Conflict("this media is being changed by many at once; try again", id=str(id_))
+            return put, new
+
+        put, new = await rewrite("this media", id_, replace)
+        return MediaWritten(new, put.mark)
+
+    async def check_image(self, owner: NodeId, id_: int, field: str) -> None:
+        """InvalidContent, which names `field`, unless `id_` is an image that `owner` uploaded."""
+        (media,) = owned(owner, [id_], await self._store.get_many(Kind.MEDIA, [id_]), field)
+        if media.type != "image":
+            raise InvalidContent(f"{field} names a video; it must be an image", field=field, id=str(id_))
 
 
 def check_alt_text(text: str) -> None:

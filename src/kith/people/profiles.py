@@ -6,19 +6,17 @@ discovery depend on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from kith.core.clock import Hlc, HybridClock
-from kith.core.errors import Conflict, InvalidContent
+from kith.core.clock import HybridClock
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
-from kith.media.media import owned
 from kith.people.usernames import Move, check_username, fold, holder_of, move
-from kith.posts.post import NO_ATTRIBUTES, check_text
-from kith.posts.posts import REWRITES_MAX
-from kith.records.store import AtVersion, Kind, ObjectStore, Record
+from kith.records.fields import NO_ATTRIBUTES, check_text
+from kith.records.rewriting import next_version, rewrite
+from kith.records.store import AtVersion, Kind, Put, Record, RecordStore
 
 NAME_CHARS_MAX = 100
 BIO_CHARS_MAX = 1_000
@@ -39,11 +37,15 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Profile).decode
 
 
+CheckImage = Callable[[NodeId, int, str], Awaitable[None]]
+"""InvalidContent, which names the field, unless the id is an image that the user uploaded."""
+
+
 class Profiles:
     """Reads and changes profiles."""
 
-    def __init__(self, store: ObjectStore, clock: HybridClock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: RecordStore, clock: HybridClock, check_image: CheckImage) -> None:
+        self._store, self._clock, self._check_image = store, clock, check_image
 
     async def get_many(self, users: Sequence[int]) -> list[Profile]:
         """One profile a user, in their order."""
@@ -61,31 +63,28 @@ class Profiles:
 
         Errors: InvalidContent; UsernameTaken; Conflict where too many do so at once.
         """
-        for _ in range(REWRITES_MAX):
+
+        async def replace() -> tuple[Put, Profile]:
             (stored,) = await self._store.get_many(Kind.USER, [user])
             old, at = _read(stored), 0 if stored is None else stored.updated_at
-            profile, version = change(old), max(self._clock.next(), Hlc(at + 1))
+            profile, version = change(old), next_version(self._clock, stored)
             _check(profile)
             if profile.avatar is not None and profile.avatar != old.avatar:
-                await self._check_avatar(user, profile.avatar)
+                await self._check_image(user, profile.avatar, "avatar")
             renamed = Move([], [], [])
             if fold(profile.username) != fold(old.username):
                 renamed = await move(self._store, user, (old.username, profile.username), version, self._says)
             record = Record(Kind.USER, user, version, _encode(profile))
             only_if = [*renamed.only_if, AtVersion(Kind.USER, user, at)]
             put = await self._store.put([*renamed.before, record, *renamed.after], only_if=only_if)
-            if put.stored:
-                return profile, put.mark
-        raise Conflict("this profile is being changed by many at once; try again", id=str(user))
+            return put, profile
+
+        put, profile = await rewrite("this profile", user, replace)
+        return profile, put.mark
 
     async def forget(self, user: NodeId) -> None:
         """Empty a profile; its name is free again."""
         await self.change(user, lambda _: Profile())
-
-    async def _check_avatar(self, user: NodeId, id_: int) -> None:
-        (media,) = owned(user, [id_], await self._store.get_many(Kind.MEDIA, [id_]), "avatar")
-        if media.type != "image":
-            raise InvalidContent("avatar names a video; it must be an image", field="avatar", id=str(id_))
 
     async def _says(self, user: int) -> str:
         """The username that a user's profile says."""

@@ -18,7 +18,7 @@ import msgspec
 from kith.core.clock import Hlc, ms_of
 from kith.core.errors import InvalidContent, UsernameTaken
 from kith.core.ids import ID_MAX, NodeId
-from kith.records.store import AtVersion, Kind, ObjectStore, Record
+from kith.records.store import AtVersion, Kind, Record, RecordStore
 
 USERNAME_CHARS_MAX = 30
 ABANDONED_MS = 60_000
@@ -54,7 +54,7 @@ def fold(name: str) -> str:
     return name.lower()
 
 
-async def holder_of(store: ObjectStore, name: str) -> int | None:
+async def holder_of(store: RecordStore, name: str) -> int | None:
     """Who holds the name, if their profile says it too; nobody holds what cannot be one."""
     if not _SYNTAX.fullmatch(name):
         return None
@@ -63,7 +63,7 @@ async def holder_of(store: ObjectStore, name: str) -> int | None:
 
 
 async def move(
-    store: ObjectStore, user: NodeId, names: tuple[str, str], version: Hlc, says: Callable[[int], Awaitable[str]]
+    store: RecordStore, user: NodeId, names: tuple[str, str], version: Hlc, says: Callable[[int], Awaitable[str]]
 ) -> Move:
     """What makes `user` hold the second of `names` and no longer the first; "" is none. UsernameTaken.
 

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from kith.core.clock import Hlc
-from kith.core.errors import CommentNotFound, Conflict, Forbidden
+from kith.core.errors import CommentNotFound, Forbidden
 from kith.core.ids import NodeId, made_at_ms
 from kith.core.paging import Mark, Page, Window, cut
 from kith.core.tokens import WriteMark
@@ -21,11 +21,14 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graphs import COMMENT_LIKES, COMMENTED, COMMENTS, REPLIES
 from kith.graph.store import Listing
 from kith.graph.walk import BELOW_ALL
+from kith.people.accounts import check_active
+from kith.people.privacy import Privacy
 from kith.posts.engagement import Engaged, disengage, engage
-from kith.posts.post import check_text
-from kith.posts.posts import REWRITES_MAX, ObjectService
-from kith.posts.visibility import may_see_comment, standings
+from kith.posts.posts import Posts
+from kith.posts.visibility import may_see_comment
 from kith.records.claims import claim_of, first_of
+from kith.records.fields import check_text
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
 from kith.records.store import AtVersion, Claim, Kind, Put, Record
 
 Order = Literal["top", "newest", "oldest"]
@@ -76,8 +79,9 @@ _decode = msgspec.msgpack.Decoder(Comment).decode
 class Comments:
     """The rules of comments over the posts they hang on."""
 
-    def __init__(self, objects: ObjectService) -> None:
+    def __init__(self, objects: Posts) -> None:
         self._objects, self._store, self._graph = objects, objects.store, objects.graph
+        self._privacy = Privacy(self._graph)
         self._comments, self._replies = self._graph.graphs.number(COMMENTS), self._graph.graphs.number(REPLIES)
         self._likes, self._commented = (
             self._graph.graphs.number(COMMENT_LIKES), self._graph.graphs.number(COMMENTED)
@@ -94,7 +98,7 @@ class Comments:
         with another comment.
         """
         check_text(text, needed=True, chars_max=TEXT_CHARS_MAX)
-        await self._objects.check_active(actor)
+        await check_active(self._graph.store, actor)
         id_, version = self._objects.snowflakes.next(), self._graph.clock.next()
         claim = None
         if key is not None:
@@ -141,7 +145,7 @@ class Comments:
             Edge(*place, NodeId(comment.id), State.NORMAL, comment.created_at, version)
             for place in self._places(comment)
         )
-        blocks = self._graph.blocks_between(NodeId(comment.author), others)
+        blocks = self._privacy.blocks_between(NodeId(comment.author), others)
         edges = [EdgeWrite(kept, unless=blocks, if_active=True), EdgeWrite(shown, chained=True)]
         record = Record(Kind.COMMENT, comment.id, version, _encode(comment))
         return await self._store.put([record], edges, claim=claim)
@@ -152,8 +156,9 @@ class Comments:
         They may whatever has come between them: a block, a change of who may see the post.
         Errors: CommentNotFound; Forbidden to others.
         """
-        await self._objects.check_active(actor)
-        for _ in range(REWRITES_MAX):
+        await check_active(self._graph.store, actor)
+
+        async def empty() -> tuple[Put, None]:
             (record,) = await self._store.get_many(Kind.COMMENT, [id_])
             comment = None if record is None else _decode(record.data)
             if record is None or comment is None or comment.deleted:
@@ -161,14 +166,16 @@ class Comments:
             if actor != comment.author and actor != await self._objects.author_of(comment.post):
                 await self.get(actor, id_)
                 raise Forbidden("only its author and the author of the post may delete a comment", id=str(id_))
+            version = next_version(self._graph.clock, record)
             put = await self._store.put(
-                [Record(Kind.COMMENT, id_, self._objects.after(record), _encode(_emptied(comment)))],
+                [Record(Kind.COMMENT, id_, version, _encode(_emptied(comment)))],
                 [self._graph.dropping(*place, id_) for place in self._places(comment)],
                 only_if=[AtVersion(Kind.COMMENT, id_, record.updated_at)],
             )
-            if put.stored:
-                return put.mark
-        raise Conflict("this comment is being changed by many at once; try again", id=str(id_))
+            return put, None
+
+        put, _ = await rewrite("this comment", id_, empty)
+        return put.mark
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
         """Empty what a user wrote and take it out of its lists, where `listing` is all they commented and is taken
@@ -176,19 +183,20 @@ class Comments:
         """
         if (listing.graph, listing.direction) != (self._commented, Direction.OUT):
             return
-        for _ in range(REWRITES_MAX):
+
+        async def empty_those_left() -> tuple[Put, None]:
             records = await self._store.get_many(Kind.COMMENT, ids)
             found = [(record, _decode(record.data)) for record in records if record is not None]
             left = [(record, one) for record, one in found if one.author == listing.node and not one.deleted]
             empty = [
-                Record(Kind.COMMENT, one.id, self._objects.after(record), _encode(_emptied(one)))
+                Record(Kind.COMMENT, one.id, next_version(self._graph.clock, record), _encode(_emptied(one)))
                 for record, one in left
             ]
             edges = [self._graph.dropping(*self._places(one)[0], NodeId(one.id)) for _, one in left]
             seen = [AtVersion(Kind.COMMENT, record.id, record.updated_at) for record, _ in left]
-            if not left or (await self._store.put(empty, edges, only_if=seen)).stored:
-                return
-        raise Conflict("these comments are being changed by many at once; try again", id=str(listing.node))
+            return (await self._store.put(empty, edges, only_if=seen) if left else NOTHING_TO_DO), None
+
+        await rewrite("a comment of this account", listing.node, empty_those_left)
 
     async def like(self, actor: NodeId, id_: NodeId) -> Engaged:
         """`actor` likes a comment. Errors as in `get`; Forbidden where they are deactivated."""
@@ -272,7 +280,7 @@ class Comments:
 
     async def _filtered(self, viewer: NodeId | None, comments: Sequence[Comment | None]) -> list[Comment | None]:
         """None in place of what the viewer, who may see the post, must not see."""
-        authors = await standings(self._graph, viewer, (comment.author for comment in comments if comment is not None))
+        authors = await self._privacy.standings(viewer, (comment.author for comment in comments if comment is not None))
         return [
             _labelled(comment, authors[comment.author].labels)
             if comment is not None and may_see_comment(comment.deleted, comment.author, viewer, authors[comment.author])

@@ -17,10 +17,12 @@ from kith.core.errors import Forbidden, NotFound, PostNotFound
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Outcome
+from kith.graph.graph import Graph, mark_of
 from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES, VIEWS
 from kith.graph.store import Listing
-from kith.people.relations import GraphService, mark_of
-from kith.posts.posts import ObjectService
+from kith.people.accounts import check_active
+from kith.people.privacy import Privacy
+from kith.posts.posts import Posts
 
 
 class Engaged(NamedTuple):
@@ -49,7 +51,7 @@ class Counts(NamedTuple):
 class Engagement:
     """Sets and counts the edges from people to posts and comments."""
 
-    def __init__(self, objects: ObjectService) -> None:
+    def __init__(self, objects: Posts) -> None:
         self._objects, self._graph = objects, objects.graph
         self._likes, self._saves = self._number(LIKES), self._number(SAVES)
         self._lists = (
@@ -105,7 +107,7 @@ class Engagement:
 
 
 async def engage(
-    graph: GraphService,
+    graph: Graph,
     number: int,
     actor: NodeId,
     target: NodeId,
@@ -123,21 +125,22 @@ async def engage(
 
 
 async def _engaged(
-    graph: GraphService, number: int, actor: NodeId, targets: Sequence[tuple[NodeId, NodeId]]
+    graph: Graph, number: int, actor: NodeId, targets: Sequence[tuple[NodeId, NodeId]]
 ) -> tuple[list[Engaged | None], WriteMark]:
     """Add an edge from `actor` to each (target, its author) in one write; None where a block came in between.
 
     Error: Forbidden where the actor is deactivated.
     """
+    privacy = Privacy(graph)
     writes = [
         msgspec.structs.replace(
-            graph.adding(number, actor, target), if_active=True, unless=graph.blocks_between(actor, [author])
+            graph.adding(number, actor, target), if_active=True, unless=privacy.blocks_between(actor, [author])
         )
         for target, author in targets
     ]
     changes, mark = await graph.write(writes)
     if any(change.outcome is Outcome.INACTIVE for change in changes):
-        await graph.check_active(actor)
+        await check_active(graph.store, actor)
         raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
     totals = await graph.store.count_many([Listing(number, target, Direction.IN) for target, _ in targets])
     engaged = [
@@ -151,7 +154,7 @@ async def _engaged(
     return engaged, mark
 
 
-async def disengage(graph: GraphService, number: int, actor: NodeId, target: NodeId, *, counted: bool) -> Engaged:
+async def disengage(graph: Graph, number: int, actor: NodeId, target: NodeId, *, counted: bool) -> Engaged:
     """Take the edge back; changes nothing where there is none. `counted`: whether the actor may know the total."""
     write = graph.dropping(number, actor, target)
     changes = await graph.store.apply([write])

@@ -17,8 +17,9 @@ from kith.core.events import user_changed
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
 from kith.graph.edge import State
-from kith.posts.post import check_text, read_post
-from kith.posts.posts import ObjectService
+from kith.posts.post import read_post
+from kith.posts.posts import Posts
+from kith.records.fields import check_text
 from kith.records.store import Kind, Record
 
 REASON_CHARS_MAX = 1_000
@@ -42,7 +43,7 @@ _decode = msgspec.msgpack.Decoder(Labels).decode
 class Moderation:
     """Reads and sets labels. Who may is decided at the door: the app alone."""
 
-    def __init__(self, objects: ObjectService) -> None:
+    def __init__(self, objects: Posts) -> None:
         self._objects, self._store, self._graph = objects, objects.store, objects.graph
 
     async def get(self, what: Labelled, id_: NodeId) -> Labels:

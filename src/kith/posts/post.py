@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from kith.core.clock import Hlc
 from kith.core.errors import InvalidContent
 from kith.media.media import MediaType
+from kith.records.fields import NO_ATTRIBUTES, check_text
 from kith.records.store import Kind, Record
 
 PostType = Literal["text", "link", "image", "video"]
@@ -25,11 +26,8 @@ LINK_CHARS_MAX = 2_048
 MEDIA_MAX = 20
 MENTIONS_MAX = 50
 AUDIENCE_MAX = 1_000
-ATTRIBUTES_BYTES_MAX = 4_096
-ATTRIBUTES_DEPTH_MAX = 32
 PLACE_CHARS_MAX = 100
 LATITUDE_MAX, LONGITUDE_MAX = 90.0, 180.0
-NO_ATTRIBUTES = b"{}"
 _LINK = re.compile(r"https?://[^\s/?#]+[^\s]*")
 
 
@@ -95,7 +93,7 @@ class Post(msgspec.Struct, frozen=True, array_like=True):
     allow_sharing: bool = True
     location: Location | None = None
     labels: int = 0
-    """Of `core.labels`: as stored its own; as read through `ObjectService.visible` its author's too."""
+    """Of `core.labels`: as stored its own; as read through `Posts.visible` its author's too."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -155,20 +153,6 @@ def type_of(draft: Draft, media_types: Sequence[MediaType]) -> PostType:
     return "link" if draft.link else "text"
 
 
-def check_text(text: str, *, needed: bool, chars_max: int, field: str = "text") -> None:
-    """InvalidContent unless `text` has 1 (if `needed`) to `chars_max` characters that UTF-8 can say."""
-    if len(text) > chars_max:
-        raise InvalidContent(
-            f"{field} has {len(text)} characters; at most {chars_max} are stored", field=field, max=chars_max
-        )
-    if needed and not text.strip():
-        raise InvalidContent(f"{field} is empty; write something", field=field)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidContent(f"{field} is not valid UTF-8", field=field) from None
-
-
 def check_location(location: Location) -> None:
     """InvalidContent unless it lies on the Earth and its name is short."""
     for field, value, value_max in (
@@ -178,30 +162,6 @@ def check_location(location: Location) -> None:
         if not -value_max <= value <= value_max:
             raise InvalidContent(f"{field} must be from {-value_max:g} to {value_max:g} degrees", field=field)
     check_text(location.name, needed=False, chars_max=PLACE_CHARS_MAX, field="location.name")
-
-
-def pack_attributes(attributes: dict[str, Any]) -> bytes:
-    """An app's own JSON object as stored, its keys in order; InvalidContent beyond its bounds."""
-    if _nested(attributes, ATTRIBUTES_DEPTH_MAX):
-        raise InvalidContent(
-            f"attributes are nested more than {ATTRIBUTES_DEPTH_MAX} deep; store them flatter", max=ATTRIBUTES_DEPTH_MAX
-        )
-    try:
-        packed = msgspec.json.encode(attributes, order="sorted")
-    except (OverflowError, RecursionError, UnicodeEncodeError):
-        raise InvalidContent("attributes hold a number or a text that JSON cannot carry") from None
-    if len(packed) > ATTRIBUTES_BYTES_MAX:
-        raise InvalidContent(
-            f"attributes have {len(packed)} bytes as JSON; at most {ATTRIBUTES_BYTES_MAX} are stored",
-            max=ATTRIBUTES_BYTES_MAX,
-        )
-    return packed
-
-
-def _nested(value: Any, depth: int) -> bool:
-    """Whether objects and lists are nested more than `depth` deep."""
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return depth < 0 or any(_nested(part, depth - 1) for part in parts if isinstance(part, dict | list))
 
 
 def made(id_: int, author: int, created_at: int, draft: Draft) -> Post:

@@ -16,17 +16,19 @@ import msgspec
 from msgspec import UNSET
 
 from kith.core.clock import Hlc, ms_of
-from kith.core.errors import Conflict, Forbidden, InvalidContent, NotFound, PostNotFound
+from kith.core.errors import Forbidden, InvalidContent, NotFound, PostNotFound
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.labels import LIMIT
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
+from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED
 from kith.graph.store import Listing
 from kith.graph.walk import walk
 from kith.media.media import MediaType, owned
-from kith.people.relations import GraphService
+from kith.people.accounts import check_active, is_removed
+from kith.people.privacy import Privacy
 from kith.posts.post import (
     MEDIA_MAX,
     Change,
@@ -41,18 +43,17 @@ from kith.posts.post import (
     post_record,
     read_post,
 )
-from kith.posts.visibility import may_see, standing_to, standings
+from kith.posts.visibility import may_see
 from kith.records.claims import claim_of, first_of
-from kith.records.store import AtVersion, Claim, Kind, ObjectStore, Put, Record
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.store import AtVersion, Claim, Kind, Put, Record, RecordStore
 
-REWRITES_MAX = 16
-"""How often a change is tried again because somebody else changed the same record in between."""
 OUTBOX_LOOKS_MAX = 5_000
 """How many posts one page of an outbox may look at to find those that its reader may see; some 5 us each."""
 
 
 class Shelf(NamedTuple):
-    """What an ObjectService keeps: a kind of posts, each in the list of its author in one graph."""
+    """What an Posts keeps: a kind of posts, each in the list of its author in one graph."""
 
     kind: Kind = Kind.POST
     graph: str = AUTHORED
@@ -67,14 +68,12 @@ class PostWritten(NamedTuple):
     mark: WriteMark
 
 
-class ObjectService:
-    """The rules of posts over an ObjectStore and the graph. `shelf`: which posts; none sees those of another."""
+class Posts:
+    """The rules of posts over an RecordStore and the graph. `shelf`: which posts; none sees those of another."""
 
-    def __init__(
-        self, store: ObjectStore, graph: GraphService, snowflakes: Snowflakes, shelf: Shelf | None = None
-    ) -> None:
+    def __init__(self, store: RecordStore, graph: Graph, snowflakes: Snowflakes, shelf: Shelf | None = None) -> None:
         self.store, self.graph, self.snowflakes = store, graph, snowflakes
-        self._shelf = shelf or Shelf()
+        self._shelf, self._privacy = shelf or Shelf(), Privacy(graph)
         self._authored = graph.graphs.number(self._shelf.graph)
 
     # --- writing ---------------------------------------------------------------------------------------
@@ -90,7 +89,7 @@ class ObjectService:
         if key is not None:
             claim = claim_of(self._shelf.noun, actor, key, fingerprint_of(draft), id_, version)
         draft = check_draft(draft, await self._types_of(actor, draft, claim))
-        await self.check_active(actor)
+        await check_active(self.graph.store, actor)
         post, edge = self._new(id_, version, actor, draft)
         put = await self.store.put([self._record(post, version)], [edge], claim=claim)
         if claim is not None and put.claimed is not None:
@@ -122,22 +121,16 @@ class ObjectService:
         """Empty the author's own posts in an outbox that is taken down; in any other list nothing. May be repeated."""
         if (listing.graph, listing.direction) != (self._authored, Direction.OUT):
             return
-        for _ in range(REWRITES_MAX):
+
+        async def empty_those_left() -> tuple[Put, None]:
             records = await self.store.get_many(self._shelf.kind, ids)
             found = [(record, read_post(record)) for record in records if record is not None]
             left = [(record, post) for record, post in found if post.author == listing.node and not post.deleted]
-            empty = [self._record(emptied(post), self.after(record)) for record, post in left]
+            empty = [self._record(emptied(post), next_version(self.graph.clock, record)) for record, post in left]
             seen = [AtVersion(self._shelf.kind, record.id, record.updated_at) for record, _ in left]
-            if not left or (await self.store.put(empty, only_if=seen)).stored:
-                return
-        raise Conflict(
-            f"this account's {self._shelf.noun} records are being changed by many at once; try again",
-            id=str(listing.node),
-        )
+            return (await self.store.put(empty, only_if=seen) if left else NOTHING_TO_DO), None
 
-    async def check_active(self, actor: NodeId) -> None:
-        """Forbidden where the actor's account is deactivated or removed."""
-        await self.graph.check_active(actor)
+        await rewrite(f"a {self._shelf.noun} of this account", listing.node, empty_those_left)
 
     async def unless_refused(
         self, actor: NodeId, put: Put, empty: Sequence[Record], edges: Sequence[EdgeWrite]
@@ -148,11 +141,11 @@ class ObjectService:
         came before a removal is found by the job that empties all (`erase`).
         """
         refused = put.refusal is Outcome.INACTIVE
-        if not self.store.transactional and (refused or await self._is_removed(actor)):
+        if not self.store.transactional and (refused or await is_removed(self.graph.store, actor)):
             await self.store.put(empty, edges)
             refused = True
         if refused:
-            await self.graph.check_active(actor)
+            await check_active(self.graph.store, actor)
             raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
 
     async def _types_of(self, actor: NodeId, draft: Draft, claim: Claim | None) -> Sequence[MediaType]:
@@ -164,20 +157,12 @@ class ObjectService:
                 return [type_]
         return await self._media_types(actor, draft.media)
 
-    async def _is_removed(self, user: NodeId) -> bool:
-        (node,) = await self.graph.store.nodes([user])
-        return node.state == State.REMOVED
-
     async def _media_types(self, actor: NodeId, ids: Sequence[int]) -> list[MediaType]:
         """What `actor` would show; InvalidContent for what they have not uploaded, and for more than a post takes."""
         if len(ids) > MEDIA_MAX:
             raise InvalidContent(f"mediaIds takes at most {MEDIA_MAX} ids", field="mediaIds", max=MEDIA_MAX)
         records = await self.store.get_many(Kind.MEDIA, ids) if ids else []
         return [media.type for media in owned(actor, ids, records, "mediaIds")]
-
-    def after(self, stored: Record) -> Hlc:
-        """A version that replaces a stored one, whichever host's clock made it."""
-        return max(self.graph.clock.next(), Hlc(stored.updated_at + 1))
 
     async def author_of(self, id_: int) -> int | None:
         """Who made it, whoever may see it; None if there never was one."""
@@ -216,7 +201,7 @@ class ObjectService:
         post = read_post(record)
         asked = msgspec.structs.replace(post, deleted=False) if deleted else post
         ties = post.visibility == "friends" or bool(post.labels & LIMIT)
-        authors = await standing_to(self.graph, post.author, viewers, ties=ties)
+        authors = await self._privacy.standing_to(post.author, viewers, ties=ties)
         seen = [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
         return labelled(post, authors[0].labels) if authors else post, seen
 
@@ -241,7 +226,7 @@ class ObjectService:
         if not alive:
             return [None] * len(posts)
         ties_of = {post.author for post in alive if post.visibility == "friends" or post.labels & LIMIT}
-        authors = await standings(self.graph, viewer, (post.author for post in alive), ties_of)
+        authors = await self._privacy.standings(viewer, (post.author for post in alive), ties_of)
         return [
             labelled(post, authors[post.author].labels)
             if post is not None and not post.deleted and may_see(post, viewer, authors[post.author])
@@ -283,8 +268,9 @@ class ObjectService:
         `actor`: its author, or None for the app. `note`: another record to put with it.
         """
         if actor is not None:
-            await self.check_active(actor)
-        for _ in range(REWRITES_MAX):
+            await check_active(self.graph.store, actor)
+
+        async def replace() -> tuple[Put, Post]:
             (record,) = await self.store.get_many(self._shelf.kind, [id_])
             stored = None if record is None else read_post(record)
             (post,) = await self._filtered(actor, [stored])
@@ -292,10 +278,11 @@ class ObjectService:
                 raise self.missing(id_)
             if actor not in (None, post.author):
                 raise Forbidden(f"only its author may change a {self._shelf.noun}", id=str(id_))
-            new, version = change(stored), self.after(record)
+            new, version = change(stored), next_version(self.graph.clock, record)
             records = [self._record(new, version), *([] if note is None else [note(version)])]
             seen = AtVersion(self._shelf.kind, id_, record.updated_at)
             put = await self.store.put(records, [edge(NodeId(post.author), id_)], only_if=[seen])
-            if put.stored:
-                return PostWritten(labelled(new, post.labels), put.mark)
-        raise Conflict(f"this {self._shelf.noun} is being changed by many at once; try again", id=str(id_))
+            return put, labelled(new, post.labels)
+
+        put, new = await rewrite(f"this {self._shelf.noun}", id_, replace)
+        return PostWritten(new, put.mark)

@@ -1,6 +1,6 @@
 """The port behind posts, comments and profiles: what every engine that keeps records must do.
 
-Implemented by `engines/embedded` (LMDB) and held to `tests/reference_objects.py` by the conformance suite.
+Implemented by `engines/embedded` (LMDB) and held to `tests/reference_records.py` by the conformance suite.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Put(NamedTuple):
         return outcome if outcome in REFUSED else None
 
 
-class ObjectStore(Protocol):
+class RecordStore(Protocol):
     """Records by kind and id.
 
     Order: of two versions of a record the newer remains (`newer`), whichever came first. Atomicity: one `put`

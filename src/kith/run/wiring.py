@@ -27,28 +27,30 @@ from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import LOADING, Environment
 from kith.engines.embedded.log import EmbeddedLog
 from kith.engines.embedded.quotas import FileQuotas
-from kith.engines.embedded.records import EmbeddedObjects
+from kith.engines.embedded.records import EmbeddedRecords
 from kith.engines.embedded.rings import RingReader, Rings
 from kith.engines.embedded.served import ServedFiles
 from kith.engines.embedded.suggestions import EmbeddedSuggestions
+from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.nodes import NodeJobs
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
 from kith.home.fanout import consumer, deliveries
-from kith.home.home import FeedService
+from kith.home.home import Home
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.skeleton import Skeletons
 from kith.home.sources import DELIVERIES_NOTE
 from kith.log.runner import lag_of
-from kith.media.library import MediaService
+from kith.media.library import MediaLibrary
+from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
-from kith.people.relations import GraphService, Limits
+from kith.people.relations import Limits, Relations
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 from kith.run import limits
 from kith.run.config import Settings
 from kith.stories.stories import Stories
@@ -97,7 +99,7 @@ class Opened(NamedTuple):
     commits: CommitQueue
     store: EmbeddedEdges
     log: EmbeddedLog
-    graph: GraphService
+    graph: Graph
     metrics: Metrics
 
 
@@ -125,8 +127,7 @@ async def opened(
     )
     store, log = EmbeddedEdges(environment, commits), EmbeddedLog(environment, commits)
     store.restore_clock(clock)
-    bounds = Limits(settings.follows_max, settings.batch_max, settings.walk_max)
-    service = GraphService(store, Graphs(environment.graph_numbers()), clock, bounds)
+    service = Graph(store, Graphs(environment.graph_numbers()), clock, walk_max=settings.walk_max)
     try:
         yield Opened(environment, commits, store, log, service, metrics)
     finally:
@@ -156,17 +157,21 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     affinity = Affinity(service, comments, facts, wall_ms)
     stories = Stories(objects.store, service, objects.snowflakes, hours=settings.story_hours)
     suggested = suggestions(settings, parts)
-    profiles = Profiles(objects.store, service.clock)
+    media = media_over(settings, objects)
+    profiles = Profiles(objects.store, service.clock, media.check_image)
     counts = FileQuotas(Path(settings.data) / quotas.FILE)
     timelines = RingReader(timelines_folder(settings))
     share, bytes_max = settings.served_log_share, settings.served_log_bytes_max
     served = ServedFiles(Path(settings.data) / "served", share=share, bytes_max=bytes_max, writers=settings.workers)
     engagement = Engagement(objects)
-    heartbeat_s, resume_events = settings.stream_heartbeat_s, settings.stream_resume_events
-    live = Live(objects, engagement, log, metrics, resume_events=resume_events, heartbeat_s=heartbeat_s)
-    media = media_over(settings, objects)
+    live = Live(
+        objects, engagement, log, metrics,
+        resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
+    )  # fmt: skip
     backend = Backend(
         graph=service,
+        relations=relations(settings, service),
+        privacy=Privacy(service),
         jobs=NodeJobs(service, objects.erase, comments.erase, stories.erase, forget=profiles.forget),
         suggestions=suggested,
         objects=objects,
@@ -174,7 +179,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         engagement=engagement,
         profiles=profiles,
         media=media,
-        feed=FeedService(
+        feed=Home(
             Skeletons(service, timelines, log, group=consumer.NAME),
             Ranker(service, facts, affinity, wall_ms),
             HomeRules(service, objects),
@@ -209,6 +214,11 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         media.close()
 
 
+def relations(settings: Settings, graph: Graph) -> Relations:
+    """The rules of people, over an open folder."""
+    return Relations(graph, Privacy(graph), Limits(settings.follows_max, settings.batch_max))
+
+
 def timelines(settings: Settings) -> Rings:
     """The timelines, for the one process that writes them."""
     return Rings(timelines_folder(settings), slots=settings.timelines_max)
@@ -230,25 +240,25 @@ def media_folder(settings: Settings) -> Path:
     return Path(settings.data) / "media"
 
 
-def media_over(settings: Settings, objects: ObjectService) -> MediaService:
+def media_over(settings: Settings, objects: Posts) -> MediaLibrary:
     """Pictures and videos, with their files where the settings say."""
     blobs = open_blobs(settings.media_url, media_folder(settings), sync=settings.durability == "full")
-    return MediaService(objects, blobs, limits.media(settings))
+    return MediaLibrary(objects.store, objects.graph, objects.snowflakes, blobs, limits.media(settings))
 
 
-def objects_of(parts: Opened, number: int) -> ObjectService:
+def objects_of(parts: Opened, number: int) -> Posts:
     """Posts of this process. Ids take their time from the clock that was restored past all that is stored, and
     start after it: whoever made ids with our node number before can have used no later millisecond.
     """
     clock = parts.graph.clock
     snowflakes = Snowflakes(number, lambda: ms_of(clock.next()))
     snowflakes.restore(ms_of(clock.next()))
-    return ObjectService(object_store(parts), parts.graph, snowflakes)
+    return Posts(object_store(parts), parts.graph, snowflakes)
 
 
-def object_store(parts: Opened) -> EmbeddedObjects:
+def object_store(parts: Opened) -> EmbeddedRecords:
     """The records of an open folder."""
-    return EmbeddedObjects(parts.environment, parts.commits)
+    return EmbeddedRecords(parts.environment, parts.commits)
 
 
 def _gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:

@@ -14,10 +14,10 @@ from kith.core.clock import wall_ms
 from kith.core.ids import made_at_ms
 from kith.core.paging import Window
 from kith.graph.edge import Direction, State
+from kith.graph.graph import Graph
 from kith.graph.graphs import STORIES, STORY_VIEWS
 from kith.graph.store import Listing, Pair
-from kith.people.relations import GraphService
-from kith.records.store import Kind, ObjectStore
+from kith.records.store import Kind, RecordStore
 from kith.stories.stories import HOUR_MS
 
 BATCH = 500
@@ -32,9 +32,7 @@ class Reclaimed(NamedTuple):
     views: int = 0
 
 
-async def reclaim(
-    store: ObjectStore, graph: GraphService, hours: int, now_ms: Callable[[], int] = wall_ms
-) -> Reclaimed:
+async def reclaim(store: RecordStore, graph: Graph, hours: int, now_ms: Callable[[], int] = wall_ms) -> Reclaimed:
     """One run over all stories; may be stopped and repeated at any point."""
     stories, views = graph.graphs.number(STORIES), graph.graphs.number(STORY_VIEWS)
     until = now_ms() - hours * HOUR_MS - GRACE_MS
@@ -53,7 +51,7 @@ async def reclaim(
     return Reclaimed(done, seen)
 
 
-async def _forget_views(graph: GraphService, views: int, story: int) -> int:
+async def _forget_views(graph: Graph, views: int, story: int) -> int:
     """Take out who has seen a story; how many that were."""
     seen = 0
     for state in State:

@@ -17,14 +17,15 @@ from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction
+from kith.graph.graph import Graph
 from kith.graph.graphs import STORIES, STORY_VIEWS
 from kith.graph.store import Ids, Listing
-from kith.people.relations import GraphService
+from kith.people.privacy import Privacy
 from kith.posts.comments import turned, turned_window
 from kith.posts.engagement import engage
 from kith.posts.post import Draft, Post
-from kith.posts.posts import ObjectService, PostWritten, Shelf
-from kith.records.store import Kind, ObjectStore
+from kith.posts.posts import Posts, PostWritten, Shelf
+from kith.records.store import Kind, RecordStore
 
 HOUR_MS = 3_600_000
 SHELF = Shelf(Kind.STORY, STORIES, "story", StoryNotFound)
@@ -42,15 +43,16 @@ class Stories:
 
     def __init__(
         self,
-        store: ObjectStore,
-        graph: GraphService,
+        store: RecordStore,
+        graph: Graph,
         snowflakes: Snowflakes,
         *,
         hours: int,
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
         self.graph, self.life_ms, self.now_ms = graph, hours * HOUR_MS, now_ms
-        self._shelf = ObjectService(store, graph, snowflakes, SHELF)
+        self._privacy = Privacy(graph)
+        self._shelf = Posts(store, graph, snowflakes, SHELF)
         self._stories, self._views = graph.graphs.number(STORIES), graph.graphs.number(STORY_VIEWS)
 
     # --- writing ---------------------------------------------------------------------------------------
@@ -67,7 +69,7 @@ class Stories:
         return await self._shelf.delete(actor, id_)
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
-        """Empty the stories of an author whose list is taken down; see `ObjectService.erase`."""
+        """Empty the stories of an author whose list is taken down; see `Posts.erase`."""
         await self._shelf.erase(listing, ids)
 
     async def view(self, viewer: NodeId, id_: NodeId) -> Viewed:
@@ -97,7 +99,7 @@ class Stories:
 
     async def of_author(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
         """The stories of `author` that `viewer` may see, oldest first, as they are played; and their page, as of
-        `ObjectService.outbox`.
+        `Posts.outbox`.
         """
         asked = turned_window(window)._replace(since=self._since())
         stories, page = await self._shelf.outbox(viewer, author, asked)
@@ -121,7 +123,7 @@ class Stories:
             raise Forbidden("only its author may see who has seen a story", id=str(id_))
         page = await self.graph.store.page(self._viewers(id_), window)
         viewers = [mark.id for mark in page.items]
-        blocked = await self.graph.blocked(NodeId(story.author), viewers)
+        blocked = await self._privacy.blocked(NodeId(story.author), viewers)
         nodes = await self.graph.store.nodes(viewers)
         shown = [
             mark

@@ -18,9 +18,9 @@ import numpy as np
 from kith.core.ids import EPOCH_MS, NodeId
 from kith.core.paging import Mark, Page, Window, cut
 from kith.graph.edge import POSITION_MAX, Direction
+from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS, MUTES
 from kith.graph.store import Listing
-from kith.people.relations import GraphService
 from kith.stories.stories import Stories
 
 Closeness: TypeAlias = Callable[[NodeId, Sequence[int]], Awaitable[Sequence[float]]]
@@ -57,7 +57,7 @@ class StripPage(NamedTuple):
 class Strip:
     """Reads strips."""
 
-    def __init__(self, graph: GraphService, stories: Stories, closeness: Closeness) -> None:
+    def __init__(self, graph: Graph, stories: Stories, closeness: Closeness) -> None:
         self._graph, self._stories, self._closeness = graph, stories, closeness
         self._follows, self._mutes = graph.graphs.number(FOLLOWS), graph.graphs.number(MUTES)
 

@@ -22,7 +22,7 @@ from kith.core.clock import wall_ms
 from kith.core.errors import Unavailable
 from kith.log.store import LogStore
 from kith.posts.engagement import Engagement
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 from kith.streams.changes import Change, Kind, Place, Reading, Recent, Touched, lost, read_place
 from kith.streams.missed import Missed
 from kith.streams.readers import Readers
@@ -70,7 +70,7 @@ class Live:
 
     def __init__(
         self,
-        objects: ObjectService,
+        objects: Posts,
         engagement: Engagement,
         log: LogStore,
         observer: Observer,

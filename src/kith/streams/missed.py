@@ -13,7 +13,7 @@ from kith.graph.edge import Direction
 from kith.graph.graphs import AUTHORED
 from kith.graph.store import Listing
 from kith.posts.engagement import Engagement
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 from kith.streams.changes import Change, Kind, Place
 from kith.streams.readers import Readers
 from kith.streams.telling import Message, PostRemoved, Reset, Stream, engagement_update, new_post, why_gone
@@ -31,7 +31,7 @@ Missing = list[tuple[int, Message]]
 class Missed:
     """Reads what one stream begins with."""
 
-    def __init__(self, objects: ObjectService, engagement: Engagement, readers: Readers) -> None:
+    def __init__(self, objects: Posts, engagement: Engagement, readers: Readers) -> None:
         self._objects, self._engagement, self._readers = objects, engagement, readers
         self._authored = objects.graph.graphs.number(AUTHORED)
 

@@ -16,7 +16,7 @@ from kith.graph.edge import Direction
 from kith.graph.graphs import FOLLOWS, MUTES
 from kith.graph.store import Ids, Listing
 from kith.posts.post import Post
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 
 PART = 500
 """Users asked about at once: about a millisecond."""
@@ -27,7 +27,7 @@ _ASK_FACTOR = 8
 class Readers:
     """Asks the graph about connected users."""
 
-    def __init__(self, objects: ObjectService) -> None:
+    def __init__(self, objects: Posts) -> None:
         self._objects, self._store = objects, objects.graph.store
         number = objects.graph.graphs.number
         self._follows, self._mutes = number(FOLLOWS), number(MUTES)

@@ -26,9 +26,12 @@ from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT
 from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import BARRING, Direction, Outcome, State
+from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTION_HIDES
 from kith.graph.store import Ids, Listing
-from kith.people.relations import GraphService, Written
+from kith.people.accounts import check_not_removed
+from kith.people.privacy import Privacy
+from kith.people.relations import Written
 from kith.suggestions.discovery import Ranked, Reach, fingerprint, lists_of, pack, score, unpack, without_faces
 from kith.suggestions.store import Kept, SuggestionStore
 
@@ -91,7 +94,7 @@ class Suggestions:
 
     def __init__(
         self,
-        graph: GraphService,
+        graph: Graph,
         store: SuggestionStore,
         *,
         reach: Reach | None = None,
@@ -99,6 +102,7 @@ class Suggestions:
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
         self.graph, self.store, self.now_ms = graph, store, now_ms
+        self._privacy = Privacy(graph)
         self._reach, self._keep_ms = reach or Reach(), keep_ms
         number = graph.graphs.number
         self.follows, self._blocks, self._hides = number(FOLLOWS), number(BLOCKS), number(SUGGESTION_HIDES)
@@ -181,7 +185,7 @@ class Suggestions:
     async def _stand(self, user: NodeId, followees: Sequence[int]) -> list[bool]:
         """For each followee: are they active, not hidden by the app, with no block between? Else nothing is told."""
         nodes = await self.graph.store.nodes(followees)
-        blocked = await self.graph.blocked(user, followees)
+        blocked = await self._privacy.blocked(user, followees)
         return [
             node.state == State.NORMAL and not (node.labels & HIDE or bar)
             for node, bar in zip(nodes, blocked, strict=True)
@@ -254,7 +258,7 @@ class Suggestions:
         """`actor` no longer wants `target` suggested; nobody else learns of it. Errors: SelfEdge; Forbidden."""
         if actor == target:
             raise SelfEdge("one is never suggested to oneself; name another user", id=str(actor))
-        await self.graph.check_there(actor)
+        await check_not_removed(self.graph.store, actor)
         changes, mark = await self.graph.write([self.graph.adding(self._hides, actor, target)])
         return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
 

@@ -27,9 +27,9 @@ from kith.core.ids import NodeId
 from kith.engines.embedded import bulk
 from kith.graph.audit import audit
 from kith.graph.edge import Direction, State
+from kith.graph.graph import Graph
 from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.store import Listing
-from kith.people.relations import GraphService
 from kith.run import supervisor, wiring
 from kith.run.config import Settings
 
@@ -56,7 +56,7 @@ class Killed(BaseException):
     """What stands for a kill here; real ones are in `fault/test_import_kill.py`."""
 
 
-class Graph(NamedTuple):
+class Drawn(NamedTuple):
     """All that can be seen of a graph: edges with their positions, every list, every count."""
 
     edges: dict[tuple[int, int], tuple[State, int]]
@@ -108,8 +108,9 @@ def do(set_to: Settings, *calls: tuple[str, int, int]) -> None:
 
     async def run() -> None:
         async with chores.service(set_to) as service:
+            people = wiring.relations(set_to, service)
             for call, one, other in calls:
-                await getattr(service, call)(NodeId(one), NodeId(other))
+                await getattr(people, call)(NodeId(one), NodeId(other))
 
     asyncio.run(run())
 
@@ -126,17 +127,17 @@ def archive(set_to: Settings, user: int, operation: NodeOperation = NodeOperatio
     asyncio.run(run())
 
 
-def look(set_to: Settings, graph: str = FOLLOWS) -> Graph:
+def look(set_to: Settings, graph: str = FOLLOWS) -> Drawn:
     """The graph as it is, audited."""
 
-    async def run() -> Graph:
+    async def run() -> Drawn:
         async with chores.service(set_to) as service:
             return await _look(service, graph)
 
     return asyncio.run(run())
 
 
-async def _look(service: GraphService, graph: str) -> Graph:
+async def _look(service: Graph, graph: str) -> Drawn:
     number, store = service.graphs.number(graph), service.store
     found = await audit(store, graph, number, settle_s=0)
     assert found.clean, found
@@ -154,10 +155,10 @@ async def _look(service: GraphService, graph: str) -> Graph:
             ]
             (counts[node, direction],) = await store.count_many([listing])
             assert counts[node, direction] == len(lists[node, direction])
-    return Graph(edges, lists, counts)
+    return Drawn(edges, lists, counts)
 
 
-def timeless(graph: Graph, known: Iterable[tuple[int, ...]]) -> Graph:
+def timeless(graph: Graph, known: Iterable[tuple[int, ...]]) -> Drawn:
     """The graph with the position that an import chose itself, its own time, as 0: two imports differ in it."""
     given_positions = {row[2] for row in known if len(row) == 3}
     edges = {
@@ -166,7 +167,7 @@ def timeless(graph: Graph, known: Iterable[tuple[int, ...]]) -> Graph:
     lists = {
         key: [(at if at in given_positions else 0, other) for at, other in marks] for key, marks in graph.lists.items()
     }
-    return Graph(edges, lists, graph.counts)
+    return Drawn(edges, lists, graph.counts)
 
 
 def wanted(rows: Iterable[tuple[int, int, int]]) -> dict[tuple[int, int], tuple[State, int]]:

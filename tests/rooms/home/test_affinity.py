@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from homes import Home, open_home
+from homes import HomeScene, open_home
 from world import ALICE, BOB, CAROL, DANA, FakeClock, Run
 
 from kith.core.ids import NodeId
@@ -15,12 +15,12 @@ from kith.home.facts import KEPT_MS as FACTS_KEPT_MS
 
 
 @pytest.fixture
-def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> Home:
-    made: Home = run(open_home(embedded, clock))
+def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
+    made: HomeScene = run(open_home(embedded, clock))
     return made
 
 
-def to(run: Run, home: Home, *authors: NodeId, reader: NodeId = ALICE) -> list[float]:
+def to(run: Run, home: HomeScene, *authors: NodeId, reader: NodeId = ALICE) -> list[float]:
     found: list[float] = run(home.affinity.between(reader, authors or (BOB,)))
     return found
 
@@ -31,7 +31,7 @@ def of_worth(worth: float) -> float:
 
 @pytest.mark.parametrize(("graph", "worth"), [(LIKES, 1), (SHARES, 3), (SAVES, 2), (VIEWS, 0), (HIDES, 0)])
 def test_what_a_reader_does_counts_by_its_kind_and_undo_takes_it_back(
-    run: Run, home: Home, graph: str, worth: float
+    run: Run, home: HomeScene, graph: str, worth: float
 ) -> None:
     post = run(home.post(BOB))
     assert to(run, home) == [0]
@@ -43,7 +43,7 @@ def test_what_a_reader_does_counts_by_its_kind_and_undo_takes_it_back(
     assert to(run, home) == [0]
 
 
-def test_a_comment_counts_and_deleting_it_takes_it_back(run: Run, home: Home) -> None:
+def test_a_comment_counts_and_deleting_it_takes_it_back(run: Run, home: HomeScene) -> None:
     post = run(home.post(BOB))
     comment, _ = run(home.comments.create(ALICE, post.id, "well said"))
     reply, _ = run(home.comments.create(ALICE, post.id, "and again", comment.id))
@@ -54,7 +54,7 @@ def test_a_comment_counts_and_deleting_it_takes_it_back(run: Run, home: Home) ->
     assert to(run, home) == [0], "whoever deletes it"
 
 
-def test_affinity_grows_with_each_interaction_and_stays_below_1(run: Run, home: Home) -> None:
+def test_affinity_grows_with_each_interaction_and_stays_below_1(run: Run, home: HomeScene) -> None:
     known = [0.0]
     for _ in range(30):
         run(home.engagement.add(SHARES, ALICE, run(home.post(BOB)).id))
@@ -63,7 +63,7 @@ def test_affinity_grows_with_each_interaction_and_stays_below_1(run: Run, home: 
     assert known[-1] < 1
 
 
-def test_affinity_fades_with_its_half_life(run: Run, home: Home) -> None:
+def test_affinity_fades_with_its_half_life(run: Run, home: HomeScene) -> None:
     run(home.engagement.add(LIKES, ALICE, run(home.post(BOB)).id))
     home.clock.ms += HALF_LIFE_MS
     assert to(run, home) == pytest.approx([of_worth(0.5)], rel=1e-4)
@@ -73,7 +73,7 @@ def test_affinity_fades_with_its_half_life(run: Run, home: Home) -> None:
     assert to(run, home) == pytest.approx([of_worth(1)]), "what was done in the future was done now"
 
 
-def test_a_like_in_place_of_another_is_noticed_though_the_count_is_the_same(run: Run, home: Home) -> None:
+def test_a_like_in_place_of_another_is_noticed_though_the_count_is_the_same(run: Run, home: HomeScene) -> None:
     bobs, carols = run(home.post(BOB)), run(home.post(CAROL))
     run(home.engagement.add(LIKES, ALICE, bobs.id))
     assert to(run, home, BOB, CAROL) == pytest.approx([of_worth(1), 0])
@@ -84,7 +84,7 @@ def test_a_like_in_place_of_another_is_noticed_though_the_count_is_the_same(run:
 
 
 def test_affinity_is_kept_until_the_reader_does_another_thing_or_an_hour_passes(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[int] = []
     real = home.affinity._read
@@ -115,7 +115,7 @@ def test_affinity_is_kept_until_the_reader_does_another_thing_or_an_hour_passes(
     assert len(reads) == 4, "a clock that was put back keeps nothing for longer"
 
 
-def test_the_newest_of_each_kind_are_looked_at(run: Run, home: Home) -> None:
+def test_the_newest_of_each_kind_are_looked_at(run: Run, home: HomeScene) -> None:
     old = run(home.post(BOB))
     run(home.engagement.add(LIKES, ALICE, old.id))
     for _ in range(NEWEST_MAX):
@@ -125,7 +125,7 @@ def test_the_newest_of_each_kind_are_looked_at(run: Run, home: Home) -> None:
     assert carol > 0.9
 
 
-def test_a_deleted_post_ties_nobody(run: Run, home: Home) -> None:
+def test_a_deleted_post_ties_nobody(run: Run, home: HomeScene) -> None:
     post = run(home.post(BOB))
     run(home.engagement.add(LIKES, ALICE, post.id))
     assert to(run, home)[0] > 0
@@ -134,7 +134,7 @@ def test_a_deleted_post_ties_nobody(run: Run, home: Home) -> None:
     assert to(run, home) == [0]
 
 
-def test_positions_at_the_ends_of_time_do_no_harm(run: Run, home: Home) -> None:
+def test_positions_at_the_ends_of_time_do_no_harm(run: Run, home: HomeScene) -> None:
     likes = home.graph.graphs.number(LIKES)
     for position in (-(2**63), 2**63 - 1):
         post = run(home.post(BOB))

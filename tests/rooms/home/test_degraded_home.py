@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from homes import GROUP, Home, alices_home, failing, ids_of
+from homes import GROUP, HomeScene, alices_home, failing, ids_of
 from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, answer
 
 from kith.core.clock import Hlc
@@ -21,12 +21,12 @@ from kith.log.store import Failure
 
 
 @pytest.fixture
-def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> Home:
+def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
     return alices_home(run, embedded, clock)
 
 
-def test_timelines_of_another_store_are_not_read(run: Run, home: Home) -> None:
-    run(home.graph.follow(ALICE, BOB))
+def test_timelines_of_another_store_are_not_read(run: Run, home: HomeScene) -> None:
+    run(home.graph.people.follow(ALICE, BOB))
     made = [run(home.post(BOB)).id for _ in range(3)]
     run(home.caught_up())
     home.timelines.put(ALICE, np.array([], np.int64))  # whole, it says, and empty
@@ -37,7 +37,7 @@ def test_timelines_of_another_store_are_not_read(run: Run, home: Home) -> None:
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), RuntimeError("a bug"), ValueError()])
 def test_without_ranking_home_is_newest_first_and_says_so(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch, error: Exception
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     made = [run(home.post(BOB)).id for _ in range(5)]
     monkeypatch.setattr(home.ranker, "score", failing(error))
@@ -48,7 +48,9 @@ def test_without_ranking_home_is_newest_first_and_says_so(
     assert run(home.all(3, page.rest)) == made[1::-1], "and goes on when ranking is back"
 
 
-def test_ranking_that_fails_between_pages_loses_nothing(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranking_that_fails_between_pages_loses_nothing(
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = [run(home.post(author, "alike" if at % 4 == 3 else None)) for at in range(8) for author in (BOB, CAROL)]
     first = run(home.page(3))
     monkeypatch.setattr(home.ranker, "score", failing(RuntimeError()))
@@ -58,7 +60,9 @@ def test_ranking_that_fails_between_pages_loses_nothing(run: Run, home: Home, mo
     assert texts == Counter({post.text for post in made})
 
 
-def test_without_timelines_home_comes_from_the_outboxes(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_timelines_home_comes_from_the_outboxes(
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = [run(home.post(author)).id for author in (BOB, CAROL)]
     run(home.caught_up())
 
@@ -74,7 +78,7 @@ def test_without_timelines_home_comes_from_the_outboxes(run: Run, home: Home, mo
 
 
 def test_without_notes_of_what_is_delivered_home_says_that_it_may_lack_something(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [run(home.post(author)).id for author in (BOB, CAROL)]
     run(home.caught_up())
@@ -87,7 +91,7 @@ def test_without_notes_of_what_is_delivered_home_says_that_it_may_lack_something
 
 
 def test_a_full_disk_takes_no_wish_for_a_timeline_and_home_is_answered(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = run(home.post(BOB))
     run(home.caught_up())
@@ -97,7 +101,7 @@ def test_a_full_disk_takes_no_wish_for_a_timeline_and_home_is_answered(
 
 
 def test_without_outboxes_a_timeline_is_answered_and_says_so(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [run(home.post(author)).id for author in (BOB, CAROL)]
     run(home.caught_up())
@@ -110,7 +114,7 @@ def test_without_outboxes_a_timeline_is_answered_and_says_so(
 
 
 def test_without_the_store_there_is_no_home_and_it_says_so(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(home.post(BOB))
     monkeypatch.setattr(home.objects, "visible", failing(StoreUnavailable("gone")))
@@ -118,12 +122,12 @@ def test_without_the_store_there_is_no_home_and_it_says_so(
     assert run(answer(home.feed.latest(ALICE, Window(5)))) is StoreUnavailable
 
 
-def failed(home: Home, *events: Event) -> dict[int, Failure | None]:
+def failed(home: HomeScene, *events: Event) -> dict[int, Failure | None]:
     """Failures of events of the group that keeps timelines."""
     return {event.sequence: Failure(GROUP, event, 1, "a bug", 0, 0, dead=True) for event in events}
 
 
-def test_what_fan_out_failed_to_deliver_is_at_home_all_the_same(run: Run, home: Home) -> None:
+def test_what_fan_out_failed_to_deliver_is_at_home_all_the_same(run: Run, home: HomeScene) -> None:
     """The failure is dead: nobody brings Bob's post any more, until a person has it replayed."""
     made = [run(home.post(CAROL)).id for _ in range(60)]
     run(home.caught_up())
@@ -140,13 +144,13 @@ def test_what_fan_out_failed_to_deliver_is_at_home_all_the_same(run: Run, home: 
 
 @pytest.mark.parametrize("count", [1, 101])
 def test_a_timeline_that_missed_a_change_of_its_reader_or_too_much_is_not_relied_on(
-    run: Run, home: Home, count: int
+    run: Run, home: HomeScene, count: int
 ) -> None:
     """Fan-out failed to drop Alice's timeline when she followed; or failed at very many posts of others."""
     home.timelines.put(ALICE, np.arange(1, 200)[::-1])
     post = run(home.post(BOB)).id
     if count == 1:
-        run(home.graph.unfollow(ALICE, DANA))
+        run(home.graph.people.unfollow(ALICE, DANA))
         events = [event for event in home.log.read(0, 1_000) if event.source == ALICE][-1:]
     else:
         events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(count)]
@@ -154,7 +158,9 @@ def test_a_timeline_that_missed_a_change_of_its_reader_or_too_much_is_not_relied
     assert ids_of(run(home.feed.latest(ALICE, Window(5))).posts) == [post]
 
 
-def test_home_does_not_read_more_failures_than_it_needs(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_does_not_read_more_failures_than_it_needs(
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = [run(home.post(BOB)).id]
     home.timelines.put(ALICE, np.array([], np.int64))
     events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(500)]

@@ -13,6 +13,7 @@ from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, service_over
 from kith.core.events import BULK_LOADED, Event
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
+from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, BUILT_IN, FOLLOWS
 from kith.home.fanout import consumer, deliveries
 from kith.home.fanout.consumer import Fanout
@@ -21,7 +22,6 @@ from kith.home.fanout.plan import Plan, Thresholds, plan_fanout
 from kith.home.fanout.rates import ByRates
 from kith.home.sources import Sources
 from kith.home.timelines import RATE_MAX
-from kith.people.relations import GraphService
 
 READERS = [BOB, CAROL, *(NodeId(100 + at) for at in range(7)), DANA]
 POST, LATER = 1 << 40, 1 << 41
@@ -30,7 +30,7 @@ POST, LATER = 1 << 40, 1 << 41
 class Town:
     """Ten readers with timelines follow Alice; BOB follows CAROL too."""
 
-    def __init__(self, graph: GraphService, clock: FakeClock) -> None:
+    def __init__(self, graph: Graph, clock: FakeClock) -> None:
         self.graph, self.clock, self.sources = graph, clock, Sources(graph)
         self.timelines = NaiveTimelines(100, clock)
         self.worker = self.restarted()
@@ -64,9 +64,9 @@ def town(run: Run) -> Town:
         await store.declare(BUILT_IN)
         town = Town(await service_over(store, clock), clock)
         for reader in READERS:
-            await town.graph.follow(reader, ALICE)
+            await town.graph.people.follow(reader, ALICE)
             town.timelines.put(reader, np.array([], np.int64))
-        await town.graph.follow(BOB, CAROL)
+        await town.graph.people.follow(BOB, CAROL)
         return town
 
     return run(begun())  # type: ignore[no-any-return]
@@ -158,7 +158,7 @@ def test_who_stops_following_meanwhile_holds_up_nobody_else(run: Run, town: Town
     run(town.post(ALICE, POST))
     run(town.worker.go_on())
     for reader in READERS[leaving]:
-        run(town.graph.unfollow(reader, ALICE))
+        run(town.graph.people.unfollow(reader, ALICE))
     while run(town.restarted().go_on()):
         pass
     left = set(READERS[leaving])
@@ -223,7 +223,7 @@ def test_where_too_many_are_under_way_one_ends_before_another_begins(
 def test_a_delivery_that_fails_holds_up_no_other(run: Run, town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     for reader in READERS:
         if reader != CAROL:
-            run(town.graph.follow(reader, CAROL))
+            run(town.graph.people.follow(reader, CAROL))
     run(town.post(ALICE, POST))
     run(town.post(CAROL, LATER))
     followers = town.sources.followers

@@ -14,6 +14,7 @@ from kith.core.clock import hlc_of
 from kith.core.events import NORMAL, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
+from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, BUILT_IN
 from kith.home.fanout import consumer
 from kith.home.fanout.consumer import Fanout
@@ -22,7 +23,6 @@ from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate
 from kith.home.fanout.withheld import Withheld
 from kith.home.sources import Sources
 from kith.home.timelines import RATE_MAX, READS_MS, Habits, Ids, Timeline
-from kith.people.relations import GraphService
 from kith.run import limits
 from kith.run.config import Settings
 
@@ -38,7 +38,7 @@ def made(*ages_ms: float) -> Ids:
 class Town:
     """A worker over a graph and timelines at their most obvious."""
 
-    def __init__(self, graph: GraphService, policy: ByRates, clock: FakeClock) -> None:
+    def __init__(self, graph: Graph, policy: ByRates, clock: FakeClock) -> None:
         self.graph, self.clock = graph, clock
         self.authored = graph.graphs.number(AUTHORED)
         self.sources, self.timelines = Sources(graph), NaiveTimelines(100, clock)
@@ -54,7 +54,7 @@ class Town:
     async def follow(self, reader: NodeId, *authors: int) -> None:
         """The reader follows them, and then has an empty timeline."""
         for author in authors:
-            await self.graph.follow(reader, NodeId(author))
+            await self.graph.people.follow(reader, NodeId(author))
         self.timelines.put(reader, np.array([], np.int64))
 
     async def post(self, author: NodeId) -> int:

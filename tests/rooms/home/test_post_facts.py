@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from homes import Home, open_home
+from homes import HomeScene, open_home
 from hypothesis import given
 from hypothesis import strategies as st
 from world import ALICE, BOB, CAROL, DANA, FakeClock, Run
@@ -23,7 +23,7 @@ from kith.posts.post import Change, Post, read_post
 
 
 @pytest.fixture
-def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> Home:
+def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
     return run(open_home(embedded, clock))
 
 
@@ -33,13 +33,13 @@ def of(run: Run, facts: PostFacts, ids: list[int]) -> Facts:
     return found
 
 
-def small(home: Home, bits: int = 1) -> PostFacts:
+def small(home: HomeScene, bits: int = 1) -> PostFacts:
     """A cache of so few places that nearly every read evicts."""
     return PostFacts(home.objects.store, home.graph, home.clock, bits=bits)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 10])
-def test_a_cache_of_any_size_answers_as_a_dictionary_would(run: Run, home: Home, bits: int) -> None:
+def test_a_cache_of_any_size_answers_as_a_dictionary_would(run: Run, home: HomeScene, bits: int) -> None:
     chosen = random.Random(bits)
     authors = [ALICE, BOB, CAROL, DANA]
     links = [None, "https://example.com/a"]
@@ -58,7 +58,7 @@ def test_a_cache_of_any_size_answers_as_a_dictionary_would(run: Run, home: Home,
         assert found.fingerprints.tolist() == [fingerprint(post) for post in expected]
 
 
-def test_more_posts_of_one_call_than_their_place_holds_are_all_there(run: Run, home: Home) -> None:
+def test_more_posts_of_one_call_than_their_place_holds_are_all_there(run: Run, home: HomeScene) -> None:
     posts = [run(home.post(BOB)).id for _ in range(10 * WAYS)]
     facts = small(home, 1)  # two sets
     for _ in range(3):
@@ -66,7 +66,7 @@ def test_more_posts_of_one_call_than_their_place_holds_are_all_there(run: Run, h
 
 
 def test_a_call_that_is_overtaken_by_others_loses_nothing(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, others = ([run(home.post(BOB)).id for _ in range(8)] for _ in range(2))
     facts = small(home, 1)
@@ -82,7 +82,7 @@ def test_a_call_that_is_overtaken_by_others_loses_nothing(
     assert of(run, facts, mine).ids.tolist() == mine
 
 
-def test_engagement_is_at_most_half_a_minute_old(run: Run, home: Home) -> None:
+def test_engagement_is_at_most_half_a_minute_old(run: Run, home: HomeScene) -> None:
     post = run(home.post(BOB))
     assert of(run, home.facts, [post.id]).engagement.tolist() == [0]
     for graph in (LIKES, SHARES, SAVES):
@@ -96,7 +96,7 @@ def test_engagement_is_at_most_half_a_minute_old(run: Run, home: Home) -> None:
     assert of(run, home.facts, [post.id]).engagement.tolist() == [8]
 
 
-def test_a_deleted_post_vanishes_once_its_facts_are_read_again(run: Run, home: Home) -> None:
+def test_a_deleted_post_vanishes_once_its_facts_are_read_again(run: Run, home: HomeScene) -> None:
     first, second = run(home.post(BOB)), run(home.post(BOB))
     of(run, home.facts, [first.id, second.id])
     run(home.objects.delete(BOB, first.id))
@@ -107,7 +107,7 @@ def test_a_deleted_post_vanishes_once_its_facts_are_read_again(run: Run, home: H
 
 
 def test_a_changed_post_is_described_anew_and_an_unchanged_one_is_not(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edited, labelled, same = (run(home.post(BOB)) for _ in range(3))
     before = of(run, home.facts, [edited.id, labelled.id, same.id])
@@ -133,7 +133,7 @@ def test_a_changed_post_is_described_anew_and_an_unchanged_one_is_not(
 
 
 def test_what_is_half_as_old_is_read_together_with_what_must_be(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, younger, young = ([run(home.post(BOB)).id for _ in range(3)] for _ in range(3))
     for posts, later_ms in ((old, KEPT_MS - RENEWED_MS), (younger, RENEWED_MS), (young, 1)):
@@ -154,7 +154,9 @@ def test_what_is_half_as_old_is_read_together_with_what_must_be(
     assert asked == younger + old
 
 
-def test_nothing_is_asked_of_the_store_for_what_is_known(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_asked_of_the_store_for_what_is_known(
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     posts = [run(home.post(BOB)).id for _ in range(20)]
     of(run, home.facts, posts)
     monkeypatch.setattr(home.objects.store, "get_many", None)

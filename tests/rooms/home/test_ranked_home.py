@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import numpy as np
 import pytest
-from homes import Home, alices_home, failing, ids_of
+from homes import HomeScene, alices_home, failing, ids_of
 from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, answer
 
 from kith.core.errors import PostNotFound, SelfEdge, StoreUnavailable
@@ -29,14 +29,14 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> Home:
+def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
     return alices_home(run, embedded, clock)
 
 
 # --- order, pages ------------------------------------------------------------------------------------------
 
 
-def test_each_page_is_best_first_with_two_an_author(run: Run, home: Home) -> None:
+def test_each_page_is_best_first_with_two_an_author(run: Run, home: HomeScene) -> None:
     made = [run(home.post(author)).id for _ in range(5) for author in (BOB, CAROL, DANA, ALICE)]
     pages = run(home.pages(20))
     assert [len(page) for page in pages] == [8, 8, 4]
@@ -47,7 +47,7 @@ def test_each_page_is_best_first_with_two_an_author(run: Run, home: Home) -> Non
     assert scores == sorted(scores, reverse=True)
 
 
-def test_a_prolific_author_does_not_hide_the_others_behind_the_best_fifty(run: Run, home: Home) -> None:
+def test_a_prolific_author_does_not_hide_the_others_behind_the_best_fifty(run: Run, home: HomeScene) -> None:
     others = [run(home.post(author)).id for author in (CAROL, DANA)]
     home.clock.ms += 3 * DAY_MS
     bobs = [run(home.post(BOB)).id for _ in range(60)]
@@ -56,7 +56,7 @@ def test_a_prolific_author_does_not_hide_the_others_behind_the_best_fifty(run: R
     assert run(home.all(20))[4:] == bobs[-3::-1], "then there is nobody else"
 
 
-def test_a_slate_that_is_used_up_goes_on_with_older_posts(run: Run, home: Home) -> None:
+def test_a_slate_that_is_used_up_goes_on_with_older_posts(run: Run, home: HomeScene) -> None:
     authors = [BOB, CAROL, DANA]
     made = [run(home.post(authors[at % 3])).id for at in range(SLATE_MAX + 130)]
     found = run(home.all(50))
@@ -65,7 +65,7 @@ def test_a_slate_that_is_used_up_goes_on_with_older_posts(run: Run, home: Home) 
     assert set(found[:SLATE_MAX]) == set(made[-SLATE_MAX:])
 
 
-def test_paging_is_the_same_with_and_without_a_timeline(run: Run, home: Home) -> None:
+def test_paging_is_the_same_with_and_without_a_timeline(run: Run, home: HomeScene) -> None:
     made = [run(home.post(author)).id for _ in range(20) for author in (BOB, CAROL)]
     run(home.caught_up())
     without = run(home.all(7))
@@ -78,7 +78,7 @@ def test_paging_is_the_same_with_and_without_a_timeline(run: Run, home: Home) ->
 
 
 def test_a_timeline_that_holds_all_there_is_ends_home_without_a_look_at_the_outboxes(
-    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [run(home.post(author)).id for _ in range(20) for author in (BOB, CAROL, DANA)]
     run(home.caught_up())
@@ -87,17 +87,17 @@ def test_a_timeline_that_holds_all_there_is_ends_home_without_a_look_at_the_outb
     assert set(run(home.all(7))) == set(made)
 
 
-def test_one_who_is_followed_just_now_is_at_home_at_once_where_the_timeline_is_short(run: Run, home: Home) -> None:
+def test_one_who_is_followed_just_now_is_at_home_at_once_where_the_timeline_is_short(run: Run, home: HomeScene) -> None:
     made = [run(home.post(author)).id for author in (BOB, CAROL)]
     run(home.caught_up())
     home.timelines.put(ALICE, np.array([], np.int64))  # of before, when nobody was followed
     assert set(run(home.all(7))) == set(made)
 
 
-def test_posts_of_one_who_follows_many_are_the_newest_of_all(run: Run, home: Home) -> None:
+def test_posts_of_one_who_follows_many_are_the_newest_of_all(run: Run, home: HomeScene) -> None:
     crowd = [NodeId(1000 + at) for at in range(250)]
     for author in crowd:
-        run(home.graph.follow(ALICE, author))
+        run(home.graph.people.follow(ALICE, author))
     made = [run(home.post(crowd[at % 7 if at % 3 else at % 250])).id for at in range(700)]
     run(home.caught_up())
     found: list[int] = []
@@ -114,7 +114,7 @@ def test_posts_of_one_who_follows_many_are_the_newest_of_all(run: Run, home: Hom
 # --- seen, hidden, forbidden -------------------------------------------------------------------------------
 
 
-def test_what_was_seen_does_not_come_again_however_much_was_seen_since(run: Run, home: Home) -> None:
+def test_what_was_seen_does_not_come_again_however_much_was_seen_since(run: Run, home: HomeScene) -> None:
     old = run(home.post(BOB))
     run(home.engagement.add(VIEWS, ALICE, old.id))
     for at in range(SEEN_MAX):  # of anything, anywhere
@@ -126,7 +126,7 @@ def test_what_was_seen_does_not_come_again_however_much_was_seen_since(run: Run,
     assert run(home.feed.why(ALICE, new)).excluded_by == []
 
 
-def test_one_who_has_seen_the_newest_gets_what_is_older_at_once(run: Run, home: Home) -> None:
+def test_one_who_has_seen_the_newest_gets_what_is_older_at_once(run: Run, home: HomeScene) -> None:
     old = [run(home.post(author)).id for author in (BOB, CAROL)]
     for at in range(SLATE_MAX):
         post = run(home.post((BOB, CAROL, DANA)[at % 3]))
@@ -134,13 +134,13 @@ def test_one_who_has_seen_the_newest_gets_what_is_older_at_once(run: Run, home: 
     assert sorted(ids_of(run(home.page(20)).posts)) == old
 
 
-Act = Callable[[Home, Post], Awaitable[object]]
+Act = Callable[[HomeScene, Post], Awaitable[object]]
 FORBIDDING: dict[str, Act] = {
     "hidden": lambda home, post: home.engagement.add(HIDES, ALICE, NodeId(post.id)),
-    "muted": lambda home, _: home.graph.mute(ALICE, BOB),
-    "blocking": lambda home, _: home.graph.block(ALICE, BOB),
-    "blocked": lambda home, _: home.graph.block(BOB, ALICE),
-    "unfollowed": lambda home, _: home.graph.unfollow(ALICE, BOB),
+    "muted": lambda home, _: home.graph.people.mute(ALICE, BOB),
+    "blocking": lambda home, _: home.graph.people.block(ALICE, BOB),
+    "blocked": lambda home, _: home.graph.people.block(BOB, ALICE),
+    "unfollowed": lambda home, _: home.graph.people.unfollow(ALICE, BOB),
     "deleted": lambda home, post: home.objects.delete(BOB, NodeId(post.id)),
     "deactivated": lambda home, _: home.graph.store.change_node(BOB, state=State.ARCHIVED),
     "removed": lambda home, _: home.graph.store.change_node(BOB, state=State.REMOVED),
@@ -149,7 +149,9 @@ FORBIDDING: dict[str, Act] = {
 
 @pytest.mark.parametrize("act", FORBIDDING.values(), ids=FORBIDDING)
 @pytest.mark.parametrize("timeline", [False, True])
-def test_what_is_forbidden_does_not_come_out_of_a_cursor_either(run: Run, home: Home, act: Act, timeline: bool) -> None:
+def test_what_is_forbidden_does_not_come_out_of_a_cursor_either(
+    run: Run, home: HomeScene, act: Act, timeline: bool
+) -> None:
     made = [run(home.post(author)) for _ in range(3) for author in (BOB, CAROL)]
     bobs = next(post for post in made if post.author == BOB)
     run(home.caught_up())
@@ -171,7 +173,7 @@ def test_what_is_forbidden_does_not_come_out_of_a_cursor_either(run: Run, home: 
 
 
 @pytest.mark.parametrize("visibility", ["private", "friends", "custom"])
-def test_posts_for_others_stay_out(run: Run, home: Home, visibility: str) -> None:
+def test_posts_for_others_stay_out(run: Run, home: HomeScene, visibility: str) -> None:
     audience = {"audience": (CAROL,)} if visibility == "custom" else {}
     run(home.post(BOB, visibility=visibility, **audience))
     shown = run(home.post(BOB, visibility="custom", audience=(ALICE,)))
@@ -179,7 +181,7 @@ def test_posts_for_others_stay_out(run: Run, home: Home, visibility: str) -> Non
     assert not {post for page in home.served for post in page.ids} - {shown.id}
 
 
-def test_where_nothing_is_left_that_one_may_see_there_is_no_cursor(run: Run, home: Home) -> None:
+def test_where_nothing_is_left_that_one_may_see_there_is_no_cursor(run: Run, home: HomeScene) -> None:
     for at in range(CHOICE):
         run(home.post(BOB, visibility="private"))
         if at in (0, 1, 20, CHOICE - 1):
@@ -195,7 +197,7 @@ def test_where_nothing_is_left_that_one_may_see_there_is_no_cursor(run: Run, hom
 # --- near-duplicates ---------------------------------------------------------------------------------------
 
 
-def test_near_duplicates_come_once_the_best_of_them(run: Run, home: Home) -> None:
+def test_near_duplicates_come_once_the_best_of_them(run: Run, home: HomeScene) -> None:
     for author, text in ((CAROL, "Breaking NEWS!"), (DANA, "breaking   news")):
         run(home.post(author, text))
     best = run(home.post(BOB, "Breaking news"))
@@ -205,7 +207,7 @@ def test_near_duplicates_come_once_the_best_of_them(run: Run, home: Home) -> Non
 
 
 @pytest.mark.parametrize("act", FORBIDDING.values(), ids=FORBIDDING)
-def test_of_near_duplicates_one_that_may_be_seen_comes(run: Run, home: Home, act: Act) -> None:
+def test_of_near_duplicates_one_that_may_be_seen_comes(run: Run, home: HomeScene, act: Act) -> None:
     carols, others = run(home.post(CAROL, "the same")), [run(home.post(DANA)).id for _ in range(2)]
     bobs = run(home.post(BOB, "the same"))
     before = run(home.page(20))
@@ -219,13 +221,13 @@ def test_of_near_duplicates_one_that_may_be_seen_comes(run: Run, home: Home, act
         assert carols.id in later
 
 
-def test_a_private_copy_neither_hides_nor_betrays_itself(run: Run, home: Home) -> None:
+def test_a_private_copy_neither_hides_nor_betrays_itself(run: Run, home: HomeScene) -> None:
     carols = run(home.post(CAROL, "my thoughts"))
     run(home.post(BOB, "my thoughts", visibility="private"))
     assert run(home.all()) == [carols.id]
 
 
-def test_of_many_near_duplicates_that_may_not_be_seen_the_last_is_found(run: Run, home: Home) -> None:
+def test_of_many_near_duplicates_that_may_not_be_seen_the_last_is_found(run: Run, home: HomeScene) -> None:
     seen = run(home.post(CAROL, "again"))
     for _ in range(5):
         run(home.post(BOB, "again", visibility="private"))
@@ -249,12 +251,12 @@ def by(*authors: int) -> Facts:
     return Facts(ids, np.array(authors, np.int64), ids, amounts, np.zeros(size, np.int8), np.zeros(size, np.bool_))
 
 
-def test_see_fewer_lowers_an_author_fades_and_can_be_taken_back(run: Run, home: Home) -> None:
+def test_see_fewer_lowers_an_author_fades_and_can_be_taken_back(run: Run, home: HomeScene) -> None:
     def factor() -> float:
         return float(run(home.ranker.damping(ALICE, by(BOB, CAROL)))[0])
 
     assert factor() == 1
-    written = run(home.graph.see_fewer(ALICE, BOB))
+    written = run(home.graph.people.see_fewer(ALICE, BOB))
     assert written.holds
     assert factor() == pytest.approx(0.1)
     assert run(home.ranker.damping(ALICE, by(CAROL, DANA))).tolist() == [1, 1]
@@ -263,16 +265,16 @@ def test_see_fewer_lowers_an_author_fades_and_can_be_taken_back(run: Run, home: 
     assert factor() == pytest.approx(0.55)
     home.clock.ms += FEWER_HALF_LIFE_MS
     assert factor() == pytest.approx(0.775)
-    run(home.graph.see_fewer(ALICE, BOB))
+    run(home.graph.people.see_fewer(ALICE, BOB))
     assert factor() == pytest.approx(0.1), "saying it again begins anew"
-    assert not run(home.graph.see_as_before(ALICE, BOB)).holds
+    assert not run(home.graph.people.see_as_before(ALICE, BOB)).holds
     assert factor() == 1
-    assert run(answer(home.graph.see_fewer(ALICE, ALICE))) is SelfEdge
+    assert run(answer(home.graph.people.see_fewer(ALICE, ALICE))) is SelfEdge
 
 
-def test_fewer_of_an_author_means_later_not_never(run: Run, home: Home) -> None:
+def test_fewer_of_an_author_means_later_not_never(run: Run, home: HomeScene) -> None:
     bobs, carols = [run(home.post(BOB)).id for _ in range(2)], [run(home.post(CAROL)).id for _ in range(2)]
-    run(home.graph.see_fewer(ALICE, BOB))
+    run(home.graph.people.see_fewer(ALICE, BOB))
     found = run(home.all())
     assert set(found[:2]) == set(carols)
     assert set(found[2:]) == set(bobs)
@@ -281,10 +283,10 @@ def test_fewer_of_an_author_means_later_not_never(run: Run, home: Home) -> None:
 # --- why, and what was served ------------------------------------------------------------------------------
 
 
-def test_why_says_what_the_feed_showed(run: Run, home: Home) -> None:
+def test_why_says_what_the_feed_showed(run: Run, home: HomeScene) -> None:
     posts = [run(home.post(author)) for author in (BOB, CAROL, DANA, ALICE)]
     run(home.engagement.add(LIKES, ALICE, posts[1].id))
-    run(home.graph.see_fewer(ALICE, DANA))
+    run(home.graph.people.see_fewer(ALICE, DANA))
     page = run(home.page())
     assert set(page.placed) == set(ids_of(posts))
     for post in posts:
@@ -297,22 +299,22 @@ def test_why_says_what_the_feed_showed(run: Run, home: Home) -> None:
     assert page.placed[posts[3].id].reason == light.OWN
 
 
-def test_why_names_what_keeps_a_post_out(run: Run, home: Home) -> None:
+def test_why_names_what_keeps_a_post_out(run: Run, home: HomeScene) -> None:
     post = run(home.post(BOB))
-    run(home.graph.unfollow(ALICE, BOB))
-    run(home.graph.mute(ALICE, BOB))
+    run(home.graph.people.unfollow(ALICE, BOB))
+    run(home.graph.people.mute(ALICE, BOB))
     run(home.engagement.add(HIDES, ALICE, post.id))
     run(home.engagement.add(VIEWS, ALICE, post.id))
     assert set(run(home.feed.why(ALICE, post)).excluded_by) == {"not_followed", "muted", "hidden", "seen"}
 
 
-def test_why_of_a_post_that_is_deleted_meanwhile_is_not_found(run: Run, home: Home) -> None:
+def test_why_of_a_post_that_is_deleted_meanwhile_is_not_found(run: Run, home: HomeScene) -> None:
     post = run(home.post(BOB))
     run(home.objects.delete(BOB, post.id))
     assert run(answer(home.feed.why(ALICE, post))) is PostNotFound
 
 
-def test_what_is_logged_is_what_was_answered(run: Run, home: Home) -> None:
+def test_what_is_logged_is_what_was_answered(run: Run, home: HomeScene) -> None:
     for _ in range(3):
         for author in (BOB, CAROL, DANA):
             run(home.post(author))
@@ -331,6 +333,6 @@ def test_what_is_logged_is_what_was_answered(run: Run, home: Home) -> None:
         slate = page.rest
 
 
-def test_an_empty_page_is_not_logged(run: Run, home: Home) -> None:
+def test_an_empty_page_is_not_logged(run: Run, home: HomeScene) -> None:
     assert run(home.page()).posts == []
     assert home.served == []

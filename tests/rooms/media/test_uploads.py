@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 from pictures import drawing, encoded, mp4, photo, webm
 from reference import ReferenceEdges
-from reference_objects import ReferenceObjects
-from world import ALICE, BOB, CAROL, FakeClock, Run, answer
+from reference_records import ReferenceRecords
+from world import ALICE, BOB, CAROL, FakeClock, Run, Social, answer
 
 from kith.core.clock import HybridClock
 from kith.core.errors import (
@@ -28,14 +28,14 @@ from kith.core.errors import (
 from kith.core.ids import NodeId, Snowflakes
 from kith.engines.blobs.store import FolderBlobs
 from kith.graph.edge import State
+from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.media import library
-from kith.media.library import SWEPT_AFTER_MS, MediaLimits, MediaService
+from kith.media.library import SWEPT_AFTER_MS, MediaLibrary, MediaLimits
 from kith.media.media import ALT_TEXT_CHARS_MAX, Media, key_of, keys_of, media_record, read_media, thumbnail_key_of
 from kith.people.profiles import Profile, Profiles
-from kith.people.relations import GraphService, Limits
 from kith.posts.post import Change, Draft
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 from kith.records.store import Kind
 
 LIMITS = MediaLimits(image_bytes_max=100_000, video_bytes_max=200_000, pixels_max=1_000_000, side_max=500, threads=2)
@@ -45,11 +45,11 @@ FAR_MS = 10**14
 class Room(NamedTuple):
     """The services over one store, and the folder of the files."""
 
-    media: MediaService
-    posts: ObjectService
+    media: MediaLibrary
+    posts: Posts
     profiles: Profiles
-    graph: GraphService
-    store: ReferenceObjects
+    graph: Graph
+    store: ReferenceRecords
     folder: Path
 
     def files(self) -> set[str]:
@@ -64,12 +64,12 @@ def make_room(run: Run, clock: FakeClock, tmp_path: Path) -> Iterator[Callable[.
 
     def make(**limits: int) -> Room:
         edges = ReferenceEdges()
-        graph = GraphService(edges, Graphs(run(edges.declare(BUILT_IN))), HybridClock(clock), Limits())
-        store = ReferenceObjects(edges)
-        posts = ObjectService(store, graph, Snowflakes(0, clock))
+        graph = Social(edges, Graphs(run(edges.declare(BUILT_IN))), HybridClock(clock))
+        store = ReferenceRecords(edges)
+        posts = Posts(store, graph, Snowflakes(0, clock))
         folder = tmp_path / "media"
-        media = MediaService(posts, FolderBlobs(folder, sync=False), LIMITS._replace(**limits))
-        made.append(Room(media, posts, Profiles(store, graph.clock), graph, store, folder))
+        media = MediaLibrary(store, graph, posts.snowflakes, FolderBlobs(folder, sync=False), LIMITS._replace(**limits))
+        made.append(Room(media, posts, Profiles(store, graph.clock, media.check_image), graph, store, folder))
         return made[-1]
 
     yield make

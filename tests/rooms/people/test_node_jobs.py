@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from world import ALICE, BOB, FakeClock, Run
+from world import ALICE, BOB, FakeClock, Run, Social
 
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId
@@ -14,7 +14,6 @@ from kith.engines.embedded.environment import Environment
 from kith.graph.edge import State
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.nodes import Job, NodeJobs, NodeOperation
-from kith.people.relations import GraphService, Limits
 
 
 def test_a_job_of_two_processes_never_goes_back(
@@ -24,9 +23,9 @@ def test_a_job_of_two_processes_never_goes_back(
     saved: list[tuple[bool, int]] = []
 
     async def play() -> None:
-        graph = GraphService(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock), Limits())
+        graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
         for user in range(10, 20):
-            await graph.follow(ALICE, NodeId(user))
+            await graph.people.follow(ALICE, NodeId(user))
         fast, slow = NodeJobs(graph), NodeJobs(graph)
         await fast._save(Job("archive-1-1", NodeOperation.ARCHIVE, ALICE))
         await edges.change_node(ALICE, state=State.ARCHIVED)
@@ -62,7 +61,7 @@ def test_who_is_removed_is_forgotten_by_the_job_also_after_a_crash(
         forgotten.append(node)
 
     async def play() -> None:
-        graph = GraphService(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock), Limits())
+        graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
         killed, next_process = NodeJobs(graph), NodeJobs(graph, forget=forget)
         await killed._save(Job("remove-1-1", NodeOperation.REMOVE, ALICE))
         await edges.change_node(ALICE, state=State.REMOVED)

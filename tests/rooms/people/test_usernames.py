@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from reference import ReferenceEdges, ScrambledEdges
-from reference_objects import ReferenceObjects
-from world import ALICE, BOB, CAROL, FakeClock, Run, answer
+from reference_records import ReferenceRecords
+from world import ALICE, BOB, CAROL, FakeClock, Run, answer, no_images
 
 from kith.core.clock import HybridClock
 from kith.core.errors import Conflict, InvalidContent, UsernameTaken
@@ -24,8 +24,8 @@ class Names:
     """Profiles over one store, and what is asked of them."""
 
     def __init__(self, run: Run, edges: ReferenceEdges, clock: FakeClock) -> None:
-        self.store = ReferenceObjects(edges)
-        self.profiles = Profiles(self.store, HybridClock(clock))
+        self.store = ReferenceRecords(edges)
+        self.profiles = Profiles(self.store, HybridClock(clock), no_images)
         self._run = run
 
     def take(self, user: NodeId, name: str) -> Any:

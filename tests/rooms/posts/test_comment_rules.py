@@ -83,7 +83,7 @@ def test_replies_hang_on_their_comment(run: Run, room: Room) -> None:
 def test_nobody_answers_what_is_deleted_or_hidden(run: Run, room: Room) -> None:
     post = write(run, room)
     first = comment(run, room, post, "first")
-    run(room.graph.block(BOB, CAROL))
+    run(room.graph.people.block(BOB, CAROL))
     assert run(answer(room.comments.create(CAROL, post.id, "x", first))) is CommentNotFound
     assert run(answer(room.comments.like(CAROL, first))) is CommentNotFound
     run(room.comments.delete(BOB, first))
@@ -158,7 +158,7 @@ def test_comments_of_those_one_blocked_are_not_shown_and_the_page_goes_on(run: R
     for by, text in ((BOB, "a"), (CAROL, "b"), (BOB, "c"), (CAROL, "d")):
         comment(run, room, post, text, by)
     settle(room)
-    run(room.graph.block(DANA, CAROL))
+    run(room.graph.people.block(DANA, CAROL))
     assert sorted(listed(run, room, post, "newest", 1, DANA)) == ["a", "c"]
     assert sorted(listed(run, room, post, "newest", 1, None)) == ["a", "b", "c", "d"]
 
@@ -193,7 +193,7 @@ def test_a_repeated_comment_is_answered_also_where_it_could_not_be_made_any_more
     first, _ = run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))
     run(room.posts.edit(ALICE, NodeId(post.id), Change(allow_comments=False)))
     assert run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))[0] == first
-    run(room.graph.block(ALICE, BOB))
+    run(room.graph.people.block(ALICE, BOB))
     assert run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))[0] == first
     assert run(answer(room.comments.create(BOB, NodeId(post.id), "once", None, "key2"))) is PostNotFound
     settle(room)
@@ -217,7 +217,7 @@ def test_a_comment_that_a_block_overtook_leaves_no_word_and_no_answer_that_it_wa
     block_before_the_next_write(room, monkeypatch, ALICE)
     assert run(answer(room.comments.create(BOB, post, "a secret", None, "key"))) is PostNotFound
     assert not any(b"a secret" in record.data for record in room.store.records.values())
-    run(room.graph.unblock(ALICE, BOB))
+    run(room.graph.people.unblock(ALICE, BOB))
     settle(room)
     again = run(answer(room.comments.create(BOB, post, "a secret", None, "key")))
     settle(room)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from reference import ReferenceEdges, ScrambledEdges
-from reference_objects import ReferenceObjects
-from world import ALICE, BOB, START_MS, FakeClock, Run, answer, time_flies
+from reference_records import ReferenceRecords
+from world import ALICE, BOB, START_MS, FakeClock, Run, Social, answer, time_flies
 
 from kith.core.clock import HybridClock
 from kith.core.errors import (
@@ -28,36 +28,36 @@ from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE, bits_of, names_of
 from kith.core.paging import Window
 from kith.graph.edge import Direction, State
+from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, BUILT_IN, COMMENTED, LIKES, SHARES, Graphs
 from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.store import Listing
-from kith.people.relations import GraphService, Limits
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import REASON_CHARS_MAX, Labels, Moderation
 from kith.posts.post import Change, Draft, Post, read_post
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 from kith.records.store import Kind
 
 
 class Room(NamedTuple):
     """The services of this room over one store."""
 
-    posts: ObjectService
+    posts: Posts
     comments: Comments
     engagement: Engagement
     moderation: Moderation
-    graph: GraphService
-    store: ReferenceObjects
+    graph: Graph
+    store: ReferenceRecords
     edges: ReferenceEdges
 
 
 @pytest.fixture(params=["transactions", "none"])
 def room(request: pytest.FixtureRequest, run: Run, clock: FakeClock) -> Room:
     edges = ReferenceEdges() if request.param == "transactions" else ScrambledEdges(seed=1)
-    graph = GraphService(edges, Graphs(run(edges.declare(BUILT_IN))), HybridClock(clock), Limits())
-    store = ReferenceObjects(edges)
-    posts = ObjectService(store, graph, Snowflakes(0, clock))
+    graph = Social(edges, Graphs(run(edges.declare(BUILT_IN))), HybridClock(clock))
+    store = ReferenceRecords(edges)
+    posts = Posts(store, graph, Snowflakes(0, clock))
     return Room(posts, Comments(posts), Engagement(posts), Moderation(posts), graph, store, edges)
 
 

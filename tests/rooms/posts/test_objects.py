@@ -18,8 +18,9 @@ from kith.graph.graphs import AUTHORED, HIDES, LIKES, SAVES, VIEWS
 from kith.graph.store import Listing
 from kith.media.media import Media, media_record
 from kith.people.profiles import Profile
-from kith.posts.post import Change, Draft, pack_attributes
+from kith.posts.post import Change, Draft
 from kith.records.claims import KEY_KEPT_MS
+from kith.records.fields import pack_attributes
 from kith.records.store import Kind
 
 
@@ -82,17 +83,17 @@ def test_every_rule_is_asked_of_the_store(run: Run, room: Room) -> None:
     assert seen(None) == seen(ALICE) == [True] * 4
     assert seen(BOB) == [True, False, False, False]
     assert seen(CAROL) == [True, False, False, True]
-    run(graph.follow(BOB, ALICE))
+    run(graph.people.follow(BOB, ALICE))
     assert seen(BOB) == [True, False, False, False]
-    run(graph.follow(ALICE, BOB))
+    run(graph.people.follow(ALICE, BOB))
     assert seen(BOB) == [True, True, False, False]
     run(graph.store.change_node(ALICE, private=True))
     assert (seen(BOB), seen(CAROL)) == ([True, True, False, False], [False] * 4)
-    run(graph.block(BOB, ALICE))
+    run(graph.people.block(BOB, ALICE))
     assert seen(BOB) == [False] * 4
     run(graph.store.change_node(ALICE, private=False))
-    run(graph.unblock(BOB, ALICE))
-    run(graph.block(ALICE, BOB))
+    run(graph.people.unblock(BOB, ALICE))
+    run(graph.people.block(ALICE, BOB))
     assert seen(BOB) == [False] * 4
     run(graph.store.change_node(ALICE, state=State.ARCHIVED))
     assert (seen(CAROL), seen(None)) == ([False] * 4, [True] * 4)
@@ -243,7 +244,7 @@ def test_engagement_is_idempotent_and_counts_exactly(run: Run, room: Room, clock
 def test_what_one_may_not_see_one_cannot_like(run: Run, room: Room) -> None:
     private, deleted, blocked = write(run, room, visibility="private"), write(run, room), write(run, room, CAROL)
     run(room.posts.delete(ALICE, deleted.id))
-    run(room.graph.block(CAROL, BOB))
+    run(room.graph.people.block(CAROL, BOB))
     for post in (private, deleted, blocked):
         for act in (room.engagement.add, room.engagement.drop):
             assert run(answer(act(LIKES, BOB, post.id))) is PostNotFound
@@ -256,7 +257,7 @@ def test_what_is_out_of_sight_can_be_taken_back_once_and_tells_no_number(run: Ru
             for actor in (BOB, CAROL):
                 run(room.engagement.add(graph, actor, post.id))
     settle(room)
-    run(room.graph.block(ALICE, BOB))
+    run(room.graph.people.block(ALICE, BOB))
     run(room.posts.delete(ALICE, deleted.id))
     settle(room)
     for post in (hidden, deleted):

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from reference import ReferenceEdges, ScrambledEdges
-from reference_objects import ReferenceObjects
-from world import ALICE, BOB, CAROL, DANA, START_MS, FakeClock, Run, answer
+from reference_records import ReferenceRecords
+from world import ALICE, BOB, CAROL, DANA, START_MS, FakeClock, Run, Social, answer
 
 from kith.core.clock import HybridClock
 from kith.core.errors import Forbidden, InvalidContent, PostNotFound, StoryNotFound
@@ -19,9 +19,8 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, BUILT_IN, STORIES, STORY_VIEWS, Graphs
 from kith.graph.store import Listing
-from kith.people.relations import GraphService, Limits
 from kith.posts.post import Draft, Post
-from kith.posts.posts import ObjectService
+from kith.posts.posts import Posts
 from kith.records.store import Kind
 from kith.stories import strip as strips
 from kith.stories.reclaiming import GRACE_MS, reclaim
@@ -37,9 +36,9 @@ class Theatre:
 
     def __init__(self, run: Run, clock: FakeClock, edges: ReferenceEdges) -> None:
         self.run, self.clock, self.edges = run, clock, edges
-        self.graph = GraphService(edges, Graphs(run(edges.declare(BUILT_IN))), HybridClock(clock), Limits())
-        self.store = ReferenceObjects(edges)
-        self.posts = ObjectService(self.store, self.graph, Snowflakes(0, clock))
+        self.graph = Social(edges, Graphs(run(edges.declare(BUILT_IN))), HybridClock(clock))
+        self.store = ReferenceRecords(edges)
+        self.posts = Posts(self.store, self.graph, Snowflakes(0, clock))
         self.stories = Stories(self.store, self.graph, self.posts.snowflakes, hours=24, now_ms=clock)
         self.close: dict[int, float] = {}
         self.strips = Strip(self.graph, self.stories, self.closeness)
@@ -60,7 +59,7 @@ class Theatre:
 
     def follow(self, *pairs: tuple[NodeId, NodeId]) -> None:
         for pair in pairs:
-            self.run(self.graph.follow(*pair))
+            self.run(self.graph.people.follow(*pair))
         self.settle()
 
     def found(self, viewer: NodeId | None, story: Post) -> bool:
@@ -179,7 +178,7 @@ def test_the_hard_rules_hold_at_every_door(theatre: Theatre) -> None:
     assert theatre.run(answer(theatre.stories.view(BOB, custom.id))) is StoryNotFound
     assert theatre.run(answer(theatre.stories.viewers(BOB, custom.id, FIRST_PAGE))) is StoryNotFound
     for block in ((ALICE, BOB), (CAROL, ALICE)):
-        theatre.run(theatre.graph.block(*block))
+        theatre.run(theatre.graph.people.block(*block))
     theatre.settle()
     for viewer in (BOB, CAROL):
         assert theatre.of(ALICE, viewer) == theatre.authors(viewer) == []
@@ -241,8 +240,8 @@ def test_a_block_either_way_hides_a_viewer(theatre: Theatre) -> None:
     theatre.view(BOB, story)
     theatre.view(CAROL, story)
     theatre.view(DANA, story)
-    theatre.run(theatre.graph.block(ALICE, BOB))
-    theatre.run(theatre.graph.block(CAROL, ALICE))
+    theatre.run(theatre.graph.people.block(ALICE, BOB))
+    theatre.run(theatre.graph.people.block(CAROL, ALICE))
     theatre.settle()
     assert theatre.viewers(story) == [DANA]
 
@@ -297,7 +296,7 @@ def test_who_is_not_followed_muted_or_has_nothing_to_show_is_not_in_the_strip(th
     theatre.tell(CAROL, visibility="custom", audience=(DANA,))
     theatre.tell(DANA)
     assert theatre.authors() == [ALICE]
-    theatre.run(theatre.graph.mute(BOB, ALICE))
+    theatre.run(theatre.graph.people.mute(BOB, ALICE))
     theatre.settle()
     assert theatre.authors() == []
 
@@ -332,8 +331,8 @@ def test_of_very_many_authors_the_closest_are_shown_and_the_strip_says_so(
     assert [entry.author for entry in shown.entries] == [BOB, 12, 14, 10]
     assert [(entry.stories, entry.more) for entry in shown.entries] == [(1, False), (2, True), (1, False), (1, False)]
     assert shown.partial
-    theatre.run(theatre.graph.unfollow(BOB, NodeId(11)))
-    theatre.run(theatre.graph.unfollow(BOB, NodeId(13)))
+    theatre.run(theatre.graph.people.unfollow(BOB, NodeId(11)))
+    theatre.run(theatre.graph.people.unfollow(BOB, NodeId(13)))
     theatre.settle()
     assert not theatre.strip().partial
 

@@ -143,7 +143,7 @@ def test_a_quiet_stream_hears_a_heartbeat_that_moves_its_place(play: Play) -> No
         ear = Ear(BOB)
         await hall.live.join(ear.stream, None, [])
         for user in range(100, 120):
-            await hall.objects.graph.follow(NodeId(user), NodeId(user + 1))
+            await hall.objects.graph.people.follow(NodeId(user), NodeId(user + 1))
         before, beats = ear.places[-1], ear.beats
         for _ in range(20):
             hall.seconds += 1.0
@@ -191,12 +191,12 @@ def test_events_that_the_log_forgot_are_said_to_be_lost(play: Play) -> None:
 
 
 async def unfollowed(hall: Hall, _: NodeId) -> None:
-    await hall.objects.graph.unfollow(ALICE, BOB)
+    await hall.objects.graph.people.unfollow(ALICE, BOB)
 
 
 async def let_go(hall: Hall, _: NodeId) -> None:
     await hall.objects.graph.store.change_node(ALICE, private=True)
-    await hall.objects.graph.remove_follower(ALICE, BOB)
+    await hall.objects.graph.people.remove_follower(ALICE, BOB)
 
 
 async def closed(hall: Hall, post: NodeId) -> None:
@@ -209,7 +209,7 @@ def test_who_could_not_see_a_post_any_more_does_not_learn_that_it_was_deleted(
 ) -> None:
     async def scene(hall: Hall) -> None:
         for user in (BOB, CAROL):
-            await hall.objects.graph.follow(ALICE, user)
+            await hall.objects.graph.people.follow(ALICE, user)
         ears = {user: Ear(user) for user in (ALICE, BOB, CAROL)}
         for ear in ears.values():
             await hall.live.join(ear.stream, None, [])
@@ -249,7 +249,7 @@ def test_a_look_that_finds_a_post_deleted_tells_so_to_those_alone_who_could_see_
 @pytest.mark.parametrize("away", [False, True])
 def test_who_muted_an_author_is_not_told_of_the_end_of_what_they_were_never_told_of(play: Play, away: bool) -> None:
     async def scene(hall: Hall) -> None:
-        await hall.objects.graph.mute(CAROL, ALICE)
+        await hall.objects.graph.people.mute(CAROL, ALICE)
         (post,) = await hall.posts(1)
         ears = {user: Ear(user) for user in (BOB, CAROL)}
         for ear in ears.values():

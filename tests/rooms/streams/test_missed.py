@@ -18,7 +18,7 @@ def test_who_leaves_off_within_a_change_that_takes_many_posts_hears_of_it_again(
         made = await hall.posts(3)
         ear = Ear(BOB)
         await hall.live.join(ear.stream, None, [int(post) for post in made])
-        await hall.objects.graph.block(BOB, ALICE)
+        await hall.objects.graph.people.block(BOB, ALICE)
         await hall.until(lambda: len(ear.gone()) == 3)
         hall.live.leave(ear.stream)
         for place in ear.places[-3:-1]:
@@ -37,7 +37,7 @@ def test_who_loses_sight_of_an_account_is_told(play: Play, way: str, away: bool)
         made = await hall.posts(2)
         ear = Ear(BOB)
         if way == "private":  # whom one does not follow
-            await graph.unfollow(BOB, ALICE)
+            await graph.people.unfollow(BOB, ALICE)
         else:
             await graph.store.change_node(ALICE, private=True)
         await hall.live.join(ear.stream, None, [int(post) for post in made])
@@ -45,9 +45,9 @@ def test_who_loses_sight_of_an_account_is_told(play: Play, way: str, away: bool)
             hall.live.leave(ear.stream)
         match way:
             case "remove_follower":
-                await graph.remove_follower(ALICE, BOB)
+                await graph.people.remove_follower(ALICE, BOB)
             case "unfollow":
-                await graph.unfollow(BOB, ALICE)
+                await graph.people.unfollow(BOB, ALICE)
             case "private":
                 await graph.store.change_node(ALICE, private=True, tell=user_changed(ALICE, graph.clock.next()))
         if away:

@@ -12,9 +12,9 @@ from world import ALICE, BOB, CAROL, FakeClock, Run, edge_of, service_over, writ
 from kith.core.errors import StoreFull
 from kith.core.ids import NodeId
 from kith.core.paging import Window
+from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN
 from kith.graph.store import EdgeStore
-from kith.people.relations import GraphService
 from kith.suggestions import batch
 from kith.suggestions.batch import Everyone, suggest_everyone
 from kith.suggestions.store import Kept
@@ -53,7 +53,7 @@ class Breaking(ReferenceSuggestions):
 class Town:
     """Users who follow each other at random, and loners whom some follow and who follow nobody."""
 
-    def __init__(self, run: Run, graph: GraphService, clock: FakeClock) -> None:
+    def __init__(self, run: Run, graph: Graph, clock: FakeClock) -> None:
         self.run, self.graph, self.clock = run, graph, clock
         self.kept = Breaking()
         self.suggestions = Suggestions(graph, self.kept, now_ms=clock)

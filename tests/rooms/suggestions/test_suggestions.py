@@ -15,10 +15,10 @@ from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE
 from kith.core.paging import Mark, Window
 from kith.graph.edge import State
+from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, FOLLOWS
 from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.store import EdgeStore
-from kith.people.relations import GraphService
 from kith.suggestions import suggestions as module
 from kith.suggestions.discovery import Reach
 from kith.suggestions.store import Kept
@@ -30,7 +30,7 @@ EVE, FAY, GUS = NodeId(5), NodeId(6), NodeId(7)
 class Town:
     """Alice follows Bob and Carol; both follow Dana, Carol follows Eve too."""
 
-    def __init__(self, run: Run, graph: GraphService, clock: FakeClock) -> None:
+    def __init__(self, run: Run, graph: Graph, clock: FakeClock) -> None:
         self.run, self.graph, self.clock = run, graph, clock
         self.kept = ReferenceSuggestions()
         self.suggestions = self.new_process()
@@ -43,7 +43,7 @@ class Town:
 
     def follow(self, follower: NodeId, followee: NodeId) -> None:
         self.clock.ms += 1
-        self.run(self.graph.follow(follower, followee))
+        self.run(self.graph.people.follow(follower, followee))
 
     def page(self, user: NodeId = ALICE, window: Window | None = None) -> Suggested:
         return self.run(self.suggestions.page(user, window or Window(20)))
@@ -90,7 +90,7 @@ def test_ones_own_follow_and_unfollow_are_reflected_at_once(town: Town) -> None:
     town.follow(FAY, GUS)
     town.follow(ALICE, FAY)
     assert town.shown() == [DANA, GUS, EVE]
-    town.run(town.graph.unfollow(ALICE, CAROL))
+    town.run(town.graph.people.unfollow(ALICE, CAROL))
     assert town.page().items == [Suggestion(DANA, 1, [BOB]), Suggestion(GUS, 1, [FAY])]
 
 
@@ -218,11 +218,11 @@ def test_who_may_no_longer_be_suggested_is_gone_at_once(town: Town, away: str) -
     store, graph = town.graph.store, town.graph
     match away:
         case "block":
-            town.run(graph.block(ALICE, EVE))
+            town.run(graph.people.block(ALICE, EVE))
         case "blocked":
-            town.run(graph.block(EVE, ALICE))
+            town.run(graph.people.block(EVE, ALICE))
         case "mute":
-            town.run(graph.mute(ALICE, EVE))
+            town.run(graph.people.mute(ALICE, EVE))
         case "deactivate":  # before the job has archived a single edge
             town.run(store.change_node(EVE, state=State.ARCHIVED))
         case "remove":
@@ -231,7 +231,7 @@ def test_who_may_no_longer_be_suggested_is_gone_at_once(town: Town, away: str) -
             town.run(store.change_node(EVE, labels=NAMES[away]))
         case "request":
             town.run(store.change_node(EVE, private=True))
-            assert town.run(graph.follow(ALICE, EVE)).requested
+            assert town.run(graph.people.follow(ALICE, EVE)).requested
     assert town.shown() == [DANA]
 
 
@@ -253,7 +253,7 @@ def test_a_follow_not_yet_restored_still_keeps_its_end_out(town: Town) -> None:
 
 def test_a_face_that_left_or_may_not_be_told_of_is_not_shown_and_not_counted(town: Town) -> None:
     town.page()
-    town.run(town.graph.unfollow(BOB, DANA))
+    town.run(town.graph.people.unfollow(BOB, DANA))
     assert town.page().items[0] == Suggestion(DANA, 1, [CAROL])
     town.run(town.graph.store.change_node(CAROL, state=State.ARCHIVED))
     assert town.page().items == []
@@ -308,7 +308,7 @@ def test_a_newcomer_gets_the_most_followed_who_may_be_shown(town: Town) -> None:
     counted_at = town.clock.ms
     town.clock.ms += 10
     town.run(town.graph.store.change_node(BOB, private=True))
-    town.run(town.graph.block(FAY, GUS))
+    town.run(town.graph.people.block(FAY, GUS))
     page = town.page(GUS)
     assert page.items == [Suggestion(one, 0, []) for one in (EVE, CAROL, DANA)]
     assert (page.source, page.computed_at_ms) == ("popular", counted_at)

@@ -18,8 +18,6 @@ from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.graph.edge import State
 from kith.media.media import MediaType
 from kith.posts.post import (
-    ATTRIBUTES_BYTES_MAX,
-    ATTRIBUTES_DEPTH_MAX,
     AUDIENCE_MAX,
     LINK_CHARS_MAX,
     MENTIONS_MAX,
@@ -34,11 +32,11 @@ from kith.posts.post import (
     emptied,
     fingerprint_of,
     made,
-    pack_attributes,
     post_record,
     read_post,
 )
 from kith.posts.visibility import Standing, may_see, may_see_comment
+from kith.records.fields import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_DEPTH_MAX, pack_attributes
 
 LINK = "https://example.com/a?b=c"
 GOOD: list[tuple[dict[str, Any], str]] = [

@@ -20,7 +20,7 @@ from kith.commands.transfer.lines import NO_POSITION, Refused, Rows
 from kith.core.clock import Hlc, ms_of
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State, applied
-from kith.people.relations import GraphService
+from kith.graph.graph import Graph
 
 _MERGE_ROWS = 2_000
 _FINGERPRINT_BYTES = 1 << 20
@@ -102,7 +102,7 @@ class _Checkpoint(msgspec.Struct):
 
 
 async def load_merging(
-    path: Path, service: GraphService, graph: str, report_path: Path, progress: Progress, *, mutual: bool
+    path: Path, service: Graph, graph: str, report_path: Path, progress: Progress, *, mutual: bool
 ) -> Imported:
     """Merge a file into a graph in use. An edge that is live may get a greater position, and else stays as it is."""
     number = service.graphs.number(graph)
@@ -138,7 +138,7 @@ def _slices(edges: Rows) -> Iterator[Rows]:
         yield edges[start : start + _MERGE_ROWS]
 
 
-async def _writes(service: GraphService, graph: int, rows: Rows, version: Hlc) -> list[EdgeWrite]:
+async def _writes(service: Graph, graph: int, rows: Rows, version: Hlc) -> list[EdgeWrite]:
     """What the rows change: of each edge one write at its greatest position; nothing where it has that, or a greater.
 
     A row without a position stands at the time of the import, and does not move an edge that was live before.

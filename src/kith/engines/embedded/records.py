@@ -1,4 +1,4 @@
-"""The ObjectStore on LMDB, in the same transactions as the edges.
+"""The RecordStore on LMDB, in the same transactions as the edges.
 
     database objects    record   key  kind u8 (below 128) | id u64    row  updated_at u64 | data
                         claim    key  128 | key of 16 bytes           row  over at ms u64 | value
@@ -31,8 +31,8 @@ _END_KEY = struct.Struct(">BQ16s")
 _FORGOTTEN_A_CLAIM = 8
 
 
-class EmbeddedObjects:
-    """See `objects.store.ObjectStore`; this engine is transactional."""
+class EmbeddedRecords:
+    """See `objects.store.RecordStore`; this engine is transactional."""
 
     transactional = True
 

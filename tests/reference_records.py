@@ -1,4 +1,4 @@
-"""A small in-memory ObjectStore over the in-memory EdgeStores: what engines are compared with.
+"""A small in-memory RecordStore over the in-memory EdgeStores: what engines are compared with.
 
 Over `ScrambledEdges` it is an engine without transactions: records at once, what the edges list later.
 """
@@ -14,8 +14,8 @@ from kith.graph.edge import EdgeWrite
 from kith.records.store import AtVersion, Claim, Kind, Put, Record, newer
 
 
-class ReferenceObjects:
-    """See `objects.store.ObjectStore`."""
+class ReferenceRecords:
+    """See `objects.store.RecordStore`."""
 
     def __init__(self, edges: ReferenceEdges) -> None:
         self.transactional, self._edges = edges.transactional, edges

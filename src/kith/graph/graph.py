@@ -1,0 +1,93 @@
+"""Writes and lists of any graph, over an EdgeStore; what people may do to each other is not known here.
+
+Written for an engine without transactions across keys: every write merges, whatever came before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kith.core.clock import HybridClock, ms_of
+from kith.core.ids import NodeId
+from kith.core.paging import Mark, Page, Window, cut
+from kith.core.tokens import WriteMark
+from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State
+from kith.graph.graphs import Graphs
+from kith.graph.store import EdgeStore, Listing
+from kith.graph.walk import walk
+
+PRESENT = frozenset({State.NORMAL, State.NEGATIVE, State.ARCHIVED})
+"""States of an edge that is there, if only for some."""
+NO_MARK = WriteMark(0, 0)
+"""Stands for a write that changed nothing."""
+_SORTED_MAX = 100_000
+
+
+class Graph:
+    """The graphs of one store and the clock of their versions. `walk_max`: entries one page may look at."""
+
+    def __init__(self, store: EdgeStore, graphs: Graphs, clock: HybridClock, *, walk_max: int = 10_000) -> None:
+        self.store, self.graphs, self.clock, self._walk_max = store, graphs, clock, walk_max
+
+    async def write(self, writes: Sequence[EdgeWrite]) -> tuple[list[EdgeChange], WriteMark]:
+        """Merge edges as they are; the mark stands for the last of them that changed something."""
+        changes = await self.store.apply(writes)
+        return changes, mark_of(changes)
+
+    def now(self, graph: int, source: NodeId, destination: NodeId, state: State) -> Edge:
+        """An edge as of now."""
+        version = self.clock.next()
+        return Edge(graph, source, destination, state, ms_of(version), version)
+
+    def adding(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
+        """The write that makes an edge hold from now on; one that holds keeps its place."""
+        return EdgeWrite(self.now(graph, source, destination, State.NORMAL), supersede=True, keep_live=True)
+
+    def dropping(self, graph: int, source: NodeId, destination: NodeId, *, chained: bool = False) -> EdgeWrite:
+        """The write that takes an edge back, if there is one."""
+        edge = self.now(graph, source, destination, State.REMOVED)
+        return EdgeWrite(edge, supersede=True, keep_place=True, only_from=PRESENT, chained=chained)
+
+    async def exists(self, graph: int, source: NodeId, destination: NodeId) -> bool:
+        """Is there an edge? A batch of one."""
+        return (await self.store.exists_many(graph, [(source, destination)]))[0]
+
+    async def intersection(self, listing: Listing, other: Listing, window: Window) -> Page:
+        """Entries of `listing` whose id is in `other` too, in the order of `listing`.
+
+        Walks `listing` and asks `other`; where `other` is much the smaller, reads it and sorts what remains.
+        """
+        own, others = await self.store.count_many([listing, other])
+        if own > 4 * others and others <= _SORTED_MAX:
+            return await self._sorted(listing, other, window)
+
+        async def kept(marks: Sequence[Mark]) -> list[bool]:
+            ids = np.array([mark.id for mark in marks], np.int64)
+            return list(map(bool, await self.store.contains(other, ids)))
+
+        return await walk(self.store, listing, window, kept, entries_max=self._walk_max)
+
+    async def _sorted(self, listing: Listing, other: Listing, window: Window) -> Page:
+        ids = (await self.store.ids(other)).tolist()
+        out = listing.direction is Direction.OUT
+        pairs = [(listing.node, id_) if out else (id_, listing.node) for id_ in ids]
+        edges = await self.store.get_many(listing.graph, pairs)
+        marks = sorted(
+            (
+                Mark(edge.position, id_)
+                for id_, edge in zip(ids, edges, strict=True)
+                if edge is not None and edge.state == listing.state
+            ),
+            reverse=True,
+        )
+        return cut(marks, window)
+
+
+def mark_of(changes: Sequence[EdgeChange]) -> WriteMark:
+    """Where the last applied of `changes` stands; zeros if none was."""
+    for change in reversed(changes):
+        if change.outcome is Outcome.APPLIED and change.after is not None:
+            return WriteMark(change.sequence, change.after.updated_at)
+    return NO_MARK

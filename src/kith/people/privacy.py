@@ -1,0 +1,140 @@
+"""Who may see whom: blocks, private accounts, and accounts that the app hides.
+
+Who may see which post is decided in `posts.visibility`, from the standings that are gathered here: for any number of
+authors one batch of node states, one of blocks, and one of follows where a post, an account or a label makes them
+matter. Labels cost no read of their own: a user's stand beside their state.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kith.core.errors import Forbidden, UserNotFound
+from kith.core.ids import NodeId
+from kith.core.labels import HIDE, LIMIT
+from kith.core.paging import Page
+from kith.graph.edge import BARRING, Direction, State
+from kith.graph.graph import Graph
+from kith.graph.graphs import BLOCKS, FOLLOWS
+from kith.graph.store import Listing
+
+_NO_TIES = (False, False)
+
+
+class Standing(NamedTuple):
+    """How an author stands to the viewer."""
+
+    state: State = State.NORMAL
+    private: bool = False
+    blocked: bool = False  # either way
+    followed: bool = False  # by the viewer
+    follows_back: bool = False
+    labels: int = 0  # the author's own
+
+
+class Privacy:
+    """Answers from the graph alone; holds nothing of its own."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph, self._store = graph, graph.store
+        self._follows, self._blocks = graph.graphs.number(FOLLOWS), graph.graphs.number(BLOCKS)
+
+    async def check_may_see(self, viewer: NodeId, user: NodeId) -> None:
+        """Forbidden if `user` blocks `viewer`, or is private and not followed by them.
+
+        UserNotFound if the app hides the account.
+        """
+        if viewer == user:
+            return
+        (node,) = await self._store.nodes([user])
+        if node.labels & HIDE:
+            raise UserNotFound("there is no such account, or it is not there for you", id=str(user))
+        if any(await self.bars([(user, viewer)])):
+            raise Forbidden("this account is not available to you", id=str(user))
+        if node.private and not await self._graph.exists(self._follows, viewer, user):
+            raise Forbidden("this account is private; follow it to see its lists", id=str(user))
+
+    async def blocked(self, user: NodeId, others: Sequence[int]) -> list[bool]:
+        """For each of `others`: does a block stand between them and `user`, whoever set it?"""
+        ids, barred = np.array(others, np.int64), np.zeros(len(others), np.bool_)
+        for direction, state in itertools.product(Direction, BARRING):
+            barred |= await self._store.contains(Listing(self._blocks, user, direction, state), ids)
+        return barred.tolist()
+
+    async def bars(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
+        """For each (source, destination): does the source's block hold, if only until it is restored?"""
+        blocks = await self._store.get_many(self._blocks, pairs)
+        return [block is not None and block.state in BARRING for block in blocks]
+
+    def blocks_between(self, one: NodeId, others: Iterable[int]) -> tuple[tuple[int, int, int], ...]:
+        """The edges that bar `one` from each of the others (see `EdgeWrite.unless`)."""
+        return tuple((self._blocks, *pair) for other in others for pair in ((one, other), (other, one)))
+
+    async def shown_to(self, viewer: NodeId, page: Page) -> Page:
+        """The page less those who block `viewer` and those whom the app hides; it may be short, and still says if
+        there is more.
+        """
+        blocked = await self.bars([(mark.id, viewer) for mark in page.items])
+        hidden = await self.hidden([mark.id for mark in page.items])
+        own = [mark.id == viewer for mark in page.items]
+        return _less(page, [not mine and (bar or hide) for mine, bar, hide in zip(own, blocked, hidden, strict=True)])
+
+    async def unhidden(self, page: Page) -> Page:
+        """The page less those whom the app hides, as of `shown_to`."""
+        return _less(page, await self.hidden([mark.id for mark in page.items]))
+
+    async def hidden(self, users: Sequence[int]) -> list[bool]:
+        """For each of `users`: does the app hide the account?"""
+        return [bool(node.labels & HIDE) for node in await self._store.nodes(users)]
+
+    async def standings(
+        self, viewer: NodeId | None, authors: Iterable[int], ties_of: Collection[int] = ()
+    ) -> Mapping[int, Standing]:
+        """The standing of each author. `ties_of`: those for whom it matters who follows whom, beside those of whom it
+        always does.
+        """
+        known = list(dict.fromkeys(authors))
+        nodes = dict(zip(known, await self._store.nodes(known), strict=True))
+        if viewer is None:
+            return {author: Standing(node.state, node.private, labels=node.labels) for author, node in nodes.items()}
+        others = [author for author in known if author != viewer]
+        blocked = dict(zip(others, await self.blocked(viewer, others), strict=True))
+        asked = [
+            author for author in others if (node := nodes[author]).private or node.labels & LIMIT or author in ties_of
+        ]
+        pairs = [pair for author in asked for pair in ((viewer, author), (author, viewer))]
+        follows = await self._store.exists_many(self._follows, pairs) if pairs else []
+        ties = {author: (follows[2 * at], follows[2 * at + 1]) for at, author in enumerate(asked)}
+        return {
+            author: Standing(
+                node.state, node.private, blocked.get(author, False), *ties.get(author, _NO_TIES), labels=node.labels
+            )
+            for author, node in nodes.items()
+        }
+
+    async def standing_to(self, author: int, viewers: Sequence[int], *, ties: bool = False) -> list[Standing]:
+        """How the author stands to each of the viewers. `ties`: who follows whom matters in any case."""
+        (node,) = await self._store.nodes([author])
+        blocked = await self.blocked(NodeId(author), viewers)
+        follows, count = self._follows, len(viewers)
+        followed = [False] * count
+        follows_back = [False] * count
+        if ties or node.private or node.labels & LIMIT:
+            followed = await self._store.exists_many(follows, [(viewer, author) for viewer in viewers])
+        if ties:
+            follows_back = await self._store.exists_many(follows, [(author, viewer) for viewer in viewers])
+        return [
+            Standing(node.state, node.private, *row, labels=node.labels)
+            for row in zip(blocked, followed, follows_back, strict=True)
+        ]
+
+
+def _less(page: Page, dropped: Sequence[bool]) -> Page:
+    """The page without some of its items, over the same stretch of the list."""
+    covers = (page.newest, page.oldest) if page.newest and page.oldest else None
+    shown = [mark for mark, drop in zip(page.items, dropped, strict=True) if not drop]
+    return Page(shown, page.more_after, page.more_before, covers)
