@@ -17,15 +17,14 @@ from numpy.typing import NDArray
 from bench import peers
 from bench.figures import KEY, Figure, imported, real_graph, server, with_peer
 from bench.load import Load, request, run
-from kith.api.backend import Backend
 from kith.commands.transfer.formats import read
 from kith.core.ids import EPOCH_MS, NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, LIKES
 from kith.home.timelines import TIMELINE_IDS_MAX
 from kith.posts.post import Draft, check_draft, made, post_record
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.services import Services, running
 
 SECONDS = 6.0
 _POSTS, _LIKES_A_POST, _READERS, _FOLLOWED_MIN = 60_000, 3, 2_000, 20
@@ -107,41 +106,41 @@ def _warm(settings: Settings, readers: Ids) -> None:
 async def _fill(settings: Settings, edges: NDArray[Any]) -> Sequence[tuple[int, int]]:
     """(id, author) of posts made over the last days by authors drawn by their followers; these like some of them."""
     chosen = random.Random(5)
-    async with wiring.running(settings) as backend:
+    async with running(settings) as services:
         rows = chosen.choices(range(len(edges)), k=_POSTS)
         now_ms = int(time.time() * 1000)
         times = sorted(now_ms - chosen.randrange(_DAYS * 86_400_000) for _ in rows)
         ids = [((at - EPOCH_MS) << _SNOWFLAKE_BITS) + number % 4096 for number, at in enumerate(times)]
         posts = [(id_, int(edges[row][1])) for id_, row in zip(ids, rows, strict=True)]
         for chunk in _batches(posts, 2_000):
-            await _put_posts(backend, chosen, chunk)
-        likes = backend.graph.graphs.number(LIKES)
+            await _put_posts(services, chosen, chunk)
+        likes = services.opened.graph.graphs.number(LIKES)
         by_author: dict[int, list[int]] = {}
         for source, destination in edges.tolist():
             by_author.setdefault(destination, []).append(source)
         writes = [
-            backend.graph.adding(likes, NodeId(reader), NodeId(post))
+            services.opened.graph.adding(likes, NodeId(reader), NodeId(post))
             for post, author in posts
             for reader in chosen.choices(by_author[author], k=_LIKES_A_POST)
         ]
         for some in _batches(writes, 5_000):
-            await backend.graph.store.apply(some)
+            await services.opened.graph.store.apply(some)
         return posts
 
 
-async def _put_posts(backend: Backend, chosen: random.Random, chunk: Sequence[tuple[int, int]]) -> None:
-    authored = backend.graph.graphs.number(AUTHORED)
+async def _put_posts(services: Services, chosen: random.Random, chunk: Sequence[tuple[int, int]]) -> None:
+    authored = services.opened.graph.graphs.number(AUTHORED)
     records, outbox = [], []
     for id_, author in chunk:
         text = " ".join(chosen.choices(_WORDS, k=4)) + f" {id_}"
         link = f"https://example.org/{id_}" if chosen.random() < 0.3 else None
-        version = backend.graph.clock.next()
+        version = services.opened.graph.clock.next()
         post = made(
             NodeId(id_), NodeId(author), (id_ >> _SNOWFLAKE_BITS) + EPOCH_MS, check_draft(Draft(text=text, link=link))
         )
         records.append(post_record(post, version))
         outbox.append(EdgeWrite(Edge(authored, NodeId(author), NodeId(id_), State.NORMAL, post.created_at, version)))
-    await backend.objects.store.put(records, outbox)
+    await services.posts.store.put(records, outbox)
 
 
 def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from bench.figures import Figure
 from kith.access.sliding_window import Quota
-from kith.api.backend import Backend
 from kith.core.ids import NodeId
 from kith.core.labels import LIMIT, SENSITIVE
 from kith.engines.embedded.quotas import FileQuotas
 from kith.posts.post import Draft
-from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.services import Services, running
 
 _AUTHORS, _PAGE, _READER = 200, 20, NodeId(7)
 _RUNS, _PAGES_A_RUN = 300, 40
@@ -37,26 +36,26 @@ def moderation(folder: Path) -> list[Figure]:
 
 async def _visible(folder: Path) -> list[Figure]:
     settings = Settings(data=str(folder / "moderation"), durability="relaxed")
-    async with wiring.running(settings) as backend:
-        made = [await backend.objects.create(NodeId(1_000 + at), Draft(text="hello " * 10)) for at in range(_AUTHORS)]
+    async with running(settings) as services:
+        made = [await services.posts.create(NodeId(1_000 + at), Draft(text="hello " * 10)) for at in range(_AUTHORS)]
         posts = [written.post.id for written in made]
         says = f"{_PAGE} posts of {_PAGE} authors for a reader who follows none of them"
-        figures = [await _figure("visible", backend, posts, says)]
+        figures = [await _figure("visible", services, posts, says)]
         for user in range(1_000):
-            await backend.moderation.set("user", NodeId(50_000 + user), LIMIT)
-        figures.append(await _figure("visible-beside", backend, posts, f"{says}; 1,000 labelled accounts elsewhere"))
+            await services.moderation.set("user", NodeId(50_000 + user), LIMIT)
+        figures.append(await _figure("visible-beside", services, posts, f"{says}; 1,000 labelled accounts elsewhere"))
         for at in range(_AUTHORS):
-            await backend.moderation.set("user", NodeId(1_000 + at), SENSITIVE)
-        figures.append(await _figure("visible-labelled", backend, posts, f"{says}, each labelled sensitive"))
+            await services.moderation.set("user", NodeId(1_000 + at), SENSITIVE)
+        figures.append(await _figure("visible-labelled", services, posts, f"{says}, each labelled sensitive"))
     return figures
 
 
-async def _figure(name: str, backend: Backend, posts: list[int], says: str) -> Figure:
+async def _figure(name: str, services: Services, posts: list[int], says: str) -> Figure:
     best_us = float("inf")
     for _ in range(_RUNS):
         started = time.perf_counter()
         for at in range(_PAGES_A_RUN):
             first = at * _PAGE % (len(posts) - _PAGE)
-            await backend.objects.visible(_READER, posts[first : first + _PAGE])
+            await services.posts.visible(_READER, posts[first : first + _PAGE])
         best_us = min(best_us, (time.perf_counter() - started) / _PAGES_A_RUN * 1e6)
     return Figure(name, best_us, "us", "", data=says)

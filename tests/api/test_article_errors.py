@@ -8,12 +8,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from in_process import client_of
 from running import API, KEY, People
 from talk import code, ok
 
-from kith.api.http import build
 from kith.core.errors import StoreUnavailable
-from kith.run import wiring
+from kith.engines.embedded.edges import EmbeddedEdges
+from kith.run.api import serving
 from kith.run.config import Settings
 
 Acting = Callable[[int], httpx.Client]
@@ -42,19 +43,16 @@ def test_each_refusal_has_the_code_and_the_status_of_the_article(
     # RATE_LIMITED: test_quotas.py, test_rate_limits.py
 
 
-@pytest.mark.filterwarnings("ignore::litestar.exceptions.LitestarDeprecationWarning")
 def test_a_feed_that_cannot_be_made_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask() -> tuple[httpx.Response, httpx.Response]:
-        async with wiring.running(Settings(data=str(tmp_path), api_keys=(KEY,))) as backend:
+        async def broken(*_: object) -> None:
+            raise StoreUnavailable("could not read: Input/output error")
 
-            async def broken(*_: object) -> None:
-                raise StoreUnavailable("could not read: Input/output error")
-
-            monkeypatch.setattr(backend.graph.store, "page", broken)
-            headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
-            transport = httpx.ASGITransport(app=build(backend))
-            async with httpx.AsyncClient(transport=transport, base_url="http://kith", headers=headers) as http:
-                return await http.get(f"{API}/feed"), await http.get(f"{API}/users/1/posts")
+        monkeypatch.setattr(EmbeddedEdges, "page", broken)
+        headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
+        settings = Settings(data=str(tmp_path), api_keys=(KEY,))
+        async with serving(settings) as api, client_of(api.door, **headers) as http:
+            return await http.get(f"{API}/feed"), await http.get(f"{API}/users/1/posts")
 
     feed, other = asyncio.run(ask())
     assert code(feed, 503) == "FEED_UNAVAILABLE"

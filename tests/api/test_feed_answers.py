@@ -12,16 +12,16 @@ from unittest.mock import patch
 
 import httpx
 import pytest
-from litestar.testing import AsyncTestClient
+from in_process import client_of
 from pictures import drawing, encoded
 from running import AGREED, API, KEY, People, Server, serving
 from talk import code, ok
 
-from kith.api.http import build
 from kith.core.errors import StoreUnavailable
 from kith.engines.embedded.served import read_served
 from kith.home.slate import SLATE_MAX
-from kith.run import wiring
+from kith.posts.posts import Posts
+from kith.run.api import serving as serving_api
 from kith.run.config import Settings
 
 Acting = Callable[[int], httpx.Client]
@@ -341,15 +341,14 @@ def test_what_was_served_is_in_files_under_the_names_of_the_requests(tmp_path: P
     assert kept[0].scores == pytest.approx([score], abs=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_without_its_store_the_feed_is_unavailable_and_says_when_to_come_back(tmp_path: Path) -> None:
     async def ask() -> httpx.Response:
         settings = Settings(data=str(tmp_path / "data"), api_keys=(KEY,), durability="relaxed")
-        async with wiring.running(settings) as backend, AsyncTestClient(build(backend)) as client:
-            with patch.object(backend.objects, "visible", side_effect=StoreUnavailable("the disk is gone")):
-                headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
-                await client.post(f"{API}/posts", json={"content": {"text": "x"}}, headers=headers)
-                return await client.get(f"{API}/feed", headers=headers)
+        headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
+        async with serving_api(settings) as api, client_of(api.door, **headers) as client:
+            with patch.object(Posts, "visible", side_effect=StoreUnavailable("the disk is gone")):
+                await client.post(f"{API}/posts", json={"content": {"text": "x"}})
+                return await client.get(f"{API}/feed")
 
     answer = asyncio.run(ask())
     assert code(answer, 503) == "FEED_UNAVAILABLE"

@@ -9,27 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from kith.access.guard import Caller
 from kith.access.sliding_window import Quota, QuotaStore
 from kith.core.errors import RateLimited, Unavailable
 
-KINDS = ("feed", "posts", "engagement", "media")
-"""What is counted apart; the order is that of the store."""
-_ENGAGEMENT = (
-    "like_post", "unlike_post", "save_post", "unsave_post", "share_post", "unshare_post",
-    "create_comment", "delete_comment", "like_comment", "unlike_comment",
-)  # fmt: skip
-_UPLOADS = 3
-_KIND_OF = {
-    "feed": 0,
-    "create_post": 1,
-    "create_story": 1,
-    **dict.fromkeys(_ENGAGEMENT, 2),
-    "upload_media": _UPLOADS,
-}
-"""By the name of the route."""
+QuotaName = Literal["feed", "posts", "engagement", "media"]
+KINDS: tuple[QuotaName, ...] = get_args(QuotaName)
+"""What is counted apart; the order is that of the store. Which operation counts as what stands in its `quota`."""
+_UPLOADS = KINDS.index("media")
 _DONE = {0: "feed loads", 1: "new posts and stories", 2: "likes, shares, saves and comments", _UPLOADS: "uploads"}
 
 
@@ -44,15 +33,17 @@ class Charge(NamedTuple):
 class Quotas:
     """Counts requests against their quotas. `quotas`: by kind; what is left out has none."""
 
-    def __init__(self, store: QuotaStore, quotas: Mapping[str, Quota], now_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, store: QuotaStore, quotas: Mapping[QuotaName, Quota], now_s: Callable[[], float] = time.time
+    ) -> None:
         self._store, self._now_s = store, now_s
         self._quotas = {KINDS.index(kind): quota for kind, quota in quotas.items()}
 
-    def take(self, caller: Caller, route: str) -> Charge | None:
-        """Count one request for a route; None where nothing is counted. RateLimited says when to come back."""
-        kind = _KIND_OF.get(route)
-        quota = None if kind is None else self._quotas.get(kind)
-        if kind is None or quota is None or caller.server or caller.user is None:
+    def take(self, caller: Caller, name: QuotaName) -> Charge | None:
+        """Count one request against a quota; None where nothing is counted. RateLimited says when to come back."""
+        kind = KINDS.index(name)
+        quota = self._quotas.get(kind)
+        if quota is None or caller.server or caller.user is None:
             return None
         taken = self._store.take(kind, caller.user, quota, self._now_s())
         if taken.wait_s:

@@ -1,4 +1,4 @@
-"""HTTP. One file per resource, and around them: `guard` (who may do what, how often), `errors` (our errors
-as status numbers), `operations` (what the hot routes do), `fast` (those routes without a framework),
-`bridge` (everything else, through Litestar), `metrics`, `docs`.
+"""HTTP. `door` (every request) over `operations` (the table), `routing`, `exchange` and `deadline`; one file per
+resource in `resources/`; `call` and `parameters` (what they are given), `answers` and `presenter` (what they answer
+with), `errors` (ours as status numbers); `openapi` and `docs` (the table as a document).
 """

@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
-from kith.access.guard import Caller
-from kith.api.backend import Backend, Pagination
 from kith.core.errors import BadRequest, BatchTooLarge
 from kith.core.ids import NodeId, parse_id
-from kith.core.paging import LIMIT_DEFAULT, Page, Window
 
 LOOKUP_MAX = 100
 OBJECTS_MAX = 100
 """Posts or comments a page; 1,000 would keep everybody else waiting for a tenth of a second."""
+
+
+class Bytes(NamedTuple):
+    """An answer that is no JSON of ours, with a status and headers of its own."""
+
+    body: bytes
+    headers: list[tuple[str, str]]
+    status: int = 200
+
+
+class File(NamedTuple):
+    """A part of a file, which granian reads and sends: what Python streams to a slow reader, it keeps in memory."""
+
+    path: Path
+    start: int
+    end: int
+    status: int
+    headers: list[tuple[str, str]]
+
+
+class Pagination(msgspec.Struct, frozen=True, rename="camel"):
+    """Where to go on. `hasMore` is about older items; `prevCursor` is there when newer ones exist."""
+
+    next_cursor: str | None
+    prev_cursor: str | None
+    has_more: bool
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -29,19 +53,6 @@ class ListAnswer(msgspec.Struct, frozen=True):
     """A page of a list, newest first."""
 
     items: list[Item]
-    pagination: Pagination
-
-
-class IdItem(msgspec.Struct, frozen=True):
-    """One member of a set."""
-
-    id: str
-
-
-class SetAnswer(msgspec.Struct, frozen=True):
-    """A page of a set program, by id, greatest first."""
-
-    items: list[IdItem]
     pagination: Pagination
 
 
@@ -71,21 +82,17 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
     error: ErrorPart
 
 
-class JobAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A bulk operation on all edges of a user, running in the background."""
-
-    id: str
-    operation: str
-    user: str
-    edges: int
-    done: bool
-
-
 def ranged(query: str, since: int | None, until: int | None) -> str:
     """The query of a list between bounds, so that a cursor is good for these bounds only."""
     if since is not None and until is not None and since > until:
         raise BadRequest("`since` must not be greater than `until`", since=str(since), until=str(until))
     return query if since is None and until is None else f"{query} since {since} until {until}"
+
+
+def check_batch(size: int, batch_max: int) -> None:
+    """BatchTooLarge beyond the bound."""
+    if size > batch_max:
+        raise BatchTooLarge(f"{size} in one request; send at most {batch_max}", max=batch_max)
 
 
 def check_lookup(ids: Sequence[int | str]) -> list[NodeId]:
@@ -95,33 +102,6 @@ def check_lookup(ids: Sequence[int | str]) -> list[NodeId]:
     return [parse_id(id_, "ids") for id_ in ids]
 
 
-class Call(msgspec.Struct, frozen=True):
-    """One request: who asks, and what there is to answer with."""
-
-    backend: Backend
-    caller: Caller
-
-    @property
-    def acting(self) -> NodeId:
-        """The user acted for."""
-        return self.caller.acting()
-
-    def window(
-        self, query: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
-    ) -> Window:
-        """The part of the list `query` asked for; `query` has been through `ranged` where bounds may be given."""
-        window = self.backend.window(self.caller, query, LIMIT_DEFAULT if limit is None else limit, cursor)
-        return window._replace(since=since, until=until)
-
-    def window_of_objects(
-        self, query: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
-    ) -> Window:
-        """As `window`, of a list whose items are answered whole, with their authors and numbers."""
-        if limit is not None and limit > OBJECTS_MAX:
-            raise BadRequest(f"limit must be from 1 to {OBJECTS_MAX}", limit=limit)
-        return self.window(query, limit, cursor, since, until)
-
-    def answer(self, query: str, page: Page) -> ListAnswer:
-        """A page as the client gets it."""
-        items = [Item(str(mark.id), str(mark.position)) for mark in page.items]
-        return ListAnswer(items, self.backend.paging(self.caller, query, page))
+def ids_of(raw: Sequence[int | str], field: str) -> tuple[int, ...]:
+    """Ids of a request, each once, in their order."""
+    return tuple(dict.fromkeys(parse_id(one, field) for one in raw))

@@ -68,6 +68,8 @@ def _shape(schema: dict[str, Any], schemas: dict[str, Any], indent: str) -> str:
         inner = indent + "  "
         lines = [f'{inner}"{name}": {_shape(value, schemas, inner)}' for name, value in schema["properties"].items()]
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if "prefixItems" in schema:
+        return f"[{', '.join(_shape(item, schemas, indent) for item in schema['prefixItems'])}]"
     if "items" in schema:
         return f"[{_shape(schema['items'], schemas, indent)}, ...]"
     if "enum" in schema:

@@ -1,196 +1,266 @@
-"""What the hot routes do, from raw body to raw body: check, batch check, bulk edges, and the relations
-between two users (follow, block, mute). `fast` answers them without a framework; `resources` shows them to
-Litestar for the documentation and for the slow way in.
+"""The table of operations is the API: dispatch, arguments, permissions, quotas, metrics and the document come from it.
+
+A resource is a class whose methods are operations: `@get("/posts/{post_id}", "A post")` above a coroutine whose
+parameters say what it takes. The first is the `Call`; then come the parts of the path, in their order; `body` is the
+decoded body; the rest is the query, or a header where its type says so (`Header`). The docstring is its description.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import parse_qsl
 
 import msgspec
-from msgspec import Meta
 
-from kith.access.guard import Caller
-from kith.api.backend import Backend, check_may_read_pair, check_server, hidden_in
-from kith.core.clock import HLC_MAX, Hlc, ms_of
-from kith.core.errors import BadRequest, BatchTooLarge, SelfEdge
-from kith.core.ids import ID_MAX, NodeId
-from kith.graph.edge import POSITION_MAX, POSITION_MIN, Edge, EdgeWrite, State, applied
-from kith.graph.graph import Graph
-from kith.people.relations import Relations, Written
+from kith.access.quotas import QuotaName
+from kith.api.exchange import Headers, read_header
+from kith.core.errors import BadRequest
+from kith.core.ids import ID_MAX, NodeId, parse_id
 
-Decoded = TypeVar("Decoded")
-Id = Annotated[
-    int,
-    Meta(
-        ge=0,
-        le=ID_MAX,
-        description="64-bit id; a string or a number",
-        extra_json_schema={"type": ["integer", "string"]},
-    ),
-]
-_STATE = {"add": State.NORMAL, "remove": State.REMOVED, "archive": State.ARCHIVED, "negate": State.NEGATIVE}
-_TRUE, _FALSE = b'{"exists":true}', b'{"exists":false}'
+BASE = "/api/v1"
+Callers = Literal["anyone", "known", "acting", "server"]
+"""Who may call: anyone, without credentials; whoever is known; who acts for a user; a server key."""
+Handler = Callable[..., Coroutine[Any, Any, Any]]
+Read = Callable[[str], Any]
+Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
+_NOT_WHOLE = re.compile(rb"[0-9][.eE]|\\\\")
+"""What a lax decoder would take for a whole number: 1e3, also with an escape in a string."""
+_WHOLE = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
 
-class CheckRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Pairs of (source, destination)."""
+class Header(NamedTuple):
+    """Marks a parameter that comes in a header of this name."""
 
-    pairs: list[tuple[Id, Id]]
-
-
-class EdgeRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """One edge to write. Without `position` a live edge keeps its place; without `updatedAt` it happens now."""
-
-    op: Literal["add", "remove", "archive", "negate"]
-    source: Id
-    destination: Id
-    position: Annotated[int, Meta(ge=POSITION_MIN, le=POSITION_MAX)] | None = None
-    updated_at: Annotated[int, Meta(ge=0, le=HLC_MAX)] | None = None
+    name: str
 
 
-class EdgesRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Edges to write, in any order."""
+class Named(NamedTuple):
+    """Marks a parameter of the query that clients call so."""
 
-    edges: list[EdgeRequest]
-
-
-_check_decoder = msgspec.json.Decoder(CheckRequest, strict=False)
-_edges_decoder = msgspec.json.Decoder(EdgesRequest, strict=False)
-_NOT_WHOLE = re.compile(rb"[0-9][.eE]")
-_encode = msgspec.json.encode
+    name: str
 
 
-async def check(backend: Backend, caller: Caller, graph_name: str, source: int, destination: int) -> bytes:
-    """GET /graph/{graph}/{source}/{destination}"""
-    graph = backend.graph.graphs.number(graph_name)
-    check_may_read_pair(caller, backend, graph, source, destination)
-    there = await backend.graph.store.exists_many(graph, [(source, destination)])
-    if not caller.server:
-        there = await _unhidden(backend, caller, graph, [(source, destination)], there)
-    return _TRUE if there[0] else _FALSE
+class Parameter(NamedTuple):
+    """Something that a request says beside its body. `key`: the handler's name of it; `name`: the client's."""
+
+    key: str
+    name: str
+    place: Literal["path", "query", "header"]
+    type: Any  # as annotated, for the document
+    read: Read
+    default: Any = inspect.Parameter.empty
 
 
-async def check_many(backend: Backend, caller: Caller, graph_name: str, body: bytes) -> bytes:
-    """POST /graph/{graph}/check"""
-    graph = backend.graph.graphs.number(graph_name)
-    pairs = decode(_check_decoder, body).pairs
-    check_batch(len(pairs), backend.bounds.batch_max)
-    if caller.server:
-        return _encode({"exists": await backend.graph.store.exists_many(graph, pairs)})
-    for source, destination in pairs:
-        check_may_read_pair(caller, backend, graph, source, destination)
-    there = await backend.graph.store.exists_many(graph, pairs)
-    return _encode({"exists": await _unhidden(backend, caller, graph, pairs, there)})
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    """What the decorator above a handler says."""
+
+    method: str
+    path: str  # from the base path on, unless `absolute`
+    summary: str
+    name: str | None = None  # in metrics and the document; else the handler's
+    status: int = 200
+    callers: Callers = "known"
+    write: bool = False
+    quota: QuotaName | None = None
+    upload: bool = False  # the handler reads the body itself, and has as long as an upload may take
+    streams: bool = False  # the handler answers itself, for as long as it likes
+    lax: bool = False  # numbers of the body may be written as strings
+    hint: str = ""  # ends the message where a word of the body is none of those that it may be
+    answers: Any = None  # the type of the answer, where the handler encodes it itself
+    absolute: bool = False
+    shown: bool = True  # in the document
+    errors: Sequence[int] = (400, 401, 403, 404, 409, 413, 429, 503)  # statuses that the document names
+    media_type: str = "application/json"
+    document: Mapping[str, Any] = {}  # what else the document says of it
 
 
-async def _unhidden(
-    backend: Backend, caller: Caller, graph: int, pairs: list[tuple[int, int]], there: list[bool]
-) -> list[bool]:
-    """`there` for a user token, for which no edge goes to or comes from an account that the app hides."""
-    hidden = await hidden_in(caller, backend, graph, pairs)
-    return [holds and not hide for holds, hide in zip(there, hidden, strict=True)]
+class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One row of the table."""
+
+    spec: Spec
+    name: str
+    path: str
+    description: str
+    handler: Handler
+    parameters: Sequence[Parameter]
+    body: type | None
+    answer: Any
+    path_reads: Sequence[Read]
+    query_reads: Mapping[str, tuple[str, Read]]
+    headers: Sequence[tuple[str, str]]  # of the request: (lower-case name, key)
+    decoder: msgspec.json.Decoder[Any] | None
+
+    def arguments(self, parts: Sequence[str], query: str, headers: Headers) -> tuple[list[Any], dict[str, Any]]:
+        """What the handler is called with, beside the call and the body. BadRequest, BadId."""
+        named: dict[str, Any] = {}
+        if query:
+            self._read_query(query, named)
+        positional = [read(part) for read, part in zip(self.path_reads, parts, strict=True)]
+        for name, key in self.headers:
+            value = read_header(headers, name)
+            if value is not None:
+                named[key] = value
+        return positional, named
+
+    def _read_query(self, query: str, named: dict[str, Any]) -> None:
+        unknown = []
+        for name, value in parse_qsl(query, keep_blank_values=True):
+            known = self.query_reads.get(name)
+            if known is None:
+                unknown.append(name)
+            else:
+                named[known[0]] = known[1](value)
+        if unknown:
+            unknown = sorted(set(unknown))
+            raise BadRequest(f"unknown query parameter: {', '.join(unknown)}; see /docs", unknown=unknown)
+
+    def decode(self, raw: bytes) -> Any:
+        """The decoded body; BadRequest says what is wrong with it, and where."""
+        assert self.decoder is not None  # noqa: S101 - asked only of operations with a body
+        if not raw:
+            raise BadRequest("this takes a JSON body, and none was sent; see /docs")
+        if self.spec.lax and _NOT_WHOLE.search(raw):
+            raise BadRequest("ids, positions and updatedAt are plain decimal numbers, without points and exponents")
+        return _decode(self.decoder, raw, self.spec.hint)
 
 
-async def write_edges(backend: Backend, caller: Caller, graph_name: str, body: bytes) -> tuple[bytes, str | None]:
-    """POST /graph/{graph}/edges"""
-    check_server(caller)
-    graph = backend.graph.graphs.number(graph_name)
-    requests = decode(_edges_decoder, body).edges
-    check_batch(len(requests), backend.bounds.batch_max)
-    writes = _writes(backend.graph, graph, requests)
-    changes, mark = await backend.graph.write(writes)
-    token = backend.token(mark)
-    return _encode({"applied": applied(changes), "token": token}), token
-
-
-def _writes(service: Graph, graph: int, requests: list[EdgeRequest]) -> list[EdgeWrite]:
-    """The merges that the requests ask for."""
-    for request in requests:
-        if request.source == request.destination:
-            raise SelfEdge(f"{request.source} cannot have an edge to itself; leave it out", id=str(request.source))
-    writes = []
-    for request in requests:
-        source, destination = NodeId(request.source), NodeId(request.destination)
-        state = _STATE[request.op]
-        if request.updated_at is None:
-            edge = service.now(graph, source, destination, state)
-        else:
-            service.clock.check_ahead(request.updated_at)
-            edge = Edge(graph, source, destination, state, ms_of(request.updated_at), Hlc(request.updated_at))
-        if request.position is not None:
-            edge = msgspec.structs.replace(edge, position=request.position)
-        now = request.updated_at is None
-        in_place = now and request.position is None
-        keep_live = in_place and state == State.NORMAL
-        writes.append(EdgeWrite(edge, supersede=now, keep_place=in_place and not keep_live, keep_live=keep_live))
-    return writes
-
-
-class Followed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether the acting user now follows the target, and whether that is new."""
-
-    following: bool
-    changed: bool
-    token: str | None
-    requested: bool = False
-
-
-class Blocked(msgspec.Struct, frozen=True):
-    """Whether the acting user now blocks the target, and whether that is new."""
-
-    blocking: bool
-    changed: bool
-    token: str | None
-
-
-class Muted(msgspec.Struct, frozen=True):
-    """Whether the acting user now mutes the target, and whether that is new."""
-
-    muting: bool
-    changed: bool
-    token: str | None
-
-
-Relate = Callable[[Relations, NodeId, NodeId], Awaitable[Written]]
-RELATIONS: dict[tuple[str, str], tuple[Relate, type[Followed] | type[Blocked] | type[Muted]]] = {
-    ("POST", "follow"): (Relations.follow, Followed),
-    ("DELETE", "follow"): (Relations.unfollow, Followed),
-    ("POST", "block"): (Relations.block, Blocked),
-    ("DELETE", "block"): (Relations.unblock, Blocked),
-    ("POST", "mute"): (Relations.mute, Muted),
-    ("DELETE", "mute"): (Relations.unmute, Muted),
-    ("POST", "remove-follower"): (Relations.remove_follower, Followed),
-}
-"""(method, last part of the path) -> what it does, and the shape of its answer."""
-
-
-async def relate(backend: Backend, caller: Caller, method: str, verb: str, target: NodeId) -> tuple[bytes, str | None]:
-    """POST or DELETE /users/{id}/follow, /block, /mute; POST /users/{id}/remove-follower"""
-    act, shape = RELATIONS[(method, verb)]
-    written = await act(backend.relations, caller.acting(), target)
-    token = backend.token(written.mark)
-    if shape is Followed:
-        return _encode(Followed(written.holds, written.changed, token, written.requested)), token
-    return _encode(shape(written.holds, written.changed, token)), token
-
-
-def check_batch(size: int, batch_max: int) -> None:
-    """BatchTooLarge beyond the bound."""
-    if size > batch_max:
-        raise BatchTooLarge(f"{size} in one request; send at most {batch_max}", max=batch_max)
-
-
-def decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
-    """The decoded body; BadRequest says what is wrong and where."""
-    if _NOT_WHOLE.search(body):
-        raise BadRequest("ids, positions and updatedAt are whole decimal numbers; leave points and exponents out")
+def _decode(decoder: msgspec.json.Decoder[Any], raw: bytes, hint: str) -> Any:
     try:
-        return decoder.decode(body)
+        return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        ops = f"; op is one of {', '.join(_STATE)}" if "enum" in str(error) else ""
-        raise BadRequest(f"the body is not what this takes: {error}{ops}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(f"the body is not JSON: {error}") from None
+        hint = hint if "enum" in str(error) else ""
+        raise BadRequest(f"the body is not what this takes: {error}{hint}; see /docs") from None
+    except UnicodeDecodeError:
+        raise BadRequest("the body is not JSON that we can read: it is not UTF-8") from None
+    except RecursionError:
+        raise BadRequest("the body is not JSON that we can read: it is nested too deeply") from None
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"the body is not JSON that we can read: {error}") from None
+
+
+def route(method: str, path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
+    """Make a method of a resource an operation; `says`: further fields of its Spec."""
+
+    def mark(handler: Method) -> Method:
+        handler.__spec__ = Spec(method=method, path=path, summary=summary, **says)  # type: ignore[attr-defined]
+        return handler
+
+    return mark
+
+
+def get(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
+    """A read."""
+    return route("GET", path, summary, **says)
+
+
+def ask(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
+    """A read whose question is a body."""
+    return route("POST", path, summary, **says)
+
+
+def post(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
+    """A write."""
+    return route("POST", path, summary, write=True, **says)
+
+
+def put(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
+    """A write."""
+    return route("PUT", path, summary, write=True, **says)
+
+
+def patch(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
+    """A write."""
+    return route("PATCH", path, summary, write=True, **says)
+
+
+def delete(path: str, summary: str, **says: Any) -> Callable[[Method], Method]:
+    """A write."""
+    return route("DELETE", path, summary, write=True, **says)
+
+
+def operations_of(resource: object) -> list[Operation]:
+    """The rows that a resource adds to the table, in the order of its methods."""
+    methods = (getattr(resource, name) for name in vars(type(resource)))
+    return [_operation(method.__spec__, method) for method in methods if hasattr(method, "__spec__")]
+
+
+def _operation(spec: Spec, handler: Handler) -> Operation:
+    hints = get_type_hints(handler, include_extras=True)
+    answer = hints.pop("return")
+    signature = inspect.signature(handler).parameters
+    in_path = re.findall(r"{(\w+)}", spec.path)
+    keys = [key for key in signature if key not in ("call", "body")]
+    if keys[: len(in_path)] != in_path:
+        raise TypeError(f"{spec.path}: {handler.__name__} takes its path as {in_path}, in this order, before all else")
+    parameters = [_parameter(key, hints[key], key in in_path, signature[key].default) for key in keys]
+    body = hints.get("body")
+    return Operation(
+        spec=spec,
+        name=spec.name or handler.__name__,
+        path=spec.path if spec.absolute else BASE + spec.path,
+        description=inspect.getdoc(handler) or "",
+        handler=handler,
+        parameters=parameters,
+        body=body,
+        answer=spec.answers or answer,
+        path_reads=[one.read for one in parameters if one.place == "path"],
+        query_reads={one.name: (one.key, one.read) for one in parameters if one.place == "query"},
+        headers=[(one.name.lower(), one.key) for one in parameters if one.place == "header"],
+        decoder=None if body is None else msgspec.json.Decoder(body, strict=not spec.lax),
+    )
+
+
+def _parameter(key: str, type_: Any, in_path: bool, default: Any) -> Parameter:
+    marks = [mark for mark in get_args(type_)[1:] if isinstance(mark, Header | Named)] if _is_annotated(type_) else []
+    name = marks[0].name if marks else key
+    if in_path:
+        return Parameter(key, key, "path", type_, _reader(type_, "id" if key.endswith("_id") else key))
+    place: Literal["query", "header"] = "header" if marks and isinstance(marks[0], Header) else "query"
+    return Parameter(key, name, place, type_, _reader(type_, name), default)
+
+
+def _is_annotated(type_: Any) -> bool:
+    return get_origin(type_) is Annotated
+
+
+def _reader(type_: Any, name: str) -> Read:
+    """How a value of this type is read from text."""
+    metas = [one for one in get_args(type_)[1:] if isinstance(one, msgspec.Meta)] if _is_annotated(type_) else []
+    bare = get_args(type_)[0] if _is_annotated(type_) else type_
+    kinds = [kind for kind in (get_args(bare) if get_origin(bare) is not Literal else ()) if kind is not type(None)]
+    kind = kinds[0] if kinds else bare
+    if kind is NodeId:
+        shown = {"other_id": "other"}.get(name, name)
+        return lambda raw: parse_id(raw, shown)
+    if kind is int:
+        return _whole(name, metas)
+    if kind is bool:
+        return _one_of(name, _BOOLS)
+    if get_origin(kind) is Literal:
+        return _one_of(name, {choice: choice for choice in get_args(kind)})
+    return str
+
+
+def _whole(name: str, metas: Sequence[msgspec.Meta]) -> Read:
+    least = next((int(meta.ge) for meta in metas if meta.ge is not None), -ID_MAX - 1)
+    most = next((int(meta.le) for meta in metas if meta.le is not None), ID_MAX)
+
+    def read(raw: str) -> int:
+        if _WHOLE.fullmatch(raw) and least <= int(raw) <= most:
+            return int(raw)
+        raise BadRequest(f"{name} must be a whole number from {least} to {most}; see /docs", field=name)
+
+    return read
+
+
+def _one_of(name: str, choices: Mapping[str, Any]) -> Read:
+    def read(raw: str) -> Any:
+        if raw not in choices:
+            raise BadRequest(f"{name} must be one of {', '.join(choices)}; see /docs", field=name)
+        return choices[raw]
+
+    return read

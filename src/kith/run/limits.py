@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kith.access.guard import Rates
+from kith.access.quotas import QuotaName
 from kith.access.sliding_window import Quota
-from kith.api.backend import Bounds
+from kith.api.door import Bounds
 from kith.api.forms import FORM_BYTES
-from kith.api.stream import StreamLimits
+from kith.api.resources.stream import StreamLimits
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.media.library import MediaLimits
@@ -16,9 +17,7 @@ from kith.run.config import Settings
 def bounds(settings: Settings) -> Bounds:
     """What a request may cost."""
     return Bounds(
-        settings.batch_max,
         settings.body_bytes_max,
-        settings.select_ids_max,
         settings.request_timeout_ms / 1000,
         max(settings.media_image_bytes_max, settings.media_video_bytes_max) + FORM_BYTES,
         settings.upload_timeout_ms / 1000,
@@ -33,9 +32,9 @@ def rates(settings: Settings) -> Rates:
     return Rates(*(-(-rate // max(1, settings.workers)) for rate in asked))
 
 
-def quotas(settings: Settings) -> dict[str, Quota]:
+def quotas(settings: Settings) -> dict[QuotaName, Quota]:
     """What a user may do in longer times; what is left out has no quota."""
-    asked = {
+    asked: dict[QuotaName, Quota] = {
         "feed": Quota(settings.rate_feed_per_minute, 60),
         "posts": Quota(settings.rate_posts_per_hour, 3_600),
         "engagement": Quota(settings.rate_engagement_per_minute, 60),

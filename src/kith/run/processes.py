@@ -12,18 +12,16 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import structlog
 
-from kith.api.backend import Backend
-from kith.api.bridge import Bridge
-from kith.api.fast import Exchange, FrontDoor, Scope
-from kith.api.http import build
+from kith.api.exchange import Exchange, Scope
 from kith.core.clock import wall_ms
 from kith.core.errors import Unavailable
 from kith.home.fanout import consumer
 from kith.home.sources import Sources
 from kith.log.runner import Pace, Runner
 from kith.run import limits, logs
+from kith.run.api import Api, serving
 from kith.run.config import Settings, load
-from kith.run.wiring import Opened, object_store, opened, running, timelines
+from kith.run.wiring import Opened, object_store, opened, timelines
 from kith.stories.reclaiming import reclaim
 
 SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
@@ -42,17 +40,16 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._running: contextlib.AbstractAsyncContextManager[Backend] | None = None
-        self._door: FrontDoor | None = None
+        self._running: contextlib.AbstractAsyncContextManager[Api] | None = None
+        self._api: Api | None = None
         self._watch: asyncio.Task[None] | None = None
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends a process that starts; a loop at rest would miss it
         logs.configure(self._settings.log_level)
         self._watch = loop.create_task(_end_with_supervisor())
-        self._running = running(self._settings, on_fatal=_replace_process)
-        backend = loop.run_until_complete(self._running.__aenter__())
-        self._door = FrontDoor(backend, Bridge(build(backend), backend))
+        self._running = serving(self._settings, on_fatal=_replace_process)
+        self._api = loop.run_until_complete(self._running.__aenter__())
         loop.call_soon(loop.add_signal_handler, signal.SIGTERM, self._stop)
 
     def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -66,13 +63,13 @@ class Server:
         """granian waits for every answer to end, and streams do not by themselves. It takes SIGINT as it takes SIGTERM,
         which is ours here; its supervisor sends SIGTERM in any case.
         """
-        if self._door is not None:
-            self._door.close()
+        if self._api is not None:
+            self._api.end_streams()
         os.kill(os.getpid(), signal.SIGINT)
 
     async def __rsgi__(self, scope: Scope, exchange: Exchange) -> None:
-        assert self._door is not None  # noqa: S101 - granian calls __rsgi_init__ first
-        await self._door(scope, exchange)
+        assert self._api is not None  # noqa: S101 - granian calls __rsgi_init__ first
+        await self._api.door(scope, exchange)
 
 
 async def _end_with_supervisor() -> None:

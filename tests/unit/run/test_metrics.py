@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from kith.api.metrics import Metrics
+from kith.run.metrics import Metrics
 
 
 def metrics(folder: Path, process: str = "api") -> Metrics:

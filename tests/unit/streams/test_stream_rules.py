@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kith.access.guard import Guard, Rates, UserTokens
-from kith.api import stream
-from kith.api.stream import LOOKED_EVERY_S, Sink, frame, read_id, read_query
+from kith.api.resources import stream
+from kith.api.resources.stream import LOOKED_EVERY_S, Sink, frame, read_id, shown_posts
 from kith.core.clock import Hlc
 from kith.core.errors import BadId, BadRequest, Unauthorized
 from kith.core.events import BULK_LOADED, USER_CHANGED, Event
@@ -166,15 +166,12 @@ def test_an_event_and_a_heartbeat_as_they_go_over_the_wire() -> None:
     assert frame(Place(12, 9), "", b"") == b":\nid: 12-9\n\n"
 
 
-def test_the_query_names_posts_and_where_to_resume() -> None:
-    asked = read_query("posts=5,6,5&lastEventId=12-9", None)
-    assert (asked.shown, asked.place) == ([5, 6], "12-9")
-    assert read_query("lastEventId=12-9", "20-20").place == "20-20", "a browser repeats the URL it began with"
-    assert read_query("", None).shown is None
-    assert read_query("posts=", None).shown == []
-    for query, error in (("posts=x", BadId), ("post=5", BadRequest), (f"posts={'1,' * 101}", BadRequest)):
+def test_the_query_names_posts() -> None:
+    assert shown_posts("5,6,5") == [5, 6]
+    assert shown_posts("") == []
+    for posts, error in (("x", BadId), (",".join(map(str, range(101))), BadRequest)):
         with pytest.raises(error):
-            read_query(query, None)
+            shown_posts(posts)
 
 
 class Client:

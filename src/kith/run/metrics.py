@@ -94,11 +94,11 @@ class Metrics:
         self._counts.stream_ends[why] = self._counts.stream_ends.get(why, 0) + 1
 
     def told(self, event: str, streams: int) -> None:
-        """See `feed.live.Observer`."""
+        """See `streams.live.Observer`."""
         self._counts.stream_events[event] = self._counts.stream_events.get(event, 0) + streams
 
     def tail(self, lag_s: float) -> None:
-        """See `feed.live.Observer`."""
+        """See `streams.live.Observer`."""
         self._counts.stream_lag_s = lag_s
 
     def close(self) -> None:

@@ -9,8 +9,11 @@ from typing import Any, cast
 import pytest
 from world import Run
 
-from kith.api.bridge import Bridge
-from kith.api.media import UPLOAD_PATH
+from kith.access.guard import Caller
+from kith.api.call import Call
+from kith.api.door import Bounds, Door
+from kith.api.operations import operations_of, post
+from kith.core.errors import Overloaded
 
 CHUNK = bytes(64 * 1024)
 
@@ -27,28 +30,28 @@ class Upload:
             self.taken += 1
             yield CHUNK
 
-    async def client_disconnect(self) -> None:
-        """It never goes."""
-
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         self.answered = (status, self.taken)
 
 
-async def refusing(scope: Any, receive: Any, send: Any) -> None:
-    """An app that reads nothing."""
-    await send({"type": "http.response.start", "status": 429, "headers": []})
-    await send({"type": "http.response.body", "body": b"{}"})
+class Refusing:
+    """A resource that reads nothing."""
+
+    @post("/media", "Upload", upload=True)
+    async def upload(self, call: Call) -> None:
+        """Is always too much."""
+        raise Overloaded("too many uploads")
 
 
-@pytest.mark.parametrize(("sent", "taken"), [(0, 0), (3, 3), (16, 16), (1_000, 16)])
+@pytest.mark.parametrize(
+    ("sent", "taken"), [(0, 0), (3, 3), (16, 16), (1_000, 16)], ids=["none", "small", "a MiB", "large"]
+)
 def test_an_upload_that_is_refused_is_taken_in_first_where_it_is_small(run: Run, sent: int, taken: int) -> None:
     """The client would see its connection break, and not why."""
-    bounds = SimpleNamespace(upload_timeout_s=5, timeout_s=5, upload_bytes_max=1 << 30, body_bytes_max=1 << 20)
-    backend = SimpleNamespace(bounds=bounds, metrics=SimpleNamespace(observe=lambda *_: None))
-    scope = SimpleNamespace(
-        http_version="1.1", method="POST", scheme="http", path=UPLOAD_PATH, query_string="", client="127.0.0.1:1",
-        headers={},
-    )  # fmt: skip
+    guard = SimpleNamespace(caller=lambda *_: Caller(True, None, ""), admit=lambda *_, **__: None)
+    bounds = Bounds(body_bytes_max=1 << 20, timeout_s=5, upload_bytes_max=1 << 30, upload_timeout_s=5)
+    rest: list[Any] = [guard, None, None, bounds, lambda *_: None]
+    scope = SimpleNamespace(method="POST", path="/api/v1/media", query_string="", headers={})
     upload = Upload(sent)
-    run(Bridge(refusing, cast(Any, backend))(cast(Any, scope), cast(Any, upload)))
-    assert upload.answered == (429, taken)
+    run(Door(operations_of(Refusing()), *rest)(cast(Any, scope), cast(Any, upload)))
+    assert upload.answered == (503, taken)

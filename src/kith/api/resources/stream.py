@@ -1,6 +1,6 @@
-"""GET /feed/stream: Server-Sent Events, in front of the framework, because thousands of them are open at once.
+"""GET /feed/stream: Server-Sent Events to thousands of connected readers at once.
 
-A stream is one waiting coroutine and no queue: what `feed.live` tells is handed to granian at once. So that a slow
+A stream is one waiting coroutine and no queue: what `streams.live` tells is handed to granian at once. So that a slow
 reader costs a bounded amount of memory, each stream may be handed `buffer_bytes` that the kernel does not show to have
 gone out (see `sockets`); beyond, it is cut off, and its client resumes where it left off.
 """
@@ -13,27 +13,39 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Protocol
 
 import msgspec
 import structlog
+from msgspec import Meta
 
-from kith.api.errors import respond, unexpected
+from kith.api.call import Call
+from kith.api.deadline import within
+from kith.api.exchange import Exchange, Scope
+from kith.api.operations import Header, Named, get
 from kith.api.sockets import Sockets
-from kith.core.errors import BadRequest, KithError, Overloaded, TimedOut, TooManyStreams
-from kith.core.history import FIRST
+from kith.core.errors import BadRequest, KithError, Overloaded, TooManyStreams
+from kith.core.history import FIRST, History
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Window
+from kith.home.home import Home
 from kith.streams.changes import WATCHED_MAX, Place, read_place
+from kith.streams.live import Live
 from kith.streams.telling import Stream
 
-if TYPE_CHECKING:
-    from kith.api.backend import Backend
-    from kith.api.fast import Exchange, Scope
-
-PATH = "/api/v1/feed/stream"
+Shown = Annotated[
+    str | None,
+    Meta(description="Ids of posts on the screen, by commas: they are watched. Otherwise the newest at home."),
+]
+ResumeFrom = Annotated[
+    str | None,
+    Named("lastEventId"),
+    Meta(description="Where to resume, for clients that cannot set Last-Event-ID; the header counts where both are."),
+]
+LastEventId = Annotated[
+    str | None, Header("Last-Event-ID"), Meta(description="The id of the last event that the client got.")
+]
 HOME_WATCHED = 20
 """Of the reader's home the newest posts are watched, unless the client names what it shows."""
 RETRY_MS = 2_000
@@ -56,27 +68,12 @@ class StreamLimits(msgspec.Struct, frozen=True):
     buffer_bytes: int
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """What the client asks for. `shown`: posts it shows, None: not said; `place`: where it left off."""
-
-    shown: Sequence[int] | None
-    place: str | None
-
-
-def read_query(query: str, last_event_id: str | None) -> Asked:
-    """The parameters of a request; BadRequest. Of two places the header's counts: a browser repeats the old URL."""
-    shown: Sequence[int] | None = None
-    place: str | None = None
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        if name == "posts":
-            shown = [parse_id(one, "posts") for one in value.split(",") if one]
-            if len(shown) > WATCHED_MAX:
-                raise BadRequest(f"posts takes at most {WATCHED_MAX} ids; name those on the screen", max=WATCHED_MAX)
-        elif name == "lastEventId":
-            place = value or None
-        else:
-            raise BadRequest(f"unknown query parameter: {name}; see /docs", unknown=[name])
-    return Asked(None if shown is None else list(dict.fromkeys(shown)), last_event_id or place)
+def shown_posts(posts: str) -> list[int]:
+    """The ids in the parameter `posts`, each once, in their order. BadId; BadRequest beyond WATCHED_MAX."""
+    ids: list[int] = list(dict.fromkeys(parse_id(one, "posts") for one in posts.split(",") if one))
+    if len(ids) > WATCHED_MAX:
+        raise BadRequest(f"posts takes at most {WATCHED_MAX} ids; name those on the screen", max=WATCHED_MAX)
+    return ids
 
 
 def frame(place: Place, name: str, data: bytes, history: int = FIRST) -> bytes:
@@ -91,6 +88,14 @@ def read_id(text: str) -> tuple[str, int]:
     """The place in an id that a client sent back, and the history that it is of."""
     found = _OF_HISTORY.fullmatch(text)
     return (text, FIRST) if found is None else (found[1], int(found[2]))
+
+
+class Observer(Protocol):
+    """Counts streams."""
+
+    def observe(self, operation: str, started: float, status: int) -> None: ...
+    def streaming(self, streams: int) -> None: ...
+    def stream_ended(self, why: str) -> None: ...
 
 
 class Sink:
@@ -140,40 +145,64 @@ class Sink:
         return self._waiting <= half
 
 
-class Streams:
+class StreamResource:
     """All streams of this process."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend, self._limits = backend, backend.streams
+    def __init__(
+        self,
+        live: Live,
+        home: Home,
+        history: History,
+        limits: StreamLimits,
+        metrics: Observer,
+        *,
+        lifetime_s: Callable[[str | None], float | None],
+        timeout_s: float,
+    ) -> None:
+        """`lifetime_s`: how long the credential in an Authorization header still holds."""
+        self._live, self._home, self._history = live, home, history
+        self._limits, self._metrics = limits, metrics
+        self._lifetime_s, self._timeout_s = lifetime_s, timeout_s
         self._sockets = Sockets()
         self._sinks: set[Sink] = set()
         self._held: Counter[NodeId] = Counter()  # streams of each user, those that are being opened included
         self._count = 0  # the sum of it
         self._closing = False
 
-    async def serve(self, scope: Scope, exchange: Exchange, header: Any) -> None:
-        """Answer one request, until either side ends it."""
-        started, backend = time.perf_counter(), self._backend
-        try:
-            caller = backend.admit(header, write=False)
-            user = caller.acting()
-            lifetime_s = backend.guard.lifetime_s(header("authorization"))
-            asked = read_query(scope.query_string, header("last-event-id"))
-            place = self._here(asked.place)
-            _check_connection(scope)
-            with self._room(user):
-                async with asyncio.timeout(backend.bounds.timeout_s):
-                    shown = asked.shown if asked.shown is not None else await self._home(user)
-                self._check_open()
-                transport = exchange.response_stream(200, _HEADERS)
-                backend.metrics.observe("feed_stream", started, 200)
-                sink = Sink(transport, scope.client, self._sockets, self._limits.buffer_bytes, backend.history.name)
-                del transport  # the sink's alone, so that it ends with the sink
-                await self._run(exchange, sink, Stream(user, sink.send, sink.end, sink.room), place, shown, lifetime_s)
-        except Exception as error:
-            status, headers, body = respond(_told(error))
-            exchange.response_bytes(status, headers, body)
-            backend.metrics.observe("feed_stream", started, status)
+    @get(
+        "/feed/stream",
+        "What changes, as it happens",
+        callers="acting",
+        streams=True,
+        media_type="text/event-stream",
+        answers=str,
+    )
+    async def feed_stream(
+        self, call: Call, posts: Shown = None, last_event_id: ResumeFrom = None, resume: LastEventId = None
+    ) -> None:
+        """Server-Sent Events for the acting user, until either side ends it.
+
+        `new_post` {postId, authorId, preview, labels}: by those whom they follow, or by them; blur the preview of what
+        is `sensitive`. `engagement_update` {postId, likeCount, commentCount, shareCount, viewCount}: of posts that are
+        watched (those named, those told of here, their own newest), once a second at most. `post_removed` {postId,
+        reason}. `reset` {reason}: what was missed cannot be told, load the feed anew; the stream ends, and the next one
+        goes on from there. Every event has an id: a client that comes back with it in Last-Event-ID misses nothing,
+        whichever process it meets.
+        """
+        user, lifetime_s = call.acting, self._lifetime_s(call.header("authorization"))
+        shown = None if posts is None else shown_posts(posts)
+        place = self._here(resume or last_event_id or None)
+        _check_connection(call.scope)
+        with self._room(user):
+            if shown is None:
+                shown = await within(self._timeout_s, self._newest(user))
+            self._check_open()
+            transport = call.exchange.response_stream(200, _HEADERS)
+            self._metrics.observe("feed_stream", call.started, 200)
+            sink = Sink(transport, call.scope.client, self._sockets, self._limits.buffer_bytes, self._history.name)
+            del transport  # the sink's alone, so that it ends with the sink
+            stream = Stream(user, sink.send, sink.end, sink.room)
+            await self._run(call.exchange, sink, stream, place, shown, lifetime_s)
 
     def close(self) -> None:
         """End every stream, and let no new one begin: this process stops."""
@@ -197,20 +226,20 @@ class Streams:
             expiry = asyncio.get_running_loop().call_later(lifetime_s, sink.end, "expired")
         try:
             sink.write(b"retry: %d\n\n" % random.randint(RETRY_MS // 2, RETRY_MS * 3 // 2))
-            async with asyncio.timeout(self._backend.bounds.timeout_s):
-                await self._backend.live.join(stream, place, shown)
+            async with asyncio.timeout(self._timeout_s):
+                await self._live.join(stream, place, shown)
             await exchange.client_disconnect()
         except (KithError, TimeoutError) as error:
             _log.warning("a stream could not begin; its client tries again", error=repr(error))
         except Exception:
             _log.exception("unexpected error", operation="feed_stream")
         finally:
-            self._backend.live.leave(stream)
+            self._live.leave(stream)
             sink.end("gone")
             if expiry is not None:
                 expiry.cancel()
             self._sinks.remove(sink)
-            self._backend.metrics.stream_ended(sink.ended or "gone")
+            self._metrics.stream_ended(sink.ended or "gone")
 
     @contextlib.contextmanager
     def _room(self, user: NodeId) -> Iterator[None]:
@@ -239,7 +268,7 @@ class Streams:
         if not self._held[user]:
             del self._held[user]
         self._count += by
-        self._backend.metrics.streaming(self._count)
+        self._metrics.streaming(self._count)
 
     def _here(self, id_: str | None) -> str | None:
         """The place that an id of an earlier stream stands for in this store; one that is none where it was lost."""
@@ -247,25 +276,14 @@ class Streams:
             return None
         text, history = read_id(id_)
         place = read_place(text)
-        return text if place is not None and self._backend.history.holds(history, place.posts) else "lost"
+        return text if place is not None and self._history.holds(history, place.posts) else "lost"
 
     def _check_open(self) -> None:
         if self._closing:
             raise Overloaded("this process is stopping; connect again")
 
-    async def _home(self, user: NodeId) -> list[int]:
-        return [post.id for post in (await self._backend.feed.latest(user, Window(HOME_WATCHED))).posts]
-
-
-def _told(error: Exception) -> KithError:
-    """What the client is told of an error before its stream began."""
-    match error:
-        case KithError():
-            return error
-        case TimeoutError():
-            return TimedOut("this took longer than `request_timeout_ms`; try again")
-        case _:
-            return unexpected(error, "feed_stream")
+    async def _newest(self, user: NodeId) -> list[int]:
+        return [post.id for post in (await self._home.latest(user, Window(HOME_WATCHED))).posts]
 
 
 def _check_connection(scope: Scope) -> None:

@@ -1,0 +1,90 @@
+"""Who may read and do what, decided in one place for every door.
+
+A server key reads everything; with a user named in `X-Kith-User` it reads what that user may. A user token reads its
+own lists of a graph, and other people's through the rules of the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kith.access.guard import Caller
+from kith.core.errors import Forbidden
+from kith.core.ids import NodeId
+from kith.core.paging import Page
+from kith.graph.edge import Direction
+from kith.graph.graph import Graph
+from kith.graph.graphs import FOLLOWS
+from kith.graph.store import Listing
+from kith.people.privacy import Privacy
+
+
+def check_server(caller: Caller) -> None:
+    """Forbidden for user tokens."""
+    if not caller.server:
+        raise Forbidden("this takes a server key, not a user token")
+
+
+def check_own(caller: Caller, user: NodeId) -> None:
+    """Forbidden to all who act for another user; a server key that names nobody acts for anyone."""
+    if caller.user is None:
+        check_server(caller)
+    elif caller.user != user:
+        raise Forbidden("this is another user's own; act for them (X-Kith-User, or their token)", id=str(user))
+
+
+class Access:
+    """What a caller may read of graphs and of people's lists."""
+
+    def __init__(self, graph: Graph, privacy: Privacy) -> None:
+        self._graphs, self._privacy = graph.graphs, privacy
+        self._follows = graph.graphs.number(FOLLOWS)
+
+    def check_list(self, caller: Caller, listing: Listing) -> None:
+        """Forbidden unless the list is the caller's own: out of them in a graph of users, or into them in `follows`.
+
+        The routes under /users show other people's lists, with the rules of the product.
+        """
+        if caller.server:
+            return
+        own = listing.node == caller.user and listing.graph not in self._graphs.between_objects
+        if not (own and (listing.direction is Direction.OUT or listing.graph == self._follows)):
+            raise Forbidden("a user token reads its own lists here; use /users/{id}/..., or a server key")
+
+    def check_pair(self, caller: Caller, graph: int, source: int, destination: int) -> None:
+        """Forbidden unless the pair is the caller's own: from them, or in `follows` from or to them."""
+        if caller.server or (source == caller.user and graph not in self._graphs.between_objects):
+            return
+        if destination == caller.user and graph == self._follows:
+            return
+        raise Forbidden("a user token checks its own edges here; use a server key")
+
+    async def hidden_pairs(self, caller: Caller, graph: int, pairs: Sequence[tuple[int, int]]) -> list[bool]:
+        """For each pair that the caller may read: is the other end an account that the app hides from them?"""
+        if caller.server or graph in self._graphs.to_objects:
+            return [False] * len(pairs)
+        return await self._privacy.hidden([source if source != caller.user else other for source, other in pairs])
+
+    async def without_hidden(self, caller: Caller, listing: Listing, page: Page) -> Page:
+        """A page of a list of a graph, less the accounts that the app hides from the caller."""
+        return await self._privacy.unhidden(page) if self._shows_users(caller, listing) else page
+
+    async def without_hidden_ids(self, caller: Caller, listings: Sequence[Listing], ids: Sequence[int]) -> list[int]:
+        """Members of a set made of these lists, less the accounts that the app hides from the caller."""
+        if not any(self._shows_users(caller, listing) for listing in listings):
+            return list(ids)
+        return [id_ for id_, hidden in zip(ids, await self._privacy.hidden(ids), strict=True) if not hidden]
+
+    async def check_people(self, caller: Caller, *users: NodeId) -> None:
+        """Forbidden or UserNotFound where the caller may not see the lists of one of `users`."""
+        if caller.user is not None:
+            for user in users:
+                await self._privacy.check_may_see(caller.user, user)
+
+    async def people(self, caller: Caller, page: Page) -> Page:
+        """A page of people, less those whom the caller must not see."""
+        return page if caller.user is None else await self._privacy.shown_to(caller.user, page)
+
+    def _shows_users(self, caller: Caller, listing: Listing) -> bool:
+        """Whether a user token reads users in a list, of whom those that the app hides do not show."""
+        return not caller.server and listing.graph not in self._graphs.to_objects

@@ -1,0 +1,111 @@
+"""One request as its resource sees it: who asks, where lists begin, and what the answer carries beside its body."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from kith.access.guard import Caller
+from kith.api.answers import OBJECTS_MAX, Item, ListAnswer, Pagination
+from kith.api.consistency import TOKEN_HEADER, Consistency
+from kith.api.exchange import Exchange, Scope, body_chunks, read_header
+from kith.core.errors import BadRequest
+from kith.core.ids import NodeId
+from kith.core.paging import LIMIT_DEFAULT, Cursors, Mark, Page, Window
+from kith.core.tokens import WriteMark
+
+
+class Carried(NamedTuple):
+    """What every request carries for its client: cursors and read-your-writes tokens."""
+
+    cursors: Cursors
+    consistency: Consistency
+
+
+class Call:
+    """One request: who asks, and what there is to answer with."""
+
+    __slots__ = ("_chunks", "caller", "carried", "exchange", "headers", "scope", "started")
+
+    def __init__(self, scope: Scope, exchange: Exchange, caller: Caller, carried: Carried, started: float) -> None:
+        """`started`: `time.perf_counter()` when it came."""
+        self.scope, self.exchange, self.caller, self.carried = scope, exchange, caller, carried
+        self.started = started
+        self.headers: list[tuple[str, str]] = []  # of the answer
+        self._chunks: AsyncIterator[bytes] | None = None
+
+    @property
+    def acting(self) -> NodeId:
+        """The user acted for; Unauthorized if nobody was named."""
+        return self.caller.acting()
+
+    @property
+    def viewer(self) -> NodeId | None:
+        """The user whose view it is; None: the app itself, which sees all."""
+        return self.caller.user
+
+    def header(self, name: str) -> str | None:
+        """A header of the request, by its lower-case name."""
+        return read_header(self.scope.headers, name)
+
+    def chunks(self, bytes_max: int) -> AsyncIterator[bytes]:
+        """The body as it comes; BodyTooLarge beyond `bytes_max`. Asked again, the rest of it."""
+        if self._chunks is None:
+            self._chunks = body_chunks(self.scope, self.exchange, bytes_max)
+        return self._chunks
+
+    def wrote(self, mark: WriteMark) -> str | None:
+        """The token of a write, which the answer carries in its header; None if it changed nothing."""
+        token = self.carried.consistency.token(mark)
+        if token is not None:
+            self.headers.append((TOKEN_HEADER, token))
+        return token
+
+    def seen(self) -> int:
+        """The place in the log that the answer must reflect: that of the client's token."""
+        return self.carried.consistency.seen(self.header(TOKEN_HEADER))
+
+    def window(
+        self, query: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
+    ) -> Window:
+        """The part of the list `query` asked for; `query` has been through `ranged` where bounds may be given."""
+        window = self.carried.cursors.window(cursor, self._bound(query), LIMIT_DEFAULT if limit is None else limit)
+        return window if since is None and until is None else window._replace(since=since, until=until)
+
+    def window_of_objects(
+        self, query: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
+    ) -> Window:
+        """As `window`, of a list whose items are answered whole, with their authors and numbers."""
+        if limit is not None and limit > OBJECTS_MAX:
+            raise BadRequest(f"limit must be from 1 to {OBJECTS_MAX}", limit=limit)
+        return self.window(query, limit, cursor, since, until)
+
+    def pagination(self, query: str, page: Page) -> Pagination:
+        """The `pagination` of an answer."""
+        bound, newest, oldest, cursors = self._bound(query), page.newest, page.oldest, self.carried.cursors
+        return Pagination(
+            cursors.next(bound, oldest) if page.more_after and oldest else None,
+            cursors.previous(bound, newest) if page.more_before and newest else None,
+            page.more_after,
+        )
+
+    def next_cursor(self, query: str, end: Mark) -> str:
+        """The cursor that goes on after `end`."""
+        return self.carried.cursors.next(self._bound(query), end)
+
+    def seal(self, query: str, content: bytes) -> str:
+        """A cursor that carries `content`."""
+        return self.carried.cursors.seal(self._bound(query), content)
+
+    def unseal(self, query: str, cursor: str) -> bytes:
+        """What a cursor of `seal` carries; BadCursor."""
+        return self.carried.cursors.open(cursor, self._bound(query))
+
+    def answer(self, query: str, page: Page) -> ListAnswer:
+        """A page as the client gets it."""
+        items = [Item(str(mark.id), str(mark.position)) for mark in page.items]
+        return ListAnswer(items, self.pagination(query, page))
+
+    def _bound(self, query: str) -> str:
+        """What a cursor is good for: one list, of one reader."""
+        return f"{self.caller.reader()} {query}"

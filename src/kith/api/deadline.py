@@ -1,0 +1,42 @@
+"""A deadline for a coroutine that costs nothing where the coroutine never waits, as most reads of an embedded store."""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections.abc import Coroutine, Generator
+from typing import Any, TypeVar
+
+Answer = TypeVar("Answer")
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, Answer]) -> Answer:
+    """What `work` answers; TimeoutError if it takes longer. A timer is armed only once it waits for something."""
+    try:
+        awaited = work.send(None)
+    except StopIteration as done:
+        answer: Answer = done.value
+        return answer
+    async with asyncio.timeout(seconds):
+        return await _resume(work, awaited)
+
+
+@types.coroutine
+def _resume(work: Coroutine[Any, Any, Answer], awaited: Any) -> Generator[Any, Any, Answer]:
+    """Go on with a coroutine that has been started and waits for `awaited`, as `await` would have."""
+    sent: Any = None
+    while True:
+        try:
+            sent = yield awaited
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:
+            failed: BaseException | None = error
+        else:
+            failed = None
+        try:
+            awaited = work.send(sent) if failed is None else work.throw(failed)
+        except StopIteration as done:
+            answer: Answer = done.value
+            return answer

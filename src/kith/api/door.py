@@ -1,0 +1,154 @@
+"""The door: every request goes through here, from granian's RSGI to a resource's method and back.
+
+In this order: find the operation, admit the caller, read what the request says, call, encode, count. Which frameworks
+were measured beside it stands in docs/decisions/0014-one-door.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from kith.access.guard import Caller, Guard
+from kith.access.policy import check_server
+from kith.access.quotas import Quotas
+from kith.api.answers import Bytes, File
+from kith.api.call import Call, Carried
+from kith.api.consistency import TOKEN_HEADER
+from kith.api.deadline import within
+from kith.api.errors import respond, unexpected
+from kith.api.exchange import Exchange, Scope, drain, read_body, read_header
+from kith.api.operations import Operation
+from kith.api.routing import Routes
+from kith.core.errors import KithError, TimedOut
+
+Observe = Callable[[str, float, int], None]
+"""Counts an answer: the operation's name, `time.perf_counter()` at its beginning, the status."""
+_JSON = ("content-type", "application/json")
+_ANSWERED = [_JSON]
+_NOBODY = Caller(False, None, "")
+_encode = msgspec.json.Encoder().encode
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What a request may cost."""
+
+    body_bytes_max: int
+    timeout_s: float
+    upload_bytes_max: int
+    upload_timeout_s: float
+
+
+class Door:
+    """Answers requests by the table of operations."""
+
+    def __init__(
+        self,
+        operations: Iterable[Operation],
+        guard: Guard,
+        quotas: Quotas,
+        carried: Carried,
+        bounds: Bounds,
+        observe: Observe,
+    ) -> None:
+        self._routes = Routes(operations)
+        self._guard, self._quotas, self._carried = guard, quotas, carried
+        self._bounds, self._observe = bounds, observe
+
+    async def __call__(self, scope: Scope, exchange: Exchange) -> None:
+        """Answer one request, and count it."""
+        started, name = time.perf_counter(), "unmatched"
+        try:
+            if scope.method == "OPTIONS":
+                status = self._options(scope, exchange)
+            else:
+                operation, parts = self._routes.find(scope.method, scope.path)
+                name = operation.name
+                caller = _NOBODY if operation.spec.callers == "anyone" else self._admit(scope, operation)
+                call = Call(scope, exchange, caller, self._carried, started)
+                positional, named = operation.arguments(parts, scope.query_string, scope.headers)
+                if operation.spec.streams:
+                    await operation.handler(call, *positional, **named)
+                    return  # it was counted when it began
+                status = self._send(operation, call, await self._run(operation, call, positional, named))
+        except KithError as error:
+            status = _refuse(exchange, error)
+        except TimeoutError:
+            status = _refuse(exchange, TimedOut("this took longer than `request_timeout_ms`; try again"))
+        except Exception as error:
+            status = _refuse(exchange, unexpected(error, name))
+        self._observe(name, started, status)
+
+    async def _run(self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]) -> object:
+        """What the handler answers, in bounded time. A refused request gets back what it took from its quota."""
+        spec, work, charge = operation.spec, operation.handler, None
+        try:
+            if spec.quota is not None:
+                charge = self._quotas.take(call.caller, spec.quota)
+            if operation.decoder is not None:
+                return await within(self._bounds.timeout_s, self._with_body(operation, call, positional, named))
+            if spec.upload:
+                return await within(self._bounds.upload_timeout_s, work(call, *positional, **named))
+            return await within(self._bounds.timeout_s, work(call, *positional, **named))
+        except BaseException as error:
+            if charge is not None:
+                self._quotas.give_back(charge, error)
+            if spec.upload and isinstance(error, TimeoutError):
+                raise TimedOut("this took longer than `upload_timeout_ms`; send less, or try again") from None
+            raise
+        finally:
+            if spec.upload:
+                await drain(call.chunks(self._bounds.upload_bytes_max))
+
+    async def _with_body(
+        self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]
+    ) -> object:
+        raw = await read_body(call.scope, call.exchange, self._bounds.body_bytes_max)
+        return await operation.handler(call, *positional, body=operation.decode(raw), **named)
+
+    def _options(self, scope: Scope, exchange: Exchange) -> int:
+        exchange.response_bytes(204, [("allow", ", ".join(self._routes.methods(scope.path)))], b"")
+        return 204
+
+    def _admit(self, scope: Scope, operation: Operation) -> Caller:
+        """The caller, counted and caught up with their own writes, if they may call the operation."""
+        header, spec = partial(read_header, scope.headers), operation.spec
+        caller = self._guard.caller(header("authorization"), header("x-kith-user"))
+        self._guard.admit(caller, write=spec.write)
+        token = header(TOKEN_HEADER)
+        if token is not None:
+            self._carried.consistency.catch_up(token)
+        if spec.callers == "acting":
+            caller.acting()
+        elif spec.callers == "server":
+            check_server(caller)
+        return caller
+
+    def _send(self, operation: Operation, call: Call, answer: object) -> int:
+        exchange, status = call.exchange, operation.spec.status
+        match answer:
+            case None:
+                exchange.response_bytes(status, call.headers, b"")
+            case bytes():
+                exchange.response_bytes(status, [_JSON, *call.headers] if call.headers else _ANSWERED, answer)
+            case Bytes():
+                status = answer.status
+                exchange.response_bytes(status, [*answer.headers, *call.headers], answer.body)
+            case File():
+                status = answer.status
+                exchange.response_file_range(status, answer.headers, str(answer.path), answer.start, answer.end)
+            case _:
+                headers = [_JSON, *call.headers] if call.headers else _ANSWERED
+                exchange.response_bytes(status, headers, _encode(answer))
+        return status
+
+
+def _refuse(exchange: Exchange, error: KithError) -> int:
+    """Answer with an error; its status."""
+    status, headers, body = respond(error)
+    exchange.response_bytes(status, headers, body)
+    return status

@@ -1,0 +1,90 @@
+"""One request and its answer as granian's RSGI hands them over, and how a body comes in within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+from kith.core.errors import BodyTooLarge, KithError
+
+UNREADABLE = "\x7f"
+"""Stands for a header's value that is no text; nothing accepts it."""
+_DRAIN_BYTES_MAX, _DRAIN_S = 1 << 20, 1.0
+
+
+class Headers(Protocol):
+    """Request headers, by lower-case name."""
+
+    def __contains__(self, key: str) -> bool: ...
+    def get(self, key: str, default: Any = None) -> Any: ...
+    def items(self) -> list[tuple[str, str]]: ...
+    def keys(self) -> list[str]: ...
+
+
+class Scope(Protocol):
+    """What granian tells of a request. `path` is percent-decoded."""
+
+    proto: str
+    http_version: str
+    client: str
+    server: str
+    scheme: str
+    method: str
+    path: str
+    query_string: str
+
+    @property
+    def headers(self) -> Headers: ...
+
+
+class Exchange(Protocol):
+    """One request's body, and its answer."""
+
+    def __aiter__(self) -> Any: ...
+    async def client_disconnect(self) -> None: ...
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
+    def response_file_range(
+        self, status: int, headers: list[tuple[str, str]], file: str, start: int, end: int
+    ) -> None: ...
+    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Any: ...
+
+
+def read_header(headers: Headers, name: str) -> str | None:
+    """A header's value, None if it was not sent; one that is not ASCII becomes UNREADABLE, so it is not overlooked."""
+    value = headers.get(name)
+    if value is None and name in headers:
+        return UNREADABLE
+    return None if value is None else str(value)
+
+
+async def read_body(scope: Scope, exchange: Exchange, bytes_max: int) -> bytes:
+    """The request's body; BodyTooLarge as soon as it is known to be."""
+    return b"".join([chunk async for chunk in body_chunks(scope, exchange, bytes_max)])
+
+
+async def body_chunks(scope: Scope, exchange: Exchange, bytes_max: int) -> AsyncIterator[bytes]:
+    """The request's body as it comes; BodyTooLarge as soon as it is known to be."""
+    declared = scope.headers.get("content-length")
+    too_large = BodyTooLarge(f"the body has more than {bytes_max} bytes; send less at a time", max=bytes_max)
+    if declared is not None and declared.isdigit() and int(declared) > bytes_max:
+        raise too_large
+    size = 0
+    async for chunk in exchange:
+        size += len(chunk)
+        if size > bytes_max:
+            raise too_large
+        yield chunk
+
+
+async def drain(chunks: AsyncIterator[bytes]) -> None:
+    """Read the rest of a body that is nearly there.
+
+    If it were answered before, the connection would break, and the answer be lost with it.
+    """
+    left = _DRAIN_BYTES_MAX
+    with contextlib.suppress(KithError, TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
+            while left > 0 and (chunk := await anext(chunks, None)) is not None:
+                left -= len(chunk)

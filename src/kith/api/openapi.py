@@ -1,0 +1,115 @@
+"""The OpenAPI document, from the table of operations."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Annotated, Any, get_args, get_origin
+
+import msgspec
+
+from kith import __version__
+from kith.api.answers import ErrorAnswer
+from kith.api.operations import Operation, Parameter
+from kith.core.ids import NodeId
+
+_ERRORS = {
+    400: "The request cannot be served as written.",
+    401: "No credentials, or credentials that do not hold.",
+    403: "Known, but not allowed.",
+    404: "It does not exist, or must not be seen.",
+    409: "Refused by the present state.",
+    413: "The body or the batch is too large.",
+    416: "The file does not reach so far.",
+    429: "Too many requests; see Retry-After.",
+    503: "Not now; nothing was half done. See Retry-After.",
+}
+_ABOUT = (
+    "A social backend as a service: follow graph, posts, comments, media, stories, home feeds and their streams. "
+    "Ids, positions and updatedAt are strings in answers."
+)
+_REF = "#/components/schemas/{name}"
+_ID = {"type": "string", "pattern": "^[0-9]{1,19}$"}
+
+
+def document(operations: Iterable[Operation]) -> dict[str, Any]:
+    """The document of these operations."""
+    shown = [operation for operation in operations if operation.spec.shown]
+    types = [
+        ErrorAnswer,
+        *(one for operation in shown for one in (operation.body, operation.answer) if _is_struct(one)),
+    ]
+    _, schemas = msgspec.json.schema_components(list(dict.fromkeys(types)), ref_template=_REF)
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in shown:
+        paths.setdefault(operation.path, {})[operation.spec.method.lower()] = _described(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Kith", "version": __version__, "description": _ABOUT},
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"bearer": []}],
+    }
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
+
+
+def _described(operation: Operation) -> dict[str, Any]:
+    spec = operation.spec
+    errors = {str(status): _content(_ERRORS[status], ErrorAnswer) for status in spec.errors}
+    answers = {str(spec.status): _content(HTTPStatus(spec.status).phrase, operation.answer, spec.media_type)}
+    said: dict[str, Any] = {
+        "summary": spec.summary,
+        "description": operation.description,
+        "operationId": operation.name,
+        "parameters": [_parameter(parameter) for parameter in operation.parameters],
+        "responses": {**answers, **errors},
+    }
+    if spec.callers == "anyone":
+        said["security"] = []
+    if operation.body is not None:
+        schema = {"$ref": _REF.format(name=operation.body.__name__)}
+        said["requestBody"] = {"content": {"application/json": {"schema": schema}}, "required": True}
+    more = dict(spec.document)
+    said["responses"] |= more.pop("responses", {})
+    return {**said, **more}
+
+
+def _content(description: str, answer: Any, media_type: str = "application/json") -> dict[str, Any]:
+    if answer is None or answer is type(None):
+        return {"description": description}
+    schema = {"$ref": _REF.format(name=answer.__name__)} if _is_struct(answer) else {"type": "string"}
+    return {"description": description, "content": {media_type: {"schema": schema}}}
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    metas = [one for one in get_args(parameter.type)[1:] if isinstance(one, msgspec.Meta)]
+    description = next((meta.description for meta in metas if meta.description), "")
+    said: dict[str, Any] = {
+        "name": parameter.name,
+        "in": parameter.place,
+        "required": parameter.default is inspect.Parameter.empty,
+        "schema": _schema(parameter),
+    }
+    examples = next((meta.examples for meta in metas if meta.examples), None)
+    if examples:
+        said["example"] = examples[0]
+    return {**said, "description": description} if description else said
+
+
+def _schema(parameter: Parameter) -> dict[str, Any]:
+    annotated = get_origin(parameter.type) is Annotated
+    bare = get_args(parameter.type)[0] if annotated else parameter.type
+    if bare is NodeId:
+        return _ID
+    metas = [one for one in get_args(parameter.type)[1:] if isinstance(one, msgspec.Meta)]
+    schema = msgspec.json.schema(bare)
+    for meta in metas:
+        schema |= {key: int(value) for key, value in (("minimum", meta.ge), ("maximum", meta.le)) if value is not None}
+    if parameter.default not in (None, inspect.Parameter.empty):
+        schema["default"] = parameter.default
+    return schema

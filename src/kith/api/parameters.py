@@ -1,0 +1,37 @@
+"""What requests of several resources say in their paths, queries and headers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from kith.api.answers import OBJECTS_MAX
+from kith.api.operations import Header
+from kith.core.ids import NodeId
+from kith.core.paging import LIMIT_DEFAULT, LIMIT_MAX
+from kith.graph.edge import POSITION_MAX, POSITION_MIN
+
+GraphName = Annotated[str, Meta(description="Name of a graph.", examples=["follows"])]
+Id = Annotated[NodeId, Meta(description="64-bit id, decimal.", examples=["1"])]
+"""An id in a path; the handler gets it as a number."""
+Limit = Annotated[int | None, Meta(description=f"Items a page, 1 to {LIMIT_MAX}; default {LIMIT_DEFAULT}.")]
+ObjectLimit = Annotated[int | None, Meta(description=f"Items a page, 1 to {OBJECTS_MAX}; default {LIMIT_DEFAULT}.")]
+Cursor = Annotated[str | None, Meta(description="Where to go on; from a page's `pagination`.")]
+Since = Annotated[
+    int | None,
+    Meta(
+        description="Only positions (ms since the epoch unless the app chose otherwise) from here on, inclusive.",
+        ge=POSITION_MIN,
+        le=POSITION_MAX,
+    ),
+]
+Until = Annotated[
+    int | None, Meta(description="Only positions before this one: exclusive.", ge=POSITION_MIN, le=POSITION_MAX)
+]
+StateName = Annotated[Literal["normal", "negative", "archived", "removed"], Meta(description="State of the edges.")]
+IdempotencyKey = Annotated[
+    str | None,
+    Header("Idempotency-Key"),
+    Meta(description="Repeating the same content with the same key within 24 h makes nothing a second time."),
+]

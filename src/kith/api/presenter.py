@@ -1,0 +1,283 @@
+"""Posts, comments and media as clients get them: with their authors and numbers, one batch a kind for a whole page.
+
+Times are RFC 3339 in UTC. Ids are strings; counts are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from kith.api.answers import Pagination
+from kith.core.ids import NodeId
+from kith.core.labels import shown
+from kith.media.library import MediaLibrary
+from kith.media.media import Media, MediaType, key_of, thumbnail_key_of
+from kith.people.profiles import Profiles
+from kith.posts.comments import Comment, CommentCounts, Comments
+from kith.posts.engagement import Engagement
+from kith.posts.post import Post, PostType, Visibility
+from kith.records.fields import NO_ATTRIBUTES
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TIME_MAX_MS = 253_402_300_799_999
+"""The last ms of the year 9999."""
+
+
+class MediaAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """A picture or video. Whoever knows the addresses sees it; videos have no thumbnail."""
+
+    id: str
+    type: MediaType
+    url: str
+    thumbnail_url: str | None
+    width: int
+    height: int
+    alt_text: str
+
+
+class AuthorAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """Who made it."""
+
+    id: str
+    username: str | None
+    display_name: str
+    avatar_url: str | None
+    is_verified: bool
+
+
+class ContentAnswer(msgspec.Struct, frozen=True):
+    """What a post says."""
+
+    type: PostType
+    text: str
+    link: str | None
+    media: list[MediaAnswer]
+
+
+class EngagementAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """What a post has got, exactly; `isLiked` and `isSaved` by the acting user."""
+
+    like_count: int
+    comment_count: int
+    share_count: int
+    view_count: int
+    is_liked: bool
+    is_saved: bool
+
+
+class RankingAnswer(msgspec.Struct, frozen=True):
+    """A post's score, 0 to 1, and what gave most of it: friend_interaction, recent, popular, content_type, own_post."""
+
+    score: float
+    reason: str
+
+
+class LocationAnswer(msgspec.Struct, frozen=True):
+    """Where a post is from, in degrees."""
+
+    latitude: float
+    longitude: float
+    name: str
+
+
+class PostAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A post. `audience` is there for its author only, where the visibility is custom; `ranking` in a ranked feed.
+    `labels`: of the app's moderation, `sensitive` for everybody, `hide` and `limit` for the author.
+    """
+
+    id: str
+    author: AuthorAnswer
+    content: ContentAnswer
+    engagement: EngagementAnswer
+    visibility: Visibility
+    audience: list[str] | None
+    mentions: list[str]
+    attributes: dict[str, Any]
+    allow_comments: bool
+    allow_sharing: bool
+    location: LocationAnswer | None
+    labels: list[str]
+    created_at: datetime
+    edited_at: datetime | None
+    ranking: RankingAnswer | msgspec.UnsetType = msgspec.UNSET
+
+
+class PostsAnswer(msgspec.Struct, frozen=True):
+    """A page of posts, newest first; of very many it may be short and still have more."""
+
+    items: list[PostAnswer]
+    pagination: Pagination
+
+
+class CommentAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A comment. `replyTo`: the comment it answers. `replies`: the oldest of them, where it is an entry of a page;
+    `replyCount` counts all. `labels`: those of its author, as on posts.
+    """
+
+    id: str
+    post: str
+    reply_to: str | None
+    author: AuthorAnswer
+    text: str
+    like_count: int
+    reply_count: int
+    is_liked: bool
+    labels: list[str]
+    created_at: datetime
+    replies: list[CommentAnswer]
+
+
+class CommentsAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """A page of comments. `partial`: the order `top` ranked the newest only, and there are more."""
+
+    items: list[CommentAnswer]
+    pagination: Pagination
+    total_count: int
+    partial: bool
+
+
+class Presenter:
+    """Makes answers of what the services found. `media_base_url` stands before the key of a file in its address."""
+
+    def __init__(
+        self, profiles: Profiles, media: MediaLibrary, engagement: Engagement, comments: Comments, media_base_url: str
+    ) -> None:
+        self._profiles, self._media = profiles, media
+        self._engagement, self._comments = engagement, comments
+        self._base_url = media_base_url
+
+    async def posts(
+        self,
+        viewer: NodeId | None,
+        posts: Sequence[Post],
+        rankings: Mapping[int, RankingAnswer] = MappingProxyType({}),
+    ) -> list[PostAnswer]:
+        """Posts that the viewer may see, as answers. `rankings`: of those that have one."""
+        if not posts:
+            return []
+        authors, media = await self.authors_and_media(
+            [post.author for post in posts], (id_ for post in posts for id_ in post.media)
+        )
+        counts = await self._engagement.counts(viewer, [post.id for post in posts])
+        return [
+            PostAnswer(
+                id=str(post.id),
+                author=authors[post.author],
+                content=self.content(post, media),
+                engagement=EngagementAnswer(*numbers),
+                visibility=post.visibility,
+                audience=list(map(str, post.audience)) if post.audience and viewer in (None, post.author) else None,
+                mentions=list(map(str, post.mentions)),
+                attributes=read_attributes(post.attributes),
+                allow_comments=post.allow_comments,
+                allow_sharing=post.allow_sharing,
+                location=None if post.location is None else LocationAnswer(*msgspec.structs.astuple(post.location)),
+                labels=shown_labels(post.labels, viewer, post.author),
+                created_at=time_of(post.created_at),
+                edited_at=time_of(post.edited_at) if post.edited_at else None,
+                ranking=rankings.get(post.id, msgspec.UNSET),
+            )
+            for post, numbers in zip(posts, counts, strict=True)
+        ]
+
+    async def comments(
+        self, viewer: NodeId | None, comments: Sequence[Comment], *, with_replies: bool = False
+    ) -> list[CommentAnswer]:
+        """Comments that the viewer may see, as answers; `with_replies`: each with the oldest of its replies."""
+        if not comments:
+            return []
+        authors = await self.authors([comment.author for comment in comments])
+        counts = await self._comments.counts(viewer, [comment.id for comment in comments])
+        replies = await self._replies(viewer, comments, counts) if with_replies else {}
+        return [
+            CommentAnswer(
+                id=str(comment.id),
+                post=str(comment.post),
+                reply_to=None if comment.reply_to is None else str(comment.reply_to),
+                author=authors[comment.author],
+                text=comment.text,
+                like_count=numbers.likes,
+                reply_count=numbers.replies,
+                is_liked=numbers.liked,
+                labels=shown_labels(comment.labels, viewer, comment.author),
+                created_at=time_of(comment.created_at),
+                replies=replies.get(comment.id, []),
+            )
+            for comment, numbers in zip(comments, counts, strict=True)
+        ]
+
+    def content(self, post: Post, known: Mapping[int, Media]) -> ContentAnswer:
+        """What a post says. `known`: its media that are still there."""
+        there = [self.media(known[id_]) for id_ in post.media if id_ in known]
+        return ContentAnswer(post.type, post.text, post.link, there)
+
+    async def authors(self, ids: Sequence[int]) -> dict[int, AuthorAnswer]:
+        """The users with these ids, as they stand beside what they made; one batch a kind."""
+        return (await self.authors_and_media(ids))[0]
+
+    async def authors_and_media(
+        self, ids: Sequence[int], media: Iterable[int] = ()
+    ) -> tuple[dict[int, AuthorAnswer], dict[int, Media]]:
+        """The users with these ids, and what is there of `media`: the pictures of both in one batch."""
+        known = list(dict.fromkeys(ids))
+        profiles = await self._profiles.get_many(known)
+        avatars = [profile.avatar for profile in profiles if profile.avatar is not None]
+        found = await self._media.get_many([*media, *avatars])
+        authors = {
+            id_: AuthorAnswer(
+                str(id_),
+                profile.username or None,
+                profile.display_name,
+                self.avatar_url(profile.avatar, found),
+                profile.verified,
+            )
+            for id_, profile in zip(known, profiles, strict=True)
+        }
+        return authors, found
+
+    def media(self, media: Media) -> MediaAnswer:
+        """A picture or video."""
+        thumbnail = thumbnail_key_of(media)
+        return MediaAnswer(
+            str(media.id),
+            media.type,
+            f"{self._base_url}/{key_of(media)}",
+            None if thumbnail is None else f"{self._base_url}/{thumbnail}",
+            media.width,
+            media.height,
+            media.alt_text,
+        )
+
+    def avatar_url(self, avatar: int | None, known: Mapping[int, Media]) -> str | None:
+        """Where the picture of a profile is shown: its thumbnail; None where there is none (any more)."""
+        media = None if avatar is None else known.get(avatar)
+        return None if media is None else self.media(media).thumbnail_url
+
+    async def _replies(
+        self, viewer: NodeId | None, comments: Sequence[Comment], counts: Sequence[CommentCounts]
+    ) -> dict[int, list[CommentAnswer]]:
+        """The oldest replies to each of these comments that has any."""
+        answered = [comment.id for comment, numbers in zip(comments, counts, strict=True) if numbers.replies]
+        found = await self._comments.previews(viewer, answered)
+        shown = iter(await self.comments(viewer, [reply for replies in found for reply in replies]))
+        return {id_: [next(shown) for _ in replies] for id_, replies in zip(answered, found, strict=True)}
+
+
+def time_of(ms: int) -> datetime:
+    """Milliseconds since the epoch as a time."""
+    return _EPOCH + timedelta(milliseconds=ms)
+
+
+def read_attributes(packed: bytes) -> dict[str, Any]:
+    """An app's own JSON object."""
+    return {} if packed == NO_ATTRIBUTES else msgspec.json.decode(packed, type=dict[str, Any])
+
+
+def shown_labels(labels: int, viewer: int | None, author: int) -> list[str]:
+    """What a viewer is told of labels."""
+    return shown(labels, own=viewer in (None, author)) if labels else []

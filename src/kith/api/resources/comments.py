@@ -1,0 +1,81 @@
+"""/comments, and the comments of a post (article 001)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from kith.api.call import Call
+from kith.api.operations import delete, get, post
+from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit
+from kith.api.presenter import CommentAnswer, CommentsAnswer, Presenter
+from kith.api.resources.engagement import Liked, liked
+from kith.core.ids import parse_id
+from kith.posts.comments import CommentPage, Comments, Order
+
+Sort = Annotated[Order, Meta(description="top: most liked first.")]
+
+
+class CommentRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """A new comment. `replyTo`: the comment on the same post that it answers."""
+
+    text: str
+    reply_to: int | str | None = None
+
+
+class CommentsResource:
+    """Comments on posts, and replies to comments."""
+
+    def __init__(self, comments: Comments, present: Presenter) -> None:
+        self._comments, self._present = comments, present
+
+    @post("/posts/{post_id}/comments", "Comment on a post", status=201, callers="acting", quota="engagement")
+    async def create_comment(
+        self, call: Call, post_id: Id, body: CommentRequest, idempotency_key: IdempotencyKey = None
+    ) -> CommentAnswer:
+        """Or answer a comment on it."""
+        reply_to = None if body.reply_to is None else parse_id(body.reply_to, "replyTo")
+        made, mark = await self._comments.create(call.acting, post_id, body.text, reply_to, idempotency_key)
+        call.wrote(mark)
+        return (await self._present.comments(call.viewer, [made]))[0]
+
+    @get("/posts/{post_id}/comments", "The comments on a post")
+    async def post_comments(
+        self, call: Call, post_id: Id, sort: Sort = "newest", limit: ObjectLimit = None, cursor: Cursor = None
+    ) -> CommentsAnswer:
+        """With the first replies to each. `totalCount` counts them all, whoever may see them: where there are some that
+        the reader may not see, a page may be short, even empty, and still have more.
+        """
+        query = f"comments {post_id} {sort}"
+        window = call.window_of_objects(query, limit, cursor)
+        return await self._page(call, query, await self._comments.of_post(call.viewer, post_id, sort, window))
+
+    @get("/comments/{comment_id}/replies", "The replies to a comment")
+    async def comment_replies(
+        self, call: Call, comment_id: Id, sort: Sort = "oldest", limit: ObjectLimit = None, cursor: Cursor = None
+    ) -> CommentsAnswer:
+        """In the same orders as comments."""
+        query = f"replies {comment_id} {sort}"
+        window = call.window_of_objects(query, limit, cursor)
+        return await self._page(call, query, await self._comments.of_comment(call.viewer, comment_id, sort, window))
+
+    @delete("/comments/{comment_id}", "Delete a comment", status=204, callers="acting", quota="engagement")
+    async def delete_comment(self, call: Call, comment_id: Id) -> None:
+        """For good. Its author, and the author of the post."""
+        call.wrote(await self._comments.delete(call.acting, comment_id))
+
+    @post("/comments/{comment_id}/like", "Like a comment", callers="acting", quota="engagement")
+    async def like_comment(self, call: Call, comment_id: Id) -> Liked:
+        """Repeating it changes nothing."""
+        return liked(call, await self._comments.like(call.acting, comment_id))
+
+    @delete("/comments/{comment_id}/like", "Take a like back", callers="acting", quota="engagement")
+    async def unlike_comment(self, call: Call, comment_id: Id) -> Liked:
+        """Repeating it changes nothing."""
+        return liked(call, await self._comments.unlike(call.acting, comment_id))
+
+    async def _page(self, call: Call, query: str, found: CommentPage) -> CommentsAnswer:
+        shown = await self._present.comments(call.viewer, found.comments, with_replies=True)
+        return CommentsAnswer(shown, call.pagination(query, found.page), found.total, found.partial)

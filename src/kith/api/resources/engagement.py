@@ -1,0 +1,147 @@
+"""/posts/{id}/like, save, share, view, hide: what people do with posts (article 001)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from kith.api.answers import LookupRequest, check_lookup
+from kith.api.call import Call
+from kith.api.operations import delete, post
+from kith.api.parameters import Id
+from kith.api.presenter import time_of
+from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
+from kith.posts.engagement import Engaged, Engagement
+
+
+class Liked(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether the acting user likes it, how many do, and when that changed."""
+
+    liked: bool
+    like_count: int
+    timestamp: datetime
+
+
+class Saved(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether the acting user has saved it, how many have, and when that changed."""
+
+    saved: bool
+    save_count: int
+    timestamp: datetime
+
+
+class Shared(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether the acting user has shared it, how many have, and when that changed."""
+
+    shared: bool
+    share_count: int
+    timestamp: datetime
+
+
+class Viewed(msgspec.Struct, frozen=True, rename="camel"):
+    """That the acting user has seen it, how many have, and when they first did."""
+
+    viewed: bool
+    view_count: int
+    timestamp: datetime
+
+
+class PostsViewed(msgspec.Struct, frozen=True):
+    """One answer an id."""
+
+    posts: list[Viewed | None]
+
+
+class Hidden(msgspec.Struct, frozen=True):
+    """Whether the acting user no longer wants to see it, and when that changed. Nobody else learns of it."""
+
+    hidden: bool
+    timestamp: datetime
+
+
+class EngagementResource:
+    """What people do with posts. Repeating it changes nothing, and undoing what was never done neither."""
+
+    def __init__(self, engagement: Engagement) -> None:
+        self._engagement = engagement
+
+    @post("/posts/{post_id}/like", "Like a post", callers="acting", quota="engagement")
+    async def like_post(self, call: Call, post_id: Id) -> Liked:
+        """Repeating it changes nothing."""
+        return liked(call, await self._engagement.add(LIKES, call.acting, post_id))
+
+    @delete("/posts/{post_id}/like", "Take a like back", callers="acting", quota="engagement")
+    async def unlike_post(self, call: Call, post_id: Id) -> Liked:
+        """Repeating it changes nothing."""
+        return liked(call, await self._engagement.drop(LIKES, call.acting, post_id))
+
+    @post("/posts/{post_id}/save", "Save a post", callers="acting", quota="engagement")
+    async def save_post(self, call: Call, post_id: Id) -> Saved:
+        """Repeating it changes nothing."""
+        return _saved(call, await self._engagement.add(SAVES, call.acting, post_id))
+
+    @delete("/posts/{post_id}/save", "Unsave a post", callers="acting", quota="engagement")
+    async def unsave_post(self, call: Call, post_id: Id) -> Saved:
+        """Repeating it changes nothing."""
+        return _saved(call, await self._engagement.drop(SAVES, call.acting, post_id))
+
+    @post("/posts/{post_id}/share", "Share a post", callers="acting", quota="engagement")
+    async def share_post(self, call: Call, post_id: Id) -> Shared:
+        """Repeating it changes nothing."""
+        return _shared(call, await self._engagement.add(SHARES, call.acting, post_id))
+
+    @delete("/posts/{post_id}/share", "Take a share back", callers="acting", quota="engagement")
+    async def unshare_post(self, call: Call, post_id: Id) -> Shared:
+        """Repeating it changes nothing."""
+        return _shared(call, await self._engagement.drop(SHARES, call.acting, post_id))
+
+    @post("/posts/{post_id}/view", "Tell that a post was seen", callers="acting")
+    async def view_post(self, call: Call, post_id: Id) -> Viewed:
+        """A user counts once, however often they look."""
+        return _viewed(call, await self._engagement.add(VIEWS, call.acting, post_id))
+
+    @post("/posts/view", "Tell that many posts were seen", callers="acting")
+    async def view_posts(self, call: Call, body: LookupRequest) -> PostsViewed:
+        """All of a page in one write. One answer an id, in their order: null where the other route would answer 404.
+        100 ids at most.
+        """
+        seen, mark = await self._engagement.add_many(VIEWS, call.acting, check_lookup(body.ids))
+        call.wrote(mark)
+        return PostsViewed([None if one is None else Viewed(one.holds, one.total, time_of(one.at_ms)) for one in seen])
+
+    @post("/posts/{post_id}/hide", "Hide a post from my feed", callers="acting")
+    async def hide_post(self, call: Call, post_id: Id) -> Hidden:
+        """Repeating it changes nothing."""
+        return _hidden(call, await self._engagement.add(HIDES, call.acting, post_id))
+
+    @delete("/posts/{post_id}/hide", "Show a post again", callers="acting")
+    async def unhide_post(self, call: Call, post_id: Id) -> Hidden:
+        """Repeating it changes nothing."""
+        return _hidden(call, await self._engagement.drop(HIDES, call.acting, post_id))
+
+
+def liked(call: Call, engaged: Engaged) -> Liked:
+    """The answer to a like of anything."""
+    call.wrote(engaged.mark)
+    return Liked(engaged.holds, engaged.total, time_of(engaged.at_ms))
+
+
+def _saved(call: Call, engaged: Engaged) -> Saved:
+    call.wrote(engaged.mark)
+    return Saved(engaged.holds, engaged.total, time_of(engaged.at_ms))
+
+
+def _shared(call: Call, engaged: Engaged) -> Shared:
+    call.wrote(engaged.mark)
+    return Shared(engaged.holds, engaged.total, time_of(engaged.at_ms))
+
+
+def _viewed(call: Call, engaged: Engaged) -> Viewed:
+    call.wrote(engaged.mark)
+    return Viewed(engaged.holds, engaged.total, time_of(engaged.at_ms))
+
+
+def _hidden(call: Call, engaged: Engaged) -> Hidden:
+    call.wrote(engaged.mark)
+    return Hidden(engaged.holds, time_of(engaged.at_ms))

@@ -1,0 +1,126 @@
+"""/media: the files of pictures and videos, for whoever knows their addresses. No credentials: browsers send none
+with an image.
+
+What is there never changes, so it may be kept for ever. No browser runs anything in it, whatever it holds.
+Files of a bucket do not pass through here: who asks is sent there.
+Limit: one range a request; more are answered with the whole file, as HTTP allows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
+
+from kith.api.answers import Bytes, File
+from kith.api.call import Call
+from kith.api.operations import get
+from kith.core.errors import RangeNotThere
+from kith.media.library import MediaLibrary, no_file
+from kith.media.media import CONTENT_TYPES, KEY, THUMBNAIL
+
+FILES_PATH = "/media"
+"""Where this server shows the files."""
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
+_TYPES: dict[str, str] = dict(CONTENT_TYPES.items()) | {THUMBNAIL: CONTENT_TYPES["webp"]}
+_SAFE = [
+    ("x-content-type-options", "nosniff"),
+    ("content-security-policy", "sandbox; default-src 'none'"),
+    ("cross-origin-resource-policy", "cross-origin"),
+    ("cache-control", "public, max-age=31536000, immutable"),
+    ("accept-ranges", "bytes"),
+]
+_LINKED = ("cache-control", "private, max-age=1800")  # half of the time that an address of a bucket holds
+_BYTES = {"schema": {"type": "string", "format": "binary"}}
+_BINARY = {content_type: _BYTES for content_type in CONTENT_TYPES.values()}  # noqa: C420 - nobody changes it
+_DOCUMENT = {
+    "responses": {
+        "200": {"description": "The file.", "content": _BINARY},
+        "206": {"description": "The part that was asked for.", "content": _BINARY},
+        "304": {"description": "It is what you have."},
+        "307": {"description": "It lies in a bucket, there."},
+    }
+}
+
+
+class Wanted(NamedTuple):
+    """The part of a file that a request asks for: from `start` (below 0: before the end) to `end`."""
+
+    start: int
+    end: int | None = None
+
+    def within(self, size: int) -> tuple[int, int]:
+        """The same of a file of `size` bytes; empty where it has none of them."""
+        start = max(0, size + self.start) if self.start < 0 else self.start
+        return start, size if self.end is None else min(self.end, size)
+
+
+class FilesResource:
+    """The files of pictures and videos."""
+
+    def __init__(self, media: MediaLibrary) -> None:
+        self._media = media
+
+    @get(
+        FILES_PATH + "/{folder}/{file}",
+        "A file of a picture or video",
+        absolute=True,
+        callers="anyone",
+        errors=(400, 404, 416, 503),
+        document=_DOCUMENT,
+    )
+    async def media_file(
+        self,
+        call: Call,
+        folder: Annotated[str, Meta(description="First part of the address.")],
+        file: Annotated[str, Meta(description="Second part of the address.")],
+    ) -> File | Bytes:
+        """Addresses come with posts and profiles and cannot be guessed. Takes `Range` and `If-None-Match`. Where the
+        files lie in a bucket, 307 leads there for an hour.
+        """
+        key, tag = f"{folder}/{file}", f'"{file}"'
+        named = KEY.fullmatch(key)
+        if named is None:
+            raise no_file()
+        place = await self._media.locate(key)
+        headers = [*_SAFE, ("etag", tag)]
+        if _has(call.header("if-none-match"), tag):
+            return Bytes(b"", headers, 304)
+        if isinstance(place, str):
+            return Bytes(b"", [("location", place), _LINKED], 307)
+        try:
+            size = place.stat().st_size
+        except FileNotFoundError:  # deleted just now
+            raise no_file() from None
+        wanted = wanted_of(call.header("range"), call.header("if-range") in (None, tag))
+        start, end = (0, size) if wanted is None else wanted.within(size)
+        if wanted is not None and start >= end:
+            raise RangeNotThere(f"this file has {size} bytes; ask for some of them", size=size)
+        headers += [
+            ("content-disposition", f'inline; filename="{file.partition("-")[0]}.{named[2]}"'),
+            ("content-length", str(end - start)),
+            ("content-type", _TYPES[named[2]]),
+        ]
+        if wanted is None:
+            return File(place, start, end, 200, headers)
+        return File(place, start, end, 206, [*headers, ("content-range", f"bytes {start}-{end - 1}/{size}")])
+
+
+def _has(known: str | None, tag: str) -> bool:
+    """Whether a client that knows these versions (If-None-Match) has this one; ours never change."""
+    tags = [one.strip().removeprefix("W/") for one in (known or "").split(",")]
+    return "*" in tags or tag in tags
+
+
+def wanted_of(asked: str | None, unchanged: bool) -> Wanted | None:
+    """The part that a Range header names; None for the whole: no header, not `unchanged`, or not one we answer."""
+    found = _RANGE.fullmatch(asked or "")
+    if found is None or not unchanged or not any(found.groups()):
+        return None
+    first, last = found.groups()
+    if not first:
+        return Wanted(-int(last)) if int(last) else Wanted(1 << 62)  # the last 0 bytes are not there
+    if last and int(last) < int(first):
+        return None
+    return Wanted(int(first), int(last) + 1 if last else None)

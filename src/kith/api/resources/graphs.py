@@ -1,0 +1,286 @@
+"""/graph: edges, lists and set programs of any graph."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kith.access.policy import Access
+from kith.api.answers import CountAnswer, ListAnswer, Pagination, check_batch, ranged
+from kith.api.call import Call
+from kith.api.operations import ask, get, post
+from kith.api.parameters import Cursor, GraphName, Id, Limit, Since, StateName, Until
+from kith.core.clock import HLC_MAX, Hlc, ms_of
+from kith.core.errors import NotFound, SelfEdge
+from kith.core.ids import ID_MAX, NodeId
+from kith.core.paging import LIMIT_DEFAULT, Mark
+from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, State, applied
+from kith.graph.graph import Graph
+from kith.graph.programs import Evaluator, Program, leaves, parse, parse_state
+from kith.graph.store import Listing
+
+BodyId = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=ID_MAX,
+        description="64-bit id; a string or a number",
+        extra_json_schema={"type": ["integer", "string"]},
+    ),
+]
+"""An id in a body of many, decoded in C; what its rules let through, `_check_whole` refuses."""
+_STATE = {"add": State.NORMAL, "remove": State.REMOVED, "archive": State.ARCHIVED, "negate": State.NEGATIVE}
+_OPS = f"; op is one of {', '.join(_STATE)}"
+_TRUE, _FALSE = b'{"exists":true}', b'{"exists":false}'
+
+
+class CheckRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Pairs of (source, destination)."""
+
+    pairs: list[tuple[BodyId, BodyId]]
+
+
+class EdgeRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """One edge to write. Without `position` a live edge keeps its place; without `updatedAt` it happens now."""
+
+    op: Literal["add", "remove", "archive", "negate"]
+    source: BodyId
+    destination: BodyId
+    position: Annotated[int, Meta(ge=POSITION_MIN, le=POSITION_MAX)] | None = None
+    updated_at: Annotated[int, Meta(ge=0, le=HLC_MAX)] | None = None
+
+
+class EdgesRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Edges to write, in any order."""
+
+    edges: list[EdgeRequest]
+
+
+class Exists(msgspec.Struct, frozen=True):
+    """Whether there is an edge."""
+
+    exists: bool
+
+
+class ExistMany(msgspec.Struct, frozen=True):
+    """One answer a pair, in their order."""
+
+    exists: list[bool]
+
+
+class EdgesWritten(msgspec.Struct, frozen=True):
+    """How many edges changed, and the token of the write; null if none did."""
+
+    applied: int
+    token: str | None
+
+
+class IdItem(msgspec.Struct, frozen=True):
+    """One member of a set."""
+
+    id: str
+
+
+class SetAnswer(msgspec.Struct, frozen=True):
+    """A page of a set program, by id, greatest first."""
+
+    items: list[IdItem]
+    pagination: Pagination
+
+
+class EdgeAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """A stored edge."""
+
+    source: str
+    destination: str
+    state: str
+    position: str
+    updated_at: str
+
+
+class SelectRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A set program and the part of its answer that is wanted."""
+
+    program: dict[str, Any]
+    limit: int = LIMIT_DEFAULT
+    cursor: str | None = None
+
+
+class SelectCountRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A set program to count."""
+
+    program: dict[str, Any]
+
+
+class GraphResource:
+    """Reads and writes of any graph. `batch_max`: pairs or edges a request; `select_ids_max`: ids a set may look at."""
+
+    def __init__(self, graph: Graph, access: Access, *, batch_max: int, select_ids_max: int) -> None:
+        self._graph, self._access = graph, access
+        self._batch_max, self._select_ids_max = batch_max, select_ids_max
+
+    @get("/graph/{graph}/{source}/{destination}", "Is there an edge?", answers=Exists)
+    async def check(self, call: Call, graph: GraphName, source: Id, destination: Id) -> bytes:
+        """The follow check. A missing or removed edge answers false, never an error; to a user token also one whose
+        other end is an account that the app hides.
+        """
+        number, pair = self._graph.graphs.number(graph), [(source, destination)]
+        self._access.check_pair(call.caller, number, source, destination)
+        (there,) = await self._graph.store.exists_many(number, pair)
+        if there and not call.caller.server:
+            (hidden,) = await self._access.hidden_pairs(call.caller, number, pair)
+            there = not hidden
+        return _TRUE if there else _FALSE
+
+    @ask("/graph/{graph}/check", "Check up to 1,000 pairs", lax=True)
+    async def check_many(self, call: Call, graph: GraphName, body: CheckRequest) -> ExistMany:
+        """One answer a pair, in their order."""
+        number, pairs = self._graph.graphs.number(graph), body.pairs
+        check_batch(len(pairs), self._batch_max)
+        if call.caller.server:
+            return ExistMany(await self._graph.store.exists_many(number, pairs))
+        for source, destination in pairs:
+            self._access.check_pair(call.caller, number, source, destination)
+        there = await self._graph.store.exists_many(number, pairs)
+        hidden = await self._access.hidden_pairs(call.caller, number, pairs)
+        return ExistMany([holds and not hide for holds, hide in zip(there, hidden, strict=True)])
+
+    @post("/graph/{graph}/edges", "Write up to 1,000 edges", callers="server", lax=True, hint=_OPS)
+    async def write_edges(self, call: Call, graph: GraphName, body: EdgesRequest) -> EdgesWritten:
+        """Idempotent and commutative where `updatedAt` is given: any order, any repetition. Server keys only."""
+        number = self._graph.graphs.number(graph)
+        check_batch(len(body.edges), self._batch_max)
+        changes, mark = await self._graph.write(_writes(self._graph, number, body.edges))
+        return EdgesWritten(applied(changes), call.wrote(mark))
+
+    @get("/graph/{graph}/{source}/{destination}/edge", "The stored edge, in any state")
+    async def edge(self, call: Call, graph: GraphName, source: Id, destination: Id) -> EdgeAnswer:
+        """404 where there never was one."""
+        number, pair = self._graph.graphs.number(graph), (source, destination)
+        self._access.check_pair(call.caller, number, *pair)
+        (edge,) = await self._graph.store.get_many(number, [pair])
+        hidden = await self._access.hidden_pairs(call.caller, number, [pair])
+        if edge is None or any(hidden):
+            raise NotFound("there is no such edge", graph=graph, source=str(source), destination=str(destination))
+        return EdgeAnswer(
+            str(edge.source), str(edge.destination), edge.state.name.lower(), str(edge.position), str(edge.updated_at)
+        )
+
+    @get("/graph/{graph}/{node}/out", "Destinations, newest first", name="out")
+    async def list_out(
+        self,
+        call: Call,
+        graph: GraphName,
+        node: Id,
+        state: StateName = "normal",
+        limit: Limit = None,
+        cursor: Cursor = None,
+        since: Since = None,
+        until: Until = None,
+    ) -> ListAnswer:
+        """Whom the node's edges go to. A range of time costs the same wherever in the list it lies. User tokens get
+        pages less the accounts that the app hides.
+        """
+        return await self._list(call, self._listing(graph, node, Direction.OUT, state), limit, cursor, since, until)
+
+    @get("/graph/{graph}/{node}/in", "Sources, newest first", name="in")
+    async def list_in(
+        self,
+        call: Call,
+        graph: GraphName,
+        node: Id,
+        state: StateName = "normal",
+        limit: Limit = None,
+        cursor: Cursor = None,
+        since: Since = None,
+        until: Until = None,
+    ) -> ListAnswer:
+        """Whose edges come to the node. A range of time costs the same wherever in the list it lies. User tokens get
+        pages less the accounts that the app hides.
+        """
+        return await self._list(call, self._listing(graph, node, Direction.IN, state), limit, cursor, since, until)
+
+    @get("/graph/{graph}/{node}/out/count", "How many destinations")
+    async def count_out(self, call: Call, graph: GraphName, node: Id, state: StateName = "normal") -> CountAnswer:
+        """Exact, in constant time."""
+        return await self._count(call, self._listing(graph, node, Direction.OUT, state))
+
+    @get("/graph/{graph}/{node}/in/count", "How many sources")
+    async def count_in(self, call: Call, graph: GraphName, node: Id, state: StateName = "normal") -> CountAnswer:
+        """Exact, in constant time."""
+        return await self._count(call, self._listing(graph, node, Direction.IN, state))
+
+    @ask("/graph/select", "A page of a set program")
+    async def select(self, call: Call, body: SelectRequest) -> SetAnswer:
+        """Ids in descending order. Operators: union, intersect, difference, nested (see `graph/programs.py`)."""
+        program = self._program(call, body.program)
+        query = f"select {program!r}"
+        window = call.window(query, body.limit, body.cursor)
+        below = window.after.id if window.after else None
+        ids = (await self._evaluator().top(program, below, window.limit + 1)).tolist()
+        more, ids = len(ids) > window.limit, ids[: window.limit]
+        following = call.next_cursor(query, Mark(0, ids[-1])) if more else None
+        listings = [listing for leaf in leaves(program) for listing in leaf.listings]
+        shown = await self._access.without_hidden_ids(call.caller, listings, ids)
+        return SetAnswer([IdItem(str(id_)) for id_ in shown], Pagination(following, None, more))
+
+    @ask("/graph/select/count", "How many members a set program has")
+    async def select_count(self, call: Call, body: SelectCountRequest) -> CountAnswer:
+        """Exact. A single list costs nothing; a set costs what its smallest parts cost."""
+        return CountAnswer(await self._evaluator().count(self._program(call, body.program)))
+
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(self._graph.store, self._select_ids_max)
+
+    def _program(self, call: Call, raw: dict[str, Any]) -> Program:
+        program = parse(raw, self._graph.graphs.number)
+        for leaf in leaves(program):
+            for listing in leaf.listings:
+                self._access.check_list(call.caller, listing)
+        return program
+
+    def _listing(self, graph: str, node: NodeId, direction: Direction, state: str) -> Listing:
+        return Listing(self._graph.graphs.number(graph), node, direction, parse_state(state))
+
+    async def _list(
+        self,
+        call: Call,
+        listing: Listing,
+        limit: int | None,
+        cursor: str | None,
+        since: int | None,
+        until: int | None,
+    ) -> ListAnswer:
+        self._access.check_list(call.caller, listing)
+        query = ranged(f"list {listing!r}", since, until)
+        page = await self._graph.store.page(listing, call.window(query, limit, cursor, since, until))
+        return call.answer(query, await self._access.without_hidden(call.caller, listing, page))
+
+    async def _count(self, call: Call, listing: Listing) -> CountAnswer:
+        self._access.check_list(call.caller, listing)
+        return CountAnswer((await self._graph.store.count_many([listing]))[0])
+
+
+def _writes(graph: Graph, number: int, requests: list[EdgeRequest]) -> list[EdgeWrite]:
+    """The merges that the requests ask for."""
+    for request in requests:
+        if request.source == request.destination:
+            raise SelfEdge(f"{request.source} cannot have an edge to itself; leave it out", id=str(request.source))
+    writes = []
+    for request in requests:
+        source, destination = NodeId(request.source), NodeId(request.destination)
+        state = _STATE[request.op]
+        if request.updated_at is None:
+            edge = graph.now(number, source, destination, state)
+        else:
+            graph.clock.check_ahead(request.updated_at)
+            edge = Edge(number, source, destination, state, ms_of(request.updated_at), Hlc(request.updated_at))
+        if request.position is not None:
+            edge = msgspec.structs.replace(edge, position=request.position)
+        now = request.updated_at is None
+        in_place = now and request.position is None
+        keep_live = in_place and state == State.NORMAL
+        writes.append(EdgeWrite(edge, supersede=now, keep_place=in_place and not keep_live, keep_live=keep_live))
+    return writes

@@ -1,0 +1,161 @@
+"""/feed: the home feed (article 001), and why a post stands where it does in it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kith.api.answers import Pagination
+from kith.api.call import Call
+from kith.api.operations import Header, get
+from kith.api.parameters import Cursor, Id
+from kith.api.presenter import PostAnswer, Presenter, RankingAnswer
+from kith.core.errors import BadRequest, FeedUnavailable, Unavailable
+from kith.core.paging import LIMIT_DEFAULT
+from kith.home.home import Home
+from kith.home.slate import unpack
+from kith.posts.posts import Posts
+
+FEED_LIMIT_MAX = 50
+REQUEST_ID_CHARS_MAX = 64
+RequestId = Annotated[
+    str | None,
+    Header("X-Request-Id"),
+    Meta(
+        description=f"Your name for this request: 1 to {REQUEST_ID_CHARS_MAX} printable ASCII characters, no spaces. "
+        "What was served is logged under it; `meta.requestId` says what name was used."
+    ),
+]
+FeedType = Literal["ranked", "latest"]
+FeedLimit = Annotated[
+    int | None, Meta(description=f"Posts a page, 1 to {FEED_LIMIT_MAX}; {LIMIT_DEFAULT} unless given.")
+]
+_REQUEST_ID = re.compile(rf"[!-~]{{1,{REQUEST_ID_CHARS_MAX}}}")
+
+
+class FeedMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """How the page was made. `requestId`: what it is logged under, yours where that can be used.
+
+    `degraded`: parts that were not available; what is there is right.
+    """
+
+    feed_type: FeedType
+    generated_at: datetime
+    request_id: str
+    degraded: list[str]
+
+
+class FeedAnswer(msgspec.Struct, frozen=True):
+    """A page of home. It may be short, even empty, and still have more."""
+
+    posts: list[PostAnswer]
+    pagination: Pagination
+    meta: FeedMeta
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One feature of a post: its value (0 to 1), its weight, and what it adds to the score."""
+
+    name: str
+    value: float
+    weight: float
+    adds: float
+
+
+class WhyAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """What decides the place of a post in the acting user's ranked home, as of now.
+
+    `score` is the sum of what the `parts` add, times `damping` (below 1 after "see fewer", and where the app limits a
+    post of one's own). `excludedBy`: what keeps it out whatever its score (not_followed, muted, hidden, seen).
+    """
+
+    id: str
+    score: float
+    reason: str
+    parts: list[Part]
+    damping: float
+    excluded_by: list[str]
+
+
+class HomeResource:
+    """The acting user's home."""
+
+    def __init__(self, home: Home, posts: Posts, present: Presenter) -> None:
+        self._home, self._posts, self._present = home, posts, present
+
+    @get("/feed", "The acting user's home", callers="acting", quota="feed")
+    async def feed(
+        self,
+        call: Call,
+        named: RequestId = None,
+        type: Annotated[FeedType, Meta(description="`ranked`: best first; `latest`: newest first.")] = "ranked",
+        limit: FeedLimit = None,
+        cursor: Cursor = None,
+        refresh: Annotated[bool, Meta(description="Read past the timeline, from the outboxes.")] = False,
+    ) -> FeedAnswer:
+        """Posts of those whom the acting user follows, and their own, each once, however far one scrolls.
+
+        Ranked: unseen posts, at most 2 an author on a page, near-duplicates once; new posts do not move what was paged.
+        """
+        limit = LIMIT_DEFAULT if limit is None else limit
+        if not 1 <= limit <= FEED_LIMIT_MAX:
+            raise BadRequest(f"limit must be from 1 to {FEED_LIMIT_MAX}", limit=limit)
+        request_id = named if named is not None and _REQUEST_ID.fullmatch(named) else secrets.token_hex(8)
+        with _unavailable():
+            if type == "ranked":
+                posts, following, degraded = await self._ranked(call, limit, cursor, refresh, request_id)
+            else:
+                posts, following, degraded = await self._latest(call, limit, cursor, refresh)
+        return FeedAnswer(
+            posts,
+            Pagination(next_cursor=following, prev_cursor=None, has_more=following is not None),
+            FeedMeta(type, datetime.now(UTC), request_id, degraded),
+        )
+
+    @get("/posts/{post_id}/why", "Why a post stands where it does in my home", callers="acting")
+    async def why_post(self, call: Call, post_id: Id) -> WhyAnswer:
+        """404 for what is not there for the acting user."""
+        found = await self._posts.get(call.acting, post_id)
+        why = await self._home.why(call.acting, found)
+        return WhyAnswer(
+            str(found.id),
+            round(why.placed.score, 4),
+            why.placed.reason,
+            [Part(name, *(round(number, 4) for number in numbers)) for name, *numbers in why.parts],
+            round(why.damping, 4),
+            why.excluded_by,
+        )
+
+    async def _latest(
+        self, call: Call, limit: int, cursor: str | None, refresh: bool
+    ) -> tuple[list[PostAnswer], str | None, list[str]]:
+        reader, query = call.acting, f"feed latest {call.acting}"
+        page = await self._home.latest(reader, call.window(query, limit, cursor), seen=call.seen(), refresh=refresh)
+        following = None if page.end is None else call.next_cursor(query, page.end)
+        return await self._present.posts(reader, page.posts), following, page.degraded
+
+    async def _ranked(
+        self, call: Call, limit: int, cursor: str | None, refresh: bool, request_id: str
+    ) -> tuple[list[PostAnswer], str | None, list[str]]:
+        reader, query = call.acting, f"feed ranked {call.acting}"
+        slate = None if not cursor else unpack(call.unseal(query, cursor))
+        page = await self._home.ranked(reader, limit, slate, request=request_id, seen=call.seen(), refresh=refresh)
+        rankings = {id_: RankingAnswer(round(placed.score, 4), placed.reason) for id_, placed in page.placed.items()}
+        following = None if page.rest is None else call.seal(query, page.rest.pack())
+        return await self._present.posts(reader, page.posts, rankings), following, page.degraded
+
+
+@contextlib.contextmanager
+def _unavailable() -> Iterator[None]:
+    """Whatever keeps a feed from being made at all, as the one error that the article names for it."""
+    try:
+        yield
+    except Unavailable as error:
+        raise FeedUnavailable(f"no feed can be made now; try again. {error.message}", cause=error.code) from error

@@ -1,0 +1,78 @@
+"""/media: uploading pictures and videos, their text, and deleting them. Their files are served by `files`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from kith.api.call import Call
+from kith.api.forms import uploaded
+from kith.api.operations import delete, get, patch, post
+from kith.api.presenter import MediaAnswer, Presenter
+from kith.core.ids import NodeId
+from kith.media.library import MediaLibrary
+from kith.media.media import ALT_TEXT_CHARS_MAX
+
+MediaId = Annotated[NodeId, Meta(description="Id of a picture or video, as its upload answered.")]
+_FORM = {
+    "type": "object",
+    "required": ["file"],
+    "properties": {
+        "file": {"type": "string", "format": "binary"},
+        "altText": {"type": "string", "maxLength": ALT_TEXT_CHARS_MAX},
+    },
+}
+_UPLOAD = {"requestBody": {"content": {"multipart/form-data": {"schema": _FORM}}, "required": True}}
+
+
+class MediaChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The text that stands for it."""
+
+    alt_text: str
+
+
+class MediaResource:
+    """What a user has uploaded. `body_bytes_max`: of an upload with its form."""
+
+    def __init__(self, media: MediaLibrary, present: Presenter, *, body_bytes_max: int) -> None:
+        self._media, self._present, self._body_bytes_max = media, present, body_bytes_max
+
+    @post(
+        "/media",
+        "Upload a picture or video",
+        status=201,
+        callers="acting",
+        quota="media",
+        upload=True,
+        document=_UPLOAD,
+    )
+    async def upload_media(self, call: Call) -> MediaAnswer:
+        """JPEG, PNG, GIF, WebP, MP4 or WebM, told by its bytes. Images are decoded and written anew, without EXIF and
+        place; videos lose their notes. Pictures larger than `media_side_max` are scaled down.
+        """
+        limits, chunks = self._media.limits, call.chunks(self._body_bytes_max)
+        bytes_max = max(limits.image_bytes_max, limits.video_bytes_max)
+        with self._media.under_way(call.acting):
+            async with uploaded(call.header("content-type") or "", chunks, bytes_max) as sent:
+                made, mark = await self._media.upload(call.acting, sent.file, sent.size, sent.alt_text)
+        call.wrote(mark)
+        return self._present.media(made)
+
+    @get("/media/{media_id}", "A picture or video of mine")
+    async def get_media(self, call: Call, media_id: MediaId) -> MediaAnswer:
+        """For its owner; others see it in posts and profiles."""
+        return self._present.media(await self._media.get(call.viewer, media_id))
+
+    @patch("/media/{media_id}", "Change the text of a picture or video", callers="acting")
+    async def edit_media(self, call: Call, media_id: MediaId, body: MediaChange) -> MediaAnswer:
+        """Its owner only."""
+        changed, mark = await self._media.describe(call.acting, media_id, body.alt_text)
+        call.wrote(mark)
+        return self._present.media(changed)
+
+    @delete("/media/{media_id}", "Delete a picture or video", status=204, callers="acting")
+    async def delete_media(self, call: Call, media_id: MediaId) -> None:
+        """For good, its files included; posts show the rest of what they have. Its owner only. Repeating it is fine."""
+        call.wrote(await self._media.delete(call.acting, media_id))

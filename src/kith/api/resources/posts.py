@@ -1,0 +1,189 @@
+"""/posts: making, reading, editing and deleting posts (article 001)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from kith.access.policy import Access
+from kith.api.answers import LookupRequest, check_lookup, ids_of, ranged
+from kith.api.call import Call
+from kith.api.operations import ask, delete, get, patch, post
+from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit, Since, Until
+from kith.api.presenter import AuthorAnswer, ContentAnswer, PostAnswer, PostsAnswer, Presenter, time_of
+from kith.posts.post import Change, Draft, Location, PostType, Visibility
+from kith.posts.posts import Posts
+from kith.records.fields import pack_attributes
+
+
+class ContentRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """What a post says. `mediaIds`: uploads of the author. `type` follows from the rest; given, it must fit."""
+
+    text: str = ""
+    type: PostType | None = None
+    link: str | None = None
+    media_ids: list[int | str] = []
+
+
+class LocationRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Where a post is from: degrees north and east, and what people call the place."""
+
+    latitude: float
+    longitude: float
+    name: str = ""
+
+
+class DraftRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """What posts and stories begin with."""
+
+    content: ContentRequest
+    visibility: Visibility = "public"
+    audience: list[int | str] = []
+    mentions: list[int | str] = []
+    attributes: dict[str, Any] = {}
+
+    def draft(self) -> Draft:
+        """The same as the services take it."""
+        content = self.content
+        return Draft(
+            content.type,
+            content.text,
+            content.link,
+            ids_of(content.media_ids, "mediaIds"),
+            self.visibility,
+            ids_of(self.audience, "audience"),
+            ids_of(self.mentions, "mentions"),
+            pack_attributes(self.attributes),
+        )
+
+
+class PostRequest(DraftRequest, forbid_unknown_fields=True, rename="camel"):
+    """A new post. `audience`: users who may see it, where `visibility` is custom. `attributes`: your app's own."""
+
+    allow_comments: bool = True
+    allow_sharing: bool = True
+    location: LocationRequest | None = None
+
+
+class ContentChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """What to change of what a post says; what is left out stays, null takes link and media away."""
+
+    text: str | UnsetType = UNSET
+    link: str | UnsetType | None = UNSET
+    media_ids: list[int | str] | UnsetType | None = UNSET
+
+
+class PostChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """What to change of a post; what is left out stays. A `location` of null takes it away."""
+
+    content: ContentChange | UnsetType = UNSET
+    visibility: Visibility | UnsetType = UNSET
+    audience: list[int | str] | UnsetType = UNSET
+    mentions: list[int | str] | UnsetType = UNSET
+    attributes: dict[str, Any] | UnsetType = UNSET
+    allow_comments: bool | UnsetType = UNSET
+    allow_sharing: bool | UnsetType = UNSET
+    location: LocationRequest | UnsetType | None = UNSET
+
+
+class PostCreated(msgspec.Struct, frozen=True, rename="camel"):
+    """A post that is stored; its way into the followers' feeds has begun."""
+
+    id: str
+    author: AuthorAnswer
+    content: ContentAnswer
+    created_at: datetime
+    visibility: Visibility
+    fanout_status: str = "pending"
+
+
+class PostsLookedUp(msgspec.Struct, frozen=True):
+    """One answer an id."""
+
+    posts: list[PostAnswer | None]
+
+
+class PostsResource:
+    """Posts of all, as far as the caller may see them."""
+
+    def __init__(self, posts: Posts, access: Access, present: Presenter) -> None:
+        self._posts, self._access, self._present = posts, access, present
+
+    @post("/posts", "Make a post", status=201, callers="acting", quota="posts")
+    async def create_post(self, call: Call, body: PostRequest, idempotency_key: IdempotencyKey = None) -> PostCreated:
+        """Stored when answered; feeds follow (`fanoutStatus`)."""
+        draft = msgspec.structs.replace(
+            body.draft(),
+            allow_comments=body.allow_comments,
+            allow_sharing=body.allow_sharing,
+            location=_location(body.location),
+        )
+        made, mark = await self._posts.create(call.acting, draft, idempotency_key)
+        call.wrote(mark)
+        authors, media = await self._present.authors_and_media([made.author], made.media)
+        content = self._present.content(made, media)
+        return PostCreated(str(made.id), authors[made.author], content, time_of(made.created_at), made.visibility)
+
+    @get("/posts/{post_id}", "A post")
+    async def get_post(self, call: Call, post_id: Id) -> PostAnswer:
+        """404 for what does not exist, is deleted, or is not there for the acting user."""
+        found = await self._posts.get(call.viewer, post_id)
+        return (await self._present.posts(call.viewer, [found]))[0]
+
+    @ask("/posts/lookup", "Many posts by id")
+    async def lookup_posts(self, call: Call, body: LookupRequest) -> PostsLookedUp:
+        """One answer an id, in their order: null where GET would answer 404. 100 ids at most."""
+        found = await self._posts.visible(call.viewer, check_lookup(body.ids))
+        shown = iter(await self._present.posts(call.viewer, [post for post in found if post is not None]))
+        return PostsLookedUp([None if post is None else next(shown) for post in found])
+
+    @patch("/posts/{post_id}", "Change a post", callers="acting")
+    async def edit_post(self, call: Call, post_id: Id, body: PostChange) -> PostAnswer:
+        """Its author only."""
+        content = body.content or ContentChange()
+        change = Change(
+            content.text,
+            content.link,
+            UNSET if content.media_ids is UNSET else ids_of(content.media_ids or [], "mediaIds"),
+            body.visibility,
+            UNSET if body.audience is UNSET else ids_of(body.audience, "audience"),
+            UNSET if body.mentions is UNSET else ids_of(body.mentions, "mentions"),
+            UNSET if body.attributes is UNSET else pack_attributes(body.attributes),
+            body.allow_comments,
+            body.allow_sharing,
+            UNSET if body.location is UNSET else _location(body.location),
+        )
+        edited, mark = await self._posts.edit(call.acting, post_id, change)
+        call.wrote(mark)
+        return (await self._present.posts(call.viewer, [edited]))[0]
+
+    @delete("/posts/{post_id}", "Delete a post", status=204, callers="acting")
+    async def delete_post(self, call: Call, post_id: Id) -> None:
+        """For good, what it said included. Its author only."""
+        call.wrote(await self._posts.delete(call.acting, post_id))
+
+    @get("/users/{user_id}/posts", "What a user posted")
+    async def user_posts(
+        self,
+        call: Call,
+        user_id: Id,
+        limit: ObjectLimit = None,
+        cursor: Cursor = None,
+        since: Since = None,
+        until: Until = None,
+    ) -> PostsAnswer:
+        """Newest first: what of it the acting user may see. Where that is very little of much a page may be short, even
+        empty, and still have more.
+        """
+        query = ranged(f"posts {user_id}", since, until)
+        await self._access.check_people(call.caller, user_id)
+        window = call.window_of_objects(query, limit, cursor, since, until)
+        posts, page = await self._posts.outbox(call.viewer, user_id, window)
+        return PostsAnswer(await self._present.posts(call.viewer, posts), call.pagination(query, page))
+
+
+def _location(asked: LocationRequest | None) -> Location | None:
+    return None if asked is None else Location(asked.latitude, asked.longitude, asked.name)

@@ -1,0 +1,228 @@
+"""/users/{id}: what a user says of themselves, with what the graph knows of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from kith.access.policy import check_own
+from kith.api.answers import LookupRequest, check_lookup
+from kith.api.call import Call
+from kith.api.operations import ask, get, patch, put
+from kith.api.parameters import Id
+from kith.api.presenter import Presenter, read_attributes, shown_labels
+from kith.core.errors import Forbidden, UserNotFound
+from kith.core.events import user_changed
+from kith.core.ids import NodeId, parse_id
+from kith.core.labels import HIDE
+from kith.graph.edge import Direction, State
+from kith.graph.graph import Graph
+from kith.graph.graphs import FOLLOWS
+from kith.graph.store import Listing, Node
+from kith.media.library import MediaLibrary
+from kith.people.privacy import Privacy
+from kith.people.profiles import Profile, Profiles
+from kith.records.fields import pack_attributes
+
+Username = Annotated[str, Meta(description="In any spelling.")]
+
+
+class ProfileAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """A user. The counts are exact; `avatar` is the id of an image of theirs, `attributes` are the app's own. `labels`:
+    of the app's moderation, `sensitive` for everybody, `hide` and `limit` for the user.
+    """
+
+    id: str
+    state: str
+    private: bool
+    following_count: int
+    followers_count: int
+    username: str | None
+    display_name: str
+    bio: str
+    avatar: str | None
+    avatar_url: str | None
+    is_verified: bool
+    attributes: dict[str, Any]
+    labels: list[str]
+
+
+class UsersLookedUp(msgspec.Struct, frozen=True):
+    """One answer an id."""
+
+    users: list[ProfileAnswer | None]
+
+
+class ProfileRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """All that can be set on a user; what is left out is emptied. `private`: follows need their consent.
+
+    `username`: nobody else has it, in any spelling. `isVerified`: takes a server key; left out, it stays.
+    """
+
+    private: bool = False
+    username: str = ""
+    display_name: str = ""
+    bio: str = ""
+    avatar: int | str | None = None
+    attributes: dict[str, Any] = {}
+    is_verified: bool | None = None
+
+
+class ProfileChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """What to change on a user; what is left out stays, null takes the avatar away. A `username` of "" gives it up."""
+
+    private: bool | UnsetType = UNSET
+    username: str | UnsetType = UNSET
+    display_name: str | UnsetType = UNSET
+    bio: str | UnsetType = UNSET
+    avatar: int | str | UnsetType | None = UNSET
+    attributes: dict[str, Any] | UnsetType = UNSET
+    is_verified: bool | UnsetType = UNSET
+
+
+class ProfilesResource:
+    """Users as others see them, and as they set themselves."""
+
+    def __init__(
+        self, profiles: Profiles, graph: Graph, privacy: Privacy, media: MediaLibrary, present: Presenter
+    ) -> None:
+        self._profiles, self._graph, self._privacy = profiles, graph, privacy
+        self._media, self._present = media, present
+        self._follows = graph.graphs.number(FOLLOWS)
+
+    @get("/users/{user_id}", "A user")
+    async def get_user(self, call: Call, user_id: Id) -> ProfileAnswer:
+        """Profile, state and exact counts. Ids come from the app, so a user nobody has met yet is simply empty."""
+        return await self._seen(call.viewer, user_id)
+
+    @get("/users/by-username/{username}", "The user of this name")
+    async def user_by_username(self, call: Call, username: Username) -> ProfileAnswer:
+        """In any spelling: `Ann` and `ann` are one name. 404 as well for whom the acting user may not see."""
+        user = await self._profiles.named(username)
+        with contextlib.suppress(UserNotFound, Forbidden):  # which tell that there is somebody, and who
+            if user is not None:
+                return await self._seen(call.viewer, user)
+        raise UserNotFound("no user has this name, or they are not there for you", username=username)
+
+    @ask("/users/lookup", "Many users by id")
+    async def lookup_users(self, call: Call, body: LookupRequest) -> UsersLookedUp:
+        """One answer an id, in their order: null where GET would refuse. 100 ids at most."""
+        users, viewer = check_lookup(body.ids), call.viewer
+        profiles = await self._profiles.get_many(users)
+        answers = await self._answers(viewer, users, profiles)
+        if viewer is not None:
+            blocked = await self._privacy.bars([(user, viewer) for user in users])
+            answers = [None if gone else answer for gone, answer in zip(blocked, answers, strict=True)]
+        return UsersLookedUp(answers)
+
+    @put("/users/{user_id}", "Set a user")
+    async def put_user(self, call: Call, user_id: Id, body: ProfileRequest) -> ProfileAnswer:
+        """A user token may set only its own user."""
+        profile = Profile(
+            body.display_name, body.bio, _avatar(body.avatar), pack_attributes(body.attributes), body.username
+        )
+
+        def replaced(old: Profile) -> Profile:
+            verified = old.verified if body.is_verified is None else body.is_verified
+            return msgspec.structs.replace(profile, verified=verified)
+
+        return await self._set(call, user_id, body, replaced)
+
+    @patch("/users/{user_id}", "Change a user")
+    async def patch_user(self, call: Call, user_id: Id, body: ProfileChange) -> ProfileAnswer:
+        """A user token may change only its own user."""
+        asked = {
+            "username": body.username,
+            "display_name": body.display_name,
+            "bio": body.bio,
+            "avatar": UNSET if body.avatar is UNSET else _avatar(body.avatar),
+            "attributes": UNSET if body.attributes is UNSET else pack_attributes(body.attributes),
+            "verified": body.is_verified,
+        }
+        changes = {name: value for name, value in asked.items() if value is not UNSET}
+        return await self._set(call, user_id, body, lambda old: msgspec.structs.replace(old, **changes))
+
+    async def _seen(self, viewer: NodeId | None, user: NodeId) -> ProfileAnswer:
+        if viewer is not None and viewer != user:
+            await self._check_there(viewer, user)
+            if any(await self._privacy.bars([(user, viewer)])):
+                raise Forbidden("this account is not available to you", id=str(user))
+        (profile,) = await self._profiles.get_many([user])
+        return await self._answer(viewer, user, profile)
+
+    async def _set(
+        self, call: Call, user: NodeId, body: ProfileRequest | ProfileChange, change: Callable[[Profile], Profile]
+    ) -> ProfileAnswer:
+        """The profile first: if it is refused, nothing has changed; if we stop in between, a repetition finishes it."""
+        check_own(call.caller, user)
+        if body.is_verified not in (None, UNSET) and not call.caller.server:
+            raise Forbidden("isVerified is the app's to say: leave it out, or use a server key")
+        await self._check_there(user, user)
+        profile, mark = await self._profiles.change(user, change)
+        call.wrote(mark)
+        private, told = None if body.private is UNSET else body.private, user_changed(user, self._graph.clock.next())
+        node = await self._graph.store.change_node(user, private=private, tell=told)
+        if node.state == State.REMOVED:  # while this was written; what came before, the removal forgets
+            await self._profiles.forget(user)
+            raise _not_there(user)
+        return await self._answer(user, user, profile)
+
+    async def _answer(self, viewer: NodeId | None, user: NodeId, profile: Profile) -> ProfileAnswer:
+        (answer,) = await self._answers(viewer, [user], [profile])
+        if answer is None:
+            raise _not_there(user)
+        return answer
+
+    async def _answers(
+        self, viewer: NodeId | None, users: Sequence[NodeId], profiles: Sequence[Profile]
+    ) -> list[ProfileAnswer | None]:
+        """Each user with what the graph knows of them; None for one that is not there for `viewer`. A batch a kind."""
+        store = self._graph.store
+        listings = [Listing(self._follows, user, direction) for user in users for direction in Direction]
+        counts = dict(zip(listings, await store.count_many(listings), strict=True))
+        nodes = await store.nodes(users)
+        avatars = [profile.avatar for profile in profiles if profile.avatar is not None]
+        media = await self._media.get_many(avatars)
+        return [
+            None
+            if _gone(node, viewer, user)
+            else ProfileAnswer(
+                str(user),
+                node.state.name.lower(),
+                node.private,
+                counts[Listing(self._follows, user, Direction.OUT)],
+                counts[Listing(self._follows, user, Direction.IN)],
+                profile.username or None,
+                profile.display_name,
+                profile.bio,
+                str(profile.avatar) if profile.avatar in media else None,
+                self._present.avatar_url(profile.avatar, media),
+                profile.verified,
+                read_attributes(profile.attributes),
+                shown_labels(node.labels, viewer, user),
+            )
+            for user, node, profile in zip(users, nodes, profiles, strict=True)
+        ]
+
+    async def _check_there(self, viewer: NodeId | None, user: NodeId) -> None:
+        """UserNotFound for an account that is not there for `viewer`; a removed one is gone for good."""
+        (node,) = await self._graph.store.nodes([user])
+        if _gone(node, viewer, user):
+            raise _not_there(user)
+
+
+def _gone(node: Node, viewer: int | None, user: int) -> bool:
+    """Whether an account is not there for a viewer: removed, or hidden by the app."""
+    return node.state == State.REMOVED or bool(node.labels & HIDE and viewer not in (None, user))
+
+
+def _not_there(user: NodeId) -> UserNotFound:
+    return UserNotFound("there is no such account, or it is not there for you", id=str(user))
+
+
+def _avatar(raw: int | str | None) -> int | None:
+    return None if raw is None else parse_id(raw, "avatar")

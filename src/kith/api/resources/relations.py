@@ -1,0 +1,216 @@
+"""/users/{id}/follow, block, mute, and the lists of people, with the rules of the product."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kith.access.policy import Access
+from kith.api.answers import ListAnswer
+from kith.api.call import Call
+from kith.api.operations import ask, delete, get, post
+from kith.api.parameters import Cursor, Id, Limit
+from kith.core.ids import parse_id
+from kith.core.paging import Page
+from kith.people.relations import Relations, Written
+
+
+class Followed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whether the acting user now follows the target, and whether that is new."""
+
+    following: bool
+    changed: bool
+    token: str | None
+    requested: bool = False
+
+
+class Blocked(msgspec.Struct, frozen=True):
+    """Whether the acting user now blocks the target, and whether that is new."""
+
+    blocking: bool
+    changed: bool
+    token: str | None
+
+
+class Muted(msgspec.Struct, frozen=True):
+    """Whether the acting user now mutes the target, and whether that is new."""
+
+    muting: bool
+    changed: bool
+    token: str | None
+
+
+class RelationshipsRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Users to compare the acting user with."""
+
+    targets: list[int | str]
+
+
+class RelationshipAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """How the acting user and a target stand to each other."""
+
+    id: str
+    following: bool
+    followed_by: bool
+    requested: bool
+    blocking: bool
+    blocked_by: bool
+    muting: bool
+
+
+class RelationshipsAnswer(msgspec.Struct, frozen=True):
+    """One row a target, in their order."""
+
+    relationships: list[RelationshipAnswer]
+
+
+class FewerAnswer(msgspec.Struct, frozen=True):
+    """Whether the acting user sees fewer posts of an author for a time. Nobody else learns of it."""
+
+    fewer: bool
+
+
+class RelationsResource:
+    """What people do to each other, and the lists of people."""
+
+    def __init__(self, relations: Relations, access: Access) -> None:
+        self._relations, self._access = relations, access
+
+    @post("/users/{user_id}/follow", "Follow a user", callers="acting")
+    async def follow(self, call: Call, user_id: Id) -> Followed:
+        """Repeating it changes nothing. A private account is asked first (`requested`)."""
+        return _followed(call, await self._relations.follow(call.acting, user_id))
+
+    @delete("/users/{user_id}/follow", "Unfollow a user", callers="acting")
+    async def unfollow(self, call: Call, user_id: Id) -> Followed:
+        """Also takes back a request to follow."""
+        return _followed(call, await self._relations.unfollow(call.acting, user_id))
+
+    @post("/users/{user_id}/remove-follower", "Remove a follower", callers="acting")
+    async def remove_follower(self, call: Call, user_id: Id) -> Followed:
+        """The user no longer follows the acting user; they may follow again."""
+        return _followed(call, await self._relations.remove_follower(call.acting, user_id))
+
+    @post("/users/{user_id}/block", "Block a user", callers="acting")
+    async def block(self, call: Call, user_id: Id) -> Blocked:
+        """Drops follows both ways and forbids new ones."""
+        return _blocked(call, await self._relations.block(call.acting, user_id))
+
+    @delete("/users/{user_id}/block", "Unblock a user", callers="acting")
+    async def unblock(self, call: Call, user_id: Id) -> Blocked:
+        """Follows dropped by the block stay dropped."""
+        return _blocked(call, await self._relations.unblock(call.acting, user_id))
+
+    @post("/users/{user_id}/mute", "Mute a user", callers="acting")
+    async def mute(self, call: Call, user_id: Id) -> Muted:
+        """Hides them from the acting user only."""
+        return _muted(call, await self._relations.mute(call.acting, user_id))
+
+    @delete("/users/{user_id}/mute", "Unmute a user", callers="acting")
+    async def unmute(self, call: Call, user_id: Id) -> Muted:
+        """Undo mute."""
+        return _muted(call, await self._relations.unmute(call.acting, user_id))
+
+    @post("/users/{user_id}/see-fewer", "See fewer posts of a user", callers="acting")
+    async def see_fewer(self, call: Call, user_id: Id) -> FewerAnswer:
+        """Their posts rank lower from now on, which fades over the months. Saying it again begins anew."""
+        return _fewer(call, await self._relations.see_fewer(call.acting, user_id))
+
+    @delete("/users/{user_id}/see-fewer", "See a user's posts as before", callers="acting")
+    async def see_as_before(self, call: Call, user_id: Id) -> FewerAnswer:
+        """Repeating it changes nothing."""
+        return _fewer(call, await self._relations.see_as_before(call.acting, user_id))
+
+    @get("/follow-requests", "Who asks to follow me", callers="acting")
+    async def follow_requests(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
+        """Newest first."""
+        query = f"requests {call.acting}"
+        page = await self._relations.requests(call.acting, call.window(query, limit, cursor))
+        return await self._people(call, query, page)
+
+    @post("/follow-requests/{user_id}/accept", "Accept a request", callers="acting")
+    async def accept(self, call: Call, user_id: Id) -> Followed:
+        """The user follows the acting user from now on."""
+        return _followed(call, await self._relations.accept(call.acting, user_id))
+
+    @post("/follow-requests/{user_id}/decline", "Decline a request", callers="acting")
+    async def decline(self, call: Call, user_id: Id) -> Followed:
+        """They may ask again."""
+        return _followed(call, await self._relations.decline(call.acting, user_id))
+
+    @ask("/relationships", "One user and many targets", callers="acting")
+    async def relationships(self, call: Call, body: RelationshipsRequest) -> RelationshipsAnswer:
+        """Everything a list of profiles needs for its buttons, in one call."""
+        targets = [parse_id(target, "targets") for target in body.targets]
+        rows = await self._relations.relationships(call.acting, targets)
+        return RelationshipsAnswer(
+            [
+                RelationshipAnswer(
+                    str(row.id), row.following, row.followed_by, row.requested, row.blocking, row.blocked_by, row.muting
+                )
+                for row in rows
+            ]
+        )
+
+    @get("/users/{user_id}/following", "Whom a user follows")
+    async def following(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
+        """Newest first."""
+        await self._access.check_people(call.caller, user_id)
+        query = f"following {user_id}"
+        page = await self._relations.following(user_id, call.window(query, limit, cursor))
+        return await self._people(call, query, page)
+
+    @get("/users/{user_id}/followers", "Who follows a user")
+    async def followers(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
+        """Newest first, at the same cost at any depth."""
+        await self._access.check_people(call.caller, user_id)
+        query = f"followers {user_id}"
+        page = await self._relations.followers(user_id, call.window(query, limit, cursor))
+        return await self._people(call, query, page)
+
+    @get("/users/{user_id}/friends", "Who follows and is followed back")
+    async def friends(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
+        """In the order in which the user followed them, newest first."""
+        await self._access.check_people(call.caller, user_id)
+        query = f"friends {user_id}"
+        page = await self._relations.friends(user_id, call.window(query, limit, cursor))
+        return await self._people(call, query, page)
+
+    @get("/users/{user_id}/mutuals/{other_id}", "Whom both follow")
+    async def mutuals(
+        self, call: Call, user_id: Id, other_id: Id, limit: Limit = None, cursor: Cursor = None
+    ) -> ListAnswer:
+        """In the order in which the first followed them, newest first."""
+        await self._access.check_people(call.caller, user_id, other_id)
+        query = f"mutuals {user_id} {other_id}"
+        page = await self._relations.mutuals(user_id, other_id, call.window(query, limit, cursor))
+        return await self._people(call, query, page)
+
+    @get("/users/{user_id}/followers-you-know", "Their followers whom I follow", callers="acting")
+    async def followers_you_know(
+        self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
+    ) -> ListAnswer:
+        """In the order in which the acting user followed them, newest first."""
+        await self._access.check_people(call.caller, user_id)
+        query = f"followers-you-know {call.acting} {user_id}"
+        page = await self._relations.followers_you_know(call.acting, user_id, call.window(query, limit, cursor))
+        return await self._people(call, query, page)
+
+    async def _people(self, call: Call, query: str, page: Page) -> ListAnswer:
+        return call.answer(query, await self._access.people(call.caller, page))
+
+
+def _followed(call: Call, written: Written) -> Followed:
+    return Followed(written.holds, written.changed, call.wrote(written.mark), written.requested)
+
+
+def _blocked(call: Call, written: Written) -> Blocked:
+    return Blocked(written.holds, written.changed, call.wrote(written.mark))
+
+
+def _muted(call: Call, written: Written) -> Muted:
+    return Muted(written.holds, written.changed, call.wrote(written.mark))
+
+
+def _fewer(call: Call, written: Written) -> FewerAnswer:
+    call.wrote(written.mark)
+    return FewerAnswer(written.holds)

@@ -1,0 +1,83 @@
+"""/healthz, /readyz, /metrics, /docs, /openapi.json: how the process is, and what it offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from kith import __version__
+from kith.api.answers import Bytes
+from kith.api.call import Call
+from kith.api.operations import get
+
+_TEXT, _HTML, _JSON = (
+    ("content-type", "text/plain; charset=utf-8"),
+    ("content-type", "text/html; charset=utf-8"),
+    (
+        "content-type",
+        "application/json",
+    ),
+)
+
+
+class Health(msgspec.Struct, frozen=True):
+    """The process is alive."""
+
+    status: str
+    version: str
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Whether the process can serve, and what is wrong where it cannot."""
+
+    ready: bool
+    problems: dict[str, str]
+
+
+class Pages(msgspec.Struct, frozen=True):
+    """The document of the API, as JSON and as a page; made once."""
+
+    openapi: bytes
+    docs: bytes
+
+
+class ServiceResource:
+    """The process itself. No credentials: probes and scrapers have none.
+
+    `problems`: what is wrong with this process; `metrics`: the Prometheus text; `pages`: the document of the API.
+    """
+
+    def __init__(
+        self, problems: Callable[[], Mapping[str, str]], metrics: Callable[[], bytes], pages: Callable[[], Pages]
+    ) -> None:
+        self._problems, self._metrics, self._pages = problems, metrics, pages
+
+    @get("/healthz", "Is the process alive?", absolute=True, callers="anyone", errors=())
+    async def healthz(self, call: Call) -> Health:
+        """Answers as long as the process can answer."""
+        return Health("ok", __version__)
+
+    @get("/readyz", "Can the process serve?", absolute=True, callers="anyone", errors=(), answers=Readiness)
+    async def readyz(self, call: Call) -> Bytes:
+        """503 with what is wrong when it cannot."""
+        wrong = dict(self._problems())
+        return Bytes(msgspec.json.encode(Readiness(not wrong, wrong)), [_JSON], 503 if wrong else 200)
+
+    @get(
+        "/metrics", "Prometheus metrics", absolute=True, callers="anyone", errors=(), answers=str,
+        media_type="text/plain",
+    )  # fmt: skip
+    async def metrics(self, call: Call) -> Bytes:
+        """The sum over all processes of this folder."""
+        return Bytes(self._metrics(), [_TEXT])
+
+    @get("/docs", "This page", absolute=True, callers="anyone", shown=False)
+    async def docs(self, call: Call) -> Bytes:
+        """The document as a page that needs nothing from elsewhere."""
+        return Bytes(self._pages().docs, [_HTML])
+
+    @get("/openapi.json", "The document", absolute=True, callers="anyone", shown=False)
+    async def openapi(self, call: Call) -> Bytes:
+        """OpenAPI 3.1."""
+        return Bytes(self._pages().openapi, [_JSON])

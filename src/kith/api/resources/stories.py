@@ -1,0 +1,208 @@
+"""/stories: posts that are over after some hours; the strip of those one follows, and who has seen what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from kith.access.policy import Access
+from kith.api.answers import Pagination
+from kith.api.call import Call
+from kith.api.operations import delete, get, post
+from kith.api.parameters import Cursor, Id, IdempotencyKey, Limit, ObjectLimit
+from kith.api.presenter import (
+    TIME_MAX_MS,
+    AuthorAnswer,
+    ContentAnswer,
+    Presenter,
+    read_attributes,
+    shown_labels,
+    time_of,
+)
+from kith.api.resources.posts import DraftRequest
+from kith.core.ids import NodeId
+from kith.posts.post import Post
+from kith.stories.stories import Stories
+from kith.stories.strip import Strip
+
+StoryVisibility = Literal["public", "friends", "custom"]
+
+
+class StoryRequest(DraftRequest, forbid_unknown_fields=True, rename="camel"):
+    """A new story; fields as of a post. `audience`: users who may see it, where `visibility` is custom."""
+
+    visibility: StoryVisibility = "public"
+
+
+class StoryAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A story. `seen` by the acting user; `audience` and `viewCount` are there for its author only. `labels`: those of
+    its author, as on posts.
+    """
+
+    id: str
+    author: AuthorAnswer
+    content: ContentAnswer
+    visibility: StoryVisibility
+    audience: list[str] | None
+    mentions: list[str]
+    attributes: dict[str, Any]
+    labels: list[str]
+    created_at: datetime
+    expires_at: datetime
+    seen: bool
+    view_count: int | None
+
+
+class StoriesAnswer(msgspec.Struct, frozen=True):
+    """A page of an author's stories, oldest first; of very many it may be short and still have more."""
+
+    items: list[StoryAnswer]
+    pagination: Pagination
+
+
+class StripEntryAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """One author's stories, as far as the acting user may see them; `more`: the counts stop at the newest 50."""
+
+    id: str
+    author: AuthorAnswer
+    story_count: int
+    unseen_count: int
+    latest_at: datetime
+    more: bool
+
+
+class StripAnswer(msgspec.Struct, frozen=True):
+    """A page of the strip. `partial`: of very many authors with stories only the closest were looked at."""
+
+    items: list[StripEntryAnswer]
+    pagination: Pagination
+    partial: bool
+
+
+class StoryViewed(msgspec.Struct, frozen=True):
+    """That the acting user has seen it, and when they first did."""
+
+    viewed: bool
+    timestamp: datetime
+
+
+class ViewerAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """Who has seen a story, and when they first did."""
+
+    id: str
+    user: AuthorAnswer
+    viewed_at: datetime
+
+
+class ViewersAnswer(msgspec.Struct, frozen=True):
+    """A page of viewers, latest first; it may be short and still have more."""
+
+    items: list[ViewerAnswer]
+    pagination: Pagination
+
+
+class StoriesResource:
+    """Stories, and the strip of them over a feed."""
+
+    def __init__(self, stories: Stories, strip: Strip, access: Access, present: Presenter) -> None:
+        self._stories, self._strip, self._access, self._present = stories, strip, access, present
+
+    @post("/stories", "Tell a story", status=201, callers="acting", quota="posts")
+    async def create_story(self, call: Call, body: StoryRequest, idempotency_key: IdempotencyKey = None) -> StoryAnswer:
+        """Like a post, and gone after `story_hours`. It is in no feed and in no list of posts."""
+        made, mark = await self._stories.create(call.acting, body.draft(), idempotency_key)
+        call.wrote(mark)
+        return (await self._answers(call.viewer, [made]))[0]
+
+    @get("/stories", "Whose stories there are for me", callers="acting")
+    async def story_strip(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> StripAnswer:
+        """One entry an author: one's own, then authors with unseen stories, then the others; the closest first."""
+        query = f"stories {call.acting}"
+        strip = await self._strip.page(call.acting, call.window(query, limit, cursor))
+        authors = await self._present.authors([entry.author for entry in strip.entries])
+        items = [
+            StripEntryAnswer(
+                str(entry.author),
+                authors[entry.author],
+                entry.stories,
+                entry.unseen,
+                time_of(entry.latest_at),
+                entry.more,
+            )
+            for entry in strip.entries
+        ]
+        return StripAnswer(items, call.pagination(query, strip.page), strip.partial)
+
+    @get("/stories/{story_id}", "A story")
+    async def get_story(self, call: Call, story_id: Id) -> StoryAnswer:
+        """404 for what does not exist, is deleted or over, or is not there for the acting user."""
+        found = await self._stories.get(call.viewer, story_id)
+        return (await self._answers(call.viewer, [found]))[0]
+
+    @delete("/stories/{story_id}", "Delete a story", status=204, callers="acting")
+    async def delete_story(self, call: Call, story_id: Id) -> None:
+        """For good, what it said included. Its author only."""
+        call.wrote(await self._stories.delete(call.acting, story_id))
+
+    @post("/stories/{story_id}/view", "Tell that a story was seen", callers="acting")
+    async def view_story(self, call: Call, story_id: Id) -> StoryViewed:
+        """Repeating it changes nothing. Authors are not among the viewers of their own."""
+        at_ms, mark = await self._stories.view(call.acting, story_id)
+        call.wrote(mark)
+        return StoryViewed(True, time_of(at_ms))
+
+    @get("/stories/{story_id}/viewers", "Who has seen a story")
+    async def story_viewers(
+        self, call: Call, story_id: Id, limit: Limit = None, cursor: Cursor = None
+    ) -> ViewersAnswer:
+        """Its author only. Latest first."""
+        query = f"viewers {story_id}"
+        page = await self._stories.viewers(call.viewer, story_id, call.window(query, limit, cursor))
+        users = await self._present.authors([mark.id for mark in page.items])
+        items = [
+            ViewerAnswer(str(mark.id), users[mark.id], time_of(min(max(mark.position, 0), TIME_MAX_MS)))
+            for mark in page.items  # positions of an import may be any number
+        ]
+        return ViewersAnswer(items, call.pagination(query, page))
+
+    @get("/users/{user_id}/stories", "The stories of a user")
+    async def user_stories(
+        self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
+    ) -> StoriesAnswer:
+        """Oldest first, as they are played: those that are not over and that the acting user may see."""
+        await self._access.check_people(call.caller, user_id)
+        query = f"stories of {user_id}"
+        window = call.window_of_objects(query, limit, cursor)
+        stories, page = await self._stories.of_author(call.viewer, user_id, window)
+        return StoriesAnswer(await self._answers(call.viewer, stories), call.pagination(query, page))
+
+    async def _answers(self, viewer: NodeId | None, stories: Sequence[Post]) -> list[StoryAnswer]:
+        """Stories that the viewer may see, as answers."""
+        if not stories:
+            return []
+        authors, media = await self._present.authors_and_media(
+            [story.author for story in stories], (id_ for story in stories for id_ in story.media)
+        )
+        seen = await self._stories.seen(viewer, stories)
+        views = await self._stories.view_counts([story.id for story in stories])
+        return [
+            StoryAnswer(
+                id=str(story.id),
+                author=authors[story.author],
+                content=self._present.content(story, media),
+                visibility=story.visibility,  # type: ignore[arg-type]  # `Stories.create` takes no private one
+                audience=list(map(str, story.audience)) if own and story.audience else None,
+                mentions=list(map(str, story.mentions)),
+                attributes=read_attributes(story.attributes),
+                labels=shown_labels(story.labels, viewer, story.author),
+                created_at=time_of(story.created_at),
+                expires_at=time_of(self._stories.over_at(story)),
+                seen=saw,
+                view_count=count if own else None,
+            )
+            for story, saw, count in zip(stories, seen, views, strict=True)
+            for own in [viewer in (None, story.author)]
+        ]

@@ -1,0 +1,77 @@
+"""Finds the operation of a method and a path: a tree of path segments, a literal before a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kith.api.operations import Operation
+from kith.core.errors import MethodNotAllowed, NotFound
+
+
+class _Node:
+    """What may follow one segment."""
+
+    __slots__ = ("literals", "operations", "parameter")
+
+    def __init__(self) -> None:
+        self.literals: dict[str, _Node] = {}
+        self.parameter: _Node | None = None
+        self.operations: dict[str, Operation] = {}
+
+
+class Routes:
+    """The operations by their paths."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._root = _Node()
+        for operation in operations:
+            node = self._root
+            for segment in operation.path.split("/")[1:]:
+                if segment.startswith("{"):
+                    node.parameter = node.parameter or _Node()
+                    node = node.parameter
+                else:
+                    node = node.literals.setdefault(segment, _Node())
+            if operation.spec.method in node.operations:
+                raise TypeError(f"{operation.spec.method} {operation.path} stands in the table twice")
+            node.operations[operation.spec.method] = operation
+
+    def find(self, method: str, path: str) -> tuple[Operation, list[str]]:
+        """The operation, and the segments of the path that are parameters. NotFound; MethodNotAllowed."""
+        node, values = self._match(path)
+        operation = node.operations.get("GET" if method == "HEAD" else method)
+        if operation is None:
+            allow = ", ".join(self._methods(node))
+            raise MethodNotAllowed(f"{path} takes {allow}; see /docs", allow=allow)
+        return operation, values
+
+    def methods(self, path: str) -> list[str]:
+        """The methods that a path takes, OPTIONS included. NotFound."""
+        return self._methods(self._match(path)[0])
+
+    def _methods(self, node: _Node) -> list[str]:
+        return sorted({*node.operations, "OPTIONS"})
+
+    def _match(self, path: str) -> tuple[_Node, list[str]]:
+        segments = path.rstrip("/").split("/")[1:]
+        values: list[str] = []
+        node = _walk(self._root, segments, 0, values) if segments else None
+        if node is None:
+            raise NotFound(f"there is nothing at {path}; see /docs")
+        return node, values
+
+
+def _walk(node: _Node, segments: Sequence[str], at: int, values: list[str]) -> _Node | None:
+    """The node that the segments from `at` on lead to; fills `values` with those that are parameters."""
+    if at == len(segments):
+        return node if node.operations else None
+    literal = node.literals.get(segments[at])
+    if literal is not None and (found := _walk(literal, segments, at + 1, values)) is not None:
+        return found
+    if node.parameter is None or not segments[at]:
+        return None
+    values.append(segments[at])
+    found = _walk(node.parameter, segments, at + 1, values)
+    if found is None:
+        values.pop()
+    return found

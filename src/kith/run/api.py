@@ -1,0 +1,111 @@
+"""The API of a process: resources over the services, and the door in front of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from kith.access.guard import Guard
+from kith.access.policy import Access
+from kith.access.quotas import Quotas
+from kith.api import docs, openapi
+from kith.api.call import Carried
+from kith.api.consistency import Consistency
+from kith.api.door import Door
+from kith.api.operations import Operation, operations_of
+from kith.api.presenter import Presenter
+from kith.api.resources.accounts import AccountsResource
+from kith.api.resources.comments import CommentsResource
+from kith.api.resources.engagement import EngagementResource
+from kith.api.resources.files import FILES_PATH, FilesResource
+from kith.api.resources.graphs import GraphResource
+from kith.api.resources.home import HomeResource
+from kith.api.resources.labels import LabelsResource
+from kith.api.resources.media import MediaResource
+from kith.api.resources.posts import PostsResource
+from kith.api.resources.profiles import ProfilesResource
+from kith.api.resources.relations import RelationsResource
+from kith.api.resources.service import Pages, ServiceResource
+from kith.api.resources.stories import StoriesResource
+from kith.api.resources.stream import StreamResource
+from kith.api.resources.suggestions import SuggestionsResource
+from kith.core.paging import Cursors
+from kith.core.tokens import WriteTokens
+from kith.engines.embedded import quotas
+from kith.engines.embedded.quotas import FileQuotas
+from kith.run import limits
+from kith.run.config import Settings
+from kith.run.services import Services, running
+from kith.run.wiring import server_keys, user_tokens
+
+
+class Api(NamedTuple):
+    """The door of a process, and how to end what would not end by itself."""
+
+    door: Door
+    operations: Sequence[Operation]
+    end_streams: Callable[[], None]
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    settings: Settings, *, create: bool = True, on_fatal: Callable[[], None] = lambda: None
+) -> AsyncIterator[Api]:
+    """What an API process runs."""
+    async with running(settings, create=create, on_fatal=on_fatal) as services:
+        counts = FileQuotas(Path(settings.data) / quotas.FILE)
+        try:
+            yield api_over(settings, services, Quotas(counts, limits.quotas(settings)))
+        finally:
+            counts.close()
+
+
+def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
+    """The API over the services."""
+    environment, commits, store, _, graph, metrics = services.opened
+    guard = Guard(server_keys(environment, settings), user_tokens(environment, settings), limits.rates(settings))
+    secret, history, bounds = environment.secret("signing"), environment.history(), limits.bounds(settings)
+    access = Access(graph, services.privacy)
+    present = Presenter(
+        services.profiles, services.media, services.engagement, services.comments,
+        settings.media_base_url.rstrip("/") or FILES_PATH,
+    )  # fmt: skip
+    stream = StreamResource(
+        services.live, services.home, history, limits.streams(settings), metrics,
+        lifetime_s=guard.lifetime_s, timeout_s=bounds.timeout_s,
+    )  # fmt: skip
+
+    @cache
+    def pages() -> Pages:
+        document = openapi.document(operations)
+        return Pages(msgspec.json.encode(document), docs.render(document).encode())
+
+    def problems() -> dict[str, str]:
+        return {"store": "the store refused to go on; this process restarts"} if commits.failed else {}
+
+    resources = [
+        GraphResource(graph, access, batch_max=settings.batch_max, select_ids_max=settings.select_ids_max),
+        RelationsResource(services.relations, access),
+        AccountsResource(services.jobs, services.profiles),
+        ProfilesResource(services.profiles, graph, services.privacy, services.media, present),
+        SuggestionsResource(services.suggestions),
+        PostsResource(services.posts, access, present),
+        EngagementResource(services.engagement),
+        CommentsResource(services.comments, present),
+        MediaResource(services.media, present, body_bytes_max=bounds.upload_bytes_max),
+        HomeResource(services.home, services.posts, present),
+        stream,
+        StoriesResource(services.stories, services.strip, access, present),
+        LabelsResource(services.moderation),
+        FilesResource(services.media),
+        ServiceResource(problems, metrics.render, pages),
+    ]
+    operations = [operation for resource in resources for operation in operations_of(resource)]
+    carried = Carried(Cursors(secret), Consistency(WriteTokens(secret, history), lambda: store.log_bounds()[1]))
+    door = Door(operations, guard, counted, carried, bounds, metrics.observe)
+    return Api(door, operations, stream.close)

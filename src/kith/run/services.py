@@ -1,0 +1,114 @@
+"""The services of an API process, over an open data folder."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from kith.core.clock import wall_ms
+from kith.core.ids import NODES_MAX
+from kith.engines.embedded import environment as environments
+from kith.engines.embedded.rings import RingReader
+from kith.engines.embedded.served import ServedFiles
+from kith.graph.nodes import NodeJobs
+from kith.home.affinity import Affinity
+from kith.home.facts import PostFacts
+from kith.home.fanout import consumer
+from kith.home.home import Home
+from kith.home.ranker import Ranker
+from kith.home.rules import HomeRules
+from kith.home.skeleton import Skeletons
+from kith.media.library import MediaLibrary
+from kith.people.privacy import Privacy
+from kith.people.profiles import Profiles
+from kith.people.relations import Relations
+from kith.posts.comments import Comments
+from kith.posts.engagement import Engagement
+from kith.posts.labels import Moderation
+from kith.posts.posts import Posts
+from kith.run.config import Settings
+from kith.run.wiring import (
+    Opened,
+    media_over,
+    objects_of,
+    opened,
+    relations,
+    suggestions,
+    timelines_folder,
+)
+from kith.stories.stories import Stories
+from kith.stories.strip import Strip
+from kith.streams.live import Live
+from kith.suggestions.suggestions import Suggestions
+
+
+class Services(NamedTuple):
+    """What the resources are made of."""
+
+    opened: Opened
+    privacy: Privacy
+    relations: Relations
+    profiles: Profiles
+    jobs: NodeJobs
+    suggestions: Suggestions
+    posts: Posts
+    comments: Comments
+    engagement: Engagement
+    moderation: Moderation
+    media: MediaLibrary
+    stories: Stories
+    strip: Strip
+    home: Home
+    live: Live
+
+
+@contextlib.asynccontextmanager
+async def running(
+    settings: Settings, *, create: bool = True, on_fatal: Callable[[], None] = lambda: None
+) -> AsyncIterator[Services]:
+    """The services of one API process, from opening the folder to closing it."""
+    async with opened(settings, "api", create=create, on_fatal=on_fatal) as parts:
+        with environments.node_number(Path(settings.data), NODES_MAX) as number:
+            async with _services(settings, parts, number) as services:
+                yield services
+
+
+@contextlib.asynccontextmanager
+async def _services(settings: Settings, parts: Opened, number: int) -> AsyncIterator[Services]:
+    graph, posts = parts.graph, objects_of(parts, number)
+    comments, engagement = Comments(posts), Engagement(posts)
+    media = media_over(settings, posts)
+    profiles = Profiles(posts.store, graph.clock, media.check_image)
+    stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
+    suggested = suggestions(settings, parts)
+    timelines = RingReader(timelines_folder(settings))
+    served = ServedFiles(
+        Path(settings.data) / "served",
+        share=settings.served_log_share,
+        bytes_max=settings.served_log_bytes_max,
+        writers=settings.workers,
+    )
+    facts = PostFacts(posts.store, graph, wall_ms)
+    affinity = Affinity(graph, comments, facts, wall_ms)
+    skeletons = Skeletons(graph, timelines, parts.log, group=consumer.NAME)
+    home = Home(skeletons, Ranker(graph, facts, affinity, wall_ms), HomeRules(graph, posts), served=served)
+    live = Live(
+        posts, engagement, parts.log, parts.metrics,
+        resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
+    )  # fmt: skip
+    jobs = NodeJobs(graph, posts.erase, comments.erase, stories.erase, forget=profiles.forget)
+    await jobs.resume()
+    try:
+        yield Services(
+            parts, Privacy(graph), relations(settings, graph), profiles, jobs, suggested, posts, comments, engagement,
+            Moderation(posts), media, stories, Strip(graph, stories, affinity.between), home, live,
+        )  # fmt: skip
+    finally:
+        await live.close()
+        await jobs.close()
+        await suggested.close()
+        timelines.close()
+        served.flush()
+        media.close()
