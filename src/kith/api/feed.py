@@ -164,7 +164,7 @@ async def _latest(
 ) -> tuple[list[PostAnswer], str | None, list[str]]:
     reader, query = call.acting, f"feed latest {call.acting}"
     page = await call.backend.feed.latest(reader, call.window(query, limit, cursor), seen=seen, refresh=refresh)
-    following = None if page.end is None else call.backend.cursors.next(f"{call.caller.reader()} {query}", page.end)
+    following = None if page.rest is None else call.backend.cursors.next(f"{call.caller.reader()} {query}", page.rest)
     return await present_posts(call, page.posts), following, page.degraded
 
 

@@ -113,7 +113,7 @@ class Sources:
         """These are the timelines that fan-out keeps for this store."""
         await self._store.put_note(TIMELINES_NOTE, str(name).encode())
 
-    async def lacked(self, user: NodeId, lowest: int, delivering: Ids | None = None) -> list[int]:
+    async def authors_lacked(self, user: NodeId, lowest: int, delivering: Ids | None = None) -> list[int]:
         """Whom the user follows of the authors withheld at a rate of `lowest` or more, and of those `delivering`;
         perhaps the user too.
         """

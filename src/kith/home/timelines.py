@@ -31,7 +31,7 @@ class Timeline(NamedTuple):
     lacks_from: int  # the lowest rate that `withhold` was told of since then; RATE_MAX if none
 
     @property
-    def poor(self) -> bool:
+    def needs_rebuild(self) -> bool:
         """Whether so much was pushed out that it is better made anew; pushes of old ids can do that."""
         return self.floor > 0 and int(np.count_nonzero(self.ids > self.floor)) < TIMELINE_IDS_MAX // 4
 

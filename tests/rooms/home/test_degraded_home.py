@@ -16,7 +16,7 @@ from kith.core.events import Event
 from kith.core.paging import Window
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.home.skeleton import Skeleton
+from kith.home.degraded import Degraded
 from kith.log.store import Failure
 
 
@@ -108,9 +108,10 @@ def test_without_outboxes_a_timeline_is_answered_and_says_so(
     home.timelines.put(ALICE, np.array(made[::-1], np.int64))
     skeletons = home.feed._skeletons
     monkeypatch.setattr(skeletons._sources, "outboxes", failing(StoreUnavailable("away")))
-    fresh = run(skeletons.freshness(0, refresh=False))
-    assert isinstance(skeleton := run(skeletons.below(ALICE, None, 10, fresh)), Skeleton)
-    assert (skeleton.ids.tolist(), fresh.degraded) == (made[::-1], ["outboxes"])
+    degraded = Degraded()
+    assert run(skeletons.can_use_timelines(0, degraded, refresh=False))
+    ids, _ = run(skeletons.below(ALICE, None, 10, degraded, use_timeline=True))
+    assert (ids.tolist(), degraded.parts) == (made[::-1], ["outboxes"])
 
 
 def test_without_the_store_there_is_no_home_and_it_says_so(

@@ -217,7 +217,7 @@ def test_where_too_many_are_under_way_one_ends_before_another_begins(
     run(town.post(ALICE, 3))
     assert [delivery.post for delivery in run(town.sources.deliveries())] == [2, 3]
     assert town.having(1) == READERS
-    assert run(town.sources.lacked(BOB, RATE_MAX)) == [], "nobody is looked up for ever"
+    assert run(town.sources.authors_lacked(BOB, RATE_MAX)) == [], "nobody is looked up for ever"
 
 
 def test_a_delivery_that_fails_holds_up_no_other(run: Run, town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +267,7 @@ def test_by_rates_each_chunk_is_decided_for_itself(run: Run, town: Town) -> None
     while run(town.worker.go_on()):
         pass
     assert town.having(LATER) == []
-    assert run(town.sources.lacked(BOB, 1)) == [ALICE]
+    assert run(town.sources.authors_lacked(BOB, 1)) == [ALICE]
 
 
 def test_timelines_that_are_not_this_stores_are_dropped_and_its_own_are_kept(run: Run, town: Town) -> None:

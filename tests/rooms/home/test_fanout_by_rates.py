@@ -169,10 +169,10 @@ def test_of_withheld_authors_only_those_followed_are_looked_up(
         sources = town.sources
         await sources.note_withheld({BOB: 8, CAROL: 64, 999: 64, ALICE: 64})
         await town.follow(ALICE, BOB, CAROL, DANA)
-        assert sorted(await sources.lacked(ALICE, 0)) == sorted([ALICE, BOB, CAROL])
-        assert sorted(await sources.lacked(ALICE, 9)) == sorted([ALICE, CAROL])
-        assert await sources.lacked(ALICE, RATE_MAX) == []
-        assert await sources.lacked(DANA, 0) == []
+        assert sorted(await sources.authors_lacked(ALICE, 0)) == sorted([ALICE, BOB, CAROL])
+        assert sorted(await sources.authors_lacked(ALICE, 9)) == sorted([ALICE, CAROL])
+        assert await sources.authors_lacked(ALICE, RATE_MAX) == []
+        assert await sources.authors_lacked(DANA, 0) == []
 
     run(check())
 
@@ -193,8 +193,8 @@ def test_who_reads_seldom_lacks_posts_of_a_prolific_author_and_knows_it(run: Run
         assert town.timeline(ALICE).lacks_from == 8
         assert town.shown(BOB) == posts[::-1]
         assert town.timeline(BOB).lacks_from == RATE_MAX
-        assert await town.sources.lacked(ALICE, town.timeline(ALICE).lacks_from) == [CAROL]
-        assert await town.sources.lacked(BOB, town.timeline(BOB).lacks_from) == []
+        assert await town.sources.authors_lacked(ALICE, town.timeline(ALICE).lacks_from) == [CAROL]
+        assert await town.sources.authors_lacked(BOB, town.timeline(BOB).lacks_from) == []
 
     run(check())
 

@@ -78,7 +78,7 @@ class Fanout:
                 await self.lost()
             elif event.state == TIMELINE_WANTED:
                 timeline = self._timelines.read(event.source)
-                if timeline is None or timeline.poor:
+                if timeline is None or timeline.needs_rebuild:
                     with contextlib.suppress(StoreFull):  # who has no timeline reads outboxes; others' posts go on
                         await self._build(NodeId(event.source))
             elif event.graph == self._follows and (event.began or event.ended):
