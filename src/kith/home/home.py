@@ -23,7 +23,7 @@ from kith.home.rank.features import FEATURES, VERSION, Facts
 from kith.home.rank.page import Mix, choose
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
-from kith.home.served import Nowhere, Served, ServedLog
+from kith.home.served import NullServedLog, Served, ServedLog
 from kith.home.skeleton import Skeletons, mark_of
 from kith.home.slate import SLATE_MAX, Slate, order
 from kith.posts.post import Post
@@ -79,7 +79,7 @@ class Home:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._skeletons, self._ranker, self._rules, self._mix = skeletons, ranker, rules, mix or Mix()
-        self._served, self._now_ms = Nowhere() if served is None else served, now_ms
+        self._served, self._now_ms = NullServedLog() if served is None else served, now_ms
 
     async def latest(self, reader: NodeId, window: Window, *, seen: int = 0, refresh: bool = False) -> HomePage[Mark]:
         """Posts of those whom `reader` follows and their own, newest first.

@@ -35,7 +35,10 @@ def test_timelines_of_another_store_are_not_read(run: Run, home: HomeScene) -> N
     assert (sorted(ids_of(page.posts)), page.degraded) == (made, ["timelines"])
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("away"), RuntimeError("a bug"), ValueError()])
+ERRORS = {"a store is away": StoreUnavailable("away"), "a bug": RuntimeError("a bug"), "no message": ValueError()}
+
+
+@pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
 def test_without_ranking_home_is_newest_first_and_says_so(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -143,18 +146,17 @@ def test_what_fan_out_failed_to_deliver_is_at_home_all_the_same(run: Run, home: 
     assert lacked not in ids_of(run(home.feed.latest(ALICE, Window(5))).posts), "then it is for the timeline to have it"
 
 
-@pytest.mark.parametrize("count", [1, 101])
+@pytest.mark.parametrize("missed", ["a follow of hers", "101 posts of others"])
 def test_a_timeline_that_missed_a_change_of_its_reader_or_too_much_is_not_relied_on(
-    run: Run, home: HomeScene, count: int
+    run: Run, home: HomeScene, missed: str
 ) -> None:
-    """Fan-out failed to drop Alice's timeline when she followed; or failed at very many posts of others."""
     home.timelines.put(ALICE, np.arange(1, 200)[::-1])
     post = run(home.post(BOB)).id
-    if count == 1:
+    if missed == "a follow of hers":
         run(home.graph.people.unfollow(ALICE, DANA))
         events = [event for event in home.log.read(0, 1_000) if event.source == ALICE][-1:]
     else:
-        events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(count)]
+        events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(101)]
     run(home.log.save(GROUP, home.log.bounds()[1], failed(home, *events)))
     assert ids_of(run(home.feed.latest(ALICE, Window(5))).posts) == [post]
 

@@ -147,7 +147,7 @@ FORBIDDING: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("act", FORBIDDING.values(), ids=FORBIDDING)
-@pytest.mark.parametrize("timeline", [False, True])
+@pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
 def test_what_is_forbidden_does_not_come_out_of_a_cursor_either(
     run: Run, home: HomeScene, act: Act, timeline: bool
 ) -> None:
