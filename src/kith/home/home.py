@@ -1,7 +1,7 @@
 """A page of home, ranked or newest first. Each goes one way: skeleton (ids) -> rank -> hard rules -> page.
 
-The steps know nothing of each other: this module hands what one answers to the next. Rules may leave too little of what
-was chosen, so the last steps are repeated with what is left, at most _ROUNDS_MAX times; then a page is short.
+The steps know nothing of each other: this module hands what one answers to the next. When the rules drop so much that
+the page is not full, more is chosen of what is left, in _ROUNDS_MAX rounds at most; after these a page may be short.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Home:
         seen: int = 0,
         refresh: bool = False,
     ) -> HomePage[Slate]:
-        """The posts of `latest` that the reader has not seen, best first; beyond SLATE_MAX of them older ones.
+        """The posts of `latest` that the reader has not seen: the newest SLATE_MAX best first, then older ones.
 
         `slate`: what an earlier page left. `request`: the name of this request in the log of what was served.
         """

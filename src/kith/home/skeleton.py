@@ -28,7 +28,7 @@ from kith.log.store import LogStore
 _OWN_LATEST = 20
 """Own posts that are read beside a timeline, which may not have them yet: fan-out is behind by a moment at most."""
 _SHORT = 50
-"""A timeline of fewer ids does not end home: who follows few sees at once the posts of one just followed."""
+"""A timeline of fewer ids is not taken for all there is: older posts of somebody just followed are seen at once."""
 _FAILED_MAX = 100
 """Events that fan-out failed on; beyond it nobody's timeline is relied on."""
 _NOBODY = np.empty(0, np.int64)
@@ -135,7 +135,7 @@ class Skeletons:
     ) -> tuple[list[Mark], Mark | None]:
         """What a timeline of these `ids` may lack: the reader's own latest posts, and `want` posts of `authors`.
 
-        And down to where that is all of them; None: to the end of everything.
+        Also answers down to where that is all of them; None: they have no older ones.
         """
         own = await self._sources.outboxes([reader], _OWN_LATEST, after)
         marks = await self._sources.outboxes(authors, want, after) if authors else []
@@ -147,8 +147,9 @@ class Skeletons:
         return own + marks, max(ends, default=None)
 
     async def _undelivered(self, reader: NodeId, degraded: Degraded) -> Ids | None:
-        """Authors whose posts are under way, or were not brought to all as that failed. None where it failed at the
-        reader's own timeline, or at so much that nobody's can be relied on.
+        """Authors whose posts timelines may lack, as they are being delivered or fan-out failed on them.
+
+        None where the timeline cannot be relied on: fan-out failed on an event of the reader, a bulk load, or too many.
         """
         try:
             authors, failures = await self._sources.delivering(), self._log.failures(self._group, _FAILED_MAX + 1)
@@ -194,7 +195,7 @@ def mark_of(post: int) -> Mark:
 
 
 def _end_of(timeline: Timeline) -> Mark | None:
-    """The oldest place down to which a timeline holds all that was pushed; None: it holds all there is."""
+    """Down to where a timeline holds all that was pushed; None: it holds all there is."""
     if timeline.floor:
         return mark_of(timeline.floor + 1)
     return mark_of(int(min(timeline.ids, default=ID_MAX))) if len(timeline.ids) < _SHORT else None

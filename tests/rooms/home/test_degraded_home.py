@@ -25,6 +25,14 @@ def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock
     return alices_home(run, embedded, clock)
 
 
+def test_a_part_that_fails_again_and_again_is_named_once() -> None:
+    degraded = Degraded()
+    for part in ("timelines", "ranking", "timelines"):
+        degraded.note(part)
+    degraded.failed("ranking")
+    assert degraded.parts == ["timelines", "ranking"]
+
+
 def test_timelines_of_another_store_are_not_read(run: Run, home: HomeScene) -> None:
     run(home.graph.people.follow(ALICE, BOB))
     made = [run(home.post(BOB)).id for _ in range(3)]
