@@ -24,10 +24,11 @@ from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.engines.embedded.rings import Rings
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED
+from kith.home.degraded import Degraded
 from kith.home.fanout.consumer import NAME, Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
-from kith.home.skeleton import Freshness, Skeletons
+from kith.home.skeleton import Skeletons
 from kith.home.sources import Sources
 from kith.home.timelines import Ids
 from kith.run import wiring
@@ -152,7 +153,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
                     homes.append(await _home(skeletons, NodeId(reader)))
                 reads_s += time.process_time() - started
                 for reader in weeks.reads[hour].tolist():
-                    lookups += 1 + len(await sources.lacked(reader, _lacks_from(rings, reader)))
+                    lookups += 1 + len(await sources.authors_lacked(reader, _lacks_from(rings, reader)))
             return Cost(rings.pushes, lookups / len(homes), fanout_s, reads_s, homes)
 
 
@@ -164,9 +165,9 @@ def _lacks_from(rings: Rings, reader: int) -> int:
 
 async def _home(skeletons: Skeletons, reader: NodeId) -> bytes:
     """The ids of a reader's first page, past the end of the timeline if need be."""
-    ids, floor = await skeletons.below(reader, None, _WANT, Freshness(False, []))
-    while len(ids) < _PAGE and floor is not None:
-        more, floor = await skeletons.below(reader, floor, _WANT, Freshness(False, []))
+    ids, end = await skeletons.below(reader, None, _WANT, Degraded(), use_timeline=True)
+    while len(ids) < _PAGE and end is not None:
+        more, end = await skeletons.below(reader, end, _WANT, Degraded(), use_timeline=True)
         ids = np.append(ids, more)
     return ids[:_PAGE].tobytes()
 

@@ -18,7 +18,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
-from kith.home.home import Home, RankedPage
+from kith.home.home import Home, HomePage
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import Served
@@ -66,7 +66,7 @@ class HomeScene(NamedTuple):
         text = f"post number {next(_texts)}" if text is None else text
         return (await self.objects.create(author, Draft(text=text, **fields))).post
 
-    async def page(self, limit: int = 20, slate: Slate | None = None, reader: NodeId = ALICE) -> RankedPage:
+    async def page(self, limit: int = 20, slate: Slate | None = None, reader: NodeId = ALICE) -> HomePage[Slate]:
         """A page of a reader's ranked home."""
         return await self.feed.ranked(reader, limit, slate)
 

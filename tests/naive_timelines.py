@@ -12,7 +12,7 @@ from kith.home.timelines import RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Habits, Id
 
 
 class NaiveTimelines:
-    """See `timeline.store.TimelineStore`."""
+    """See `kith.home.timelines.TimelineStore`."""
 
     def __init__(self, slots: int, now_ms: Callable[[], int]) -> None:
         self._slots, self._now_ms, self._name = slots, now_ms, 1

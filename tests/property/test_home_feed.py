@@ -102,7 +102,7 @@ class Town:
             graphs=self.graph.graphs,
             policy=next(self.policies),
             now_ms=lambda: self.clock.ms,
-            chunks=Chunks(*[self.chosen.choice((1, 2))] * 3, noted_s=self.chosen.choice((0.0, 60.0))),
+            chunks=Chunks(*[self.chosen.choice((1, 2))] * 3, checkpoint_s=self.chosen.choice((0.0, 60.0))),
         )
         self.runner = Runner(consumer, self.log, PACE, lambda: self.clock.ms)
 
@@ -168,9 +168,9 @@ class Town:
             page = await self.feed.latest(viewer, window, seen=seen, refresh=refresh)
             found += [post.id for post in page.posts]
             assert [post.labels for post in page.posts] == [self.naive.labelled(post.id) for post in page.posts]
-            if page.end is None:
+            if page.rest is None:
                 return found
-            window = Window(self.chosen.randrange(1, 6), after=page.end)
+            window = Window(self.chosen.randrange(1, 6), after=page.rest)
 
     async def ranked(self, viewer: NodeId, *, seen: int) -> list[int]:
         """All pages of a ranked home, while things happen in between."""
@@ -197,7 +197,7 @@ POLICIES = {
     "rates": [ByRates(pull_cost=0.25)],
     "changing": [ByRates(pull_cost=0.1), ByRates(pull_cost=2.0), Thresholds(push_max=1, pull_min=2), ByRates(0.5)],
 }
-"""By followers as set, and so low that authors cross them both ways all the time; by rates at such a cost that pairs
+"""Thresholds as set; thresholds so low that authors cross them both ways all the time; rates at such a cost that pairs
 cross both ways; and a worker that is started with another policy each time.
 """
 
@@ -207,7 +207,7 @@ def policies(request: pytest.FixtureRequest) -> list[Thresholds | ByRates]:
     return POLICIES[request.param]  # type: ignore[return-value]
 
 
-@pytest.fixture(params=range(12))
+@pytest.fixture(params=range(12), ids="seed {}".format)
 def town(request: pytest.FixtureRequest, tmp_path: Path, policies: list[Thresholds | ByRates]) -> Town:
     return Town(tmp_path, random.Random(request.param), policies)
 
@@ -285,9 +285,9 @@ def test_paging_while_others_post_shows_each_post_once(tmp_path: Path) -> None:
             town.clock.ms += 10
             await town.objects.create(bob, Draft(text="new"))
             await town.drain()
-            if page.end is None:
+            if page.rest is None:
                 break
-            window = Window(7, after=page.end)
+            window = Window(7, after=page.rest)
         assert found == before[::-1]
 
     lived(town, check)
@@ -337,9 +337,9 @@ def test_all_of_ones_own_posts_are_at_home_before_they_are_pushed(tmp_path: Path
             while True:
                 page = await town.feed.latest(alice, window)
                 found += [post.id for post in page.posts]
-                if page.end is None:
+                if page.rest is None:
                     break
-                window = Window(50, after=page.end)
+                window = Window(50, after=page.rest)
             assert found == posts[::-1]
             await town.runner.step()
 
@@ -370,9 +370,9 @@ def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
             town.clock.ms += 60_000
             assert await town.home(alice, seen=0) == made[::-1]
         assert (timeline := town.rings.read(alice)) is not None
-        assert timeline.poor
+        assert timeline.needs_rebuild
         await town.drain()
         assert (timeline := town.rings.read(alice)) is not None
-        assert timeline.ids.tolist() == made[:-501:-1], "made anew, as it was asked for"
+        assert timeline.ids.tolist() == made[:-501:-1], "built again, as it was asked for"
 
     lived(town, check)

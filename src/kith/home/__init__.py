@@ -1,7 +1,12 @@
-"""The home feed, streams of it, and the strip of stories.
+"""The home feed: the posts of those whom a reader follows, and their own, ranked or newest first.
 
-Rooms: who gets a post pushed, `plan` or `rates`, `withheld` (whose posts are not pushed to all), `deliveries` (pushes
-under way) · a page: `sources` (whose posts, from where), `skeleton` (their ids), `ranker` with `facts`, `affinity` and
-`rank/`, `dealer` and `slate` (ranked paging), `rules` (what never shows), `service` (all of it), `served` (what was
-shown) · streams: `live` with `changes`, `missed`, `readers`, `telling` · `strip` (stories: whose, in which order).
+A page goes one way, and `home` hands each step's answer to the next. `skeleton` finds ids: from the reader's timeline
+and the outboxes that it may lack, or from all outboxes where it cannot be used (`sources` says whose posts; `timelines`
+is the port of this cache). `ranker` scores them by what `facts` knows of posts, `affinity` of the reader, and the pure
+functions of `rank/`; `rank/page` decides how a page mixes authors, types and new posts. `rules` comes last and drops
+what the reader may not or does not want to see. `slate` is what is left, in the cursor; `served` logs what was shown;
+`degraded` collects which parts were away.
+
+`fanout/` writes the timelines: who gets a post pushed, when a timeline is dropped and built again. A full store evicts
+the timeline not read for longest (`TimelineStore.put`); the worker evicts those not read for `timeline_days`.
 """

@@ -1,7 +1,8 @@
-"""How close a reader is to an author, by what they really did with the author's posts.
+"""Affinity: how close a reader is to an author, by what the reader did with the author's posts.
 
-Each like, comment, save and share of the reader's newest counts by its kind and fades with a half-life. Kept per
-reader until the reader does or takes back another thing, which a list's length and newest entry tell, or KEPT_MS.
+Each of the reader's newest likes, comments, saves and shares counts by its kind and fades with a half-life. The sums
+are kept per reader for KEPT_MS, or until the reader does or undoes something: then the length or the newest entry of
+one of their lists differs.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ NEWEST_MAX = 100
 """Interactions of each kind that are looked at."""
 HALF_LIFE_MS = 30 * 86_400_000
 HALF = 3.0
-"""Interactions' worth at which affinity is one half."""
+"""The sum of worth at which affinity is one half."""
 KEPT_MS = 3_600_000
 READERS_MAX = 20_000
-_State = tuple[list[int], list[list[Mark]]]  # of a reader's lists: how long, and what came last
+_State = tuple[list[int], list[list[Mark]]]  # the lengths of a reader's lists, and their newest entries
 
 
 class Ties(NamedTuple):
-    """A reader's affinities: authors ascending, and 0 to 1 each. All others have 0."""
+    """A reader's affinities: authors ascending, and 0 to 1 for each. Authors who are not in it have 0."""
 
     authors: Integers
     values: Floats

@@ -1,7 +1,7 @@
-"""What ranking knows of posts whoever reads: author, type, age, likeness, engagement; kept in columns.
+"""What ranking knows of posts whoever reads them: author, type, age, likeness, engagement; a cache, kept in columns.
 
-A cache in each process, filled in batches and read as arrays, because a page of home looks at 500 posts and shows
-20. It is at most KEPT_MS old. Only order comes from here: what a reader may see is asked of the records themselves.
+Each process has one, filled in batches and read as arrays, because a page of home looks at 500 posts and shows 20. What
+it knows is at most KEPT_MS old. It decides the order of posts alone; who may see them is decided by the records.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kith.posts.post import Post, read_post
 from kith.records.store import Kind, Record, RecordStore
 
 KEPT_MS = 30_000
-"""How old what is known of a post may be when it is ranked, by the wall clock."""
+"""Facts older than this, by the wall clock, are read again before they are used."""
 RENEWED_MS = 15_000
-"""What is older is read again where something has to be read anyway: a few large batches, not a small one a page."""
+"""If some must be read, all older than this are read with them: a few large batches, not a small one a page."""
 SETS_BITS, WAYS = 16, 4
-"""So 262,144 posts are known at a time, 48 bytes each."""
+"""Room for 2**16 * 4 = 262,144 posts, 48 bytes each."""
 WORTH = {LIKES: 1.0, COMMENTS: 3.0, SHARES: 3.0, SAVES: 2.0}
 """What a like, a comment, ... adds to a post's engagement."""
 _ROW = np.dtype(
@@ -54,8 +54,8 @@ _BETWEEN_WORDS = re.compile(r"[\W_]+")
 class PostFacts:
     """Facts of posts by id, each at most KEPT_MS old.
 
-    Set-associative, like the cache of a processor: an id has WAYS places, found by its hash for all ids of a call at
-    once; the longest there gives way. Decision 12 compares it with a dictionary.
+    Set-associative, like the cache of a processor: an id has WAYS places, found by its hash, for all ids of a call at
+    once; the facts that were read longest ago give way. Decision 12 compares it with a dictionary.
     """
 
     def __init__(self, objects: RecordStore, graph: Graph, now_ms: Callable[[], int], *, bits: int = SETS_BITS) -> None:
@@ -68,13 +68,13 @@ class PostFacts:
         self._rows = np.zeros(WAYS << bits, _ROW)
 
     async def of(self, ids: Integers) -> Facts:
-        """Facts of those of `ids` that are posts, in their order. Deleted ones are left out once it is noticed.
+        """Facts of those of `ids` that are posts, in their order. Deleted ones are left out once they are read again.
 
-        All of them, also where more than WAYS share a place: the cache saves reads, and decides nothing.
+        Every post has its row, also when more than WAYS share a place: the cache saves reads, and decides nothing.
         """
         now = self._now_ms()
         slots, known = self._find(ids)
-        rows = self._rows.take(slots, mode="clip")  # a copy, before others are let in, who may need the places
+        rows = self._rows.take(slots, mode="clip")  # a copy: at the next await other requests may take the places
         age = np.abs(now - rows["read_ms"])
         old = ~known | (age > KEPT_MS)
         if old.any():
@@ -100,7 +100,7 @@ class PostFacts:
     async def _read(self, ids: Integers, rows: Rows, now: int) -> tuple[NDArray[np.bool_], Rows]:
         """For each id whether it is a post, and its row, which is kept. `rows`: what was known before.
 
-        A record that is still of the same version is not looked into again: only what others did with the post is.
+        A record of the same version as before is not looked into again; engagement and limits are always read.
         """
         records = await self._objects.get_many(Kind.POST, ids.tolist())
         versions = np.fromiter((0 if record is None else record.updated_at for record in records), np.int64, len(ids))
@@ -118,7 +118,7 @@ class PostFacts:
         return there, rows
 
     async def _described(self, records: Sequence[Record | None]) -> list[tuple[int | float, ...]]:
-        """Of each record what it says itself, as a row; of none, and of a deleted post, a row without a version."""
+        """A row for each record, of what it says itself; without a version where there is no post, or a deleted one."""
         found = [None if record is None else read_post(record) for record in records]
         posts = [None if post is None or post.deleted else post for post in found]
         media = list({id_ for post in posts if post is not None for id_ in post.media})
@@ -135,11 +135,11 @@ class PostFacts:
         ]  # fmt: skip
 
     async def _engagement(self, ids: Integers) -> Floats:
-        """What each post has got."""
+        """The engagement of each post, weighted by kind."""
         return self._worth @ (await self._store.counts(self._lists, ids)).astype(np.float32)
 
     def _keep(self, ids: Integers, rows: Rows, there: NDArray[np.bool_]) -> None:
-        """Put posts in the emptiest or oldest of their places, and forget what is no post any more."""
+        """Put posts in a free place of theirs, or the one read longest ago; forget ids that are no posts any more."""
         slots, known = self._find(ids)
         places = self._ids.reshape(-1)
         places[slots[known & ~there]] = -1
@@ -152,8 +152,9 @@ class PostFacts:
 
 
 def fingerprint(post: Post, prints: Mapping[int, int] = MappingProxyType({})) -> int:
-    """The same for posts that show the same: media that look alike, the same link, or the same words, whatever their
-    case and spacing. `prints`: the fingerprints of media by id; one that has none, or 0, is like itself alone.
+    """A number that near-duplicates share: posts with media that look alike, else with the same link, else with the
+    same words in any case and spacing. `prints`: the fingerprints of media by id; without one, or with 0, a medium is
+    like itself alone.
     """
     if post.media:
         shown = b"media" + b"".join((prints.get(id_) or id_).to_bytes(8, "big") for id_ in post.media)

@@ -1,47 +1,59 @@
-"""A page of home: skeleton, ranking, hard rules, page. Ranked or newest first, as the reader likes."""
+"""A page of home, ranked or newest first. Each goes one way: skeleton (ids) -> rank -> hard rules -> page.
+
+The steps know nothing of each other: this module hands what one answers to the next. When the rules drop so much that
+the page is not full, more is chosen of what is left, in _ROUNDS_MAX rounds at most; after these a page may be short.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from kith.core.errors import PostNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
-from kith.home.dealer import CHOICE, Deal, Dealer, Pick, Placed
+from kith.home.degraded import Degraded
 from kith.home.rank import light
-from kith.home.rank.features import FEATURES, VERSION
-from kith.home.rank.page import Mix
+from kith.home.rank.candidates import Candidates
+from kith.home.rank.features import FEATURES, VERSION, Facts
+from kith.home.rank.page import Mix, choose
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
-from kith.home.served import Nowhere, Served, ServedLog
+from kith.home.served import NullServedLog, Served, ServedLog
 from kith.home.skeleton import Skeletons, mark_of
-from kith.home.slate import Slate
+from kith.home.slate import SLATE_MAX, Slate, order
 from kith.posts.post import Post
 
+CHOICE = 50
+"""The best of a slate that a page is chosen of (article 001); all of it where these do not fill the page."""
 _ROUNDS_MAX = 10
 _LOOK = 10
 """How many of the last posts are looked at together to see if one is for the reader; mostly the first is."""
+Rest = TypeVar("Rest", Mark, Slate)
 
 
-class HomePage(NamedTuple):
-    """Posts newest first. `end`: where the next page begins, None at the end; `degraded`: what was not available."""
+class Placed(NamedTuple):
+    """A post's score as its reader is told it, from 0 to 1, and the reason for it in a word."""
+
+    score: float
+    reason: str
+
+
+class HomePage(NamedTuple, Generic[Rest]):
+    """Posts, newest first or best first.
+
+    `rest`: what the next page begins with, None if there is none: the place in `latest`, the slate in `ranked`.
+    `degraded`: what was not available. `placed`: why each post stands where it does; empty where ranking is down.
+    """
 
     posts: list[Post]
-    end: Mark | None
+    rest: Rest | None
     degraded: list[str]
-
-
-class RankedPage(NamedTuple):
-    """Posts best first, why each is there (empty where ranking is down), and what is left for the next page."""
-
-    posts: list[Post]
-    placed: dict[int, Placed]
-    rest: Slate | None
-    degraded: list[str]
+    placed: Mapping[int, Placed] = MappingProxyType({})
 
 
 class Why(NamedTuple):
@@ -66,30 +78,29 @@ class Home:
         mix: Mix | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self._skeletons, self._ranker, self._rules = skeletons, ranker, rules
-        self._dealer = Dealer(skeletons, ranker, mix or Mix(), now_ms)
-        self._served, self._now_ms = Nowhere() if served is None else served, now_ms
+        self._skeletons, self._ranker, self._rules, self._mix = skeletons, ranker, rules, mix or Mix()
+        self._served, self._now_ms = NullServedLog() if served is None else served, now_ms
 
-    async def latest(self, reader: NodeId, window: Window, *, seen: int = 0, refresh: bool = False) -> HomePage:
+    async def latest(self, reader: NodeId, window: Window, *, seen: int = 0, refresh: bool = False) -> HomePage[Mark]:
         """Posts of those whom `reader` follows and their own, newest first.
 
         `seen`: a log sequence number that must be reflected (read-your-writes); `refresh`: past the timeline.
         """
-        fresh = await self._skeletons.freshness(seen, refresh=refresh)
-        found: list[Post] = []
-        place: Mark | None = window.after
-        end: Mark | None = None
+        degraded = Degraded()
+        use_timeline = await self._skeletons.can_use_timelines(seen, degraded, refresh=refresh)
+        posts: list[Post] = []
+        after, size = window.after, 2 * window.limit
         for _ in range(_ROUNDS_MAX):
-            skeleton = await self._skeletons.below(reader, place, 2 * window.limit, fresh)
-            for start in range(0, len(skeleton.ids), 2 * window.limit):
-                found += await self._rules.allowed(reader, skeleton.ids[start : start + 2 * window.limit].tolist())
-                if len(found) > window.limit:
-                    posts = found[: window.limit]
-                    return HomePage(posts, mark_of(posts[-1].id), fresh.degraded)
-            place = end = skeleton.floor
-            if place is None:
+            ids, end = await self._skeletons.below(reader, after, size, degraded, use_timeline=use_timeline)
+            for start in range(0, len(ids), size):
+                posts += await self._rules.allowed(reader, ids[start : start + size].tolist())
+                if len(posts) > window.limit:
+                    posts = posts[: window.limit]
+                    return HomePage(posts, mark_of(posts[-1].id), degraded.parts)
+            after = end
+            if after is None:
                 break
-        return HomePage(found, end, fresh.degraded)
+        return HomePage(posts, after, degraded.parts)
 
     async def ranked(
         self,
@@ -100,56 +111,107 @@ class Home:
         request: str = "",
         seen: int = 0,
         refresh: bool = False,
-    ) -> RankedPage:
-        """The posts of `latest` that the reader has not seen, best first; beyond SLATE_MAX of them older ones.
+    ) -> HomePage[Slate]:
+        """The posts of `latest` that the reader has not seen: the newest SLATE_MAX best first, then older ones.
 
         `slate`: what an earlier page left. `request`: the name of this request in the log of what was served.
         """
-        fresh = await self._skeletons.freshness(seen, refresh=refresh)
-        deal = Deal(slate.ids, slate.floor) if slate else await self._dealer.deal(reader, None, fresh)
+        degraded = Degraded()
+        use_timeline = await self._skeletons.can_use_timelines(seen, degraded, refresh=refresh)
+        known: Candidates | None = None  # those of the slate, where they were ranked just now
+        if slate is None:
+            slate, known = await self._rank_below(reader, None, degraded, use_timeline=use_timeline)
         posts: list[Post] = []
-        shown: list[Pick] = []
+        shown: list[Candidates] = []
         for _ in range(_ROUNDS_MAX):
-            if not deal.ids:
-                if deal.floor is None:
+            if not slate.ids:
+                if slate.end is None:
                     break
-                deal = await self._dealer.deal(reader, deal.floor, fresh)
-            taken = [pick.candidate for pick in shown]
-            choice = await self._dealer.pick(reader, deal, taken, limit - len(posts), fresh)
-            allowed = await self._rules.allowed(reader, [pick.candidate.id for pick in choice.picks])
+                slate, known = await self._rank_below(reader, slate.end, degraded, use_timeline=use_timeline)
+            taken = Facts.joined([part.facts for part in shown])
+            chosen, waiting, looked_at = await self._choose(reader, slate, known, taken, limit - len(posts), degraded)
+            allowed = await self._rules.allowed(reader, chosen.facts.ids.tolist())
+            allowed_ids = {post.id for post in allowed}
             posts += allowed
-            there = {post.id for post in allowed}
-            shown += [pick for pick in choice.picks if pick.candidate.id in there]
-            deal = deal.after(choice, there)
-            if len(posts) >= limit or (choice.waiting and not choice.picks):
+            shown.append(chosen.only(allowed_ids))
+            slate, known = slate.after(looked_at, waiting, allowed_ids), None
+            if len(posts) >= limit or (waiting and not len(chosen.facts.ids)):
                 break
-        placed = {pick.candidate.id: pick.placed for pick in shown if pick.placed is not None}
-        if placed:
-            rows = b"".join(pick.row for pick in shown)
-            scores = [place.score for place in placed.values()]
-            self._served.add(Served(request, reader, self._now_ms(), light.MODEL, VERSION, list(placed), scores, rows))
-        return RankedPage(posts, placed, await self._rest(reader, deal), fresh.degraded)
+        return HomePage(posts, await self._rest(reader, slate), degraded.parts, self._placed(reader, shown, request))
 
-    async def _rest(self, reader: NodeId, deal: Deal) -> Slate | None:
+    async def _rank_below(
+        self, reader: NodeId, after: Mark | None, degraded: Degraded, *, use_timeline: bool
+    ) -> tuple[Slate, Candidates | None]:
+        """A slate of the posts beyond `after` that are unseen, and its candidates.
+
+        Where ranking is down: of all posts, newest first, and no candidates.
+        """
+        skeleton = await self._skeletons.below(reader, after, SLATE_MAX, degraded, use_timeline=use_timeline)
+        ids, end = skeleton.first(SLATE_MAX)
+        try:
+            return order(await self._ranker.score_unseen(reader, ids), end)
+        except Exception:
+            degraded.failed("ranking")
+            return Slate(ids.tolist(), end), None
+
+    async def _choose(
+        self, reader: NodeId, slate: Slate, known: Candidates | None, taken: Facts, want: int, degraded: Degraded
+    ) -> tuple[Candidates, set[int], int]:
+        """At most `want` posts that go well with those `taken` for the page.
+
+        Also answers which posts wait for a later page, and of how many of the slate's posts these are all there are.
+        """
+        for ids in (slate.best(CHOICE), slate.ids):
+            found = await self._score(reader, ids, degraded) if known is None else known.take(slice(len(ids)))
+            more = len(ids) < len(slate.ids)
+            places = choose(found.facts, taken, want, self._mix, self._now_ms(), more=more)
+            if len(places) >= want or not more:
+                break
+        chosen = found.take(np.array(places, np.int64))
+        waiting = set(found.facts.ids.tolist()).difference(chosen.facts.ids.tolist())
+        return chosen, waiting, len(ids)
+
+    async def _score(self, reader: NodeId, ids: Sequence[int], degraded: Degraded) -> Candidates:
+        """Those of the posts that are there, in their order."""
+        wanted = np.array(ids, np.int64)
+        try:
+            return await self._ranker.score(reader, wanted)
+        except Exception:
+            degraded.failed("ranking")
+            return Candidates.unranked(wanted)
+
+    async def _rest(self, reader: NodeId, slate: Slate) -> Slate | None:
         """What is left for the next page; None where it is little and nothing of it is for the reader."""
-        rest, ids = Slate(deal.ids, deal.floor), [id_ if id_ >= 0 else ~id_ for id_ in deal.ids]
-        if deal.floor is not None or len(ids) > CHOICE:
-            return rest
+        ids = slate.every_id()
+        if slate.end is not None or len(ids) > CHOICE:
+            return slate
         for start in range(0, len(ids), _LOOK):
             if await self._rules.allowed(reader, ids[start : start + _LOOK]):
-                return rest
+                return slate
         return None
+
+    def _placed(self, reader: NodeId, shown: Sequence[Candidates], request: str) -> dict[int, Placed]:
+        """Why each post of a page stands where it does. What was ranked is logged as served."""
+        ranked = [part for part in shown if part.are_ranked]
+        placed: dict[int, Placed] = {}
+        for part in ranked:
+            told = map(Placed, part.told.tolist(), part.reasons(reader))
+            placed.update(zip(part.facts.ids.tolist(), told, strict=True))
+        if placed:
+            rows = b"".join(part.features.tobytes() for part in ranked)
+            scores = [place.score for place in placed.values()]
+            self._served.add(Served(request, reader, self._now_ms(), light.MODEL, VERSION, list(placed), scores, rows))
+        return placed
 
     async def why(self, reader: NodeId, post: Post) -> Why:
         """What decides the place of a post that `reader` may see in their ranked home, as of now. PostNotFound."""
-        ids = np.array([post.id], np.int64)
-        ranking = await self._ranker.score(reader, ids)
-        if not len(ranking.rows):
+        found = await self._ranker.score(reader, np.array([post.id], np.int64))
+        if not len(found.facts.ids):
             raise PostNotFound("this post was deleted just now", id=str(post.id))
-        damping = await self._ranker.damping(reader, ranking.facts)
-        values, added = ranking.rows[0].tolist(), light.contributions(ranking.rows)[0].tolist()
+        damping = await self._ranker.damping(reader, found.facts)
+        values, added = found.features[0].tolist(), light.contributions(found.features)[0].tolist()
         parts = [(name, values[at], light.WEIGHTS[name], added[at]) for at, name in enumerate(FEATURES)]
         excluded = await self._rules.excluded_by(reader, post)
         if await self._ranker.has_seen(reader, post.id):
             excluded.append("seen")
-        return Why(Placed(float(ranking.told[0]), ranking.reasons(reader)[0]), parts, float(damping[0]), excluded)
+        return Why(Placed(float(found.told[0]), found.reasons(reader)[0]), parts, float(damping[0]), excluded)

@@ -1,4 +1,8 @@
-"""The hard rules of home, applied last, whatever ranking says: visible, of followed authors, not muted, not hidden."""
+"""The hard rules of home, applied last, whatever ranking says.
+
+A post shows if the reader may see it, follows its author (or is the author), and has neither muted the author nor
+hidden the post.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from kith.posts.posts import Posts
 
 
 class HomeRules:
-    """Which posts belong into a home."""
+    """Filters posts for homes."""
 
     def __init__(self, graph: Graph, objects: Posts) -> None:
         self._objects, self._store, self._sources = objects, graph.store, Sources(graph)

@@ -1,4 +1,4 @@
-"""What was served, for whoever trains a ranker: each page with the features that its posts were ranked by."""
+"""What was served, to train rankers from: each ranked page with the features of its posts. The port of its log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 class Served(msgspec.Struct, frozen=True, array_like=True):
     """A ranked page as it was answered. `rows`: float32, little-endian, a row a post, FEATURES columns.
 
-    `scores`: as the reader was told them; the order knows besides whom the app limits.
+    `scores`: as the reader was told them. The order may differ, for posts of others that the app limits.
     """
 
     request: str
@@ -31,8 +31,8 @@ class ServedLog(Protocol):
         ...
 
 
-class Nowhere:
-    """Keeps nothing: what `served_log_share = 0` asks for."""
+class NullServedLog:
+    """A ServedLog that keeps nothing."""
 
     def add(self, page: Served) -> None:
         """Forget it."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import structlog
 
 from kith.core.errors import Unavailable
 from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event
@@ -20,42 +19,35 @@ from kith.core.ids import ID_MAX, NodeId, made_at_ms
 from kith.core.paging import Mark
 from kith.graph.graph import Graph
 from kith.graph.store import Ids
+from kith.home.degraded import Degraded
 from kith.home.sources import Sources
 from kith.home.timelines import Timeline, TimelineReader
 from kith.log.runner import lag_of
 from kith.log.store import LogStore
 
-_log = structlog.get_logger("kith.home")
 _OWN_LATEST = 20
-"""Own posts that a timeline may not have yet; fan-out is behind by a moment at most, or is not relied on."""
+"""Own posts that are read beside a timeline, which may not have them yet: fan-out is behind by a moment at most."""
 _SHORT = 50
-"""A timeline of fewer ids is not taken for whole: who follows few sees at once whom they have just followed."""
+"""A timeline of fewer ids is not taken for all there is: older posts of somebody just followed are seen at once."""
 _FAILED_MAX = 100
 """Events that fan-out failed on; beyond it nobody's timeline is relied on."""
 _NOBODY = np.empty(0, np.int64)
 _WANTED_AGAIN_S = 30.0
+"""How long until a timeline is asked for again."""
 _WANTED_MAX = 100_000
 
 
 class Skeleton(NamedTuple):
-    """Ids newest first, all there are down to `floor` (None: to the end of everything)."""
+    """Ids newest first: all there are down to `end`, which is where older ones begin. None: there are no older ones."""
 
     ids: Ids
-    floor: Mark | None
+    end: Mark | None
 
-
-class Freshness(NamedTuple):
-    """Whether timelines can be relied on now; `degraded` says what is not as it should be."""
-
-    direct: bool
-    degraded: list[str]
-
-
-def degrade(fresh: Freshness, part: str) -> None:
-    """Note that a part is not available; called where its error is handled."""
-    _log.exception("the feed goes on without a part", part=part)
-    if part not in fresh.degraded:
-        fresh.degraded.append(part)
+    def first(self, count: int) -> Skeleton:
+        """The newest `count` of it."""
+        if len(self.ids) <= count:
+            return self
+        return Skeleton(self.ids[:count], mark_of(int(self.ids[count - 1])))
 
 
 class Skeletons:
@@ -76,82 +68,93 @@ class Skeletons:
         self._group, self._lag_max_s, self._now_s = group, lag_max_s, now_s
         self._wanted: dict[int, float] = {}
 
-    async def freshness(self, seen: int, *, refresh: bool) -> Freshness:
-        """`seen`: a log sequence number that must be reflected; `refresh`: the reader wants none of the timeline."""
+    async def can_use_timelines(self, seen: int, degraded: Degraded, *, refresh: bool) -> bool:
+        """Whether timelines can be relied on now.
+
+        `seen`: a log sequence number that must be reflected; `refresh`: the reader wants none of the timeline.
+        """
         at = await self._log.progress(self._group)
         if at is None or lag_of(self._log, at, int(self._now_s() * 1000)).oldest_s > self._lag_max_s:
-            return Freshness(True, ["fanout"])
+            degraded.note("fanout")
+            return False
         if not await self._are_ours():
-            return Freshness(True, ["timelines"])
-        return Freshness(refresh or at < seen, [])
+            degraded.note("timelines")
+            return False
+        return not refresh and at >= seen
 
     async def _are_ours(self) -> bool:
         """Whether the timelines that are read here are those that fan-out keeps for this store."""
         try:
             name = await self._sources.timelines_name()
-        except Unavailable:  # as it is when notes of deliveries are read, where that is told
+        except Unavailable:  # then the notes of deliveries are away too, and reading them says so
             return True
         if name is None or name == self._timelines.name():
             return True
         self._timelines.close()  # its files may have been replaced
         return name == self._timelines.name()
 
-    async def below(self, reader: NodeId, after: Mark | None, want: int, fresh: Freshness) -> Skeleton:
+    async def below(
+        self, reader: NodeId, after: Mark | None, want: int, degraded: Degraded, *, use_timeline: bool
+    ) -> Skeleton:
         """What there is beyond `after`: the rest of the timeline, or `want` ids of the outboxes."""
-        if fresh.direct:
-            return await self._of_outboxes(reader, after, want)
-        undelivered = await self._undelivered(reader, fresh)  # first: what comes meanwhile is merely looked up as well
-        if undelivered is None:
-            return await self._of_outboxes(reader, after, want)
-        timeline = await self._timeline(reader, fresh)
-        if timeline is None:
-            return await self._of_outboxes(reader, after, want)
-        floor = mark_of(timeline.floor + 1) if timeline.floor else None
-        if floor is None and len(timeline.ids) < _SHORT:
-            floor = mark_of(int(min(timeline.ids, default=ID_MAX)))
-        ids = _between(timeline.ids, after, floor)
-        if floor is not None and not len(ids):
-            return await self._of_outboxes(reader, after, want)
-        try:
-            authors = await self._sources.lacked(reader, timeline.lacks_from, undelivered)
-            marks, floor = await self._looked_up(reader, authors, ids, after, max(want, len(ids)), floor)
-        except Unavailable:
-            degrade(fresh, "outboxes")
-            return Skeleton(ids, floor)
-        if marks:
-            ids = _between(np.append(ids, [mark.id for mark in marks]), after, floor)
-        return Skeleton(ids, floor)
+        skeleton = await self._from_timeline(reader, after, want, degraded) if use_timeline else None
+        return await self._from_outboxes(reader, after, want) if skeleton is None else skeleton
 
-    async def _of_outboxes(self, reader: NodeId, after: Mark | None, want: int) -> Skeleton:
+    async def _from_timeline(
+        self, reader: NodeId, after: Mark | None, want: int, degraded: Degraded
+    ) -> Skeleton | None:
+        """What the timeline holds beyond `after`, with what it may lack; None where it cannot be used or has ended."""
+        undelivered = await self._undelivered(reader, degraded)  # first: what comes meanwhile is merely read as well
+        if undelivered is None:
+            return None
+        timeline = await self._timeline(reader, degraded)
+        if timeline is None:
+            return None
+        end = _end_of(timeline)
+        ids = _between(timeline.ids, after, end)
+        if end is not None and not len(ids):
+            return None
+        try:
+            authors = await self._sources.authors_lacked(reader, timeline.lacks_from, undelivered)
+            marks, later_end = await self._lacked(reader, authors, ids, after, max(want, len(ids)))
+        except Unavailable:
+            degraded.failed("outboxes")
+            return Skeleton(ids, end)
+        if later_end is not None:
+            end = later_end if end is None else max(end, later_end)
+        return Skeleton(_between(np.append(ids, [mark.id for mark in marks]), after, end) if marks else ids, end)
+
+    async def _from_outboxes(self, reader: NodeId, after: Mark | None, want: int) -> Skeleton:
         """`want` ids of all whom the reader follows."""
         authors = await self._sources.authors(reader)
         marks = await self._sources.outboxes(authors.tolist(), want, after)
         return Skeleton(np.array([mark.id for mark in marks], np.int64), marks[-1] if len(marks) == want else None)
 
-    async def _looked_up(
-        self, reader: NodeId, authors: Sequence[int], ids: Ids, after: Mark | None, want: int, floor: Mark | None
+    async def _lacked(
+        self, reader: NodeId, authors: Sequence[int], ids: Ids, after: Mark | None, want: int
     ) -> tuple[list[Mark], Mark | None]:
-        """What a timeline of these `ids`, whole down to `floor`, may lack: the reader's own latest, posts of `authors`.
+        """What a timeline of these `ids` may lack: the reader's own latest posts, and `want` posts of `authors`.
 
-        And down to where it is whole with them, as there are so many of the former and `want` of the latter at most.
+        Also answers down to where that is all of them; None: they have no older ones.
         """
         own = await self._sources.outboxes([reader], _OWN_LATEST, after)
         marks = await self._sources.outboxes(authors, want, after) if authors else []
-        ends = [] if floor is None else [floor]
+        ends = []
         if len(own) == _OWN_LATEST and own[-1].id not in ids:  # more of them may not have been pushed yet
             ends.append(own[-1])
         if len(marks) == want:
             ends.append(marks[-1])
         return own + marks, max(ends, default=None)
 
-    async def _undelivered(self, reader: NodeId, fresh: Freshness) -> Ids | None:
-        """Authors whose posts are under way, or were not brought to all as that failed. None where it failed at the
-        reader's own timeline, or at so much that nobody's can be relied on.
+    async def _undelivered(self, reader: NodeId, degraded: Degraded) -> Ids | None:
+        """Authors whose posts timelines may lack, as they are being delivered or fan-out failed on them.
+
+        None where the timeline cannot be relied on: fan-out failed on an event of the reader, a bulk load, or too many.
         """
         try:
             authors, failures = await self._sources.delivering(), self._log.failures(self._group, _FAILED_MAX + 1)
         except Unavailable:
-            degrade(fresh, "outboxes")
+            degraded.failed("outboxes")
             return _NOBODY
         if not failures:
             return authors
@@ -160,18 +163,18 @@ class Skeletons:
             return None
         return np.union1d(authors, [event.source for event in events])
 
-    async def _timeline(self, reader: NodeId, fresh: Freshness) -> Timeline | None:
-        """The reader's timeline; None where there is none, which is then asked for."""
+    async def _timeline(self, reader: NodeId, degraded: Degraded) -> Timeline | None:
+        """The reader's timeline; None where there is none. Fan-out is asked for a new one where it is needed."""
         try:
             timeline = self._timelines.read(reader)
         except Exception:
-            degrade(fresh, "timelines")
+            degraded.failed("timelines")
             return None
-        if timeline is None or timeline.poor:
+        if timeline is None or timeline.needs_rebuild:
             try:
                 await self._want(reader)
             except Unavailable:  # a full disk takes no wishes; reads go on
-                degrade(fresh, "timelines")
+                degraded.failed("timelines")
         if timeline is not None:
             self._timelines.touch(reader)
         return timeline
@@ -191,12 +194,19 @@ def mark_of(post: int) -> Mark:
     return Mark(made_at_ms(post), post)
 
 
-def _between(ids: Ids, after: Mark | None, floor: Mark | None) -> Ids:
-    """Each of the ids once, descending, those beyond `after` and not beyond `floor`; ids sort by time."""
+def _end_of(timeline: Timeline) -> Mark | None:
+    """Down to where a timeline holds all that was pushed; None: it holds all there is."""
+    if timeline.floor:
+        return mark_of(timeline.floor + 1)
+    return mark_of(int(min(timeline.ids, default=ID_MAX))) if len(timeline.ids) < _SHORT else None
+
+
+def _between(ids: Ids, after: Mark | None, end: Mark | None) -> Ids:
+    """Each of the ids once, descending: those beyond `after`, down to `end` and with it. Ids sort by time."""
     ids = np.sort(ids)
-    first = np.ones(len(ids), np.bool_)  # of its kind; what np.unique does takes five times as long for so few
+    first = np.ones(len(ids), np.bool_)  # of its kind; np.unique takes five times as long for so few
     np.not_equal(ids[1:], ids[:-1], out=first[1:])
     ids = ids[first]
-    start = 0 if floor is None else np.searchsorted(ids, floor.id)
-    end = len(ids) if after is None else np.searchsorted(ids, after.id)
-    return ids[start:end][::-1]
+    start = 0 if end is None else np.searchsorted(ids, end.id)
+    stop = len(ids) if after is None else np.searchsorted(ids, after.id)
+    return ids[start:stop][::-1]

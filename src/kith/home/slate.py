@@ -1,46 +1,95 @@
-"""A ranked order, carried by the reader's cursor: what was ranked and not shown yet, and where older posts begin.
+"""A slate: the ranked posts that a reader has not been shown yet. The cursor of ranked home carries it.
 
-So ranked paging is stable without a session on our side: no post comes twice and none is lost, while posts arrive and
-scores move, whichever process answers, after any restart. Limit: SLATE_MAX posts, 8 bytes each in the cursor. They are
-filled up to a multiple of PAD: how many are left, of which the reader may not see some, shows no finer than that.
+So ranked paging needs no session on our side: no post comes twice and none is lost while posts arrive and scores move,
+whichever process answers, after any restart. Limit: SLATE_MAX posts, 8 bytes each in the cursor, filled up to a
+multiple of PAD, because how many are left tells how many the reader may not see.
 
-Near-duplicates of a post stand right behind it as `~id`. They go when it is shown; where the hard rules keep it back
-(it was deleted, its author is muted, the reader may not see it), the next of them takes its place.
+Near-duplicates are known here alone. They are not shown beside the post that they are like: they go when it is shown.
+When it may not be shown (it was deleted, its author is muted, the reader may not see it) the best of them takes its
+place.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
 
 from kith.core.errors import BadCursor
 from kith.core.paging import Mark
+from kith.home.rank.candidates import Candidates
+from kith.home.rank.features import Flags, Integers
 
 SLATE_MAX = 500
-"""Candidates of one ranking (article 001: the light pass looks at about 500)."""
+"""Posts of one ranking, near-duplicates included (article 001: the light pass looks at about 500)."""
 PAD = 64
-"""Packed slates are as long as a multiple of so many entries; none is shorter."""
+"""A packed slate has a multiple of this many entries, and no fewer."""
 _HEAD = struct.Struct(">B?Hqq")
 _FORM, _ID_BYTES = 2, 8
+Copies = Mapping[int, Sequence[int]]
+"""Near-duplicates by the post that they are like, the best first. Most posts have none and are not in it."""
+_NO_COPIES: Copies = MappingProxyType({})
 
 
 class Slate(msgspec.Struct, frozen=True):
-    """`ids`: best first, `~id` for a near-duplicate of the one before. `floor`: older posts were not looked at; None:
-    there are none.
+    """`ids`: best first, without near-duplicates, which are in `copies`. `end`: where older posts begin that were not
+    looked at; None: there are none.
     """
 
     ids: list[int]
-    floor: Mark | None
+    end: Mark | None
+    copies: Copies = _NO_COPIES
+
+    def best(self, count: int) -> list[int]:
+        """The first posts: as many as make `count` together with their near-duplicates, the last one's beyond that."""
+        if not self.copies:
+            return self.ids[:count]
+        size = 0
+        for at, id_ in enumerate(self.ids):
+            if size >= count:
+                return self.ids[:at]
+            size += 1 + len(self.copies.get(id_, ()))
+        return self.ids
+
+    def every_id(self) -> list[int]:
+        """All posts, the near-duplicates of each right behind it."""
+        if not self.copies:
+            return self.ids
+        return [one for id_ in self.ids for one in (id_, *self.copies.get(id_, ()))]
+
+    def after(self, looked_at: int, waiting: Collection[int], shown: Collection[int]) -> Slate:
+        """What is left when a page was made of the first `looked_at` posts.
+
+        Of these, the ones `waiting` stay. Each one `shown` goes with its near-duplicates. Any other may not be shown:
+        the best of its near-duplicates takes its place.
+        """
+        ids, later = self.ids[:looked_at], self.ids[looked_at:]
+        if not self.copies:
+            return Slate([id_ for id_ in ids if id_ in waiting] + later, self.end)
+        left, copies = [], dict(self.copies)
+        for id_ in ids:
+            if id_ in waiting:
+                left.append(id_)
+                continue
+            alike = copies.pop(id_, ())
+            if alike and id_ not in shown:
+                left.append(alike[0])
+                if alike[1:]:
+                    copies[alike[0]] = alike[1:]
+        return Slate(left + later, self.end, copies)
 
     def pack(self) -> bytes:
-        """The slate as a cursor carries it."""
-        count = len(self.ids)
-        head = _HEAD.pack(_FORM, self.floor is not None, count, *(self.floor or (0, 0)))
+        """The slate as a cursor carries it: a head, then 8 bytes a post; `~id`: a near-duplicate of the post before."""
+        entries = self.ids
+        if self.copies:
+            entries = [entry for id_ in self.ids for entry in (id_, *(~copy for copy in self.copies.get(id_, ())))]
+        count = len(entries)
+        head = _HEAD.pack(_FORM, self.end is not None, count, *(self.end or (0, 0)))
         filler = bytes(_ID_BYTES * (max(1, -(-count // PAD)) * PAD - count))
-        return head + np.array(self.ids, ">i8").tobytes() + filler
+        return head + np.array(entries, ">i8").tobytes() + filler
 
 
 def unpack(raw: bytes) -> Slate:
@@ -51,33 +100,46 @@ def unpack(raw: bytes) -> Slate:
     _, more, count, position, id_ = _HEAD.unpack_from(raw)
     if count * _ID_BYTES > size:
         raise _foreign()
-    ids = np.frombuffer(raw, ">i8", count, _HEAD.size).astype(np.int64)
-    return Slate(ids.tolist(), Mark(position, id_) if more else None)
+    entries = np.frombuffer(raw, ">i8", count, _HEAD.size).astype(np.int64)
+    if count and entries[0] < 0:
+        raise _foreign()
+    are_copies = entries < 0
+    ids, copies = _grouped(np.where(are_copies, ~entries, entries), are_copies)
+    return Slate(ids, Mark(position, id_) if more else None, copies)
+
+
+def order(candidates: Candidates, end: Mark | None) -> tuple[Slate, Candidates]:
+    """A slate of all candidates, best first; and those that are no near-duplicates, in the same order.
+
+    Near-duplicates have the same fingerprint. The best of them stands for them all.
+    """
+    places = np.argsort(-candidates.scores, kind="stable")
+    fingerprints = candidates.facts.fingerprints[places]
+    kinds, firsts = np.unique(fingerprints, return_index=True)
+    if len(kinds) == len(places):
+        ranked = candidates.take(places)
+        return Slate(ranked.facts.ids.tolist(), end), ranked
+    best = firsts[np.searchsorted(kinds, fingerprints)]  # of each, where the best of its kind stands
+    together = best.argsort(kind="stable")
+    are_copies = best[together] != together
+    places = places[together]
+    ids, copies = _grouped(candidates.facts.ids[places], are_copies)
+    return Slate(ids, end, copies), candidates.take(places[~are_copies])
+
+
+def _grouped(ids: Integers, are_copies: Flags) -> tuple[list[int], Copies]:
+    """Posts and their near-duplicates, of both in one list, each near-duplicate behind the post that it is like."""
+    if not are_copies.any():
+        return ids.tolist(), _NO_COPIES
+    posts: list[int] = []
+    copies: dict[int, list[int]] = {}
+    for id_, is_copy in zip(ids.tolist(), are_copies.tolist(), strict=True):
+        if is_copy:
+            copies.setdefault(posts[-1], []).append(id_)
+        else:
+            posts.append(id_)
+    return posts, copies
 
 
 def _foreign() -> BadCursor:
     return BadCursor("this cursor is of another version; start again without it")
-
-
-def best(ids: Sequence[int], count: int) -> int:
-    """How many entries the best `count` of a slate are, the near-duplicates of the last one included."""
-    end = min(count, len(ids))
-    while end < len(ids) and ids[end] < 0:
-        end += 1
-    return end
-
-
-def left(ids: Sequence[int], waiting: Collection[int], shown: Collection[int]) -> list[int]:
-    """What remains of a slate: the posts that wait and their near-duplicates, and those of what was not shown."""
-    found: list[int] = []
-    follow, vacant = True, False  # whether near-duplicates remain, and whether the first of them moves up
-    for id_ in ids:
-        if id_ >= 0:
-            waits = id_ in waiting
-            follow, vacant = id_ not in shown, not waits
-            if waits:
-                found.append(id_)
-        elif follow:
-            found.append(~id_ if vacant else id_)
-            vacant = False
-    return found

@@ -21,11 +21,11 @@ from kith.home.fanout.deliveries import Delivery
 from kith.home.fanout.withheld import Withheld
 
 _FIRST = 4
-"""Posts that are read of each outbox at first."""
+"""Posts that are read of each outbox in the first round."""
 _AUTHORS_A_TURN = 200
-"""Outboxes that are read in one go, in about 2 ms; then other requests have their turn."""
-_ASKED_MAX = 100
-"""Authors of whom each follow is looked up; of more, the reader's whole list of follows is read."""
+"""Outboxes that are read at a stretch, in about 2 ms; then other requests have their turn."""
+_LOOKUPS_MAX = 100
+"""For up to so many authors each follow is looked up; for more, the reader's whole list of follows is read."""
 _WITHHELD_NOTE = "feed/withheld"
 DELIVERIES_NOTE = "feed/deliveries"
 TIMELINES_NOTE = "feed/timelines"
@@ -46,8 +46,8 @@ class Sources:
     async def outboxes(self, authors: Iterable[int], limit: int, after: Mark | None = None) -> list[Mark]:
         """The newest posts of these authors beyond `after`, newest first, at most `limit`.
 
-        A few of each, then more of those who may have more among the newest: reads about _FIRST posts an author and
-        twice `limit` in each further round, of which there are log2 of `limit`, not `limit` posts an author.
+        Reads a few posts of each author, then in further rounds more of those who may have more among the newest. That
+        is about _FIRST posts an author and twice `limit` a round, in log2 of `limit` rounds: not `limit` an author.
         """
         places: dict[int, Mark | None] = dict.fromkeys(map(int, authors), after)
         found: list[Mark] = []
@@ -61,7 +61,7 @@ class Sources:
                     further[author] = page.items[-1]
                 if not number % _AUTHORS_A_TURN:
                     found = _newest(found, limit)
-                    await asyncio.sleep(0)  # nobody else waits for one who follows 10,000
+                    await asyncio.sleep(0)  # others do not wait for one who follows 10,000
             found = _newest(found, limit)
             oldest = found[-1] if len(found) == limit else None
             places = {author: mark for author, mark in further.items() if oldest is None or mark > oldest}
@@ -82,26 +82,26 @@ class Sources:
         return await self._store.ids(Listing(self._authored, author, Direction.OUT), count)
 
     async def withheld(self) -> Withheld:
-        """Authors some of whose posts were not pushed to all."""
+        """The authors whose posts were withheld from some timelines."""
         return Withheld.unpack(await self._store.get_note(_WITHHELD_NOTE))
 
     async def note_withheld(self, rates: Mapping[int, int]) -> None:
-        """Add authors whose posts are withheld from some, with their rates."""
+        """Add authors whose posts are withheld from some timelines, with their rates."""
         known = await self.withheld()
         raised = known.raised(rates)
         if raised is not known:
             await self._store.put_note(_WITHHELD_NOTE, raised.pack())
 
     async def deliveries(self) -> list[Delivery]:
-        """Pushes that are under way, the oldest first."""
+        """The deliveries under way, the oldest first."""
         return deliveries.unpack(await self._store.get_note(DELIVERIES_NOTE))
 
     async def delivering(self) -> Ids:
-        """Authors whose posts are under way."""
+        """The authors of the deliveries under way."""
         return deliveries.authors_of(await self._store.get_note(DELIVERIES_NOTE))
 
     async def note_deliveries(self, under_way: Sequence[Delivery]) -> None:
-        """These are the pushes that are under way now."""
+        """Save the deliveries under way, with their checkpoints, in place of those saved before."""
         await self._store.put_note(DELIVERIES_NOTE, deliveries.pack(under_way) if under_way else None)
 
     async def timelines_name(self) -> int | None:
@@ -110,17 +110,17 @@ class Sources:
         return None if note is None else int(note)
 
     async def note_timelines(self, name: int) -> None:
-        """These are the timelines that fan-out keeps for this store."""
+        """Save the name of the timelines that fan-out keeps for this store."""
         await self._store.put_note(TIMELINES_NOTE, str(name).encode())
 
-    async def lacked(self, user: NodeId, lowest: int, delivering: Ids | None = None) -> list[int]:
-        """Whom the user follows of the authors withheld at a rate of `lowest` or more, and of those `delivering`;
-        perhaps the user too.
+    async def authors_lacked(self, user: NodeId, lowest: int, delivering: Ids | None = None) -> list[int]:
+        """Whose posts the user's timeline may lack: of the authors withheld at a rate of `lowest` or more, and of those
+        `delivering`, the ones whom the user follows; perhaps the user too.
         """
-        authors = (await self.withheld()).since(lowest)
+        authors = (await self.withheld()).at_least(lowest)
         if delivering is not None and len(delivering):
             authors = np.union1d(authors, delivering)
-        if len(authors) <= _ASKED_MAX:
+        if len(authors) <= _LOOKUPS_MAX:
             return await self.followed_of(user, authors.tolist())
         followed = await self.authors(user)
         places = np.minimum(np.searchsorted(authors, followed), len(authors) - 1)

@@ -1,8 +1,8 @@
 """The port behind home timelines: for each active user, the newest post ids that were pushed to them.
 
-A timeline is a cache. What it lacks (or a lost one altogether) is made again from the outboxes of those whom
-the user follows, so engines keep it in memory and sync nothing. Implemented by `engines/embedded/rings`, held
-to `tests/naive_timelines.py` by the conformance suite. Posts, blocks and visibility are not known here.
+A timeline is a cache: one that is lost is built again from the outboxes of those whom the user follows, so engines
+keep it in memory and sync nothing. Implemented by `engines/embedded/rings`, held to `tests/naive_timelines.py` by the
+conformance suite. Posts, blocks and visibility are not known here.
 """
 
 from __future__ import annotations
@@ -18,31 +18,29 @@ Ids = NDArray[np.int64]
 TIMELINE_IDS_MAX = 500
 """How many of the newest pushes a timeline remembers; further back the outboxes take over."""
 READS_MS = 7 * 86_400_000
-"""Rates are told as how many in so long."""
+"""A rate is how many posts, or reads, in this time."""
 RATE_MAX = 2**62
-"""Above every rate: a timeline lacks nothing of authors below it."""
+"""Above every rate. As `lacks_from`: the timeline lacks nothing."""
 
 
 class Timeline(NamedTuple):
     """What was pushed to a user."""
 
     ids: Ids  # newest pushed first; one that was pushed again is there again
-    floor: int  # greater ids are all here, whatever the order they came in; 0 where nothing was left or pushed out
-    lacks_from: int  # the lowest rate that `withhold` was told of since then; RATE_MAX if none
+    floor: int  # all greater ids that were pushed are here, in whatever order they came; 0: none was pushed out
+    lacks_from: int  # the lowest rate of authors whose posts were withheld from it; RATE_MAX if none were
 
     @property
-    def poor(self) -> bool:
-        """Whether so much was pushed out that it is better made anew; pushes of old ids can do that."""
+    def needs_rebuild(self) -> bool:
+        """Whether so few of its ids are above its floor that it is better built again. Pushes of old ids do that."""
         return self.floor > 0 and int(np.count_nonzero(self.ids > self.floor)) < TIMELINE_IDS_MAX // 4
 
 
 class Habits(NamedTuple):
-    """Of each of some users, how often their timeline was read in the last READS_MS, about (-1: they have none), and
-    the lowest rate of authors that it lacks posts of.
-    """
+    """How some users read, in columns, a row a user."""
 
-    reads: NDArray[np.float64]
-    lacks_from: Ids
+    reads: NDArray[np.float64]  # how often their timeline was read in the last READS_MS, about; -1: they have none
+    lacks_from: Ids  # as in Timeline; 0 where there is none
 
 
 class TimelineReader(Protocol):
@@ -55,14 +53,14 @@ class TimelineReader(Protocol):
     """
 
     def read(self, user: int) -> Timeline | None:
-        """The user's timeline; None if there is none: make it anew.
+        """The user's timeline; None if there is none.
 
-        `lacks_from` covers what `ids` lacks of all that was withheld before the call.
+        What was withheld before the call and is not in `ids` is covered by `lacks_from`.
         """
         ...
 
     def touch(self, user: int) -> None:
-        """Note that the timeline was read now, if there is one; those that are not read are evicted first."""
+        """Note that the timeline was read now, if there is one; the one not read for longest is evicted first."""
         ...
 
     def count(self) -> int:
@@ -70,42 +68,42 @@ class TimelineReader(Protocol):
         ...
 
     def name(self) -> int:
-        """Which timelines these are, as `rename` said; 0 where there are none."""
+        """The name that `rename` gave these timelines; 0 where there are none."""
         ...
 
     def close(self) -> None:
-        """Give the memory back. A later call opens what is there then."""
+        """Give the memory back. A later call opens the files that are there then."""
         ...
 
 
 class TimelineStore(TimelineReader, Protocol):
     """What the one writer may do besides; its methods may be called from several threads.
 
-    Order: `push` puts a post before all that the timeline holds. Repetition: a post that is pushed again
-    is there again, and counts towards the cap again. Atomicity: a push is whole per user; of a
-    push cut short (a killed process) some users have the post and the others do not, and to repeat it is
-    safe. Durability: none beyond the process; a restart of the machine may lose every timeline.
-    Errors: `StoreFull` from `put`, with nothing changed, where not even one timeline has room.
+    Order: `push` puts a post before all that the timeline holds. Repetition: a post that is pushed again is there
+    again, and counts towards the cap again. Atomicity: a push is whole per user; when a push is cut short (a killed
+    process) some users have the post and the others do not, and repeating it is safe. Durability: none beyond the
+    process; a restart of the machine may lose every timeline. Errors: `StoreFull` from `put`, with nothing changed, if
+    there is no room for even one timeline.
     """
 
     def push(self, post: int, users: Ids) -> int:
-        """Give one post to those of `users` who have a timeline; how many got it. No user should occur twice."""
+        """Give one post to those of `users` who have a timeline; how many got it. No user may occur twice."""
         ...
 
     def habits(self, users: Ids) -> Habits:
-        """What is known of the readers at their places in `users`, to decide to whom a post is pushed."""
+        """How these users read, in the order of `users`."""
         ...
 
     def withhold(self, rate: int, users: Ids) -> None:
-        """Note that those of `users` who have a timeline are not given a post of an author of this rate."""
+        """Note that the timelines of these users lack a post of an author of this rate."""
         ...
 
     def put(self, user: int, ids: Ids) -> None:
         """Give the user a timeline of exactly these ids, newest first, in place of any before; it counts as read.
 
-        It lacks nothing: where they are fewer than the cap, there are no others. Ids beyond the cap are left out. The
-        first one is the first read; one that replaces another is no further read. Where all places are taken, or the
-        disk has no room for more, the longest-unread timeline is evicted.
+        It lacks nothing: if the ids are fewer than the cap, there are no others. Ids beyond the cap are left out. A new
+        timeline counts as read once; one that replaces another adds no read. If all places are taken, or the disk has
+        no room for more, the timeline that was not read for longest is evicted.
         """
         ...
 
@@ -114,7 +112,7 @@ class TimelineStore(TimelineReader, Protocol):
         ...
 
     def rename(self) -> int:
-        """Give these timelines a new random name, which no others have, and say it."""
+        """Give these timelines a new random name, which no others have, and return it."""
         ...
 
     def evict(self, before_ms: int) -> int:

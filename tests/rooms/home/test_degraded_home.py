@@ -16,13 +16,21 @@ from kith.core.events import Event
 from kith.core.paging import Window
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.home.skeleton import Skeleton
+from kith.home.degraded import Degraded
 from kith.log.store import Failure
 
 
 @pytest.fixture
 def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
     return alices_home(run, embedded, clock)
+
+
+def test_a_part_that_fails_again_and_again_is_named_once() -> None:
+    degraded = Degraded()
+    for part in ("timelines", "ranking", "timelines"):
+        degraded.note(part)
+    degraded.failed("ranking")
+    assert degraded.parts == ["timelines", "ranking"]
 
 
 def test_timelines_of_another_store_are_not_read(run: Run, home: HomeScene) -> None:
@@ -35,7 +43,10 @@ def test_timelines_of_another_store_are_not_read(run: Run, home: HomeScene) -> N
     assert (sorted(ids_of(page.posts)), page.degraded) == (made, ["timelines"])
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("away"), RuntimeError("a bug"), ValueError()])
+ERRORS = {"a store is away": StoreUnavailable("away"), "a bug": RuntimeError("a bug"), "no message": ValueError()}
+
+
+@pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
 def test_without_ranking_home_is_newest_first_and_says_so(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -108,9 +119,10 @@ def test_without_outboxes_a_timeline_is_answered_and_says_so(
     home.timelines.put(ALICE, np.array(made[::-1], np.int64))
     skeletons = home.feed._skeletons
     monkeypatch.setattr(skeletons._sources, "outboxes", failing(StoreUnavailable("away")))
-    fresh = run(skeletons.freshness(0, refresh=False))
-    assert isinstance(skeleton := run(skeletons.below(ALICE, None, 10, fresh)), Skeleton)
-    assert (skeleton.ids.tolist(), fresh.degraded) == (made[::-1], ["outboxes"])
+    degraded = Degraded()
+    assert run(skeletons.can_use_timelines(0, degraded, refresh=False))
+    ids, _ = run(skeletons.below(ALICE, None, 10, degraded, use_timeline=True))
+    assert (ids.tolist(), degraded.parts) == (made[::-1], ["outboxes"])
 
 
 def test_without_the_store_there_is_no_home_and_it_says_so(
@@ -142,18 +154,17 @@ def test_what_fan_out_failed_to_deliver_is_at_home_all_the_same(run: Run, home: 
     assert lacked not in ids_of(run(home.feed.latest(ALICE, Window(5))).posts), "then it is for the timeline to have it"
 
 
-@pytest.mark.parametrize("count", [1, 101])
+@pytest.mark.parametrize("missed", ["a follow of hers", "101 posts of others"])
 def test_a_timeline_that_missed_a_change_of_its_reader_or_too_much_is_not_relied_on(
-    run: Run, home: HomeScene, count: int
+    run: Run, home: HomeScene, missed: str
 ) -> None:
-    """Fan-out failed to drop Alice's timeline when she followed; or failed at very many posts of others."""
     home.timelines.put(ALICE, np.arange(1, 200)[::-1])
     post = run(home.post(BOB)).id
-    if count == 1:
+    if missed == "a follow of hers":
         run(home.graph.people.unfollow(ALICE, DANA))
         events = [event for event in home.log.read(0, 1_000) if event.source == ALICE][-1:]
     else:
-        events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(count)]
+        events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(101)]
     run(home.log.save(GROUP, home.log.bounds()[1], failed(home, *events)))
     assert ids_of(run(home.feed.latest(ALICE, Window(5))).posts) == [post]
 

@@ -35,14 +35,14 @@ class Town:
         self.timelines = NaiveTimelines(100, clock)
         self.worker = self.restarted()
 
-    def restarted(self, policy: Thresholds | ByRates | None = None, size: int = 4, noted_s: float = 0.0) -> Fanout:
+    def restarted(self, policy: Thresholds | ByRates | None = None, size: int = 4, checkpoint_s: float = 0.0) -> Fanout:
         """A new worker process."""
         self.worker = Fanout(
             self.sources,
             self.timelines,
             graphs=self.graph.graphs,
             policy=policy or Thresholds(push_max=5),
-            chunks=Chunks(size, size, size, noted_s=noted_s),
+            chunks=Chunks(size, size, size, checkpoint_s=checkpoint_s),
             now_ms=lambda: self.clock.ms,
         )
         return self.worker
@@ -79,9 +79,10 @@ def test_deliveries_are_read_as_they_were_packed() -> None:
 
 
 def test_chunks_take_about_as_long_as_wanted() -> None:
-    chunks = Chunks(least=4, first=16, most=64, wanted_s=0.02)
-    assert [chunks.after(16, took_s) for took_s in (0.001, 0.009, 0.01, 0.02, 0.021, 5.0)] == [32, 32, 16, 16, 8, 8]
-    assert (chunks.after(4, 1.0), chunks.after(64, 0.0)) == (4, 64)
+    chunks = Chunks(size_min=4, size_first=16, size_max=64, target_s=0.02)
+    next_sizes = {took_s: chunks.next_size(16, took_s) for took_s in (0.001, 0.009, 0.01, 0.02, 0.021, 5.0)}
+    assert next_sizes == {0.001: 32, 0.009: 32, 0.01: 16, 0.02: 16, 0.021: 8, 5.0: 8}
+    assert (chunks.next_size(4, 1.0), chunks.next_size(64, 0.0)) == (4, 64)
 
 
 def test_a_delivery_goes_on_by_a_chunk_and_others_come_in_between(run: Run, town: Town) -> None:
@@ -98,7 +99,7 @@ def test_a_delivery_goes_on_by_a_chunk_and_others_come_in_between(run: Run, town
     assert not run(town.worker.go_on())
 
 
-@pytest.mark.parametrize("policy", [Thresholds(push_max=11), ByRates()])
+@pytest.mark.parametrize("policy", [Thresholds(push_max=11), ByRates()], ids=["by followers", "by rates"])
 def test_few_followers_are_pushed_to_at_once(run: Run, town: Town, policy: Thresholds | ByRates) -> None:
     town.restarted(policy, size=10)
     run(town.post(ALICE, POST))
@@ -106,10 +107,16 @@ def test_few_followers_are_pushed_to_at_once(run: Run, town: Town, policy: Thres
     assert run(town.sources.deliveries()) == []
 
 
-@pytest.mark.parametrize(
-    ("followers", "plan"),
-    [(0, Plan.PUSH), (9_999, Plan.PUSH), (10_000, Plan.HYBRID), (1_000_000, Plan.HYBRID), (1_000_001, Plan.PULL)],
-)
+PLANS = {
+    "none": (0, Plan.PUSH),
+    "just below push_max": (9_999, Plan.PUSH),
+    "push_max": (10_000, Plan.HYBRID),
+    "pull_min": (1_000_000, Plan.HYBRID),
+    "just above pull_min": (1_000_001, Plan.PULL),
+}
+
+
+@pytest.mark.parametrize(("followers", "plan"), PLANS.values(), ids=PLANS)
 def test_the_plan_is_made_by_the_thresholds_of_the_article(followers: int, plan: Plan) -> None:
     assert plan_fanout(followers, Thresholds()) is plan
 
@@ -128,7 +135,7 @@ def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, town: Town) 
 
 
 def test_what_was_not_noted_is_pushed_again(run: Run, town: Town) -> None:
-    town.restarted(noted_s=60.0)
+    town.restarted(checkpoint_s=60.0)
     run(town.post(ALICE, POST))
     for number in (4, 8):
         run(town.worker.go_on())
@@ -152,9 +159,17 @@ def test_an_event_that_is_handled_again_begins_its_delivery_again(run: Run, town
     assert town.timelines.read(BOB).ids.tolist() == [POST]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("leaving", [slice(3), slice(3, 5), slice(5, 9), slice(8, 10), slice(10)])
+LEAVING = {
+    "those who have it but the last": slice(3),
+    "the last who has it and the next one": slice(3, 5),
+    "those to come": slice(5, 9),
+    "the last to come": slice(8, 10),
+    "all": slice(10),
+}
+
+
+@pytest.mark.parametrize("leaving", LEAVING.values(), ids=LEAVING)
 def test_who_stops_following_meanwhile_holds_up_nobody_else(run: Run, town: Town, leaving: slice) -> None:
-    """Those who have it, the very last one of them, those to come, the last of these, all."""
     run(town.post(ALICE, POST))
     run(town.worker.go_on())
     for reader in READERS[leaving]:
@@ -179,8 +194,16 @@ async def moved(town: Town, reader: NodeId, position: int) -> None:
     await town.worker.handle([event])
 
 
-@pytest.mark.parametrize("position", [1, 2**62])
-@pytest.mark.parametrize("reader", [READERS[0], READERS[3], READERS[4], READERS[9]])
+MOVED = {
+    "the first who has it": READERS[0],
+    "the last who has it": READERS[3],
+    "the next one": READERS[4],
+    "the last to come": READERS[9],
+}
+
+
+@pytest.mark.parametrize("position", [1, 2**62], ids=["to the end", "to the top"])
+@pytest.mark.parametrize("reader", MOVED.values(), ids=MOVED)
 def test_places_in_the_list_that_change_meanwhile_lose_nobody(
     run: Run, town: Town, reader: NodeId, position: int
 ) -> None:
@@ -209,7 +232,7 @@ def test_deliveries_come_one_after_the_other(run: Run, town: Town) -> None:
 def test_where_too_many_are_under_way_one_ends_before_another_begins(
     run: Run, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer, "UNDER_WAY_MAX", 2)
+    monkeypatch.setattr(consumer, "DELIVERIES_MAX", 2)
     for post in (1, 2):
         run(town.post(ALICE, post))
     run(town.post(ALICE, 2))  # again, which takes no place of its own
@@ -217,7 +240,7 @@ def test_where_too_many_are_under_way_one_ends_before_another_begins(
     run(town.post(ALICE, 3))
     assert [delivery.post for delivery in run(town.sources.deliveries())] == [2, 3]
     assert town.having(1) == READERS
-    assert run(town.sources.lacked(BOB, RATE_MAX)) == [], "nobody is looked up for ever"
+    assert run(town.sources.authors_lacked(BOB, RATE_MAX)) == [], "nobody is looked up for ever"
 
 
 def test_a_delivery_that_fails_holds_up_no_other(run: Run, town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +290,7 @@ def test_by_rates_each_chunk_is_decided_for_itself(run: Run, town: Town) -> None
     while run(town.worker.go_on()):
         pass
     assert town.having(LATER) == []
-    assert run(town.sources.lacked(BOB, 1)) == [ALICE]
+    assert run(town.sources.authors_lacked(BOB, 1)) == [ALICE]
 
 
 def test_timelines_that_are_not_this_stores_are_dropped_and_its_own_are_kept(run: Run, town: Town) -> None:
@@ -283,12 +306,12 @@ def test_timelines_that_are_not_this_stores_are_dropped_and_its_own_are_kept(run
 
 
 def test_posts_that_come_back_with_their_author_are_no_new_ones(run: Run, town: Town) -> None:
-    """They are in the outbox, and the follows that come back after them have the followers' timelines made anew."""
+    """They are in the outbox, and the follows that come back after them have the followers' timelines built again."""
     town.timelines.put(ALICE, np.array([POST], np.int64))
     number = town.graph.graphs.number(AUTHORED)
     back = [
         Event(0, number, State.ARCHIVED, State.NORMAL, ALICE, POST + at, 0, town.graph.clock.next())
-        for at in range(deliveries.UNDER_WAY_MAX + 5)
+        for at in range(deliveries.DELIVERIES_MAX + 5)
     ]
     run(town.worker.handle(back))
     assert run(town.sources.deliveries()) == []

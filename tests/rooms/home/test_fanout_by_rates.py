@@ -19,7 +19,7 @@ from kith.graph.graphs import AUTHORED, BUILT_IN
 from kith.home.fanout import consumer
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
-from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_making_anew, worth_pushing
+from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
 from kith.home.fanout.withheld import Withheld
 from kith.home.sources import Sources
 from kith.home.timelines import RATE_MAX, READS_MS, Habits, Ids, Timeline
@@ -80,23 +80,23 @@ class Town:
 # --- the decision --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("posts", "rate"),
-    [
-        (made(), 1),
-        (made(0), 1),
-        (made(READS_MS + 1), 1),
-        (made(0, 1), 2),
-        (made(0, 1, 2), 4),
-        (made(0, 1, 2, READS_MS + 1), 4),
-        (made(*range(16)), 16),
-        (made(*range(17)), 32),
-        (made(*np.linspace(0, READS_MS + 1, POSTS_LOOKED_AT)), 64),
-        (made(*np.linspace(0, READS_MS / 2, POSTS_LOOKED_AT)), 128),
-        (made(*np.linspace(0, HOUR_MS, POSTS_LOOKED_AT)), 16_384),  # 64 an hour are 10,752 a week
-        (made(*[0] * POSTS_LOOKED_AT), 1 << 36),
-    ],
-)
+RATES = {
+    "none": (made(), 1),
+    "one": (made(0), 1),
+    "one of long ago": (made(READS_MS + 1), 1),
+    "two": (made(0, 1), 2),
+    "three": (made(0, 1, 2), 4),
+    "three and one of long ago": (made(0, 1, 2, READS_MS + 1), 4),
+    "16": (made(*range(16)), 16),
+    "17": (made(*range(17)), 32),
+    "all looked at, in a week": (made(*np.linspace(0, READS_MS + 1, POSTS_LOOKED_AT)), 64),
+    "all looked at, in half a week": (made(*np.linspace(0, READS_MS / 2, POSTS_LOOKED_AT)), 128),
+    "all looked at, in an hour": (made(*np.linspace(0, HOUR_MS, POSTS_LOOKED_AT)), 16_384),  # 10,752 a week
+    "all looked at, at once": (made(*[0] * POSTS_LOOKED_AT), 1 << 36),
+}
+
+
+@pytest.mark.parametrize(("posts", "rate"), RATES.values(), ids=RATES)
 def test_a_rate_is_posts_a_week_rounded_up_to_a_power_of_two(posts: Ids, rate: int) -> None:
     assert rate_of(posts, NOW_MS) == rate
 
@@ -105,17 +105,16 @@ def test_posts_of_the_future_are_counted_like_others() -> None:
     assert rate_of(made(-HOUR_MS, 0, 1), NOW_MS) == 4
 
 
-@pytest.mark.parametrize(
-    ("rate", "pull_cost", "pushed"),
-    #                      reads a week: 0     0.25   1      9.9    10     1000
-    [
-        (1, 4.0, [True, True, True, True, True, True]),
-        (2, 4.0, [False, False, True, True, True, True]),
-        (1_000, 100.0, [False, False, False, False, True, True]),
-        (10, 1.0, [False, False, False, False, True, True]),
-        (RATE_MAX // 2, 1e6, [False] * 6),
-    ],
-)
+PUSHED = {  #                          reads a week: 0     0.25   1      9.9    10     1000
+    "one post, a pull costs 4 pushes": (1, 4.0, [True, True, True, True, True, True]),
+    "two posts, a pull costs 4 pushes": (2, 4.0, [False, False, True, True, True, True]),
+    "1,000 posts, a pull costs 100 pushes": (1_000, 100.0, [False, False, False, False, True, True]),
+    "10 posts, a pull costs a push": (10, 1.0, [False, False, False, False, True, True]),
+    "more than anybody can post": (RATE_MAX // 2, 1e6, [False] * 6),
+}
+
+
+@pytest.mark.parametrize(("rate", "pull_cost", "pushed"), PUSHED.values(), ids=PUSHED)
 def test_it_is_pushed_to_those_who_read_more_often_than_the_author_posts(
     rate: int, pull_cost: float, pushed: list[bool]
 ) -> None:
@@ -129,12 +128,18 @@ def test_where_nobody_is_looked_at_everybody_would_get_it(power: int, reads: lis
         assert worth_pushing(1 << power, np.array(reads), ByRates(pull_cost)).all()
 
 
-def test_a_timeline_is_made_anew_for_who_lacks_such_posts_and_reads_four_times_as_often_as_needed() -> None:
-    habits = Habits(
-        np.array([-1, 1, 39, 40, 40, 1e9]),
-        np.array([0, 8, 8, 8, 128, RATE_MAX]),
-    )
-    assert worth_making_anew(100, habits, ByRates(10.0)).tolist() == [False, False, False, True, False, False]
+def test_a_timeline_is_rebuilt_for_who_lacks_such_posts_and_reads_four_times_as_often_as_needed() -> None:
+    readers = {  # reads a week, the lowest rate that the timeline lacks, rebuilt?
+        "has no timeline": (-1, 0, False),
+        "reads seldom": (1, 8, False),
+        "reads nearly often enough": (39, 8, False),
+        "reads often enough": (40, 8, True),
+        "lacks only posts of more prolific authors": (40, 128, False),
+        "lacks nothing": (1e9, RATE_MAX, False),
+    }
+    reads, lacks_from, rebuilt = zip(*readers.values(), strict=True)
+    found = worth_rebuilding(100, Habits(np.array(reads), np.array(lacks_from)), ByRates(10.0)).tolist()
+    assert dict(zip(readers, found, strict=True)) == dict(zip(readers, rebuilt, strict=True))
 
 
 def test_the_settings_choose_the_policy() -> None:
@@ -147,32 +152,31 @@ def test_the_settings_choose_the_policy() -> None:
 
 def test_withheld_authors_keep_their_highest_rate_and_nobody_leaves() -> None:
     known = Withheld.unpack(None)
-    assert known.since(0).tolist() == []
+    assert known.at_least(0).tolist() == []
     known = known.raised({BOB: 8, ALICE: 64}).raised({BOB: 4, CAROL: RATE_MAX})
     assert [known.rate_of(author) for author in (ALICE, BOB, CAROL, DANA)] == [64, 8, RATE_MAX, 0]
     assert known.raised({BOB: 8, ALICE: 1}) is known
     again = Withheld.unpack(known.pack())
-    assert again.since(9).tolist() == sorted([ALICE, CAROL])
-    assert again.since(8).tolist() == sorted([ALICE, BOB, CAROL])
-    assert again.since(RATE_MAX).tolist() == [CAROL]
+    assert again.at_least(9).tolist() == sorted([ALICE, CAROL])
+    assert again.at_least(8).tolist() == sorted([ALICE, BOB, CAROL])
+    assert again.at_least(RATE_MAX).tolist() == [CAROL]
 
 
-@pytest.mark.parametrize("asked_max", [0, 100])
+@pytest.mark.parametrize("lookups_max", [0, 100], ids=["the whole list is read", "each follow is looked up"])
 def test_of_withheld_authors_only_those_followed_are_looked_up(
-    run: Run, asked_max: int, monkeypatch: pytest.MonkeyPatch
+    run: Run, lookups_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether each follow is looked up or the whole list is read."""
-    monkeypatch.setattr("kith.home.sources._ASKED_MAX", asked_max)
+    monkeypatch.setattr("kith.home.sources._LOOKUPS_MAX", lookups_max)
 
     async def check() -> None:
         town = await Town.begun(ByRates())
         sources = town.sources
         await sources.note_withheld({BOB: 8, CAROL: 64, 999: 64, ALICE: 64})
         await town.follow(ALICE, BOB, CAROL, DANA)
-        assert sorted(await sources.lacked(ALICE, 0)) == sorted([ALICE, BOB, CAROL])
-        assert sorted(await sources.lacked(ALICE, 9)) == sorted([ALICE, CAROL])
-        assert await sources.lacked(ALICE, RATE_MAX) == []
-        assert await sources.lacked(DANA, 0) == []
+        assert sorted(await sources.authors_lacked(ALICE, 0)) == sorted([ALICE, BOB, CAROL])
+        assert sorted(await sources.authors_lacked(ALICE, 9)) == sorted([ALICE, CAROL])
+        assert await sources.authors_lacked(ALICE, RATE_MAX) == []
+        assert await sources.authors_lacked(DANA, 0) == []
 
     run(check())
 
@@ -193,8 +197,8 @@ def test_who_reads_seldom_lacks_posts_of_a_prolific_author_and_knows_it(run: Run
         assert town.timeline(ALICE).lacks_from == 8
         assert town.shown(BOB) == posts[::-1]
         assert town.timeline(BOB).lacks_from == RATE_MAX
-        assert await town.sources.lacked(ALICE, town.timeline(ALICE).lacks_from) == [CAROL]
-        assert await town.sources.lacked(BOB, town.timeline(BOB).lacks_from) == []
+        assert await town.sources.authors_lacked(ALICE, town.timeline(ALICE).lacks_from) == [CAROL]
+        assert await town.sources.authors_lacked(BOB, town.timeline(BOB).lacks_from) == []
 
     run(check())
 
@@ -215,8 +219,8 @@ def test_who_comes_to_read_often_gets_a_timeline_that_lacks_nothing(run: Run) ->
     run(check())
 
 
-def test_of_one_post_only_so_many_timelines_are_made_anew(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer, "_ANEW_A_POST", 1)
+def test_of_one_post_only_so_many_timelines_are_rebuilt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer, "_REBUILDS_PER_POST_MAX", 1)
 
     async def check() -> None:
         town = await Town.begun(ByRates(5.0))
@@ -237,7 +241,7 @@ def test_of_one_post_only_so_many_timelines_are_made_anew(run: Run, monkeypatch:
 
 
 def test_where_no_more_authors_may_withhold_others_push_to_all(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer, "AUTHORS_MAX", 1)
+    monkeypatch.setattr(consumer, "WITHHELD_MAX", 1)
 
     async def check() -> None:
         town = await Town.begun(ByRates(1.5))

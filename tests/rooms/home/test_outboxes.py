@@ -62,7 +62,7 @@ def even(authors: int, posts: int) -> Outboxes:
     )
 
 
-@pytest.mark.parametrize("limit", [40, 500])
+@pytest.mark.parametrize("limit", [40, 500], ids=["a page", "a timeline"])
 def test_one_who_follows_many_has_few_posts_of_each_read(run: Run, limit: int) -> None:
     store = even(2_000, 30)
     assert run(over(store).outboxes(store.posts, limit)) == naive(store, limit, None)

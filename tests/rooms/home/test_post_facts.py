@@ -38,7 +38,7 @@ def small(home: HomeScene, bits: int = 1) -> PostFacts:
     return PostFacts(home.objects.store, home.graph, home.clock, bits=bits)
 
 
-@pytest.mark.parametrize("bits", [1, 2, 4, 10])
+@pytest.mark.parametrize("bits", [1, 2, 4, 10], ids="{} bits".format)
 def test_a_cache_of_any_size_answers_as_a_dictionary_would(run: Run, home: HomeScene, bits: int) -> None:
     chosen = random.Random(bits)
     authors = [ALICE, BOB, CAROL, DANA]

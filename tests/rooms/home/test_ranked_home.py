@@ -17,8 +17,7 @@ from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.edge import State
 from kith.graph.graphs import HIDES, LIKES, VIEWS
-from kith.home.dealer import CHOICE
-from kith.home.home import RankedPage
+from kith.home.home import CHOICE, HomePage
 from kith.home.rank import light
 from kith.home.rank.features import FEATURES, VERSION, Facts
 from kith.home.ranker import FEWER_HALF_LIFE_MS, SEEN_MAX
@@ -83,7 +82,7 @@ def test_a_timeline_that_holds_all_there_is_ends_home_without_a_look_at_the_outb
     made = [run(home.post(author)).id for _ in range(20) for author in (BOB, CAROL, DANA)]
     run(home.caught_up())
     home.timelines.put(ALICE, np.array(made[::-1], np.int64))
-    monkeypatch.setattr(home.feed._skeletons, "_of_outboxes", failing(StoreUnavailable("not needed")))
+    monkeypatch.setattr(home.feed._skeletons, "_from_outboxes", failing(StoreUnavailable("not needed")))
     assert set(run(home.all(7))) == set(made)
 
 
@@ -105,9 +104,9 @@ def test_posts_of_one_who_follows_many_are_the_newest_of_all(run: Run, home: Hom
     while True:
         page = run(home.feed.latest(ALICE, window))
         found += ids_of(page.posts)
-        if page.end is None:
+        if page.rest is None:
             break
-        window = Window(50, after=page.end)
+        window = Window(50, after=page.rest)
     assert found == made[::-1]
 
 
@@ -148,7 +147,7 @@ FORBIDDING: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("act", FORBIDDING.values(), ids=FORBIDDING)
-@pytest.mark.parametrize("timeline", [False, True])
+@pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
 def test_what_is_forbidden_does_not_come_out_of_a_cursor_either(
     run: Run, home: HomeScene, act: Act, timeline: bool
 ) -> None:
@@ -167,7 +166,7 @@ def test_what_is_forbidden_does_not_come_out_of_a_cursor_either(
     kept = {post.id for post in made if post.author == BOB} - {bobs.id}
     expected = carols | (kept if act in (FORBIDDING["hidden"], FORBIDDING["deleted"]) else set())
     assert first.rest is not None
-    assert bobs.id in {id_ if id_ >= 0 else ~id_ for id_ in first.rest.ids}, "the cursor knows the post"
+    assert bobs.id in first.rest.every_id(), "the cursor knows the post"
     assert set(run(home.all(2, first.rest))) == expected - set(ids_of(first.posts))
     assert set(run(home.all(2))) == expected
 
@@ -234,7 +233,7 @@ def test_of_many_near_duplicates_that_may_not_be_seen_the_last_is_found(run: Run
     found: list[int] = []
     slate: Slate | None = None
     for _ in range(10):
-        page: RankedPage = run(home.page(20, slate))
+        page: HomePage[Slate] = run(home.page(20, slate))
         found += ids_of(page.posts)
         if (slate := page.rest) is None:
             break

@@ -47,7 +47,9 @@ def test_nothing_served_leaves_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / "served").exists()
 
 
-@pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (0.25, 25), (0.5, 50), (1.0, 100)])
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.0, 0), (0.25, 25), (0.5, 50), (1.0, 100)], ids=["none", "a quarter", "half", "all"]
+)
 def test_the_share_that_is_asked_for_is_kept_spread_evenly(tmp_path: Path, share: float, expected: int) -> None:
     log = served(tmp_path, share=share)
     for at in range(100):

@@ -1,9 +1,10 @@
-"""Ranking decides over arrays and lists alone: features, the light pass, and which posts make a page."""
+"""Ranking decides over arrays alone: features, the light pass, and which posts make a page."""
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,13 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import START_MS
 
-from kith.core.errors import BadCursor
-from kith.core.ids import EPOCH_MS, ID_MAX, TIME_SHIFT
-from kith.core.paging import Mark
+from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.home.rank import light
 from kith.home.rank.features import FEATURES, TYPES, VELOCITY_HALF, Facts, Floats, features
-from kith.home.rank.page import Candidate, Mix, choose
-from kith.home.slate import PAD, SLATE_MAX, Slate, best, left, unpack
+from kith.home.rank.page import Mix, choose
 
 HOUR_MS = 3_600_000
 NOW = START_MS
@@ -97,8 +95,27 @@ def test_the_light_pass_weighs_as_the_article_says() -> None:
 # --- a page ------------------------------------------------------------------------------------------------
 
 
+class Candidate(NamedTuple):
+    """A post of a page, by what `choose` looks at."""
+
+    id: int
+    author: int
+    type: int
+    age_h: float
+
+
 def candidate(id_: int, author: int, kind: int = TEXT, age_h: float = 100) -> Candidate:
-    return Candidate(id_, author, kind, NOW - int(age_h * HOUR_MS))
+    return Candidate(id_, author, kind, age_h)
+
+
+def facts_of(rows: Sequence[Candidate]) -> Facts:
+    """The candidates in columns. Their ids there say when they were made; posts of one time have the same."""
+    found = posts(age_h=[row.age_h for row in rows], types=[row.type for row in rows])
+    return found._replace(authors=np.array([row.author for row in rows], np.int64))
+
+
+def places_of(ranked: list[Candidate], taken: list[Candidate], want: int, *, more: bool = False) -> list[int]:
+    return choose(facts_of(ranked), facts_of(taken), want, MIX, NOW, more=more)
 
 
 candidates = st.lists(
@@ -107,7 +124,7 @@ candidates = st.lists(
 
 
 def page_of(ranked: list[Candidate], want: int, *, more: bool = False) -> list[Candidate]:
-    return [ranked[at] for at in choose(ranked, [], want, MIX, NOW, more=more)]
+    return [ranked[at] for at in places_of(ranked, [], want, more=more)]
 
 
 @given(candidates, st.integers(1, 20))
@@ -131,7 +148,7 @@ def test_pages_show_each_candidate_once_and_end(ranked: list[Candidate], want: i
 def test_a_page_made_in_two_goes_keeps_its_bounds(ranked: list[Candidate], want: int, cut: int) -> None:
     taken = page_of(ranked, min(cut, want))
     rest = [post for post in ranked if post not in taken]
-    more = [rest[at] for at in choose(rest, taken, want - len(taken), MIX, NOW)]
+    more = [rest[at] for at in places_of(rest, taken, want - len(taken))]
     whole = Counter(post.author for post in [*taken, *more])
     assert len(taken) + len(more) <= want
     assert max(whole.values(), default=0) <= MIX.author_max or len({post.author for post in ranked}) == 1
@@ -147,9 +164,9 @@ def test_an_author_has_two_posts_on_a_page_unless_nobody_else_has_any() -> None:
 def test_a_page_begun_when_nobody_else_had_any_posts_stays_that_authors() -> None:
     taken = [candidate(at, 1) for at in range(3)]
     ranked = [candidate(10, 2), candidate(11, 1), candidate(12, 3)]
-    assert choose(ranked, taken, 5, MIX, NOW) == [1]
-    assert choose(ranked[:1], taken, 5, MIX, NOW) == []
-    assert choose(ranked, taken[:2], 5, MIX, NOW) == [0, 2], "two are no crowd"
+    assert places_of(ranked, taken, 5) == [1]
+    assert places_of(ranked[:1], taken, 5) == []
+    assert places_of(ranked, taken[:2], 5) == [0, 2], "two are no crowd"
 
 
 def test_a_type_gives_way_beyond_its_share_while_others_are_left() -> None:
@@ -168,68 +185,10 @@ def test_a_fifth_of_a_page_is_for_fresh_posts_the_best_of_them() -> None:
     assert page_of([*fresh, *old], 20) == [*fresh, *old][:20], "fresh ones that are the best need no quota"
     assert page_of(fresh, 1) == fresh[:1]
     taken = fresh[:4]
-    rest = choose([*old, *fresh[4:]], taken, 16, MIX, NOW)
+    rest = places_of([*old, *fresh[4:]], taken, 16)
     assert rest == list(range(16)), "the quota is of the whole page"
 
 
 def test_nothing_makes_an_empty_page() -> None:
-    assert choose([], [], 20, MIX, NOW) == []
-    assert choose([candidate(1, 1)], [], 0, MIX, NOW) == []
-
-
-# --- what is carried on ------------------------------------------------------------------------------------
-
-ids = st.integers(0, ID_MAX)
-entries = st.lists(st.one_of(ids, ids.map(lambda id_: ~id_)), max_size=SLATE_MAX)
-floors = st.one_of(st.none(), st.builds(Mark, st.integers(-(2**63), 2**63 - 1), ids))
-
-
-@given(entries, floors)
-def test_a_slate_comes_back_as_it_was(ids: list[int], floor: Mark | None) -> None:
-    slate = Slate(ids, floor)
-    assert unpack(slate.pack()) == slate
-    assert len(slate.pack()) <= 20 + 8 * (SLATE_MAX + PAD)
-
-
-@given(entries, floors)
-def test_how_long_a_slate_is_shows_in_coarse_steps_only(ids: list[int], floor: Mark | None) -> None:
-    steps = max(1, -(-len(ids) // PAD))
-    assert len(Slate(ids, floor).pack()) == len(Slate([0] * PAD * steps, None).pack())
-    assert len({len(Slate([1] * left, None).pack()) for left in range(PAD + 1)}) == 1
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"",
-        b"\x01" + Slate([1, 2], None).pack()[1:],
-        b"\x02\x00\x00\x41" + Slate([1, 2], None).pack()[4:],
-        *(Slate([1, 2], None).pack()[:at] for at in (1, 19, 20, 28, 36, 20 + 8 * PAD - 1)),
-    ],
-)
-def test_what_is_no_slate_is_a_cursor_that_does_not_hold(raw: bytes) -> None:
-    with pytest.raises(BadCursor):
-        unpack(raw)
-
-
-@given(st.binary(max_size=60).map(lambda raw: b"\x02" + raw.ljust(19 + 8 * PAD, b"\x00")) | st.binary(max_size=60))
-def test_any_other_bytes_are_refused_or_read_and_nothing_else(raw: bytes) -> None:
-    with contextlib.suppress(BadCursor):
-        assert isinstance(unpack(raw), Slate)
-
-
-def test_near_duplicates_go_with_the_post_that_is_shown() -> None:
-    assert left([1, ~2, ~3, 4, ~5], waiting={4}, shown={1}) == [4, ~5]
-    assert left([1, ~2, 4, ~5], waiting={1, 4}, shown=set()) == [1, ~2, 4, ~5]
-
-
-def test_of_near_duplicates_the_next_takes_the_place_of_one_that_may_not_be_shown() -> None:
-    assert left([1, ~2, ~3, 4], waiting={4}, shown=set()) == [2, ~3, 4]
-    assert left([0, ~ID_MAX], waiting=set(), shown=set()) == [ID_MAX]
-
-
-def test_the_best_of_a_slate_come_with_their_near_duplicates() -> None:
-    assert best([1, ~2, 3, ~4, ~5, 6], 3) == 5
-    assert best([1, 2, 3], 2) == 2
-    assert best([1], 50) == 1
-    assert best([], 50) == 0
+    assert places_of([], [], 20) == []
+    assert places_of([candidate(1, 1)], [], 0) == []

@@ -1,13 +1,11 @@
-"""Fan-out: brings new posts into the timelines of followers, and keeps timelines true to the graph.
+"""Fan-out: brings new posts into the timelines of followers, and drops timelines that are no longer true.
 
-A timeline exists for those who read lately, so pushing to all of an author's followers reaches the active ones and
-costs nothing for the others: they get theirs from the outboxes when they come. Whatever else changes a home feed (a
-follow, an unfollow, a loaded graph) drops the timeline, and the next read builds it anew. All of it may be repeated.
+Timelines exist for those who read lately, so a push to all of an author's followers reaches the active ones and costs
+nothing for the others: they have theirs built when they come. Every event may be handled again: a post that is pushed
+twice counts once, and a timeline that was dropped is merely built again.
 
-A post of one whom many follow is a delivery: it is pushed a chunk at a time between other events, and how far it came
-is noted. Until it is done, homes look up its author's outbox (`feed.deliveries`).
-
-Two policies say who is pushed to: the author's followers (`feed.plan`), or the rates of each pair (`feed.rates`).
+Limit: nothing is taken out of a timeline or put in between. Whatever changes a home otherwise than by a new post drops
+the timeline (see `Fanout.handle`); until fan-out has built another, homes read outboxes.
 """
 
 from __future__ import annotations
@@ -24,32 +22,33 @@ from kith.core.errors import StoreFull
 from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event
 from kith.core.ids import NodeId
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
-from kith.home.fanout.deliveries import UNDER_WAY_MAX, Chunks, Delivery
+from kith.home.fanout.deliveries import DELIVERIES_MAX, Chunks, Delivery
 from kith.home.fanout.plan import Plan, Thresholds, plan_fanout
-from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_making_anew, worth_pushing
-from kith.home.fanout.withheld import AUTHORS_MAX
+from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
+from kith.home.fanout.withheld import WITHHELD_MAX
 from kith.home.sources import Sources
 from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, Ids, TimelineStore
 
 NAME = "fanout"
-_EVERYONE = 2**62
-_ANEW_A_POST = 10
-"""Timelines made anew for one post's sake, some milliseconds each; other readers have theirs with a later one."""
+_ALWAYS_MS = 2**62
+"""After every time at which a timeline was read."""
+_REBUILDS_PER_POST_MAX = 10
+"""Timelines rebuilt for one post, some milliseconds each; those of other readers are rebuilt for a later post."""
 
 
-class Going(NamedTuple):
-    """A delivery, the followers whom it has not come to (ascending), and when (`perf_counter`) it was last noted."""
+class DeliveryProgress(NamedTuple):
+    """A delivery, the followers that are left (ascending), and when (`perf_counter`) its last checkpoint was made."""
 
     delivery: Delivery
     followers: Ids
-    noted_s: float
+    checkpoint_s: float
 
 
-_NOBODY = Going(Delivery(-1, -1), np.empty(0, np.int64), 0.0)
+_NO_DELIVERY = DeliveryProgress(Delivery(-1, -1), np.empty(0, np.int64), 0.0)
 
 
 class Fanout:
-    """The consumer that writes timelines. There is one of it a data folder: timelines have one writer."""
+    """The consumer of the event log that writes timelines. One runs a data folder: timelines have one writer."""
 
     name = NAME
 
@@ -65,96 +64,111 @@ class Fanout:
     ) -> None:
         self._sources, self._timelines, self._policy, self._now_ms = sources, timelines, policy, now_ms
         self._chunks = chunks or Chunks()
-        self._size = self._chunks.first
-        self._going = _NOBODY
+        self._chunk_size = self._chunks.size_first
+        self._progress = _NO_DELIVERY
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Push posts, drop timelines that changed otherwise, build those that are wanted."""
+        """Bring the timelines up to date with the events.
+
+        - A new post is pushed, or begun as a delivery, or withheld: see `plan` and `rates`.
+        - A follow or an unfollow drops the follower's timeline.
+        - A deleted post changes nothing: its id stays, and the rules keep it out of homes.
+        - A post that comes back with its author drops the timelines of the author and of all who follow already; who
+          follows again after it has the timeline dropped by that.
+        - A reader's wish (TIMELINE_WANTED) builds their timeline, if they have none or it needs a rebuild.
+        - A bulk load drops all timelines.
+        """
         withheld: dict[int, int] = {}
-        back: set[int] = set()
+        returned: set[int] = set()
         for event in events:
             if event.state == BULK_LOADED:
                 await self.lost()
             elif event.state == TIMELINE_WANTED:
-                timeline = self._timelines.read(event.source)
-                if timeline is None or timeline.poor:
-                    with contextlib.suppress(StoreFull):  # who has no timeline reads outboxes; others' posts go on
-                        await self._build(NodeId(event.source))
+                await self._build_if_needed(NodeId(event.source))
             elif event.graph == self._follows and (event.began or event.ended):
                 self._timelines.drop(event.source)
             elif event.graph == self._authored and event.began:
                 if event.before is None:
                     await self._publish(event.source, event.destination, withheld)
-                else:  # it came back with its author, whose followers' follows come back after it
-                    back.add(event.source)
-        for author in back:  # who follows already did so since the author is back
-            users = np.append(await self._sources.followers(author), np.int64(author))
-            for user in users[self._timelines.habits(users).reads >= 0].tolist():
-                self._timelines.drop(user)
+                else:
+                    returned.add(event.source)
+        for author in returned:
+            await self._drop_with_followers(author)
         if withheld:
             await self._sources.note_withheld(withheld)
 
+    async def _drop_with_followers(self, author: int) -> None:
+        """Drop the timelines of an author and of those who follow by now."""
+        users = np.append(await self._sources.followers(author), np.int64(author))
+        for user in users[self._timelines.habits(users).reads >= 0].tolist():
+            self._timelines.drop(user)
+
     async def go_on(self) -> bool:
-        """Push the oldest delivery to its next followers; whether there is more to deliver. What fails goes last."""
-        under_way = await self._sources.deliveries()
-        if not under_way:
+        """Push the oldest delivery to its next chunk of followers; true if more is to deliver.
+
+        One that fails goes behind the others, and the error is raised.
+        """
+        deliveries = await self._sources.deliveries()
+        if not deliveries:
             return False
-        first, *others = under_way
+        oldest, *others = deliveries
         try:
-            self._going = await self._push_on(first)
+            self._progress = await self._push_chunk(oldest)
         except Exception:
             if others:
-                await self._sources.note_deliveries([*others, first])
+                await self._sources.note_deliveries([*others, oldest])
             raise
-        if not len(self._going.followers):
-            self._going = _NOBODY
+        if not len(self._progress.followers):
+            self._progress = _NO_DELIVERY
             await self._sources.note_deliveries(others)
             return bool(others)
         now_s = time.perf_counter()
-        if now_s - self._going.noted_s >= self._chunks.noted_s:
-            await self._sources.note_deliveries([self._going.delivery, *others])
-            self._going = self._going._replace(noted_s=now_s)
+        if now_s - self._progress.checkpoint_s >= self._chunks.checkpoint_s:
+            await self._sources.note_deliveries([self._progress.delivery, *others])
+            self._progress = self._progress._replace(checkpoint_s=now_s)
         return True
 
-    async def _push_on(self, delivery: Delivery) -> Going:
-        """Push a delivery to a chunk of those whom it has not come to; where it is then."""
-        going = self._going if self._going.delivery.post == delivery.post else await self._taken_up(delivery)
+    async def _push_chunk(self, delivery: Delivery) -> DeliveryProgress:
+        """Push a delivery to its next chunk of followers; how far it is then."""
+        is_at_hand = self._progress.delivery.post == delivery.post
+        progress = self._progress if is_at_hand else await self._resumed(delivery)
         started = time.perf_counter()
-        chunk, left = going.followers[: self._size], going.followers[self._size :]
+        chunk, left = progress.followers[: self._chunk_size], progress.followers[self._chunk_size :]
         withheld: dict[int, int] = {}
         self._timelines.push(delivery.post, await self._pushed_to(delivery.author, chunk, withheld))
         if withheld:
             await self._sources.note_withheld(withheld)
-        self._size = self._chunks.after(self._size, time.perf_counter() - started)
-        return Going(delivery._replace(after=int(chunk[-1])) if len(chunk) else delivery, left, going.noted_s)
+        self._chunk_size = self._chunks.next_size(self._chunk_size, time.perf_counter() - started)
+        reached = delivery._replace(after=int(chunk[-1])) if len(chunk) else delivery
+        return DeliveryProgress(reached, left, progress.checkpoint_s)
 
-    async def _taken_up(self, delivery: Delivery) -> Going:
-        """A delivery with those whom it has not come to, by their ids, which do not change as places in a list may.
+    async def _resumed(self, delivery: Delivery) -> DeliveryProgress:
+        """A delivery at its checkpoint, which is an id of a follower: places in the list may have changed since.
 
-        Who follows since it began has a timeline made since.
+        Who followed since the delivery began needs none of it: their timeline was dropped, and is built with the post.
         """
         followers = np.sort(await self._sources.followers(delivery.author))
         left = followers[np.searchsorted(followers, delivery.after, side="right") :]
-        return Going(delivery, left, time.perf_counter())
+        return DeliveryProgress(delivery, left, time.perf_counter())
 
     async def claim(self) -> None:
-        """Drop timelines that are not this store's, or were another's meanwhile: nobody knows what they miss."""
+        """Drop the timelines unless they are this store's: nobody knows what those of another store miss."""
         name = self._timelines.name()
         if name != await self._sources.timelines_name():
             await self.lost()
             await self._sources.note_timelines(self._timelines.rename())
 
     async def lost(self) -> None:
-        """Every timeline may miss something: drop them all."""
-        self._timelines.evict(_EVERYONE)
+        """Drop every timeline, as each may miss something, and all deliveries."""
+        self._timelines.evict(_ALWAYS_MS)
         await self._sources.note_deliveries([])
-        self._going = _NOBODY
+        self._progress = _NO_DELIVERY
 
     async def _publish(self, author: int, post: int, withheld: dict[int, int]) -> None:
-        """Bring a post to the author's and the followers' timelines, or begin to.
+        """Bring a post to the timelines of the author and the followers, or begin to.
 
-        `withheld` gets the author and the rate where somebody's timeline is left out.
+        Where a timeline is left out, the author and their rate are added to `withheld`.
         """
         followers = np.empty(0, np.int64)
         count = await self._sources.follower_count(author)
@@ -169,21 +183,24 @@ class Fanout:
         self._timelines.push(post, np.append(followers, np.int64(author)))
 
     def _plan(self, followers: int) -> Plan:
-        """The plan for an author with so many followers; by rates, each of whom is decided on by itself."""
+        """The plan for an author with so many followers; by rates, whether they are more than one chunk."""
         if isinstance(self._policy, Thresholds):
             return plan_fanout(followers, self._policy)
-        return Plan.PUSH if followers <= self._chunks.first else Plan.HYBRID
+        return Plan.PUSH if followers <= self._chunks.size_first else Plan.HYBRID
 
     async def _begin(self, delivery: Delivery) -> bool:
-        """Note a delivery; False where too many are under way."""
+        """Note a delivery; false if too many are under way."""
         others = [other for other in await self._sources.deliveries() if other.post != delivery.post]
-        if len(others) >= UNDER_WAY_MAX:
+        if len(others) >= DELIVERIES_MAX:
             return False
         await self._sources.note_deliveries([*others, delivery])
         return True
 
     async def _pushed_to(self, author: int, followers: Ids, withheld: dict[int, int]) -> Ids:
-        """Those of the followers to whom the author's post is pushed. The others' timelines know that they lack it."""
+        """Those of the followers to whom the author's post is pushed; the timelines of the others note what they lack.
+
+        Where one is left out, the author and their rate are added to `withheld`.
+        """
         policy = self._policy
         if isinstance(policy, Thresholds):
             return followers
@@ -198,16 +215,23 @@ class Fanout:
                 return followers
             self._timelines.withhold(rate, left_out)
             withheld[author] = max(rate, withheld.get(author, 0))
-        for user in followers[worth_making_anew(rate, habits, policy)][:_ANEW_A_POST].tolist():
+        for user in followers[worth_rebuilding(rate, habits, policy)][:_REBUILDS_PER_POST_MAX].tolist():
             await self._build(NodeId(user))
         return followers[pushed]
 
     async def _may_withhold(self, author: int, withheld: dict[int, int]) -> bool:
-        """Whether there is room to note that an author does not push to all."""
+        """Whether the author is on the list of those who withhold, or there is room for one more."""
         known = await self._sources.withheld()
-        return len(known.authors) + len(withheld) < AUTHORS_MAX or author in withheld or known.rate_of(author) > 0
+        return len(known.authors) + len(withheld) < WITHHELD_MAX or author in withheld or known.rate_of(author) > 0
+
+    async def _build_if_needed(self, user: NodeId) -> None:
+        """Build a user's timeline unless a good one is there. Where there is no room for it their homes do without."""
+        timeline = self._timelines.read(user)
+        if timeline is None or timeline.needs_rebuild:
+            with contextlib.suppress(StoreFull):
+                await self._build(user)
 
     async def _build(self, user: NodeId) -> None:
-        """Give the user a timeline, of what the outboxes hold now."""
+        """Give the user a timeline of what the outboxes hold now."""
         marks = await self._sources.outboxes((await self._sources.authors(user)).tolist(), TIMELINE_IDS_MAX)
         self._timelines.put(user, np.array([mark.id for mark in marks], np.int64))

@@ -1,7 +1,7 @@
-"""Pushes to many followers that are under way: made chunk by chunk, and resumed where a worker stopped.
+"""A delivery: one post pushed to many followers, chunk by chunk, with a checkpoint to resume from after a crash.
 
-Until the last chunk is pushed, readers look up the author's outbox as well. So a post is at once where it belongs,
-and no other post waits for it.
+Until its last chunk is pushed, homes read the author's outbox as well. So all followers have the post at once, and no
+other post waits for it.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import numpy as np
 
 from kith.home.timelines import Ids
 
-UNDER_WAY_MAX = 1_000
-"""Deliveries under way at a time, 24 bytes each in the read of a home; before a further one begins, one must end."""
+DELIVERIES_MAX = 1_000
+"""Deliveries under way at a time, 24 bytes each in every read of a home; before another begins, one must end."""
 _NOBODY = np.empty(0, np.int64)
 
 
 class Chunks(msgspec.Struct, frozen=True):
-    """How many followers are pushed to at once: as many as take about `wanted_s`, in memory or on a disk."""
+    """How many followers a chunk has: as many as take about `target_s` to push to, in memory or on a disk."""
 
-    least: int = 1 << 12
-    first: int = 1 << 15
-    most: int = 1 << 18
-    wanted_s: float = 0.02
-    noted_s: float = 0.5  # how much pushing a kill repeats; to note it waits for the disk, which pushes may keep busy
+    size_min: int = 1 << 12
+    size_first: int = 1 << 15
+    size_max: int = 1 << 18
+    target_s: float = 0.02
+    checkpoint_s: float = 0.5  # between checkpoints, each of which waits for the disk; a crash repeats so much pushing
 
-    def after(self, size: int, took_s: float) -> int:
-        """The size of the next chunk where one of `size` took so long."""
-        if took_s > self.wanted_s:
-            return max(self.least, size // 2)
-        return min(self.most, 2 * size) if 2 * took_s < self.wanted_s else size
+    def next_size(self, size: int, took_s: float) -> int:
+        """The size of the chunk after one of `size` that took so long."""
+        if took_s > self.target_s:
+            return max(self.size_min, size // 2)
+        return min(self.size_max, 2 * size) if 2 * took_s < self.target_s else size
 
 
 class Delivery(NamedTuple):
-    """A post that is being pushed; followers with ids up to `after` have it (-1: nobody yet)."""
+    """A post that is being pushed. `after` is its checkpoint: followers with ids up to it have it (-1: nobody yet)."""
 
     post: int
     author: int

@@ -1,9 +1,8 @@
-"""The policy by followers: who gets a post pushed and who pulls it is decided once a post, for all readers.
+"""The policy by followers: decides once a post, for all readers, whether it is pushed or pulled. See `plan_fanout`.
 
-Only who read in the last days has a timeline, so whoever is pushed to is active, and the others read outboxes when
-they come. Below `push_max` the post is in all timelines at once. Up to `pull_min` it comes to them a chunk at a time,
-and whom it has not come to reads the author's outbox as well (`feed.deliveries`). Beyond, nobody is pushed to: readers
-merge the outbox (the thresholds are article 001's).
+This is the plan of one post; the command `kith plan`, which sizes a deployment, has nothing to do with it. Only those
+who read in the last days have a timeline, so a push reaches active readers alone; the others read outboxes when they
+come. The thresholds are article 001's.
 """
 
 from __future__ import annotations
@@ -17,19 +16,22 @@ class Plan(enum.Enum):
     """How a post reaches the followers."""
 
     PUSH = "push"
+    """At once, into all their timelines."""
     HYBRID = "hybrid"
+    """A chunk of timelines at a time (`deliveries`); until that is done, homes read the author's outbox as well."""
     PULL = "pull"
+    """Into nobody's timeline: homes merge the author's outbox."""
 
 
 class Thresholds(msgspec.Struct, frozen=True):
-    """Followers from which on the next plan applies; settings `fanout_<name>`."""
+    """Numbers of followers: from `push_max` on HYBRID, above `pull_min` PULL. Settings `fanout_<name>`."""
 
     push_max: int = 10_000
     pull_min: int = 1_000_000
 
 
 def plan_fanout(followers: int, thresholds: Thresholds) -> Plan:
-    """The plan for an author with so many followers."""
+    """The plan for a post of an author with so many followers."""
     if followers > thresholds.pull_min:  # first: it holds below `push_max` as well
         return Plan.PULL
     return Plan.PUSH if followers < thresholds.push_max else Plan.HYBRID

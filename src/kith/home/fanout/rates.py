@@ -1,8 +1,8 @@
-"""The policy by rates: each pair of an author and a reader is decided by how often one posts and the other reads.
+"""The policy by rates: a post is pushed to those followers who read more often than its author posts.
 
-A push is paid once a post, a pull once a read. So a post is pushed to those who read more often than the author posts,
-weighed by what a pull costs in pushes (Silberstein et al., "Feeding Frenzy", SIGMOD 2010). Rates are numbers in
-READS_MS. Who gets a post is decided here; who must look up which authors follows from `withheld`.
+A push is paid once a post, a pull once a read, so both rates are compared, weighed by what a pull costs in pushes
+(Silberstein et al., "Feeding Frenzy", SIGMOD 2010). A rate is a number of posts, or of reads, in READS_MS. Only pushes
+are decided here; which outboxes a home reads beside its timeline follows from `withheld`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Flags = NDArray[np.bool_]
 POSTS_LOOKED_AT = 64
 """Newest posts of an author that their rate is estimated from."""
 READS_MIN = 0.25
-"""Reads that whoever has a timeline is taken to make at least, so that of most authors no reader need be looked at."""
-AGAIN = 4.0
-"""By how much too often someone must read for what is withheld, to be worth a new timeline that lacks nothing."""
+"""Whoever has a timeline counts as reading at least this often; so most authors push to all, whoever their readers."""
+REBUILD_FACTOR = 4.0
+"""Rebuild a timeline that lacks posts when its reader reads this many times break-even."""
 
 
 class ByRates(msgspec.Struct, frozen=True):
@@ -31,10 +31,10 @@ class ByRates(msgspec.Struct, frozen=True):
 
 
 def rate_of(posts: Ids, now_ms: int) -> int:
-    """Posts in READS_MS of an author whose newest POSTS_LOOKED_AT posts these are, newest first.
+    """How many posts an author makes in READS_MS, by their newest POSTS_LOOKED_AT posts, newest first.
 
-    Rounded up to a power of two, so that it seldom changes. Of those who post more than we look at, from the time
-    that it took them; 1 at least.
+    Rounded up to a power of two, so that it seldom changes; 1 at least. For an author who made more than we look at, it
+    is estimated from the time that these took.
     """
     age_ms = max(1, now_ms - made_at_ms(int(posts[-1]))) if len(posts) else READS_MS
     if len(posts) == POSTS_LOOKED_AT and age_ms < READS_MS:
@@ -45,15 +45,15 @@ def rate_of(posts: Ids, now_ms: int) -> int:
 
 
 def pushed_to_all(rate: int, policy: ByRates) -> bool:
-    """Whether the author posts so seldom that every reader gets it."""
+    """Whether an author posts so seldom that every timeline gets it."""
     return rate <= READS_MIN * policy.pull_cost
 
 
 def worth_pushing(rate: int, reads: NDArray[np.float64], policy: ByRates) -> Flags:
-    """For each reader, by their reads in READS_MS: should an author of this rate push to them?"""
+    """For each reader, by their reads in READS_MS: do they get the posts of an author of this rate pushed?"""
     return np.maximum(reads, READS_MIN) * policy.pull_cost >= rate
 
 
-def worth_making_anew(rate: int, habits: Habits, policy: ByRates) -> Flags:
-    """For each reader: do they lack posts of authors of this rate, and read so often now that they no longer should?"""
-    return (habits.lacks_from <= rate) & (habits.reads * policy.pull_cost >= AGAIN * rate)
+def worth_rebuilding(rate: int, habits: Habits, policy: ByRates) -> Flags:
+    """For each reader: does their timeline lack posts of authors of this rate, and do they read it often enough now?"""
+    return (habits.lacks_from <= rate) & (habits.reads * policy.pull_cost >= REBUILD_FACTOR * rate)

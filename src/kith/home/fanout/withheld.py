@@ -1,8 +1,8 @@
-"""Authors some of whose posts were not pushed to every timeline, and the highest rate at which that happened.
+"""The authors whose posts were withheld from some timelines, each with the highest rate at which that happened.
 
-A timeline knows the lowest rate of authors that it lacks posts of. So its reader looks up the outboxes of those
-followed authors here whose rate is not below that: perhaps more than needed, never fewer. Rates only rise and nobody
-leaves, as a timeline may still lack what was withheld before.
+A timeline knows the lowest rate of the authors whose posts it lacks. So its home reads beside it the outboxes of the
+followed authors of this list with that rate or a higher one: perhaps more than needed, never fewer. Rates only rise and
+no author is ever taken off, because a timeline may still lack what was withheld before. Limit: WITHHELD_MAX authors.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from kith.home.timelines import Ids
 
-AUTHORS_MAX = 10_000
-"""Authors that may be here by their rate, 16 bytes each in every read of a home; the posts of others go to everyone."""
+WITHHELD_MAX = 10_000
+"""Authors listed by their rate, 16 bytes each in every read of a home. When it is full, other authors push to all."""
 
 
 class Withheld(NamedTuple):
-    """Authors in order, and the rate of each."""
+    """Authors, ascending, and the rate of each."""
 
     authors: Ids
     rates: Ids
@@ -47,6 +47,6 @@ class Withheld(NamedTuple):
         known = dict(zip(self.authors.tolist(), self.rates.tolist(), strict=True)) | higher
         return Withheld(*np.array(sorted(known.items()), np.int64).T)
 
-    def since(self, lowest: int) -> Ids:
-        """Authors whose rate is not below `lowest`."""
+    def at_least(self, lowest: int) -> Ids:
+        """Authors whose rate is `lowest` or higher."""
         return self.authors[self.rates >= lowest]

@@ -1,11 +1,12 @@
 """The features of a candidate post for a reader: one function, for serving and for training alike.
 
-What is served is logged with VERSION (`feed/served.py`), so a model trained from it sees what the reader's was.
-A feature is added at the end; a changed one takes a new name; either raises VERSION.
+What is served is logged with its features and VERSION (`home/served.py`), so a model is trained on what was really
+used. Add a feature at the end; give a changed one a new name; raise VERSION for either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,33 +23,43 @@ RECENCY_HALF_LIFE_H = 24.0
 VELOCITY_HALF = 5.0
 """Engagement an hour at which `velocity` is one half."""
 VELOCITY_AGE_MIN_H = 2.0
-"""A younger post is taken for as old, or its first like would make it the fastest of all."""
+"""A younger post counts as this old; otherwise its first like would make it the fastest of all."""
 _TYPE_BOOST = np.array([0.5, 0.6, 1.0, 1.0], np.float32)
 _HOUR_MS = np.float32(3_600_000)
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 class Facts(NamedTuple):
-    """Columns of n posts, none of which depends on the reader."""
+    """What is known of posts whoever reads them: columns, a row a post."""
 
     ids: Integers
     authors: Integers
     fingerprints: Integers  # equal for near-duplicates
-    engagement: Floats  # what it has got, weighted by kind
+    engagement: Floats  # likes, comments, shares and saves, weighted by kind
     types: NDArray[np.int8]  # see TYPES
-    limited: NDArray[np.bool_]  # by the app's moderation, itself or its author
+    limited: Flags  # the app's moderation limits the post or its author
 
     def take(self, which: Integers | slice) -> Facts:
         """The rows at these places."""
         ids, authors, fingerprints, engagement, types, limited = self
         return Facts(ids[which], authors[which], fingerprints[which], engagement[which], types[which], limited[which])
 
+    @classmethod
+    def joined(cls, parts: Sequence[Facts]) -> Facts:
+        """The rows of all parts, in their order."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True))) if parts else _NO_FACTS
+
     @property
     def made_ms(self) -> Integers:
         """When each was made; its id says so."""
         return (self.ids >> TIME_SHIFT) + EPOCH_MS
+
+
+_NO_IDS, _NO_AMOUNTS = np.empty(0, np.int64), np.empty(0, np.float32)
+_NO_FACTS = Facts(_NO_IDS, _NO_IDS, _NO_IDS, _NO_AMOUNTS, np.empty(0, np.int8), np.empty(0, np.bool_))
 
 
 def features(facts: Facts, affinity: Floats, now_ms: int) -> Floats:

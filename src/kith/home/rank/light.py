@@ -1,6 +1,6 @@
-"""The light pass: a weighted sum of the features, with article 001's weights, and what it says of a post.
+"""The light pass: a score is a weighted sum of the features, with article 001's weights.
 
-A trained model takes its place by the same two things: features in, scores out, under a version of its own.
+A trained model can take its place: features in, scores out, under a MODEL name of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REASONS = [REASONS[name] for name in FEATURES]
 
 
 def score(rows: Floats, damping: Floats) -> Floats:
-    """0 to 1 a post. `damping`: what the reader wants to see less of, as a factor from 0 to 1."""
+    """0 to 1 a post. `damping`: a factor from 0 to 1 on each, lower for what the reader wants to see less of."""
     return (rows @ _WEIGHTS) * damping
 
 

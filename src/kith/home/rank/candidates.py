@@ -1,0 +1,52 @@
+"""Candidates for a page, in columns: one row a post, from ranking to the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+
+from kith.core.ids import NodeId
+from kith.home.rank import light
+from kith.home.rank.features import Facts, Floats, Integers
+
+
+class Candidates(NamedTuple):
+    """Posts, what is known of them, and their scores.
+
+    `scores` decide the order. `told` are the scores that the reader is shown: they do not tell which posts of others
+    the app limits.
+    """
+
+    facts: Facts
+    features: Floats  # a row a post, columns FEATURES
+    scores: Floats
+    told: Floats
+
+    @classmethod
+    def unranked(cls, ids: Integers) -> Candidates:
+        """Posts when ranking is not available: no features, and each counts as by an author of its own."""
+        zeros = np.zeros(len(ids), np.float32)
+        facts = Facts(ids, ids, ids, zeros, zeros.astype(np.int8), zeros.astype(np.bool_))
+        return cls(facts, np.empty((len(ids), 0), np.float32), zeros, zeros)
+
+    @property
+    def are_ranked(self) -> bool:
+        """Whether features and scores mean anything."""
+        return bool(self.features.shape[1])
+
+    def take(self, which: Integers | slice) -> Candidates:
+        """The rows at these places."""
+        facts, features, scores, told = self
+        return Candidates(facts.take(which), features[which], scores[which], told[which])
+
+    def only(self, ids: Collection[int]) -> Candidates:
+        """The rows of these posts."""
+        there = [at for at, id_ in enumerate(self.facts.ids.tolist()) if id_ in ids]
+        return self if len(there) == len(self.facts.ids) else self.take(np.array(there, np.int64))
+
+    def reasons(self, reader: NodeId) -> list[str]:
+        """Why each post stands where it does, in a word."""
+        own = (self.facts.authors == reader).tolist()
+        return [light.OWN if mine else reason for mine, reason in zip(own, light.reasons(self.features), strict=True)]
