@@ -26,8 +26,8 @@ from kith.core.errors import BadRequest, KithError, Overloaded, TimedOut, TooMan
 from kith.core.history import FIRST
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Window
-from kith.streams.changes import WATCHED_MAX, Place, read_place
-from kith.streams.telling import Stream
+from kith.streams.places import Place, read_place
+from kith.streams.stream import WATCHED_MAX, Stream
 
 if TYPE_CHECKING:
     from kith.api.backend import Backend

@@ -14,7 +14,7 @@ from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
 from kith.graph.graphs import LIKES
 from kith.posts.post import Change, Draft
-from kith.streams import live, readers
+from kith.streams import readers, rounds
 
 
 @pytest.mark.parametrize("place", ["0-0", None])
@@ -113,7 +113,7 @@ def test_numbers_wait_for_a_second_and_hold_the_place_back_until_they_are_told(p
 
 
 def test_numbers_that_one_round_does_not_take_come_with_the_next(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PAIRS_MAX", 2)
+    monkeypatch.setattr(rounds, "PAIRS_MAX", 2)
 
     async def scene(hall: Hall) -> None:
         ears = [Ear(BOB), Ear(CAROL)]
