@@ -90,6 +90,10 @@ class Ear:
     def _end(self, why: str) -> None:
         self.ended = why
 
+    def names(self) -> list[str]:
+        """Names of messages, with the reason where there is one."""
+        return [" ".join([name, *([data["reason"]] if "reason" in data else [])]) for name, data in self.heard]
+
     def posts(self) -> list[str]:
         return [data["postId"] for name, data in self.heard if name == "new_post"]
 

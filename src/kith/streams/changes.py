@@ -242,7 +242,7 @@ class Interpreter:
         number = graphs.number
         self._authored, self._comments, self._follows = number(AUTHORED), number(COMMENTS), number(FOLLOWS)
         self._reactions = frozenset({number(LIKES), number(SHARES)})
-        self._wishes = {number(BLOCKS): UserBlocked, number(MUTES): AuthorMuted, number(HIDES): PostHidden}
+        self._taking_away = {number(BLOCKS): UserBlocked, number(MUTES): AuthorMuted, number(HIDES): PostHidden}
 
     def changes(self, events: Iterable[Event]) -> list[FeedChange]:
         """The changes among the events, in their order. An event that no connected reader may need to know is none."""
@@ -263,7 +263,7 @@ class Interpreter:
             return NumbersChanged(sequence, event.source) if event.began or event.ended else None
         if graph == self._follows:
             return AuthorUnfollowed(sequence, event.source, event.destination) if event.ended else None
-        kind = self._wishes.get(graph) if event.began else None  # what ends one brings no post back to a screen
+        kind = self._taking_away.get(graph) if event.began else None  # its end brings no post back
         return None if kind is None else kind(sequence, event.source, event.destination)
 
 

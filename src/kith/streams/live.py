@@ -31,7 +31,8 @@ from kith.streams.telling import Telling
 
 READ_EVERY_S = 0.02
 """How soon a new event is seen while there are streams."""
-_HEARTBEATS_EVERY_S = 1.0
+_HEARTBEATS_EVERY_S = 1.0  # how often streams that need one are looked for
+_OUTAGE_WAIT_S = 1.0
 _log = structlog.get_logger("kith.streams")
 
 
@@ -177,7 +178,7 @@ class Live:
                     self._beat(now)
             except Unavailable as error:
                 _log.warning("streams wait for the store", error=error.message)
-                await asyncio.sleep(ROUND_EVERY_S)
+                await asyncio.sleep(_OUTAGE_WAIT_S)
                 self._beat(self._now_s())
             except Exception:
                 _log.exception("a change could not be told; every stream starts anew")

@@ -24,8 +24,8 @@ POSTS_MAX = 200
 OWN_WATCHED = 20
 """A reader watches this many of their own posts, the newest."""
 
-Missed = list[tuple[int, NewPost | PostRemoved | EngagementUpdate]]
-"""Messages to send, each with the sequence number of the change that it tells of."""
+Messages = list[tuple[int, NewPost | PostRemoved | EngagementUpdate]]
+"""What to send, each with the sequence number of the change that it tells of."""
 
 
 class _PostChange(NamedTuple):
@@ -96,7 +96,7 @@ class MissedMessages:
                 stream.watched.add(found.id, found.author)
         return [post for post, found in zip(shown, posts, strict=True) if found is None]
 
-    async def of(self, reader: ResumingReader, stream: Stream) -> Missed | Reset:
+    async def of(self, reader: ResumingReader, stream: Stream) -> Messages | Reset:
         """What to send: in the order of the log, numbers last. Updates what the stream watches."""
         if reader.must_reset or await self._readers.followed(reader.user, reader.changed_accounts):
             return Reset("changed")
@@ -120,7 +120,7 @@ class MissedMessages:
         ]
         if max(len(made), len(deleted), len(edited)) > POSTS_MAX:
             return Reset("too_far")
-        found: Missed = [*await self._new(reader.user, made), *await self._removed(stream, deleted)]
+        found: Messages = [*await self._new(reader.user, made), *await self._removed(stream, deleted)]
         if None in await self._posts.visible(reader.user, edited):
             return Reset("changed")
         found += [(sequence, PostRemoved(str(post), "hidden")) for sequence, post in reader.hidden]
@@ -129,7 +129,7 @@ class MissedMessages:
             _watch(stream, message)
         return found + await self._numbers(stream, reader.numbers)
 
-    async def _new(self, user: NodeId, made: Mapping[int, _PostChange]) -> Missed:
+    async def _new(self, user: NodeId, made: Mapping[int, _PostChange]) -> Messages:
         found = await self._posts.visible(user, list(made))
         loud = await self._readers.unmuted(user, {post.author for post in found if post is not None})
         return [
@@ -138,9 +138,9 @@ class MissedMessages:
             if post is not None and post.author in loud
         ]
 
-    async def _removed(self, stream: Stream, deleted: Mapping[int, _PostChange]) -> Missed:
+    async def _removed(self, stream: Stream, deleted: Mapping[int, _PostChange]) -> Messages:
         """Deleted posts that the reader watches, and of the others those that they could see."""
-        gone: Missed = []
+        gone: Messages = []
         loud = await self._readers.unmuted(stream.user, {change.author for change in deleted.values()})
         for post, change in deleted.items():
             async for found, could_see in self._readers.seeing(post, [stream.user], deleted=True):
@@ -149,7 +149,7 @@ class MissedMessages:
                     gone.append((change.sequence, PostRemoved(str(post), why)))
         return gone
 
-    async def _numbers(self, stream: Stream, changed: Mapping[int, int]) -> Missed:
+    async def _numbers(self, stream: Stream, changed: Mapping[int, int]) -> Messages:
         posts = list(stream.watched.keys() & changed.keys())
         counts = await self._engagement.counts(None, posts)
         return [(changed[post], engagement_update(post, numbers)) for post, numbers in zip(posts, counts, strict=True)]

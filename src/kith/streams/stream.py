@@ -25,8 +25,8 @@ class Watched(dict[int, int]):
 class Stream:
     """One connection of a reader; a reader may have several.
 
-    `send` takes a place, a message's name and its data; (place, "", b"") is a heartbeat. It neither waits nor fails.
-    `end` neither, and nothing is sent after it. `room` waits until the client has taken most of what it was sent.
+    `send` takes a place, a message's name and its data; (place, "", b"") is a heartbeat. `end` takes a reason; after it
+    nothing is sent. Neither waits or fails. `room` waits until the client has taken most of what it was sent.
     `told_to`: the sequence number up to which posts and removals were told here. `sent_at_s`: when something was sent.
     """
 
