@@ -1,4 +1,4 @@
-"""Tells connected readers what changes: one reader of the event log a process, however many streams it has.
+"""Tells connected readers what changes: one task a process follows the log, however many streams there are.
 
 While there is a stream, the log is followed; each change is told to the streams that it concerns, in the order of the
 log. A stream that comes back with a place is first told what it missed. Without a stream nothing is read.
@@ -67,9 +67,10 @@ class Live:
     # --- streams ---------------------------------------------------------------------------------------
 
     async def join(self, stream: Stream, last_id: str | None, shown: Sequence[int]) -> None:
-        """Tell the stream what it missed since the place `last_id` (None: nothing), and from then on what happens.
+        """Tell the stream what it missed, and from then on what happens.
 
-        `shown`: posts on the reader's screen; those that the reader cannot see are told as removed.
+        `last_id`: the place where the client left off; None: it missed nothing. `shown`: posts on the reader's screen;
+        those that the reader cannot see are told as removed.
         """
         self._open.add(stream)
         if self._task is None:
@@ -81,7 +82,7 @@ class Live:
         if place is not None and stream in self._open:
             stream.told_to = place.posts
             self._streams.beat(stream, place)
-            self._streams.add(stream)  # nothing was awaited since it caught up: no change is missed, none told twice
+            self._streams.add(stream)  # nothing was awaited since it had caught up: no change is missed or told twice
 
     def leave(self, stream: Stream) -> None:
         """Forget a stream; without any, the log is not followed."""

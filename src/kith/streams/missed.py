@@ -50,7 +50,10 @@ class ResumingReader:
         self.must_reset = False
 
     def new_post(self, sequence: int, author: int, post: int) -> None:
-        """`new_post`, if the reader follows the author or watches the post, may see it and did not mute the author."""
+        """`new_post`, if the reader is or follows the author, or watches the post.
+
+        And may see it, and did not mute the author.
+        """
         self.made[post] = _PostChange(sequence, author)
 
     def post_deleted(self, sequence: int, author: int, post: int) -> None:

@@ -38,7 +38,7 @@ class Progress:
         return Place(sequence, self.counts)
 
     def place_of(self, told_to: int) -> Place:
-        """The place of a stream that is told as far as all, or as it joined further: up to `told_to`."""
+        """The place of a stream that was told what all were told, or more as it joined: up to `told_to`."""
         return Place(max(self.posts, told_to), self.counts)
 
 
