@@ -18,9 +18,9 @@ from kith.graph.graphs import BUILT_IN, Graphs
 from kith.posts.engagement import Engagement
 from kith.posts.post import Draft
 from kith.posts.posts import Posts
-from kith.streams.changes import Place
 from kith.streams.live import Live
-from kith.streams.telling import Stream
+from kith.streams.places import Place
+from kith.streams.stream import Stream
 
 SPINS_MAX = 2_000
 
@@ -50,11 +50,11 @@ class Hall:
             resume_events=100, heartbeat_s=15, now_s=lambda: self.seconds,
         )  # fmt: skip
 
-    def told(self, event: str, streams: int) -> None:
-        """See `feed.live.Observer`."""
+    def messages_sent(self, name: str, streams: int) -> None:
+        """See `streams.open_streams.Observer`."""
 
-    def tail(self, lag_s: float) -> None:
-        """See `feed.live.Observer`."""
+    def stream_lag(self, lag_s: float) -> None:
+        """See `streams.open_streams.Observer`."""
         self.lags.append(lag_s)
 
     async def posts(self, count: int) -> list[str]:
@@ -89,6 +89,10 @@ class Ear:
 
     def _end(self, why: str) -> None:
         self.ended = why
+
+    def names(self) -> list[str]:
+        """Names of messages, with the reason where there is one."""
+        return [" ".join([name, *([data["reason"]] if "reason" in data else [])]) for name, data in self.heard]
 
     def posts(self) -> list[str]:
         return [data["postId"] for name, data in self.heard if name == "new_post"]

@@ -202,7 +202,7 @@ def test_a_named_post_that_is_not_there_is_said_to_be_gone_whatever_the_reason(
     assert public not in listener.posts("post_removed")
 
 
-def test_what_one_hides_goes_from_ones_other_screens(
+def test_a_hidden_post_goes_from_the_readers_other_screens(
     server: Server, people: People, http: httpx.Client, acting: Acting, listen: Callable[..., Listener]
 ) -> None:
     alice, bob, carol, _ = people

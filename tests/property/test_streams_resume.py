@@ -24,9 +24,10 @@ from kith.graph.graphs import BUILT_IN, HIDES, LIKES, Graphs
 from kith.posts.engagement import Engagement
 from kith.posts.post import Change, Draft
 from kith.posts.posts import Posts
-from kith.streams.changes import Place
-from kith.streams.live import COUNTS_EVERY_S, Live
-from kith.streams.telling import Stream
+from kith.streams.live import Live
+from kith.streams.places import Place
+from kith.streams.rounds import ROUND_EVERY_S
+from kith.streams.stream import Stream
 
 PEOPLE = [NodeId(user) for user in range(1, 7)]
 SPINS_MAX = 20_000
@@ -35,8 +36,8 @@ SPINS_MAX = 20_000
 class Nobody:
     """An observer that does not count."""
 
-    def told(self, event: str, streams: int) -> None: ...
-    def tail(self, lag_s: float) -> None: ...
+    def messages_sent(self, name: str, streams: int) -> None: ...
+    def stream_lag(self, lag_s: float) -> None: ...
 
 
 class Flaky:
@@ -181,7 +182,7 @@ class Town:
             case "breathe":  # somebody comes or goes while events are half told
                 self.records.odds = self.odds
                 for _ in range(self.chance.randrange(1, 5)):
-                    self.seconds += COUNTS_EVERY_S / 4
+                    self.seconds += ROUND_EVERY_S / 4
                     await asyncio.sleep(0)
                 self.records.odds = 0.0
             case "wait":
@@ -204,7 +205,7 @@ class Town:
             for reader in readers:
                 if reader.at is None:  # a reset ended its stream, or the store refused
                     await reader.connect(self.chance.choice(self.lives))
-            self.seconds += COUNTS_EVERY_S / 20
+            self.seconds += ROUND_EVERY_S / 20
             await asyncio.sleep(0)
         wrong = {r.user: (r.shown, self.home(r.user), r.resets) for r in readers if r.shown != self.home(r.user)}
         raise AssertionError(f"shown, and what should be: {wrong}")

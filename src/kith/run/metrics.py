@@ -93,12 +93,12 @@ class Metrics:
         """One stream ended."""
         self._counts.stream_ends[why] = self._counts.stream_ends.get(why, 0) + 1
 
-    def told(self, event: str, streams: int) -> None:
-        """See `streams.live.Observer`."""
-        self._counts.stream_events[event] = self._counts.stream_events.get(event, 0) + streams
+    def messages_sent(self, name: str, streams: int) -> None:
+        """See `streams.open_streams.Observer`."""
+        self._counts.stream_events[name] = self._counts.stream_events.get(name, 0) + streams
 
-    def tail(self, lag_s: float) -> None:
-        """See `streams.live.Observer`."""
+    def stream_lag(self, lag_s: float) -> None:
+        """See `streams.open_streams.Observer`."""
         self._counts.stream_lag_s = lag_s
 
     def close(self) -> None:

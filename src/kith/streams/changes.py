@@ -1,194 +1,281 @@
-"""What the event log says to connected readers: the changes that matter to them, and the newest stretch of these.
+"""Every kind of change that readers are told of: what each one means while they are connected, and when they resume.
 
-Pure: nothing here reads or writes. A reader who lost the connection names their `Place` and is told what they missed
-from `Recent`; where that is not possible, `lost` says why, and the reader is told to load the feed anew.
+`Interpreter` reads an event of the log as one change, or as none. Each kind of change says whom it concerns and what
+they are sent: `live` tells the open streams, `missed` tells one reader who resumes.
+
+The two differ for one reason. An open stream knows which posts are on its reader's screen. Of a reader who resumes only
+the posts are known that their client names, and the past is kept nowhere: which posts they could see, whom they
+followed. So a change that may take many posts away is sent post by post to open streams, and as one `reset` on a
+resume; that costs a few batched questions, however much was missed.
 """
 
 from __future__ import annotations
 
-import enum
-import re
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable
+from typing import ClassVar
 
-from kith.core.events import BULK_LOADED, NORMAL, USER_CHANGED, Event
+import msgspec
+
+from kith.core.events import BULK_LOADED, USER_CHANGED, Event
+from kith.core.ids import NodeId
 from kith.graph.edge import State
 from kith.graph.graphs import AUTHORED, BLOCKS, COMMENTS, FOLLOWS, HIDES, LIKES, MUTES, SHARES, Graphs
-
-WATCHED_MAX = 100
-"""Posts of one stream whose numbers and removal are told; the longest watched gives way to a new one."""
-_PLACE = re.compile(r"([0-9]{1,19})-([0-9]{1,19})", re.ASCII)
-_TRIMMED_AT = 1.25  # a stretch is cut back once it is so much longer than it may be, so that cutting stays cheap
-
-Lost = Literal["expired", "too_far", "unknown"]
+from kith.streams.missed import ResumingReader
+from kith.streams.places import Place
+from kith.streams.telling import Telling
 
 
-class Kind(enum.Enum):
-    """What happened. `who` and `what` of a change mean what is said here."""
+class FeedChange(msgspec.Struct, frozen=True, gc=False):
+    """One change, by its sequence number in the log.
 
-    POSTED = enum.auto()  # author, post
-    REMOVED = enum.auto()  # author, post
-    EDITED = enum.auto()  # author, post: others may see it now than before
-    ENGAGED = enum.auto()  # 0, post: its numbers changed
-    BLOCKED = enum.auto()  # who blocks, whom
-    MUTED = enum.auto()  # who mutes, whom
-    HIDDEN = enum.auto()  # who hides, post
-    UNFOLLOWED = enum.auto()  # who follows no more, whom
-    STANDING = enum.auto()  # user, 0: labelled, or made private or public, and so others may see their posts
-    LOADED = enum.auto()  # a whole graph was loaded: everything may have changed
-
-
-class Change(NamedTuple):
-    """One change, by its sequence number in the log."""
-
-    sequence: int
-    kind: Kind
-    who: int
-    what: int
-
-
-class Place(NamedTuple):
-    """How far a stream has told: posts and removals up to one sequence number, numbers of posts up to another.
-
-    The second lags, because numbers are collected for a second before they are told.
+    `with_numbers`: it is told with the next round of numbers. A resume then asks `Place.counts` whether the reader was
+    told of it, otherwise `Place.posts`.
     """
 
-    posts: int
-    counts: int
+    sequence: int
+    with_numbers: ClassVar[bool] = False
 
-    def __str__(self) -> str:
-        return f"{self.posts}-{self.counts}"
+    async def live(self, telling: Telling) -> None:
+        """Tell the open streams that it concerns. May be repeated after an error: no stream is told twice."""
+        raise NotImplementedError
 
-
-def read_place(text: str) -> Place | None:
-    """The place that a client sent back; None for what was never one."""
-    found = _PLACE.fullmatch(text)
-    place = None if found is None else Place(int(found[1]), int(found[2]))
-    return place if place is not None and place.counts <= place.posts else None
+    def missed(self, reader: ResumingReader) -> None:
+        """Note what a reader who resumes must be told."""
+        raise NotImplementedError
 
 
-def lost(place: Place | None, first: int, last: int, events_max: int) -> Lost | None:
-    """Why what was missed since `place` cannot be told, from a log that keeps `first` to `last`; None if it can."""
-    if place is None or place.posts > last:
-        return "unknown"  # not from here, or from after the backup that this store was restored from
-    if place.counts + 1 < first:
-        return "expired"
-    return "too_far" if last - place.counts > events_max else None
+class PostMade(FeedChange, frozen=True, gc=False):
+    """An author made a post: `new_post` for the author and their followers, who watch it from then on.
+
+    It goes to those who may see it and did not mute the author. A post that comes back with its author's account is
+    not new.
+    On a resume: also for a reader whose client names the post, whoever made it.
+    """
+
+    author: int
+    post: int
+
+    async def live(self, telling: Telling) -> None:
+        await telling.new_post(self.sequence, self.author, self.post)
+
+    def missed(self, reader: ResumingReader) -> None:
+        reader.new_post(self.sequence, self.author, self.post)
 
 
-class Reading:
-    """Reads events as changes."""
+class PostDeleted(FeedChange, frozen=True, gc=False):
+    """An author deleted a post: `post_removed` for readers who watch it, and for those who would have got `new_post`.
+
+    The reason is `author_deleted` for readers who could see the post until then. Others who watch it, because they lost
+    sight of it a moment ago, get `unavailable`, as for a post that was never there.
+    On a resume: nothing if the post was also made while the reader was away.
+    """
+
+    author: int
+    post: int
+
+    async def live(self, telling: Telling) -> None:
+        await telling.post_deleted(self.sequence, self.author, self.post)
+
+    def missed(self, reader: ResumingReader) -> None:
+        reader.post_deleted(self.sequence, self.author, self.post)
+
+
+class PostEdited(FeedChange, frozen=True, gc=False):
+    """A post was edited or labelled, or put away with its author's account: perhaps fewer readers may see it.
+
+    Who may see the post is asked when it is told, not which edit it was. Readers who may see it only now are not told.
+    Live: `post_removed` for those who watch the post and may not see it any more.
+    On a resume: `reset` if the reader follows the author, or watches the post, and may not see it. Whether they could
+    see it before is kept nowhere, and `post_removed` would tell them of a post that was perhaps never theirs to see.
+    """
+
+    author: int
+    post: int
+    with_numbers: ClassVar[bool] = True
+
+    async def live(self, telling: Telling) -> None:
+        telling.look_again(self.sequence, self.post, numbers=False)
+
+    def missed(self, reader: ResumingReader) -> None:
+        reader.reset_unless_visible(self.author, self.post)
+
+
+class NumbersChanged(FeedChange, frozen=True, gc=False):
+    """A post has more or fewer likes, shares or comments: `engagement_update` for those who watch it.
+
+    Many changes of one post are one message. Views change nothing by themselves; they ride along.
+    Live: those who may not see the post any more get `post_removed` instead.
+    On a resume: that was asked already, as the stream began to watch the post.
+    """
+
+    post: int
+    with_numbers: ClassVar[bool] = True
+
+    async def live(self, telling: Telling) -> None:
+        telling.look_again(self.sequence, self.post, numbers=True)
+
+    def missed(self, reader: ResumingReader) -> None:
+        reader.numbers_changed(self.sequence, self.post)
+
+
+class UserBlocked(FeedChange, frozen=True, gc=False):
+    """One user blocked another: each loses the posts of the other.
+
+    Live: `post_removed` for those of these posts that they watch. The blocked one is told `unavailable`: a block is
+    not disclosed.
+    On a resume: `reset` for both.
+    """
+
+    blocker: int
+    blocked: int
+
+    async def live(self, telling: Telling) -> None:
+        telling.take_away_author(self.sequence, self.blocker, self.blocked, "blocked")
+        telling.take_away_author(self.sequence, self.blocked, self.blocker, "unavailable")
+
+    def missed(self, reader: ResumingReader) -> None:
+        if reader.user in (self.blocker, self.blocked):
+            reader.reset()
+
+
+class AuthorMuted(FeedChange, frozen=True, gc=False):
+    """A reader muted an author.
+
+    Live: `post_removed` for the author's posts that the reader watches.
+    On a resume: `reset` for the reader.
+    """
+
+    reader: int
+    author: int
+
+    async def live(self, telling: Telling) -> None:
+        telling.take_away_author(self.sequence, self.reader, self.author, "muted")
+
+    def missed(self, reader: ResumingReader) -> None:
+        if reader.user == self.reader:
+            reader.reset()
+
+
+class PostHidden(FeedChange, frozen=True, gc=False):
+    """A reader hid a post: `post_removed` for the reader's streams.
+
+    Live: for those streams that watch it.
+    On a resume: in any case; the client may show it and not have named it.
+    """
+
+    reader: int
+    post: int
+
+    async def live(self, telling: Telling) -> None:
+        telling.take_away_post(self.sequence, self.reader, self.post, "hidden")
+
+    def missed(self, reader: ResumingReader) -> None:
+        if reader.user == self.reader:
+            reader.post_hidden(self.sequence, self.post)
+
+
+class AuthorUnfollowed(FeedChange, frozen=True, gc=False):
+    """A reader does not follow an author any more, because one of the two ended it.
+
+    Live: with the next round of numbers `post_removed` for the author's posts that the reader watches and may not see
+    any more; public ones stay.
+    On a resume: `reset` for the reader. `Place.posts` decides whether they were told, although the look comes later: a
+    reader who is cut off in between, and whose client names no posts, keeps them on the screen.
+    """
+
+    reader: int
+    author: int
+
+    async def live(self, telling: Telling) -> None:
+        telling.look_again_at_author(self.sequence, self.author, self.reader)
+
+    def missed(self, reader: ResumingReader) -> None:
+        if reader.user == self.reader:
+            reader.reset()
+
+
+class AccountChanged(FeedChange, frozen=True, gc=False):
+    """A user was labelled, made private or made public: other readers than before may see their posts.
+
+    Live: `post_removed` for the user's posts, on every stream that watches them and may not see them any more.
+    On a resume: `reset` for followers. The user sees their own posts as before.
+    """
+
+    user: int
+    with_numbers: ClassVar[bool] = True
+
+    async def live(self, telling: Telling) -> None:
+        telling.look_again_at_author(self.sequence, self.user, reader=None)
+
+    def missed(self, reader: ResumingReader) -> None:
+        if reader.user != self.user:
+            reader.reset_if_following(self.user)
+
+
+class GraphLoaded(FeedChange, frozen=True, gc=False):
+    """All follows or all posts were loaded at once: everything may have changed. `reset` for everybody.
+
+    Live: its reason is `loaded`.
+    On a resume: its reason is `changed`, as for all that a resume does not tell post by post.
+    """
+
+    async def live(self, telling: Telling) -> None:
+        telling.reset_all("loaded")
+
+    def missed(self, reader: ResumingReader) -> None:
+        reader.reset()
+
+
+def missed_since(place: Place, changes: Iterable[FeedChange], user: NodeId) -> ResumingReader:
+    """What a reader must be told who was told up to `place`. `changes`: all beyond `place.counts`."""
+    reader = ResumingReader(user)
+    for change in changes:
+        if change.with_numbers or change.sequence > place.posts:
+            change.missed(reader)
+    return reader
+
+
+class Interpreter:
+    """Reads events of the log as changes."""
 
     def __init__(self, graphs: Graphs) -> None:
         number = graphs.number
-        self._authored, self._comments = number(AUTHORED), number(COMMENTS)
-        self._counted = frozenset({number(LIKES), number(SHARES)})
-        self._own = {number(BLOCKS): Kind.BLOCKED, number(MUTES): Kind.MUTED, number(HIDES): Kind.HIDDEN}
-        self._follows = number(FOLLOWS)
-        self._feeds = frozenset({self._follows, self._authored})
+        self._authored, self._comments, self._follows = number(AUTHORED), number(COMMENTS), number(FOLLOWS)
+        self._reactions = frozenset({number(LIKES), number(SHARES)})
+        self._taking_away = {number(BLOCKS): UserBlocked, number(MUTES): AuthorMuted, number(HIDES): PostHidden}
 
-    def changes(self, events: Iterable[Event]) -> list[Change]:
-        """Those of the events that somebody connected could have to know of, in their order."""
+    def changes(self, events: Iterable[Event]) -> list[FeedChange]:
+        """The changes among the events, in their order. An event that no connected reader may need to know is none."""
         found = (self._change(event) for event in events)
         return [change for change in found if change is not None]
 
-    def _change(self, event: Event) -> Change | None:
-        graph, kind = event.graph, None
+    def _change(self, event: Event) -> FeedChange | None:
+        graph, sequence = event.graph, event.sequence
         if event.state == BULK_LOADED:
-            return Change(event.sequence, Kind.LOADED, 0, 0) if graph in self._feeds else None
+            return GraphLoaded(sequence) if graph in (self._follows, self._authored) else None
         if event.state == USER_CHANGED:
-            return Change(event.sequence, Kind.STANDING, event.source, 0)
-        if graph in self._counted:
-            return Change(event.sequence, Kind.ENGAGED, 0, event.destination) if event.began or event.ended else None
-        if graph == self._comments:
-            return Change(event.sequence, Kind.ENGAGED, 0, event.source) if event.began or event.ended else None
+            return AccountChanged(sequence, event.source)
         if graph == self._authored:
-            kind = _of_post(event)
-        elif graph == self._follows:
-            kind = Kind.UNFOLLOWED if event.ended else None
-        elif event.began:
-            kind = self._own.get(graph)
-        return None if kind is None else Change(event.sequence, kind, event.source, event.destination)
+            return _of_post(event)
+        if graph in self._reactions:
+            return NumbersChanged(sequence, event.destination) if event.began or event.ended else None
+        if graph == self._comments:
+            return NumbersChanged(sequence, event.source) if event.began or event.ended else None
+        if graph == self._follows:
+            return AuthorUnfollowed(sequence, event.source, event.destination) if event.ended else None
+        kind = self._taking_away.get(graph) if event.began else None  # its end brings no post back
+        return None if kind is None else kind(sequence, event.source, event.destination)
 
 
-def _of_post(event: Event) -> Kind | None:
-    """What an event of an outbox means. A post that comes back with its author's account is no new one."""
-    if event.state == NORMAL:
-        return Kind.POSTED if event.before is None else Kind.EDITED if event.before == NORMAL else None
-    if event.before != NORMAL:
-        return None
-    return Kind.REMOVED if event.state == State.REMOVED else Kind.EDITED
-
-
-class Recent:
-    """The newest changes without a gap: every one with `start < sequence <= at`.
-
-    It spans about `events_max` events of the log, of which it holds those that are changes.
-    """
-
-    def __init__(self, at: int, events_max: int) -> None:
-        self.start = self.at = at
-        self._events_max = events_max
-        self._changes: list[Change] = []
-
-    def extend(self, changes: Sequence[Change], at: int) -> None:
-        """Add what the log held beyond `self.at`, up to `at`; the oldest are forgotten."""
-        self._changes += changes
-        self.at = at
-        if at - self.start > _TRIMMED_AT * self._events_max:
-            self.start = at - self._events_max
-            del self._changes[: self._past(self.start)]
-
-    def reach_back(self, changes: Sequence[Change], start: int) -> None:
-        """Add what the log held between `start` and `self.start`."""
-        self._changes[:0] = changes
-        self.start = start
-
-    def since(self, sequence: int) -> list[Change]:
-        """Every change beyond `sequence`, which must not be before `self.start`."""
-        return self._changes[self._past(sequence) :]
-
-    def _past(self, sequence: int) -> int:
-        return bisect_right(self._changes, sequence, key=lambda change: change.sequence)
-
-
-class Watched(dict[int, int]):
-    """Posts a reader looks at, with their authors: at most WATCHED_MAX, the longest watched first."""
-
-    def add(self, post: int, author: int) -> None:
-        """Watch a post from now on."""
-        self.pop(post, None)
-        self[post] = author
-        if len(self) > WATCHED_MAX:
-            del self[next(iter(self))]
-
-
-class Touched:
-    """Posts to look at again, collected so that each is told of once however often it changed.
-
-    `counted`: its numbers changed; otherwise only who may see it.
-    """
-
-    def __init__(self) -> None:
-        self._posts: dict[int, tuple[int, bool]] = {}  # post -> (sequence since which it is not told, counted)
-
-    def add(self, post: int, sequence: int, *, counted: bool) -> None:
-        """Note a change of a post; changes come in the order of the log."""
-        since, before = self._posts.get(post, (sequence, False))
-        self._posts[post] = since, counted or before
-
-    def take(self) -> dict[int, tuple[int, bool]]:
-        """Everything noted, oldest first; it is forgotten here."""
-        posts, self._posts = self._posts, {}
-        return posts
-
-    def put_back(self, posts: dict[int, tuple[int, bool]]) -> None:
-        """What there was no time for."""
-        later, self._posts = self._posts, dict(posts)
-        for post, (sequence, counted) in later.items():
-            self.add(post, sequence, counted=counted)
-
-    def told(self, at: int) -> int:
-        """Up to which sequence number all is told, where everything up to `at` was noted."""
-        return min((since for since, _ in self._posts.values()), default=at + 1) - 1
+def _of_post(event: Event) -> FeedChange | None:
+    """What an event of an outbox means: an edge from an author to a post."""
+    sequence, author, post = event.sequence, event.source, event.destination
+    match event.before, event.state:
+        case None, State.NORMAL:
+            return PostMade(sequence, author, post)
+        case State.NORMAL, State.REMOVED:
+            return PostDeleted(sequence, author, post)
+        case State.NORMAL, _:
+            return PostEdited(sequence, author, post)
+        case _:
+            return None  # its author's account came back, or was away: no screen had the post

@@ -1,12 +1,13 @@
 """What a reader missed while no stream was open, as the messages that an open one would have got.
 
-Where that cannot be told post by post (too many new posts, a block or mute in between, a post that fewer may see now)
-the answer ends with a `Reset`: the reader loads the feed anew, and nothing is lost unsaid.
+The changes say what must be told (`changes`); here it is collected for one reader, and the stores are asked in a few
+batches, at most POSTS_MAX posts of a kind. Beyond, the answer is a `Reset`: the reader loads the feed anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kith.core.ids import NodeId
 from kith.graph.edge import Direction
@@ -14,115 +15,153 @@ from kith.graph.graphs import AUTHORED
 from kith.graph.store import Listing
 from kith.posts.engagement import Engagement
 from kith.posts.posts import Posts
-from kith.streams.changes import Change, Kind, Place
+from kith.streams.messages import EngagementUpdate, NewPost, PostRemoved, Reset, engagement_update, new_post, why_gone
 from kith.streams.readers import Readers
-from kith.streams.telling import Message, PostRemoved, Reset, Stream, engagement_update, new_post, why_gone
+from kith.streams.stream import Stream
 
 POSTS_MAX = 200
 """New, removed or edited posts that are told one by one after a reconnect; beyond, the reader loads the feed anew."""
 OWN_WATCHED = 20
-"""Of their own posts a reader watches the newest."""
-_OF_POSTS = frozenset({Kind.POSTED, Kind.REMOVED})
+"""A reader watches this many of their own posts, the newest."""
 
-Missing = list[tuple[int, Message]]
-"""Messages with the sequence numbers of what they tell of, in order."""
+Messages = list[tuple[int, NewPost | PostRemoved | EngagementUpdate]]
+"""What to send, each with the sequence number of the change that it tells of."""
 
 
-class Missed:
-    """Reads what one stream begins with."""
+class _PostChange(NamedTuple):
+    sequence: int
+    author: int
 
-    def __init__(self, objects: Posts, engagement: Engagement, readers: Readers) -> None:
-        self._objects, self._engagement, self._readers = objects, engagement, readers
-        self._authored = objects.graph.graphs.number(AUTHORED)
+
+class ResumingReader:
+    """What one reader must be told after a gap, collected change by change. Nothing is asked of a store here.
+
+    Posts are kept whoever made them; `MissedMessages` asks whose the reader follows.
+    """
+
+    def __init__(self, user: NodeId) -> None:
+        self.user = user
+        self.made: dict[int, _PostChange] = {}
+        self.deleted: dict[int, _PostChange] = {}
+        self.edited: dict[int, int] = {}  # post -> author
+        self.hidden: list[tuple[int, int]] = []  # sequence, post
+        self.numbers: dict[int, int] = {}  # post -> sequence of the last change
+        self.changed_accounts: set[int] = set()
+        self.must_reset = False
+
+    def new_post(self, sequence: int, author: int, post: int) -> None:
+        """`new_post`, if the reader is or follows the author, or watches the post.
+
+        And may see it, and did not mute the author.
+        """
+        self.made[post] = _PostChange(sequence, author)
+
+    def post_deleted(self, sequence: int, author: int, post: int) -> None:
+        """`post_removed`, if the reader watches the post, or follows the author and could see it."""
+        self.deleted[post] = _PostChange(sequence, author)
+
+    def post_hidden(self, sequence: int, post: int) -> None:
+        """`post_removed`, because the reader hid the post."""
+        self.hidden.append((sequence, post))
+
+    def numbers_changed(self, sequence: int, post: int) -> None:
+        """`engagement_update`, if the reader watches the post."""
+        self.numbers[post] = sequence
+
+    def reset_unless_visible(self, author: int, post: int) -> None:
+        """`reset`, if the reader follows the author or watches the post, and may not see the post."""
+        self.edited[post] = author
+
+    def reset_if_following(self, user: int) -> None:
+        """`reset`, if the reader follows the user."""
+        self.changed_accounts.add(user)
+
+    def reset(self) -> None:
+        """`reset`, in any case."""
+        self.must_reset = True
+
+
+class MissedMessages:
+    """Asks the stores what a stream begins with."""
+
+    def __init__(self, posts: Posts, engagement: Engagement, readers: Readers) -> None:
+        self._posts, self._engagement, self._readers = posts, engagement, readers
+        self._authored = posts.graph.graphs.number(AUTHORED)
 
     async def watch(self, stream: Stream, shown: Sequence[int]) -> list[int]:
-        """Let the stream watch these posts and the reader's own newest; those that are not there for them."""
+        """Have the stream watch the posts `shown` and the reader's newest. Answers those that the reader cannot see."""
         listing = Listing(self._authored, stream.user, Direction.OUT)
-        for post in (await self._objects.graph.store.ids(listing, OWN_WATCHED)).tolist():
+        for post in (await self._posts.graph.store.ids(listing, OWN_WATCHED)).tolist():
             stream.watched.add(post, stream.user)
-        posts = await self._objects.visible(stream.user, shown)
+        posts = await self._posts.visible(stream.user, shown)
         for found in posts:
             if found is not None:
                 stream.watched.add(found.id, found.author)
         return [post for post, found in zip(shown, posts, strict=True) if found is None]
 
-    async def since(self, stream: Stream, changes: Sequence[Change], place: Place) -> Missing:
-        """What of the changes since `place` concerns the reader; numbers of posts last. Updates what they watch."""
-        user = stream.user
-        if any(_upsets(change, user) for change in changes if change.sequence > place.posts):
-            return [(place.posts, Reset("changed"))]
-        judged = {change.who for change in changes if change.kind is Kind.STANDING} - {int(user)}
-        if await self._readers.followed(user, judged):
-            return [(place.posts, Reset("changed"))]
-        of_posts = [
-            change
-            for change in changes  # edits are told with the numbers: who may still see the post is asked then
-            if change.kind is Kind.EDITED or (change.kind in _OF_POSTS and change.sequence > place.posts)
+    async def of(self, reader: ResumingReader, stream: Stream) -> Messages | Reset:
+        """What to send: in the order of the log, numbers last. Updates what the stream watches."""
+        if reader.must_reset or await self._readers.followed(reader.user, reader.changed_accounts):
+            return Reset("changed")
+        changed = (reader.made, reader.deleted)
+        authors = {change.author for posts in changed for change in posts.values()} | set(reader.edited.values())
+        followed = await self._readers.followed(reader.user, authors)
+
+        def concerns(post: int, author: int) -> bool:
+            return author in followed or post in stream.watched
+
+        made = {post: change for post, change in reader.made.items() if concerns(post, change.author)}
+        deleted = {
+            post: change
+            for post, change in reader.deleted.items()
+            if post not in made and concerns(post, change.author)
+        }
+        edited = [
+            post
+            for post, author in reader.edited.items()
+            if post not in made and post not in deleted and concerns(post, author)
         ]
-        followed = await self._readers.followed(user, {change.who for change in of_posts})
-        mine = [change for change in of_posts if change.who in followed or change.what in stream.watched]
-        posted = {change.what: change for change in mine if change.kind is Kind.POSTED}
-        removed = {change.what: change for change in mine if change.kind is Kind.REMOVED and change.what not in posted}
-        edited = {change.what for change in mine if change.kind is Kind.EDITED} - posted.keys() - removed.keys()
-        if max(len(posted), len(removed), len(edited)) > POSTS_MAX:
-            return [(place.posts, Reset("too_far"))]
-        found = await self._new(user, list(posted.values()))
-        found += await self._removed(stream, list(removed.values()))
-        if None in await self._objects.visible(user, list(edited)):
-            return [(place.posts, Reset("changed"))]
-        found += [
-            (change.sequence, PostRemoved(str(change.what), "hidden"))
-            for change in changes
-            if change.kind is Kind.HIDDEN and change.who == user and change.sequence > place.posts
-        ]
+        if max(len(made), len(deleted), len(edited)) > POSTS_MAX:
+            return Reset("too_far")
+        found: Messages = [*await self._new(reader.user, made), *await self._removed(stream, deleted)]
+        if None in await self._posts.visible(reader.user, edited):
+            return Reset("changed")
+        found += [(sequence, PostRemoved(str(post), "hidden")) for sequence, post in reader.hidden]
         found.sort(key=lambda pair: pair[0])
         for _, message in found:
-            _note(stream, message, posted)
-        return found + await self._counts(stream, changes)
+            _watch(stream, message)
+        return found + await self._numbers(stream, reader.numbers)
 
-    async def _new(self, user: NodeId, posted: Sequence[Change]) -> Missing:
-        found = await self._objects.visible(user, [change.what for change in posted])
+    async def _new(self, user: NodeId, made: Mapping[int, _PostChange]) -> Messages:
+        found = await self._posts.visible(user, list(made))
         loud = await self._readers.unmuted(user, {post.author for post in found if post is not None})
         return [
-            (change.sequence, new_post(post, own=post.author == user))
-            for change, post in zip(posted, found, strict=True)
+            (made[post.id].sequence, new_post(post, own=post.author == user))
+            for post in found
             if post is not None and post.author in loud
         ]
 
-    async def _removed(self, stream: Stream, removed: Sequence[Change]) -> Missing:
-        """What the reader watches, and of the rest what they would have been told of."""
-        gone: Missing = []
-        loud = await self._readers.unmuted(stream.user, {change.who for change in removed})
-        for change in removed:
-            async for post, could in self._readers.seeing(change.what, [stream.user], deleted=True):
-                why = why_gone(post is not None and post.deleted, could[stream.user])
-                if change.what in stream.watched or (why == "author_deleted" and change.who in loud):
-                    gone.append((change.sequence, PostRemoved(str(change.what), why)))
+    async def _removed(self, stream: Stream, deleted: Mapping[int, _PostChange]) -> Messages:
+        """Deleted posts that the reader watches, and of the others those that they could see."""
+        gone: Messages = []
+        loud = await self._readers.unmuted(stream.user, {change.author for change in deleted.values()})
+        for post, change in deleted.items():
+            async for found, could_see in self._readers.seeing(post, [stream.user], deleted=True):
+                why = why_gone(found is not None and found.deleted, could_see[stream.user])
+                if post in stream.watched or (why == "author_deleted" and change.author in loud):
+                    gone.append((change.sequence, PostRemoved(str(post), why)))
         return gone
 
-    async def _counts(self, stream: Stream, changes: Sequence[Change]) -> Missing:
-        touched = {change.what: change.sequence for change in changes if change.kind is Kind.ENGAGED}
-        posts = list(stream.watched.keys() & touched.keys())
+    async def _numbers(self, stream: Stream, changed: Mapping[int, int]) -> Messages:
+        posts = list(stream.watched.keys() & changed.keys())
         counts = await self._engagement.counts(None, posts)
-        return [(touched[post], engagement_update(post, numbers)) for post, numbers in zip(posts, counts, strict=True)]
+        return [(changed[post], engagement_update(post, numbers)) for post, numbers in zip(posts, counts, strict=True)]
 
 
-def _upsets(change: Change, user: NodeId) -> bool:
-    """Whether a change may take many posts from the reader at once."""
-    match change.kind:
-        case Kind.LOADED:
-            return True
-        case Kind.BLOCKED:
-            return user in (change.who, change.what)
-        case Kind.MUTED | Kind.UNFOLLOWED:
-            return user == change.who
-        case _:
-            return False
-
-
-def _note(stream: Stream, message: Message, posted: dict[int, Change]) -> None:
-    """Watch what is new, and no longer what is gone."""
-    if isinstance(message, PostRemoved):
-        stream.watched.pop(int(message.post_id), None)
-    elif (change := posted.get(int(getattr(message, "post_id", -1)))) is not None:
-        stream.watched.add(change.what, change.who)
+def _watch(stream: Stream, message: NewPost | PostRemoved | EngagementUpdate) -> None:
+    """Watch a new post; no longer watch one that is gone."""
+    match message:
+        case NewPost():
+            stream.watched.add(int(message.post_id), int(message.author_id))
+        case PostRemoved():
+            stream.watched.pop(int(message.post_id), None)

@@ -1,7 +1,7 @@
-"""Who of the connected readers is told of a post: who follows its author, may see it, and did not mute the author.
+"""Whom a change concerns: which connected users follow an author, may see a post, did not mute its author.
 
-Costs by who is connected, never by how many follow: of the author's followers and the connected users the shorter
-list is read, the longer one asked. Long lists are taken in parts, and other requests get their turn in between.
+Costs by how many users are connected, never by how many follow: of the author's followers and the connected users the
+shorter list is read, and the longer one asked. Long lists are taken in parts, so that other requests get their turn.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from kith.posts.posts import Posts
 PART = 500
 """Users asked about at once: about a millisecond."""
 _ASK_FACTOR = 8
-"""Reading a whole list beats asking for each id while it is at most so much longer (as in set programs)."""
+"""Reading a whole list beats asking for each id while it is at most this many times longer (as in set programs)."""
 
 
 class Readers:
-    """Asks the graph about connected users."""
+    """Asks the graph and the posts about users and authors."""
 
-    def __init__(self, objects: Posts) -> None:
-        self._objects, self._store = objects, objects.graph.store
-        number = objects.graph.graphs.number
+    def __init__(self, posts: Posts) -> None:
+        self._posts, self._store = posts, posts.graph.store
+        number = posts.graph.graphs.number
         self._follows, self._mutes = number(FOLLOWS), number(MUTES)
 
     async def followers(self, author: int, connected: Collection[int]) -> list[int]:
-        """Those of the connected who follow the author."""
+        """Connected users who follow the author."""
         return await self._among(Listing(self._follows, author, Direction.IN), connected)
 
     async def followed(self, user: NodeId, authors: Collection[int]) -> set[int]:
-        """Those of the authors whom the user follows, and the user where they are one."""
+        """Those of the authors whom the user follows; and the user, if they are one of the authors."""
         found = set(await self._among(Listing(self._follows, user, Direction.OUT), authors))
         return found | {int(user)} if user in authors else found
 
@@ -49,12 +49,12 @@ class Readers:
     async def allowed(
         self, post: int, users: Sequence[int], *, deleted: bool = False
     ) -> AsyncIterator[tuple[Post, list[int]]]:
-        """The post, and those of the users who did not mute its author and may see it (`deleted`: might, were it not).
+        """The post, and the users who may see it and did not mute its author, in parts.
 
-        In parts.
+        `deleted`: who might see it if it were not deleted.
         """
         for part in _parts(users):
-            found, seen = await self._objects.seen_by(post, part, deleted=deleted)
+            found, seen = await self._posts.seen_by(post, part, deleted=deleted)
             if found is None:
                 return
             may = [user for user, sees in zip(part, seen, strict=True) if sees]
@@ -65,14 +65,14 @@ class Readers:
     async def seeing(
         self, post: int, users: Sequence[int], *, deleted: bool = False
     ) -> AsyncIterator[tuple[Post | None, dict[int, bool]]]:
-        """The post, and for each of the users whether they may see it (`deleted`: might, were it not). In parts."""
+        """The post, and for each user whether they may see it, in parts. `deleted`: if it were not deleted."""
         for part in _parts(users):
-            found, seen = await self._objects.seen_by(post, part, deleted=deleted)
+            found, seen = await self._posts.seen_by(post, part, deleted=deleted)
             yield found, dict(zip(part, seen, strict=True))
             await asyncio.sleep(0)
 
     async def _among(self, listing: Listing, others: Collection[int]) -> list[int]:
-        """Those of the others who stand in the list."""
+        """Those of the others that the list holds."""
         (length,) = await self._store.count_many([listing])
         if not length or not others:
             return []

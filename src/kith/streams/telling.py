@@ -1,114 +1,108 @@
-"""What a connected reader is told: the messages of a stream (article 001), and the stream as its sender sees it."""
+"""How open streams are told of a change: at once, or by the next round. Which change asks for what: see `changes`.
+
+A stream is told of a change once: `Stream.told_to` says how far it was told, as it joined or before an error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
 
-import msgspec
-
-from kith.core.ids import NodeId
-from kith.core.labels import shown
-from kith.posts.engagement import Counts
-from kith.posts.post import Post
-from kith.streams.changes import Lost, Place, Watched
-
-PREVIEW_CHARS_MAX = 100
-RemovedFor = Literal["author_deleted", "hidden", "blocked", "muted", "unavailable"]
-ResetFor = Lost | Literal["changed", "loaded"]
+from kith.streams.messages import Message, PostRemoved, RemovedFor, ResetFor, new_post, why_gone
+from kith.streams.open_streams import OpenStreams
+from kith.streams.places import Progress
+from kith.streams.readers import Readers
+from kith.streams.rounds import Rounds
+from kith.streams.stream import Stream
 
 
-class NewPost(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="new_post"):
-    """Somebody whom the reader follows, or the reader, made a post. `labels`: as on posts."""
-
-    post_id: str
-    author_id: str
-    preview: str
-    labels: list[str]
-
-
-class EngagementUpdate(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="engagement_update"):
-    """What a post has got by now."""
-
-    post_id: str
-    like_count: int
-    comment_count: int
-    share_count: int
-    view_count: int
-
-
-class PostRemoved(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="post_removed"):
-    """A post is gone for this reader: its author deleted it, the reader hid it, blocked or muted its author; or
-    `unavailable`, which says no more than `POST_NOT_FOUND` does.
-    """
-
-    post_id: str
-    reason: RemovedFor
-
-
-class Reset(msgspec.Struct, frozen=True, tag_field="event", tag="reset"):
-    """What was missed cannot be told one by one: load the feed anew. The stream ends; the next begins at this event.
-
-    `expired`: the log no longer holds it; `too_far`: it is too much; `unknown`: the id is none of this store;
-    `changed`: who sees what changed meanwhile; `loaded`: a whole graph was loaded.
-    """
-
-    reason: ResetFor
-
-
-Message = NewPost | EngagementUpdate | PostRemoved | Reset
-
-
-class Stream:
-    """One connected reader. `send` takes a place, an event's name and data; (place, "", b"") is a heartbeat.
-
-    `send` neither waits nor fails, nor does `end`, after which nothing is sent; `room` waits until the reader has taken
-    most of it. `since`: up to which sequence number posts and removals were told here; `told_at_s`: when something was.
-    """
-
-    __slots__ = ("end", "room", "send", "since", "told_at_s", "user", "watched")
+class Telling:
+    """Tells the open streams of one process. `sequence` is always the change's number in the log."""
 
     def __init__(
         self,
-        user: NodeId,
-        send: Callable[[Place, str, bytes], None],
-        end: Callable[[str], None],
-        room: Callable[[], Awaitable[None]],
+        readers: Readers,
+        streams: OpenStreams,
+        rounds: Rounds,
+        progress: Progress,
+        reset_all: Callable[[ResetFor], None],
     ) -> None:
-        self.user, self.send, self.end, self.room = user, send, end, room
-        self.watched = Watched()
-        self.since, self.told_at_s = 0, 0.0
+        self._readers, self._streams, self._rounds, self._progress = readers, streams, rounds, progress
+        self.reset_all = reset_all  # sends `reset` to every stream and ends it
 
+    async def new_post(self, sequence: int, author: int, post: int) -> None:
+        """Send `new_post` to the author and followers who may see the post and did not mute the author."""
+        readers = await self._readers_of(author)
+        async for found, allowed in self._readers.allowed(post, readers):
+            for own in (True, False):
+                streams = self._streams.not_told([user for user in allowed if (user == found.author) is own], sequence)
+                self._send(streams, sequence, new_post(found, own=own))
+                for stream in streams:
+                    stream.watched.add(found.id, found.author)
 
-class Told(msgspec.Struct, frozen=True):
-    """A message as it is sent: encoded once, for however many streams."""
+    async def post_deleted(self, sequence: int, author: int, post: int) -> None:
+        """Send `post_removed` to readers who watch the post, then to others who would have got `new_post`."""
+        watching = {stream for stream in self._streams.all() if post in stream.watched}
+        readers = list(dict.fromkeys(stream.user for stream in watching))
+        async for found, could_see in self._readers.seeing(post, readers, deleted=True):
+            deleted = found is not None and found.deleted
+            for could in (True, False):
+                alike = self._streams.not_told([user for user in could_see if could_see[user] is could], sequence)
+                streams = [stream for stream in alike if stream in watching]
+                self._send(streams, sequence, PostRemoved(str(post), why_gone(deleted, could)))
+                for stream in streams:
+                    stream.watched.pop(post, None)
+        others = [user for user in await self._readers_of(author) if self._streams.not_told([user], sequence)]
+        async for found, allowed in self._readers.allowed(post, others, deleted=True):
+            if found.deleted:
+                streams = self._streams.not_told(allowed, sequence)
+                self._send(streams, sequence, PostRemoved(str(post), "author_deleted"))
 
-    name: str
-    data: bytes
+    def take_away_post(self, sequence: int, reader: int, post: int, why: RemovedFor) -> None:
+        """Send `post_removed` to those of the reader's streams that watch the post."""
+        for stream in self._streams.not_told([reader], sequence):
+            if post in stream.watched:
+                self._take_away(stream, sequence, [post], why)
 
+    def take_away_author(self, sequence: int, reader: int, author: int, why: RemovedFor) -> None:
+        """Send `post_removed` for each of the author's posts that the reader's streams watch."""
+        for stream in self._streams.not_told([reader], sequence):
+            self._take_away(stream, sequence, [post for post, by in stream.watched.items() if by == author], why)
 
-def told(message: Message) -> Told:
-    """The message, encoded. Its tag is the event's name and no part of the data."""
-    fields = msgspec.to_builtins(message)
-    return Told(fields.pop("event"), msgspec.json.encode(fields))
+    def look_again(self, sequence: int, post: int, *, numbers: bool) -> None:
+        """In the next round: `post_removed` to those who watch the post and may not see it any more.
 
+        `numbers`: and `engagement_update` to the others who watch it.
+        """
+        self._rounds.note(post, sequence, numbers=numbers)
 
-def new_post(post: Post, *, own: bool) -> NewPost:
-    """The message about a post, its author's labels included. `own`: for its author."""
-    return NewPost(str(post.id), str(post.author), preview_of(post.text), shown(post.labels, own=own))
+    def look_again_at_author(self, sequence: int, author: int, reader: int | None) -> None:
+        """The same for each of the author's posts that the reader's streams watch. None: that any stream watches."""
+        for stream in self._streams.all() if reader is None else self._streams.of(reader):
+            for post, by in stream.watched.items():
+                if by == author:
+                    self._rounds.note(post, sequence, numbers=False)
 
+    async def _readers_of(self, author: int) -> list[int]:
+        """Connected users who get an author's posts: followers and the author."""
+        connected = self._streams.readers
+        users = await self._readers.followers(author, connected)
+        return [*users, author] if author in connected and author not in users else users
 
-def why_gone(deleted: bool, could: bool) -> RemovedFor:
-    """Why a post is gone for a reader. `could`: whether they might see it, were it not deleted."""
-    return "author_deleted" if deleted and could else "unavailable"
+    def _take_away(self, stream: Stream, sequence: int, posts: Sequence[int], why: RemovedFor) -> None:
+        """Send `post_removed` for each of the posts.
 
+        Only the last has the place of the change: a client that is cut off before resumes ahead of the change.
+        """
+        for post in posts:
+            del stream.watched[post]
+            message = PostRemoved(str(post), why)
+            if post == posts[-1]:
+                self._send([stream], sequence, message)
+            else:
+                self._streams.send([stream], self._progress.place_at(sequence - 1), message)
 
-def preview_of(text: str) -> str:
-    """The beginning of a post's text, on one line: whatever some client takes for the end of a line is a space."""
-    flat = " ".join(text[: 4 * PREVIEW_CHARS_MAX].split())
-    return flat if len(flat) <= PREVIEW_CHARS_MAX else flat[: PREVIEW_CHARS_MAX - 1].rstrip() + "…"
-
-
-def engagement_update(post: int, counts: Counts) -> EngagementUpdate:
-    """The message about a post's numbers."""
-    return EngagementUpdate(str(post), counts.likes, counts.comments, counts.shares, counts.views)
+    def _send(self, streams: Sequence[Stream], sequence: int, message: Message) -> None:
+        """Send what a change means to some streams, which are then told of it."""
+        for stream in streams:
+            stream.told_to = sequence
+        self._streams.send(streams, self._progress.place_at(sequence), message)

@@ -1,4 +1,4 @@
-"""The moments in which a stream could miss an event or get it twice, one by one."""
+"""Moments in which a stream could miss a change or be told of it twice."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
 from kith.graph.graphs import LIKES
 from kith.posts.post import Change, Draft
-from kith.streams import live, readers
+from kith.streams import readers, rounds
 
 
-@pytest.mark.parametrize("place", ["0-0", None])
-def test_who_joins_while_events_are_half_told_gets_each_once(
+@pytest.mark.parametrize("place", ["0-0", None], ids=["with a place", "without a place"])
+def test_a_stream_that_joins_while_changes_are_half_told_gets_each_once(
     play: Play, monkeypatch: pytest.MonkeyPatch, place: str | None
 ) -> None:
     async def scene(hall: Hall) -> None:
@@ -113,7 +113,7 @@ def test_numbers_wait_for_a_second_and_hold_the_place_back_until_they_are_told(p
 
 
 def test_numbers_that_one_round_does_not_take_come_with_the_next(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PAIRS_MAX", 2)
+    monkeypatch.setattr(rounds, "PAIRS_MAX", 2)
 
     async def scene(hall: Hall) -> None:
         ears = [Ear(BOB), Ear(CAROL)]
@@ -204,7 +204,7 @@ async def closed(hall: Hall, post: NodeId) -> None:
 
 
 @pytest.mark.parametrize("lost", [unfollowed, let_go, closed])
-def test_who_could_not_see_a_post_any_more_does_not_learn_that_it_was_deleted(
+def test_a_reader_who_lost_sight_of_a_post_does_not_learn_that_it_was_deleted(
     play: Play, lost: Callable[[Hall, NodeId], Awaitable[None]]
 ) -> None:
     async def scene(hall: Hall) -> None:
@@ -225,7 +225,7 @@ def test_who_could_not_see_a_post_any_more_does_not_learn_that_it_was_deleted(
     play(scene)
 
 
-def test_a_look_that_finds_a_post_deleted_tells_so_to_those_alone_who_could_see_it(
+def test_a_round_that_finds_a_post_deleted_says_so_only_to_readers_who_could_see_it(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene(hall: Hall) -> None:
@@ -246,8 +246,8 @@ def test_a_look_that_finds_a_post_deleted_tells_so_to_those_alone_who_could_see_
     play(scene)
 
 
-@pytest.mark.parametrize("away", [False, True])
-def test_who_muted_an_author_is_not_told_of_the_end_of_what_they_were_never_told_of(play: Play, away: bool) -> None:
+@pytest.mark.parametrize("away", [False, True], ids=["connected", "away"])
+def test_a_reader_who_muted_an_author_is_not_told_of_deleted_posts_they_never_got(play: Play, away: bool) -> None:
     async def scene(hall: Hall) -> None:
         await hall.objects.graph.people.mute(CAROL, ALICE)
         (post,) = await hall.posts(1)

@@ -1,4 +1,4 @@
-"""What who comes back to a stream is told of changes that take posts away, and of what came meanwhile."""
+"""What a reader is told on a resume: of changes that take posts away, and of what came meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kith.posts.post import Change
 from kith.streams import missed
 
 
-def test_who_leaves_off_within_a_change_that_takes_many_posts_hears_of_it_again(play: Play) -> None:
+def test_a_reader_cut_off_within_a_change_that_takes_many_posts_hears_of_it_again(play: Play) -> None:
     async def scene(hall: Hall) -> None:
         made = await hall.posts(3)
         ear = Ear(BOB)
@@ -30,8 +30,8 @@ def test_who_leaves_off_within_a_change_that_takes_many_posts_hears_of_it_again(
 
 
 @pytest.mark.parametrize("way", ["remove_follower", "unfollow", "private"])
-@pytest.mark.parametrize("away", [False, True])
-def test_who_loses_sight_of_an_account_is_told(play: Play, way: str, away: bool) -> None:
+@pytest.mark.parametrize("away", [False, True], ids=["connected", "away"])
+def test_a_reader_who_loses_sight_of_an_account_is_told(play: Play, way: str, away: bool) -> None:
     async def scene(hall: Hall) -> None:
         graph = hall.objects.graph
         made = await hall.posts(2)
@@ -62,7 +62,7 @@ def test_who_loses_sight_of_an_account_is_told(play: Play, way: str, away: bool)
 
 
 @pytest.mark.parametrize("what", ["deleted", "edited"])
-def test_who_missed_very_many_removals_or_edits_loads_the_feed_anew(
+def test_a_reader_who_missed_very_many_removals_or_edits_loads_the_feed_anew(
     play: Play, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.setattr(missed, "POSTS_MAX", 3)

@@ -1,4 +1,4 @@
-"""What is pure about streams: which events matter, where one resumes, what is collected, what goes over the wire."""
+"""The rules of streams without a store: places, what is kept and collected, messages, what goes over the wire."""
 
 from __future__ import annotations
 
@@ -11,59 +11,15 @@ import pytest
 from kith.access.guard import Guard, Rates, UserTokens
 from kith.api.resources import stream
 from kith.api.resources.stream import LOOKED_EVERY_S, Sink, frame, read_id, shown_posts
-from kith.core.clock import Hlc
 from kith.core.errors import BadId, BadRequest, Unauthorized
-from kith.core.events import BULK_LOADED, USER_CHANGED, Event
-from kith.graph.edge import State
-from kith.graph.graphs import BUILT_IN, Graphs
-from kith.streams.changes import WATCHED_MAX, Change, Kind, Place, Reading, Recent, Touched, Watched, lost, read_place
-from kith.streams.telling import PREVIEW_CHARS_MAX, NewPost, PostRemoved, Reset, preview_of, told
+from kith.streams.changes import FeedChange, NumbersChanged
+from kith.streams.messages import PREVIEW_CHARS_MAX, NewPost, PostRemoved, Reset, encode, preview_of
+from kith.streams.places import Place, Progress, read_place, why_lost
+from kith.streams.rounds import PostsToLookAt
+from kith.streams.stream import WATCHED_MAX, Watched
+from kith.streams.tail import RecentChanges
 
-ALICE, BOB, POST, COMMENT = 1, 2, 500, 600
-GRAPHS = Graphs({name: at for at, name in enumerate(BUILT_IN, 1)})
-NORMAL, REMOVED, ARCHIVED = State.NORMAL, State.REMOVED, State.ARCHIVED
-
-
-def event(graph: str, source: int, destination: int, before: int | None, state: int, sequence: int = 7) -> Event:
-    return Event(sequence, GRAPHS.number(graph), before, state, source, destination, 0, Hlc(0))
-
-
-@pytest.mark.parametrize(
-    ("seen", "kind", "who", "what"),
-    [
-        (event("authored", ALICE, POST, None, NORMAL), Kind.POSTED, ALICE, POST),
-        (event("authored", ALICE, POST, NORMAL, NORMAL), Kind.EDITED, ALICE, POST),
-        (event("authored", ALICE, POST, NORMAL, REMOVED), Kind.REMOVED, ALICE, POST),
-        (event("authored", ALICE, POST, NORMAL, ARCHIVED), Kind.EDITED, ALICE, POST),
-        (event("likes", BOB, POST, None, NORMAL), Kind.ENGAGED, 0, POST),
-        (event("likes", BOB, POST, NORMAL, REMOVED), Kind.ENGAGED, 0, POST),
-        (event("shares", BOB, POST, REMOVED, NORMAL), Kind.ENGAGED, 0, POST),
-        (event("comments", POST, COMMENT, None, NORMAL), Kind.ENGAGED, 0, POST),
-        (event("blocks", ALICE, BOB, None, NORMAL), Kind.BLOCKED, ALICE, BOB),
-        (event("mutes", ALICE, BOB, None, NORMAL), Kind.MUTED, ALICE, BOB),
-        (event("hides", ALICE, POST, None, NORMAL), Kind.HIDDEN, ALICE, POST),
-        (event("follows", 0, 0, None, BULK_LOADED), Kind.LOADED, 0, 0),
-        (Event(7, 0, None, USER_CHANGED, ALICE, 0, 0, Hlc(0)), Kind.STANDING, ALICE, 0),
-    ],
-)
-def test_an_event_is_read_as_what_it_means_to_readers(seen: Event, kind: Kind, who: int, what: int) -> None:
-    assert Reading(GRAPHS).changes([seen]) == [Change(7, kind, who, what)]
-
-
-@pytest.mark.parametrize(
-    "seen",
-    [
-        event("authored", ALICE, POST, ARCHIVED, NORMAL),  # its author came back: no new post
-        event("authored", ALICE, POST, ARCHIVED, REMOVED),  # nobody saw it any more
-        event("follows", ALICE, BOB, None, NORMAL),
-        event("views", ALICE, POST, None, NORMAL),  # each look would be an update of every screen
-        event("likes", ALICE, POST, NORMAL, NORMAL),
-        event("mutes", ALICE, BOB, NORMAL, REMOVED),
-        event("likes", 0, 0, None, BULK_LOADED),
-    ],
-)
-def test_an_event_that_concerns_no_reader_is_passed_over(seen: Event) -> None:
-    assert Reading(GRAPHS).changes([seen]) == []
+ALICE, BOB, POST = 1, 2, 500
 
 
 def test_a_place_comes_back_as_it_was_sent_and_nothing_else_is_one() -> None:
@@ -83,25 +39,25 @@ def test_an_id_says_its_history_where_the_store_was_restored() -> None:
 @pytest.mark.parametrize(
     ("place", "why"),
     [
-        (Place(100, 90), None),
-        (Place(100, 49), None),
-        (Place(60, 48), "expired"),  # 49 is forgotten, and was not told
-        (Place(101, 90), "unknown"),  # of a store with a longer log
-        (None, "unknown"),
+        pytest.param(Place(100, 90), None, id="a moment ago"),
+        pytest.param(Place(100, 49), None, id="the next event is the first kept"),
+        pytest.param(Place(60, 48), "expired", id="event 49 was not told and is forgotten"),
+        pytest.param(Place(101, 90), "unknown", id="of a store with a longer log"),
+        pytest.param(None, "unknown", id="no place"),
     ],
 )
-def test_what_was_missed_is_told_or_said_to_be_lost(place: Place | None, why: str | None) -> None:
-    assert lost(place, first=50, last=100, events_max=1_000) == why
+def test_a_place_is_resumed_or_said_to_be_lost(place: Place | None, why: str | None) -> None:
+    assert why_lost(place, first=50, last=100, events_max=1_000) == why
 
 
 def test_too_much_is_not_told_one_by_one() -> None:
-    assert lost(Place(90, 90), 1, 100, events_max=10) is None
-    assert lost(Place(100, 89), 1, 100, events_max=10) == "too_far"
+    assert why_lost(Place(90, 90), 1, 100, events_max=10) is None
+    assert why_lost(Place(100, 89), 1, 100, events_max=10) == "too_far"
 
 
-def test_the_newest_stretch_has_no_gap_and_an_end() -> None:
-    recent = Recent(100, events_max=40)
-    changes = [Change(at, Kind.ENGAGED, 0, at) for at in range(81, 201)]
+def test_recent_changes_have_no_gap_and_are_bounded() -> None:
+    recent = RecentChanges(100, events_max=40)
+    changes: list[FeedChange] = [NumbersChanged(at, at) for at in range(81, 201)]
     recent.reach_back(changes[:20], 80)
     assert recent.since(95) == changes[15:20]
     recent.extend(changes[20:30], 110)
@@ -113,7 +69,7 @@ def test_the_newest_stretch_has_no_gap_and_an_end() -> None:
     assert recent.start > 100
 
 
-def test_a_reader_watches_so_many_posts_the_longest_watched_give_way() -> None:
+def test_a_stream_watches_100_posts_and_the_longest_watched_give_way() -> None:
     watched = Watched()
     for post in range(WATCHED_MAX):
         watched.add(post, ALICE)
@@ -125,30 +81,38 @@ def test_a_reader_watches_so_many_posts_the_longest_watched_give_way() -> None:
     assert watched[WATCHED_MAX] == BOB
 
 
-def test_changes_of_one_post_are_told_once_and_what_waits_holds_the_place_back() -> None:
-    touched = Touched()
-    touched.add(POST, 5, counted=False)
-    touched.add(POST, 9, counted=True)
-    touched.add(POST + 1, 7, counted=False)
-    assert touched.told(20) == 4
-    taken = touched.take()
+def test_changes_of_one_post_are_one_look_and_what_waits_holds_the_place_back() -> None:
+    posts = PostsToLookAt()
+    posts.add(POST, 5, numbers=False)
+    posts.add(POST, 9, numbers=True)
+    posts.add(POST + 1, 7, numbers=False)
+    assert posts.told_to(20) == 4
+    taken = posts.take()
     assert taken == {POST: (5, True), POST + 1: (7, False)}
-    assert touched.told(20) == 20
-    touched.add(POST + 1, 15, counted=True)
-    touched.put_back({POST + 1: taken[POST + 1]})
-    assert touched.told(20) == 6
-    assert touched.take() == {POST + 1: (7, True)}
+    assert posts.told_to(20) == 20
+    posts.add(POST + 1, 15, numbers=True)
+    posts.put_back({POST + 1: taken[POST + 1]})
+    assert posts.told_to(20) == 6
+    assert posts.take() == {POST + 1: (7, True)}
+
+
+def test_a_stream_that_joined_further_ahead_keeps_its_place() -> None:
+    progress = Progress()
+    progress.posts, progress.counts = 20, 15
+    assert progress.place_of(18) == Place(20, 15)
+    assert progress.place_of(25) == Place(25, 15)
+    assert progress.place_at(19) == Place(19, 15)
 
 
 def test_messages_say_what_the_article_says() -> None:
-    message = told(NewPost("1", "2", "Check out", ["sensitive"]))
+    message = encode(NewPost("1", "2", "Check out", ["sensitive"]))
     assert (message.name, json.loads(message.data)) == (
         "new_post",
         {"postId": "1", "authorId": "2", "preview": "Check out", "labels": ["sensitive"]},
     )
-    gone = told(PostRemoved("1", "author_deleted"))
+    gone = encode(PostRemoved("1", "author_deleted"))
     assert (gone.name, json.loads(gone.data)) == ("post_removed", {"postId": "1", "reason": "author_deleted"})
-    assert told(Reset("expired")).name == "reset"
+    assert encode(Reset("expired")).name == "reset"
 
 
 def test_a_preview_is_one_short_line() -> None:
@@ -217,29 +181,29 @@ def test_a_reader_that_takes_all_is_never_cut_and_one_that_stops_is() -> None:
     assert sink.ended == "slow"
 
 
-def test_who_comes_back_is_waited_for_while_they_read() -> None:
+def test_a_client_that_comes_back_is_waited_for_while_it_reads() -> None:
     client: Any = Client()
     client.reads = False
     sink = Sink(client, "", client, 10_000)
 
-    async def tell() -> None:
+    async def send() -> None:
         for _ in range(1_000):
             await sink.room()
             fill(sink, 1)
 
     async def play() -> None:
-        telling = asyncio.create_task(tell())
+        sending = asyncio.create_task(send())
         await asyncio.sleep(3 * LOOKED_EVERY_S)
         assert 5_000 < len(client.got) < 6_000, "half of the buffer waits, and no more"
         client.reads = True
-        await telling
+        await sending
 
     asyncio.run(play())
     assert len(client.got) > 100_000
     assert sink.ended is None
 
 
-def test_who_comes_back_and_takes_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_comes_back_and_takes_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "TAKEN_S", 0.0)
     client: Any = Client()
     client.reads = False

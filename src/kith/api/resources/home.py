@@ -138,7 +138,7 @@ class HomeResource:
     ) -> tuple[list[PostAnswer], str | None, list[str]]:
         reader, query = call.acting, f"feed latest {call.acting}"
         page = await self._home.latest(reader, call.window(query, limit, cursor), seen=call.seen(), refresh=refresh)
-        following = None if page.end is None else call.next_cursor(query, page.end)
+        following = None if page.rest is None else call.next_cursor(query, page.rest)
         return await self._present.posts(reader, page.posts), following, page.degraded
 
     async def _ranked(

@@ -30,9 +30,9 @@ from kith.core.history import FIRST, History
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Window
 from kith.home.home import Home
-from kith.streams.changes import WATCHED_MAX, Place, read_place
 from kith.streams.live import Live
-from kith.streams.telling import Stream
+from kith.streams.places import Place, read_place
+from kith.streams.stream import WATCHED_MAX, Stream
 
 Shown = Annotated[
     str | None,

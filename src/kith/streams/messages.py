@@ -1,0 +1,92 @@
+"""The messages that are sent to streams (article 001), and how they are encoded."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from kith.core.labels import shown
+from kith.posts.engagement import Counts
+from kith.posts.post import Post
+from kith.streams.places import Lost
+
+PREVIEW_CHARS_MAX = 100
+RemovedFor = Literal["author_deleted", "hidden", "blocked", "muted", "unavailable"]
+ResetFor = Lost | Literal["changed", "loaded"]
+
+
+class NewPost(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="new_post"):
+    """The reader, or somebody they follow, made a post. `labels`: as on posts."""
+
+    post_id: str
+    author_id: str
+    preview: str
+    labels: list[str]
+
+
+class EngagementUpdate(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="engagement_update"):
+    """The numbers of a post as they are now."""
+
+    post_id: str
+    like_count: int
+    comment_count: int
+    share_count: int
+    view_count: int
+
+
+class PostRemoved(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="post_removed"):
+    """A post is gone for this reader: its author deleted it, or the reader hid it, blocked or muted its author.
+
+    `unavailable` gives no reason, as `POST_NOT_FOUND` gives none.
+    """
+
+    post_id: str
+    reason: RemovedFor
+
+
+class Reset(msgspec.Struct, frozen=True, tag_field="event", tag="reset"):
+    """What was missed cannot be told one by one: load the feed anew. The stream ends; the next begins at this event.
+
+    `expired`: the log no longer holds it; `too_far`: it is too much; `unknown`: the id is none of this store;
+    `changed`: which posts the reader may see changed; `loaded`: a whole graph was loaded.
+    """
+
+    reason: ResetFor
+
+
+Message = NewPost | EngagementUpdate | PostRemoved | Reset
+
+
+class EncodedMessage(msgspec.Struct, frozen=True):
+    """A message as it is sent: encoded once, for however many streams."""
+
+    name: str
+    data: bytes
+
+
+def encode(message: Message) -> EncodedMessage:
+    """The message, encoded. Its tag is the name and no part of the data."""
+    fields = msgspec.to_builtins(message)
+    return EncodedMessage(fields.pop("event"), msgspec.json.encode(fields))
+
+
+def new_post(post: Post, *, own: bool) -> NewPost:
+    """The message about a new post; its labels include its author's. `own`: for its author."""
+    return NewPost(str(post.id), str(post.author), preview_of(post.text), shown(post.labels, own=own))
+
+
+def engagement_update(post: int, counts: Counts) -> EngagementUpdate:
+    """The message about a post's numbers."""
+    return EngagementUpdate(str(post), counts.likes, counts.comments, counts.shares, counts.views)
+
+
+def why_gone(deleted: bool, could_see: bool) -> RemovedFor:
+    """Why a post is gone for a reader. `could_see`: whether they might see it if it were not deleted."""
+    return "author_deleted" if deleted and could_see else "unavailable"
+
+
+def preview_of(text: str) -> str:
+    """The beginning of a post's text, on one line: whatever some client takes for the end of a line is a space."""
+    flat = " ".join(text[: 4 * PREVIEW_CHARS_MAX].split())
+    return flat if len(flat) <= PREVIEW_CHARS_MAX else flat[: PREVIEW_CHARS_MAX - 1].rstrip() + "…"

@@ -1,0 +1,83 @@
+"""The streams that are told of changes, by reader, and the one way out for messages and heartbeats.
+
+Nothing is queued here: `Stream.send` does not wait, and what a slow reader may cost is the sender's to bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol
+
+from kith.streams.messages import EncodedMessage, Message, encode
+from kith.streams.places import Place
+from kith.streams.stream import Stream
+
+
+class Observer(Protocol):
+    """Counts what streams do."""
+
+    def messages_sent(self, name: str, streams: int) -> None:
+        """One message was sent to this many streams."""
+        ...
+
+    def stream_lag(self, lag_s: float) -> None:
+        """The oldest event that was just read had this age; 0 if there was none."""
+        ...
+
+
+class OpenStreams:
+    """Streams that have joined and not left."""
+
+    def __init__(self, observer: Observer, now_s: Callable[[], float]) -> None:
+        self._observer, self._now_s = observer, now_s
+        self._by_reader: dict[int, list[Stream]] = {}
+
+    def add(self, stream: Stream) -> None:
+        """Let a stream be told of changes from now on."""
+        self._by_reader.setdefault(stream.user, []).append(stream)
+
+    def remove(self, stream: Stream) -> None:
+        """Forget a stream, if it is here."""
+        streams = self._by_reader.get(stream.user, [])
+        if stream in streams:
+            streams.remove(stream)
+            if not streams:
+                del self._by_reader[stream.user]
+
+    @property
+    def readers(self) -> Collection[int]:
+        """Users with streams here."""
+        return self._by_reader
+
+    def of(self, reader: int) -> Sequence[Stream]:
+        """The streams of one reader."""
+        return self._by_reader.get(reader, ())
+
+    def all(self) -> list[Stream]:
+        """Every stream."""
+        return [stream for streams in self._by_reader.values() for stream in streams]
+
+    def not_told(self, readers: Iterable[int], sequence: int) -> list[Stream]:
+        """The readers' streams that were not told of a change: neither as they joined nor before an error."""
+        return [stream for reader in readers for stream in self.of(reader) if stream.told_to < sequence]
+
+    def send(self, streams: Sequence[Stream], place: Place, message: Message) -> None:
+        """Send one message to some streams."""
+        if streams:
+            encoded = encode(message)
+            for stream in streams:
+                self._hand_over(stream, place, encoded.name, encoded.data)
+            self._observer.messages_sent(encoded.name, len(streams))
+
+    def send_encoded(self, stream: Stream, place: Place, message: EncodedMessage) -> None:
+        """Send a message to one stream."""
+        self._hand_over(stream, place, message.name, message.data)
+        self._observer.messages_sent(message.name, 1)
+
+    def beat(self, stream: Stream, place: Place) -> None:
+        """Send a heartbeat: nothing but the place."""
+        self._hand_over(stream, place, "", b"")
+
+    def _hand_over(self, stream: Stream, place: Place, name: str, data: bytes) -> None:
+        stream.sent_at_s = self._now_s()
+        stream.send(place, name, data)

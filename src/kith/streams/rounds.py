@@ -1,0 +1,126 @@
+"""Once a second: looks again at the posts that changed, and tells those who watch them.
+
+One look at a post serves all changes of that second and all streams that watch it: readers who may still see the post
+get its numbers, if these changed; the others get `post_removed`. A round takes at most PAIRS_MAX pairs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kith.posts.engagement import Engagement
+from kith.streams.messages import EncodedMessage, PostRemoved, encode, engagement_update, why_gone
+from kith.streams.open_streams import OpenStreams
+from kith.streams.places import Progress
+from kith.streams.readers import Readers
+from kith.streams.stream import Stream
+
+ROUND_EVERY_S = 1.0
+"""At most one round in this time; fewer where rounds would take more than ROUNDS_SHARE of all time."""
+ROUNDS_SHARE = 0.2
+PAIRS_MAX = 20_000
+"""Pairs of a post and a stream looked at in one round; the other posts wait for the next round."""
+_SCANNED = 500
+
+
+class Look(NamedTuple):
+    """A post is to be looked at again: since which change, and whether its numbers changed as well."""
+
+    since: int
+    numbers: bool
+
+
+class PostsToLookAt:
+    """Collects posts, so that each is told of once a round however often it changed."""
+
+    def __init__(self) -> None:
+        self._looks: dict[int, Look] = {}
+
+    def add(self, post: int, sequence: int, *, numbers: bool) -> None:
+        """Note a change of a post; changes come in the order of the log."""
+        since, before = self._looks.get(post, (sequence, False))
+        self._looks[post] = Look(since, numbers or before)
+
+    def take(self) -> dict[int, Look]:
+        """Everything noted, oldest first; it is forgotten here."""
+        looks, self._looks = self._looks, {}
+        return looks
+
+    def put_back(self, looks: dict[int, Look]) -> None:
+        """Note again what there was no time for."""
+        later, self._looks = self._looks, dict(looks)
+        for post, look in later.items():
+            self.add(post, look.since, numbers=look.numbers)
+
+    def told_to(self, noted_to: int) -> int:
+        """The sequence number up to which everything is told, if everything up to `noted_to` was noted."""
+        return min((look.since for look in self._looks.values()), default=noted_to + 1) - 1
+
+
+class Rounds:
+    """The rounds of one process. They move `Progress.counts`."""
+
+    def __init__(self, engagement: Engagement, readers: Readers, streams: OpenStreams, progress: Progress) -> None:
+        self._engagement, self._readers, self._streams, self._progress = engagement, readers, streams, progress
+        self.begin(0)
+
+    def begin(self, at: int) -> None:
+        """Begin at a sequence number; forget what was noted before."""
+        self._posts, self._progress.counts = PostsToLookAt(), at
+
+    def note(self, post: int, sequence: int, *, numbers: bool) -> None:
+        """Have the next round look at a post. `numbers`: and tell its numbers."""
+        self._posts.add(post, sequence, numbers=numbers)
+
+    async def run(self) -> None:
+        """One round. What an error leaves is for the next."""
+        noted_to, looks = self._progress.posts, self._posts.take()
+        try:
+            watching = await self._watching(looks)
+            counts = dict(zip(watching, await self._engagement.counts(None, list(watching)), strict=True))
+            for post, streams in watching.items():
+                update = encode(engagement_update(post, counts[post])) if looks[post].numbers else None
+                await self._look(post, streams, update)
+                del looks[post]
+        except BaseException:
+            self._posts.put_back(looks)
+            raise
+        self._progress.counts = self._posts.told_to(noted_to)
+
+    async def _watching(self, looks: dict[int, Look]) -> dict[int, list[Stream]]:
+        """The streams that watch each post, as much as one round takes; the rest is put back."""
+        watching: dict[int, list[Stream]] = {}
+        streams = self._streams.all() if looks else []
+        for at in range(0, len(streams), _SCANNED):
+            for stream in streams[at : at + _SCANNED]:
+                for post in stream.watched.keys() & looks.keys():
+                    watching.setdefault(post, []).append(stream)
+            await asyncio.sleep(0)
+        pairs = 0
+        taken: dict[int, list[Stream]] = {}
+        for post in looks:
+            if post in watching and (not taken or pairs + len(watching[post]) <= PAIRS_MAX):
+                pairs += len(watching[post])
+                taken[post] = watching[post]
+        self._posts.put_back({post: looks.pop(post) for post in watching.keys() - taken.keys()})
+        return taken
+
+    async def _look(self, post: int, streams: Sequence[Stream], update: EncodedMessage | None) -> None:
+        """Send the update, if there is one, to readers who may see the post, and `post_removed` to the others."""
+        readers = list(dict.fromkeys(stream.user for stream in streams))
+        could_see: dict[int, bool] = {}
+        deleted = False
+        async for found, part in self._readers.seeing(post, readers, deleted=True):
+            could_see |= part
+            deleted = found is not None and found.deleted
+        removed = {could: encode(PostRemoved(str(post), why_gone(deleted, could))) for could in (True, False)}
+        for stream in streams:
+            could = could_see[stream.user]
+            sees = could and not deleted
+            if not sees:
+                stream.watched.pop(post, None)
+            message = update if sees else removed[could]
+            if message is not None:
+                self._streams.send_encoded(stream, self._progress.place_of(stream.told_to), message)

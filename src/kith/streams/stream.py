@@ -1,0 +1,44 @@
+"""One stream: a reader's open connection, and the posts that are watched on it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from kith.core.ids import NodeId
+from kith.streams.places import Place
+
+WATCHED_MAX = 100
+"""Posts of one stream whose numbers and removal are told; the longest watched gives way to a new one."""
+
+
+class Watched(dict[int, int]):
+    """Posts on a reader's screen, with their authors: at most WATCHED_MAX, the longest watched first."""
+
+    def add(self, post: int, author: int) -> None:
+        """Watch a post from now on."""
+        self.pop(post, None)
+        self[post] = author
+        if len(self) > WATCHED_MAX:
+            del self[next(iter(self))]
+
+
+class Stream:
+    """One connection of a reader; a reader may have several.
+
+    `send` takes a place, a message's name and its data; (place, "", b"") is a heartbeat. `end` takes a reason; after it
+    nothing is sent. Neither waits or fails. `room` waits until the client has taken most of what it was sent.
+    `told_to`: the sequence number up to which posts and removals were told here. `sent_at_s`: when something was sent.
+    """
+
+    __slots__ = ("end", "room", "send", "sent_at_s", "told_to", "user", "watched")
+
+    def __init__(
+        self,
+        user: NodeId,
+        send: Callable[[Place, str, bytes], None],
+        end: Callable[[str], None],
+        room: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.user, self.send, self.end, self.room = user, send, end, room
+        self.watched = Watched()
+        self.told_to, self.sent_at_s = 0, 0.0

@@ -1,0 +1,139 @@
+"""Each kind of change, as Bob is told of it: while he is connected, and when he comes back.
+
+Bob follows Alice, and has a post of hers on the screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import pytest
+from hall import Ear, Hall, Play
+from world import ALICE, BOB, CAROL
+
+from kith.core.events import BULK_LOADED, Event, user_changed
+from kith.core.ids import NodeId
+from kith.core.labels import HIDE
+from kith.graph.graphs import FOLLOWS, HIDES, LIKES
+from kith.posts.post import Change, Draft
+
+
+class Case(NamedTuple):
+    """What happens, and what Bob hears: names of messages, with the reason where there is one."""
+
+    act: Callable[[Hall, NodeId], Awaitable[Any]]
+    live: list[str]
+    resumed: list[str]
+
+
+async def account_becomes_private(hall: Hall, _: NodeId) -> None:
+    graph = hall.objects.graph
+    await graph.store.change_node(ALICE, private=True, tell=user_changed(ALICE, graph.clock.next()))
+
+
+async def account_is_hidden(hall: Hall, _: NodeId) -> None:
+    graph = hall.objects.graph
+    await graph.store.change_node(ALICE, labels=HIDE, tell=user_changed(ALICE, graph.clock.next()))
+
+
+async def bob_unfollows_a_private_account(hall: Hall, _: NodeId) -> None:
+    graph = hall.objects.graph
+    await graph.store.change_node(ALICE, private=True)
+    await graph.people.unfollow(BOB, ALICE)
+
+
+async def follows_are_loaded(hall: Hall, _: NodeId) -> None:
+    graph = hall.objects.graph
+    loaded = graph.graphs.number(FOLLOWS)
+    await hall.log.announce(Event(0, loaded, None, BULK_LOADED, 3, 0, 0, graph.clock.next()))
+
+
+RESET = ["reset changed"]
+CASES = {
+    "alice posts": Case(
+        lambda hall, _: hall.objects.create(ALICE, Draft(text="new")),
+        live=["new_post"],
+        resumed=["new_post"],
+    ),
+    "alice deletes the post": Case(
+        lambda hall, post: hall.objects.delete(ALICE, post),
+        live=["post_removed author_deleted"],
+        resumed=["post_removed author_deleted"],
+    ),
+    "alice edits the post, which stays public": Case(
+        lambda hall, post: hall.objects.edit(ALICE, post, Change(text="y")),
+        live=[],
+        resumed=[],
+    ),
+    "alice makes the post private": Case(
+        lambda hall, post: hall.objects.edit(ALICE, post, Change(visibility="private")),
+        live=["post_removed unavailable"],
+        resumed=RESET,
+    ),
+    "carol likes the post": Case(
+        lambda hall, post: hall.engagement.add(LIKES, CAROL, post),
+        live=["engagement_update"],
+        resumed=["engagement_update"],
+    ),
+    "bob blocks alice": Case(
+        lambda hall, _: hall.objects.graph.people.block(BOB, ALICE),
+        live=["post_removed blocked"],
+        resumed=RESET,
+    ),
+    "alice blocks bob": Case(
+        lambda hall, _: hall.objects.graph.people.block(ALICE, BOB),
+        live=["post_removed unavailable"],
+        resumed=RESET,
+    ),
+    "bob mutes alice": Case(
+        lambda hall, _: hall.objects.graph.people.mute(BOB, ALICE),
+        live=["post_removed muted"],
+        resumed=RESET,
+    ),
+    "carol mutes alice": Case(
+        lambda hall, _: hall.objects.graph.people.mute(CAROL, ALICE),
+        live=[],
+        resumed=[],
+    ),
+    "bob hides the post": Case(
+        lambda hall, post: hall.engagement.add(HIDES, BOB, post),
+        live=["post_removed hidden"],
+        resumed=["post_removed hidden"],
+    ),
+    "bob unfollows alice, whose posts are public": Case(
+        lambda hall, _: hall.objects.graph.people.unfollow(BOB, ALICE),
+        live=[],
+        resumed=RESET,
+    ),
+    "bob unfollows alice, whose account is private": Case(
+        bob_unfollows_a_private_account,
+        live=["post_removed unavailable"],
+        resumed=RESET,
+    ),
+    "alice makes her account private": Case(account_becomes_private, live=[], resumed=RESET),
+    "the app hides alice": Case(account_is_hidden, live=["post_removed unavailable"], resumed=RESET),
+    "all follows are loaded": Case(follows_are_loaded, live=["reset loaded"], resumed=RESET),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_bob_is_told_of_a_change_live_and_on_a_resume(play: Play, case: Case) -> None:
+    async def scene(hall: Hall) -> None:
+        (post,) = map(int, await hall.posts(1))
+        connected, away = Ear(BOB), Ear(BOB)
+        for ear in (connected, away):
+            await hall.live.join(ear.stream, None, [post])
+        hall.live.leave(away.stream)
+        await case.act(hall, NodeId(post))
+        for _ in range(3):  # the log is read, then a round looks again
+            hall.seconds += 1.0
+            for _ in range(100):
+                await asyncio.sleep(0)
+        assert connected.names() == case.live
+        back = Ear(BOB)
+        await hall.live.join(back.stream, str(away.places[-1]), [post])
+        assert back.names() == case.resumed
+
+    play(scene)

@@ -1,0 +1,158 @@
+"""Which events of the log are changes, and what each kind of change asks for: live, and of a reader who resumes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kith.core.clock import Hlc
+from kith.core.events import BULK_LOADED, USER_CHANGED, Event
+from kith.core.ids import NodeId
+from kith.graph.edge import State
+from kith.graph.graphs import BUILT_IN, Graphs
+from kith.streams.changes import (
+    AccountChanged,
+    AuthorMuted,
+    AuthorUnfollowed,
+    FeedChange,
+    GraphLoaded,
+    Interpreter,
+    NumbersChanged,
+    PostDeleted,
+    PostEdited,
+    PostHidden,
+    PostMade,
+    UserBlocked,
+    missed_since,
+)
+from kith.streams.places import Place
+
+ALICE, BOB, CAROL, POST, COMMENT = NodeId(1), NodeId(2), NodeId(3), 500, 600
+GRAPHS = Graphs({name: at for at, name in enumerate(BUILT_IN, 1)})
+NORMAL, REMOVED, ARCHIVED = State.NORMAL, State.REMOVED, State.ARCHIVED
+
+
+def event(graph: str, source: int, destination: int, before: int | None, state: int) -> Event:
+    return Event(7, GRAPHS.number(graph), before, state, source, destination, 0, Hlc(0))
+
+
+CHANGES = {
+    "a new post": (event("authored", ALICE, POST, None, NORMAL), PostMade(7, ALICE, POST)),
+    "an edit": (event("authored", ALICE, POST, NORMAL, NORMAL), PostEdited(7, ALICE, POST)),
+    "a deletion": (event("authored", ALICE, POST, NORMAL, REMOVED), PostDeleted(7, ALICE, POST)),
+    "an author's account is put away": (event("authored", ALICE, POST, NORMAL, ARCHIVED), PostEdited(7, ALICE, POST)),
+    "a like": (event("likes", BOB, POST, None, NORMAL), NumbersChanged(7, POST)),
+    "a like is taken back": (event("likes", BOB, POST, NORMAL, REMOVED), NumbersChanged(7, POST)),
+    "a second share": (event("shares", BOB, POST, REMOVED, NORMAL), NumbersChanged(7, POST)),
+    "a comment": (event("comments", POST, COMMENT, None, NORMAL), NumbersChanged(7, POST)),
+    "a block": (event("blocks", ALICE, BOB, None, NORMAL), UserBlocked(7, ALICE, BOB)),
+    "a mute": (event("mutes", ALICE, BOB, None, NORMAL), AuthorMuted(7, ALICE, BOB)),
+    "a hidden post": (event("hides", ALICE, POST, None, NORMAL), PostHidden(7, ALICE, POST)),
+    "an unfollow": (event("follows", ALICE, BOB, NORMAL, REMOVED), AuthorUnfollowed(7, ALICE, BOB)),
+    "follows are loaded": (event("follows", 0, 0, None, BULK_LOADED), GraphLoaded(7)),
+    "an account is made private": (Event(7, 0, None, USER_CHANGED, ALICE, 0, 0, Hlc(0)), AccountChanged(7, ALICE)),
+}
+
+NO_CHANGES = {
+    "a post comes back with its author": event("authored", ALICE, POST, ARCHIVED, NORMAL),
+    "a post that nobody saw is deleted": event("authored", ALICE, POST, ARCHIVED, REMOVED),
+    "a follow": event("follows", ALICE, BOB, None, NORMAL),
+    "a view, or each look would be an update of every screen": event("views", ALICE, POST, None, NORMAL),
+    "a like again": event("likes", ALICE, POST, NORMAL, NORMAL),
+    "an unmute": event("mutes", ALICE, BOB, NORMAL, REMOVED),
+    "likes are loaded": event("likes", 0, 0, None, BULK_LOADED),
+}
+
+
+@pytest.mark.parametrize(("seen", "change"), CHANGES.values(), ids=CHANGES)
+def test_an_event_is_read_as_what_it_means_to_readers(seen: Event, change: FeedChange) -> None:
+    assert Interpreter(GRAPHS).changes([seen]) == [change]
+
+
+@pytest.mark.parametrize("seen", NO_CHANGES.values(), ids=NO_CHANGES)
+def test_an_event_that_concerns_no_reader_is_passed_over(seen: Event) -> None:
+    assert Interpreter(GRAPHS).changes([seen]) == []
+
+
+class Calls:
+    """Stands for `Telling`, and keeps what it is asked for."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            self.made.append((name, *args, *options.values()))
+            return asyncio.sleep(0) if name in ("new_post", "post_deleted") else None
+
+        return call
+
+
+LIVE = {
+    PostMade(7, ALICE, POST): [("new_post", 7, ALICE, POST)],
+    PostDeleted(7, ALICE, POST): [("post_deleted", 7, ALICE, POST)],
+    PostEdited(7, ALICE, POST): [("look_again", 7, POST, False)],
+    NumbersChanged(7, POST): [("look_again", 7, POST, True)],
+    UserBlocked(7, ALICE, BOB): [
+        ("take_away_author", 7, ALICE, BOB, "blocked"),
+        ("take_away_author", 7, BOB, ALICE, "unavailable"),
+    ],
+    AuthorMuted(7, BOB, ALICE): [("take_away_author", 7, BOB, ALICE, "muted")],
+    PostHidden(7, BOB, POST): [("take_away_post", 7, BOB, POST, "hidden")],
+    AuthorUnfollowed(7, BOB, ALICE): [("look_again_at_author", 7, ALICE, BOB)],
+    AccountChanged(7, ALICE): [("look_again_at_author", 7, ALICE, None)],
+    GraphLoaded(7): [("reset_all", "loaded")],
+}
+
+
+@pytest.mark.parametrize(("change", "asked"), LIVE.items(), ids=lambda case: type(case).__name__)
+def test_what_a_change_asks_for_while_readers_are_connected(change: FeedChange, asked: list[Any]) -> None:
+    calls: Any = Calls()
+    asyncio.run(change.live(calls))
+    assert calls.made == asked
+
+
+def collected(change: FeedChange, user: NodeId, place: Place) -> dict[str, Any]:
+    """What a reader is to be told, without what is empty."""
+    reader = missed_since(place, [change], user)
+    return {name: found for name, found in vars(reader).items() if found and name != "user"}
+
+
+MISSED = {
+    PostMade(7, ALICE, POST): {"made": {POST: (7, ALICE)}},
+    PostDeleted(7, ALICE, POST): {"deleted": {POST: (7, ALICE)}},
+    PostEdited(7, ALICE, POST): {"edited": {POST: ALICE}},
+    NumbersChanged(7, POST): {"numbers": {POST: 7}},
+    UserBlocked(7, ALICE, BOB): {"must_reset": True},
+    UserBlocked(7, BOB, ALICE): {"must_reset": True},
+    UserBlocked(7, ALICE, CAROL): {},
+    AuthorMuted(7, BOB, ALICE): {"must_reset": True},
+    AuthorMuted(7, CAROL, BOB): {},
+    PostHidden(7, BOB, POST): {"hidden": [(7, POST)]},
+    PostHidden(7, CAROL, POST): {},
+    AuthorUnfollowed(7, BOB, ALICE): {"must_reset": True},
+    AuthorUnfollowed(7, ALICE, BOB): {},
+    AccountChanged(7, ALICE): {"changed_accounts": {ALICE}},
+    AccountChanged(7, BOB): {},
+    GraphLoaded(7): {"must_reset": True},
+}
+
+
+@pytest.mark.parametrize(("change", "found"), MISSED.items(), ids=repr)
+def test_what_a_change_asks_for_when_bob_resumes(change: FeedChange, found: dict[str, Any]) -> None:
+    assert collected(change, BOB, Place(0, 0)) == found
+
+
+@pytest.mark.parametrize("change", LIVE, ids=lambda change: type(change).__name__)
+def test_a_change_that_was_told_is_not_told_again_and_numbers_have_a_place_of_their_own(change: FeedChange) -> None:
+    again = bool(collected(change, BOB, Place(7, 6)))
+    assert again == isinstance(change, PostEdited | NumbersChanged | AccountChanged)
+
+
+def test_every_kind_of_change_is_among_these_cases() -> None:
+    kinds = set(FeedChange.__subclasses__())
+    assert {type(change) for _, change in CHANGES.values()} == kinds
+    assert {type(change) for change in LIVE} == kinds
+    assert {type(change) for change in MISSED} == kinds
