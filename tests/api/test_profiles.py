@@ -170,7 +170,7 @@ def test_a_location_is_shown_changed_and_taken_away(acting: Acting, people: Peop
         ({"latitude": 0, "longitude": 0, "name": "x" * 101}, "INVALID_CONTENT"),
         ({"latitude": 0}, "INVALID_REQUEST"),
         ({"latitude": "north", "longitude": 0}, "INVALID_REQUEST"),
-        ({"latitude": "nan", "longitude": "inf"}, "INVALID_CONTENT"),
+        ({"latitude": "nan", "longitude": "inf"}, "INVALID_REQUEST"),
         ({"latitude": 0, "longitude": 0, "altitude": 5}, "INVALID_REQUEST"),
         ("here", "INVALID_REQUEST"),
     ],

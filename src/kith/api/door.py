@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -116,10 +115,10 @@ class Door:
 
     def _admit(self, scope: Scope, operation: Operation) -> Caller:
         """The caller, counted and caught up with their own writes, if they may call the operation."""
-        header, spec = partial(read_header, scope.headers), operation.spec
-        caller = self._guard.caller(header("authorization"), header("x-kith-user"))
+        headers, spec = scope.headers, operation.spec
+        caller = self._guard.caller(read_header(headers, "authorization"), read_header(headers, "x-kith-user"))
         self._guard.admit(caller, write=spec.write)
-        token = header(TOKEN_HEADER)
+        token = read_header(headers, TOKEN_HEADER)
         if token is not None:
             self._carried.consistency.catch_up(token)
         if spec.callers == "acting":

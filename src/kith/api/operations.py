@@ -28,7 +28,7 @@ Read = Callable[[str], Any]
 Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
 _NOT_WHOLE = re.compile(rb"[0-9][.eE]|\\\\")
 """What a lax decoder would take for a whole number: 1e3, also with an escape in a string."""
-_WHOLE = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
 

@@ -54,24 +54,41 @@ class Routes:
 
     def _match(self, path: str) -> tuple[_Node, list[str]]:
         segments = path.rstrip("/").split("/")[1:]
-        values: list[str] = []
-        node = _walk(self._root, segments, 0, values) if segments else None
-        if node is None:
-            raise NotFound(f"there is nothing at {path}; see /docs")
-        return node, values
+        found = _straight(self._root, segments)
+        if found is None:
+            values: list[str] = []
+            node = _search(self._root, segments, 0, values)
+            if node is None:
+                raise NotFound(f"there is nothing at {path}; see /docs")
+            found = node, values
+        return found
 
 
-def _walk(node: _Node, segments: Sequence[str], at: int, values: list[str]) -> _Node | None:
+def _straight(node: _Node, segments: Sequence[str]) -> tuple[_Node, list[str]] | None:
+    """Where the segments lead without looking back, which is right for nearly every path."""
+    values = []
+    for segment in segments:
+        following = node.literals.get(segment)
+        if following is None:
+            following = node.parameter
+            if following is None or not segment:
+                return None
+            values.append(segment)
+        node = following
+    return (node, values) if node.operations else None
+
+
+def _search(node: _Node, segments: Sequence[str], at: int, values: list[str]) -> _Node | None:
     """The node that the segments from `at` on lead to; fills `values` with those that are parameters."""
     if at == len(segments):
         return node if node.operations else None
     literal = node.literals.get(segments[at])
-    if literal is not None and (found := _walk(literal, segments, at + 1, values)) is not None:
+    if literal is not None and (found := _search(literal, segments, at + 1, values)) is not None:
         return found
     if node.parameter is None or not segments[at]:
         return None
     values.append(segments[at])
-    found = _walk(node.parameter, segments, at + 1, values)
+    found = _search(node.parameter, segments, at + 1, values)
     if found is None:
         values.pop()
     return found
