@@ -11,7 +11,7 @@ from kith.access.sliding_window import Quota
 from kith.api.backend import Backend
 from kith.core.ids import NodeId
 from kith.core.labels import LIMIT, SENSITIVE
-from kith.engines.embedded.quotas import FileQuotas
+from kith.engines.embedded.quota_store import FileQuotas
 from kith.posts.post import Draft
 from kith.run import wiring
 from kith.run.config import Settings

@@ -21,7 +21,7 @@ from kith.core.events import Event
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Mark, Page, Window
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graph import Graph

@@ -19,7 +19,7 @@ from talk import code, ok
 
 from kith.api.http import build
 from kith.core.errors import StoreUnavailable
-from kith.engines.embedded.served import read_served
+from kith.engines.embedded.served_log import read_served
 from kith.home.slate import SLATE_MAX
 from kith.run import wiring
 from kith.run.config import Settings

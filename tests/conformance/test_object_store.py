@@ -21,7 +21,7 @@ from kith.core.clock import Hlc, hlc_of
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.records import EmbeddedRecords
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.edge import Outcome
 from kith.graph.store import EdgeStore
 from kith.records.store import AtVersion, Claim, Kind, Record, RecordStore
@@ -243,7 +243,7 @@ def test_a_put_that_fails_half_way_leaves_neither_record_nor_edge(
             raise OSError("gone")
 
         with monkeypatch.context() as patched:
-            patched.setattr("kith.engines.embedded.records.apply_all", fail)
+            patched.setattr("kith.engines.embedded.record_store.apply_all", fail)
             with pytest.raises(OSError, match="gone"):
                 run(stores.objects.put([record()], writes_of(edge_of(ALICE, BOB)), claim=claim()))
         assert run(stores.objects.get_many(Kind.POST, [7])) == [None]

@@ -10,7 +10,7 @@ from reference_suggestions import ReferenceSuggestions
 from world import ALICE, BOB, CAROL, DANA, ENGINES, START_MS, Run, open_embedded
 
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.suggestions import EmbeddedSuggestions
+from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.suggestions.store import Kept, SuggestionStore
 
 HOUR_MS = 3_600_000

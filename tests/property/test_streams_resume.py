@@ -18,8 +18,8 @@ from world import FakeClock, Social, open_embedded, time_flies
 from kith.core.clock import HybridClock
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId, Snowflakes
-from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.records import EmbeddedRecords
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.graphs import BUILT_IN, HIDES, LIKES, Graphs
 from kith.posts.engagement import Engagement
 from kith.posts.post import Change, Draft

@@ -18,8 +18,8 @@ from world import ENGINES, FakeClock, answer, open_store, run_all, service_over
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.core.paging import Window
-from kith.engines.embedded.edges import EmbeddedEdges
-from kith.engines.embedded.suggestions import EmbeddedSuggestions
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.graph.edge import BARRING, State
 from kith.graph.graphs import BLOCKS, BUILT_IN, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTION_HIDES
 from kith.graph.nodes import NodeJobs, NodeOperation

@@ -15,7 +15,7 @@ from kith.core.clock import HybridClock
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT
 from kith.core.paging import Window
-from kith.engines.embedded.records import EmbeddedRecords
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs

@@ -19,18 +19,18 @@ from kith.core.errors import StoreMismatch
 from kith.core.ids import NODES_MAX, Snowflakes
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
-from kith.engines.blobs.store import open_blobs
+from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.embedded import environment as environments
-from kith.engines.embedded import quotas
+from kith.engines.embedded import quota_store
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import LOADING, Environment
-from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.quotas import FileQuotas
-from kith.engines.embedded.records import EmbeddedRecords
-from kith.engines.embedded.rings import RingReader, Rings
-from kith.engines.embedded.served import ServedFiles
-from kith.engines.embedded.suggestions import EmbeddedSuggestions
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.quota_store import FileQuotas
+from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.engines.embedded.served_log import ServedFiles
+from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
+from kith.engines.embedded.timeline_store import RingReader, Rings
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.nodes import NodeJobs
@@ -159,7 +159,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
     suggested = suggestions(settings, parts)
     media = media_over(settings, objects)
     profiles = Profiles(objects.store, service.clock, media.check_image)
-    counts = FileQuotas(Path(settings.data) / quotas.FILE)
+    counts = FileQuotas(Path(settings.data) / quota_store.FILE)
     timelines = RingReader(timelines_folder(settings))
     share, bytes_max = settings.served_log_share, settings.served_log_bytes_max
     served = ServedFiles(Path(settings.data) / "served", share=share, bytes_max=bytes_max, writers=settings.workers)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from world import ALICE, BOB, CAROL, DANA, FakeClock, Run
 
 from kith.core.labels import LIMIT
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import LIKES, SAVES, SHARES
 from kith.home import facts as facts_module

@@ -26,7 +26,7 @@ from kith.core.errors import (
     StoreUnavailable,
 )
 from kith.core.ids import NodeId, Snowflakes
-from kith.engines.blobs.store import FolderBlobs
+from kith.engines.blobs.blob_store import FolderBlobs
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs

@@ -9,7 +9,7 @@ from world import ALICE, BOB, FakeClock, Run, Social
 
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.edge import State
 from kith.graph.graphs import BUILT_IN, Graphs

@@ -20,7 +20,7 @@ import lmdb
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, Overloaded, StoreUnavailable
 from kith.engines.embedded.environment import Environment, translate
-from kith.engines.embedded.eventlog import LogWriter
+from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.keys import node_key, read_node
 from kith.graph.edge import Edge, State
 from kith.graph.store import Node

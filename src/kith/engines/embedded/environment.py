@@ -26,7 +26,7 @@ import lmdb
 
 from kith.core.errors import Conflict, KithError, Overloaded, StoreFull, StoreMismatch, StoreUnavailable
 from kith.core.history import History, Turn
-from kith.engines.embedded import eventlog
+from kith.engines.embedded import event_log
 from kith.graph.graphs import GRAPHS_MAX, assign
 
 FORMAT = 2
@@ -151,7 +151,7 @@ class Environment:
     def begin_history(self) -> None:
         """From here on it is another history than that of the store which this was a backup of."""
         with translated("begin a history"), self.lmdb.begin() as txn:
-            _, last = eventlog.bounds(txn, self.log)
+            _, last = event_log.bounds(txn, self.log)
         self.put_note(_HISTORY, json.dumps(self.history().restored(last).turns).encode())
 
     def put_note(self, key: str, value: bytes | None) -> None:

@@ -7,7 +7,7 @@ as a line of it, before the head moves: so pushes touch memory that lies close t
 Before a line is written over, the greatest id there is noted as the floor: so ids may come in any order, and a reader
 knows which are all there. A slot changes hands under a version that is odd while it does: a reader who sees it odd,
 or changed, looks again. This rests on stores becoming visible in the order in which they are made, as on x86-64; see
-README.md. The file is drawn in `ringfile`, the directory of users in `directory`.
+README.md. The file is drawn in `ring_file`, the directory of users in `directory`.
 
 What the writer keeps for itself (free slots, fill of the directory) is made anew when it opens the file. Slots
 that a killed writer left with an odd version are emptied then.
@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreFull, StoreMismatch
-from kith.engines.embedded import reads, ringfile
+from kith.engines.embedded import read_habits, ring_file
 from kith.engines.embedded.environment import translated
-from kith.engines.embedded.ringfile import LINE, WIDTH, RingFile, Unusable
+from kith.engines.embedded.ring_file import LINE, WIDTH, RingFile, Unusable
 from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, Habits, Ids, Timeline
 
 SLOTS_DEFAULT = 100_000
@@ -45,7 +45,7 @@ class RingReader:
     """See `timeline.store.TimelineReader`: the timelines of a folder that another process writes, once it does."""
 
     def __init__(self, folder: Path, *, now_ms: Callable[[], int] = wall_ms) -> None:
-        self._path, self._now_ms = folder / ringfile.FILE, now_ms
+        self._path, self._now_ms = folder / ring_file.FILE, now_ms
         self._file: RingFile | None = None
 
     def read(self, user: int) -> Timeline | None:
@@ -78,7 +78,7 @@ class RingReader:
         if file is not None:
             slot = file.directory.find(user)
             if slot >= 0 and file.owners[slot] == ~user:
-                file.reads[slot] = reads.faded(int(file.reads[slot]), self._now_ms(), 1)
+                file.reads[slot] = read_habits.faded(int(file.reads[slot]), self._now_ms(), 1)
 
     def count(self) -> int:
         file = self._current()
@@ -155,7 +155,7 @@ class Rings(RingReader):
 
     def habits(self, users: Ids) -> Habits:
         slots = self._rings.directory.find_many(users)
-        lately = reads.lately(self._rings.reads.take(slots), self._now_ms())
+        lately = read_habits.lately(self._rings.reads.take(slots), self._now_ms())
         return Habits(np.where(slots >= 0, lately, -1.0), np.where(slots >= 0, self._rings.lacks.take(slots), 0))
 
     def withhold(self, rate: int, users: Ids) -> None:
@@ -179,7 +179,9 @@ class Rings(RingReader):
             tail[: len(kept) - whole] = kept[whole:]
             rings.floors[slot] = max(0, kept[0] - 1) if len(kept) == TIMELINE_IDS_MAX else 0
             rings.heads[slot] = len(kept)
-            rings.reads[slot] = reads.faded(int(rings.reads[slot]), now, 0) if known else reads.first_read(now)
+            rings.reads[slot] = (
+                read_habits.faded(int(rings.reads[slot]), now, 0) if known else read_habits.first_read(now)
+            )
             rings.lacks[slot] = RATE_MAX
             rings.versions[slot] += 1
             if not known:
@@ -199,7 +201,7 @@ class Rings(RingReader):
     def evict(self, before_ms: int) -> int:
         rings = self._rings
         with self._changing:
-            unread = np.flatnonzero((rings.owners != 0) & (reads.read_ms(rings.reads) < before_ms))
+            unread = np.flatnonzero((rings.owners != 0) & (read_habits.read_ms(rings.reads) < before_ms))
             if len(unread):
                 _empty(rings, unread)
                 self._free += unread.tolist()
@@ -217,7 +219,7 @@ class Rings(RingReader):
                 raise
         owned = np.flatnonzero(self._rings.owners)
         words = self._rings.reads[owned]
-        words[reads.read_ms(words) > self._now_ms()] = 0  # of before the clock was put back: older than any since
+        words[read_habits.read_ms(words) > self._now_ms()] = 0  # of before the clock was put back: older than any since
         self._release(int(owned[np.argmin(words)]))
         return self._free.pop()
 
@@ -252,7 +254,7 @@ def _opened(path: Path, slots: int) -> RingFile:
     """The file of the folder, made whole after a writer that was killed, or an empty one."""
     try:
         rings = RingFile(path, writable=True)
-        if not ringfile.boot_id():
+        if not ring_file.boot_id():
             raise Unusable("this machine does not say when it started")
         if rings.slots != slots:
             raise Unusable(f"it has {rings.slots} slots, and {slots} are asked for")
@@ -263,7 +265,7 @@ def _opened(path: Path, slots: int) -> RingFile:
         _log.warning("timelines are begun anew, and made again from outboxes as users return", reason=str(error))
     else:
         return rings
-    ringfile.create(path, slots)
+    ring_file.create(path, slots)
     return RingFile(path, writable=True)
 
 

@@ -20,7 +20,7 @@ from kith.core.clock import HybridClock
 from kith.core.events import Event
 from kith.core.ids import ID_MAX
 from kith.core.paging import Page, Window
-from kith.engines.embedded import eventlog, runs
+from kith.engines.embedded import event_log, runs
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment, Txn, put_note, translate
 from kith.engines.embedded.keys import (
@@ -201,7 +201,7 @@ class EmbeddedEdges:
                 return before
             batch.nodes_known = True
             if tell is not None:
-                batch.log.append(eventlog.pack_announcement(tell))
+                batch.log.append(event_log.pack_announcement(tell))
             if after == Node():
                 batch.txn.delete(node_key(node), db=db)
             else:
@@ -266,12 +266,12 @@ class EmbeddedEdges:
     def log_bounds(self) -> tuple[int, int]:
         """The first and last sequence number the log keeps."""
         with self._begin() as txn:
-            return eventlog.bounds(txn, self._environment.log)
+            return event_log.bounds(txn, self._environment.log)
 
     def restore_clock(self, clock: HybridClock) -> None:
         """Make `clock` go on after the newest version in the log, even if the machine's clock went back."""
         with self._begin() as txn:
-            clock.restore(eventlog.newest_version(txn, self._environment.log))
+            clock.restore(event_log.newest_version(txn, self._environment.log))
 
     def _degrees(self, graph: int, node: int, limit: int) -> list[Degrees]:
         db = self._graph_db(graph)
@@ -352,7 +352,7 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
                 runs.remove(cursor, *entry)
         for entry in _entries(edge):
             runs.insert(cursor, *entry)
-    sequence = batch.log.append(eventlog.pack_change(None if stored is None else stored.state, edge))
+    sequence = batch.log.append(event_log.pack_change(None if stored is None else stored.state, edge))
     return EdgeChange(outcome, stored, edge, sequence)
 
 
