@@ -31,7 +31,7 @@ from kith.graph.edge import (
     resolve,
 )
 from kith.graph.graphs import assign
-from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair, Side
+from kith.graph.store import Degrees, Ends, IdLists, Ids, Listing, Node, Pair, Side
 
 Key = tuple[int, int, int]
 """(graph, source, destination)"""
@@ -172,10 +172,10 @@ class ReferenceEdges:
         self._tick()
         return np.array([mark.id for mark in self._marks(listing)[:newest]], np.int64)
 
-    async def ids_many(self, listings: Sequence[Listing], newest: int) -> Lists:
+    async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
         lists = [await self.ids(listing, newest) for listing in listings]
         lengths = np.array([len(ids) for ids in lists], np.int64)
-        return Lists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
+        return IdLists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
 
     async def degrees(self, graph: int, after: int | None, limit: int) -> list[Degrees]:
         self._tick()

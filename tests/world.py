@@ -36,7 +36,7 @@ from kith.home.skeleton import Skeletons
 from kith.home.timelines import TimelineReader
 from kith.log.store import LogStore
 from kith.people.privacy import Privacy
-from kith.people.relations import Limits, Relations
+from kith.people.relations import RelationLimits, Relations
 from kith.posts.comments import Comments
 from kith.posts.posts import Posts
 
@@ -89,7 +89,7 @@ class Social(Graph):
 
     def __init__(self, store: EdgeStore, graphs: Graphs, clock: HybridClock, **limits: int) -> None:
         super().__init__(store, graphs, clock, walk_max=limits.pop("walk_max", 10_000))
-        self.limits = Limits(**limits)
+        self.limits = RelationLimits(**limits)
         self.privacy = Privacy(self)
         self.people = Relations(self, self.privacy, self.limits)
 

@@ -22,7 +22,7 @@ from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.graphs import BUILT_IN, HIDES, LIKES, Graphs
 from kith.posts.engagement import Engagement
-from kith.posts.post import Change, Draft
+from kith.posts.post import Draft, PostEdit
 from kith.posts.posts import Posts
 from kith.streams.changes import Place
 from kith.streams.live import COUNTS_EVERY_S, Live
@@ -162,7 +162,7 @@ class Town:
                 await self.engagement.add(HIDES, user, NodeId(post))
                 self.hides.add((user, post))
             case "private" if own := [post for post, made in self.posts.items() if made == (user, True)]:
-                await self.objects.edit(user, NodeId(own[-1]), Change(visibility="private"))
+                await self.objects.edit(user, NodeId(own[-1]), PostEdit(visibility="private"))
                 self.posts[own[-1]] = user, False
             case "mute":
                 await self.settle()  # who reads a post after a mute is not told of it: then the model would not know

@@ -22,7 +22,7 @@ from kith.core.errors import BadRequest, FeedUnavailable, NotFound, Unavailable
 from kith.core.ids import parse_id
 from kith.core.paging import LIMIT_DEFAULT
 from kith.home.slate import unpack
-from kith.people.relations import Written
+from kith.people.relations import RelationWritten
 
 FEED = "/api/v1/feed"
 FEED_LIMIT_MAX = 50
@@ -207,7 +207,7 @@ async def see_as_before(call: Call, user_id: PathId) -> Response[FewerAnswer]:
     return _fewer(call, await call.backend.relations.see_as_before(call.acting, parse_id(user_id)))
 
 
-def _fewer(call: Call, written: Written) -> Response[FewerAnswer]:
+def _fewer(call: Call, written: RelationWritten) -> Response[FewerAnswer]:
     return Response(FewerAnswer(written.holds), headers=token_header(call.backend.token(written.mark)))
 
 

@@ -19,7 +19,7 @@ from kith.core.errors import BadRequest, BatchTooLarge, SelfEdge
 from kith.core.ids import ID_MAX, NodeId
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Edge, EdgeWrite, State, applied
 from kith.graph.graph import Graph
-from kith.people.relations import Relations, Written
+from kith.people.relations import Relations, RelationWritten
 
 Decoded = TypeVar("Decoded")
 Id = Annotated[
@@ -154,7 +154,7 @@ class Muted(msgspec.Struct, frozen=True):
     token: str | None
 
 
-Relate = Callable[[Relations, NodeId, NodeId], Awaitable[Written]]
+Relate = Callable[[Relations, NodeId, NodeId], Awaitable[RelationWritten]]
 RELATIONS: dict[tuple[str, str], tuple[Relate, type[Followed] | type[Blocked] | type[Muted]]] = {
     ("POST", "follow"): (Relations.follow, Followed),
     ("DELETE", "follow"): (Relations.unfollow, Followed),

@@ -25,7 +25,7 @@ from kith.api.presenting import (
 from kith.core.ids import parse_id
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
 from kith.posts.engagement import Engaged
-from kith.posts.post import Change, Draft, Location, PostType, Visibility
+from kith.posts.post import Draft, Location, PostEdit, PostType, Visibility
 from kith.records.fields import pack_attributes
 
 IdempotencyKey = Annotated[
@@ -204,7 +204,7 @@ async def lookup_posts(call: Call, data: LookupRequest) -> PostsLookedUp:
 async def edit_post(call: Call, post_id: PathId, data: PostChange) -> Response[PostAnswer]:
     """Its author only."""
     content = data.content or ContentChange()
-    change = Change(
+    change = PostEdit(
         content.text,
         content.link,
         UNSET if content.media_ids is UNSET else ids_of(content.media_ids or [], "mediaIds"),

@@ -13,7 +13,7 @@ from kith.api.backend import Pagination, check_own
 from kith.api.graphs import Cursor, Limit, PathId, token_header
 from kith.api.presenting import time_of
 from kith.core.ids import parse_id
-from kith.people.relations import Written
+from kith.people.relations import RelationWritten
 
 
 class SuggestionItem(msgspec.Struct, frozen=True, rename="camel"):
@@ -84,7 +84,7 @@ async def unhide_suggestion(call: Call, user_id: PathId) -> Response[SuggestionH
     return _hidden(call, await call.backend.suggestions.unhide(call.acting, parse_id(user_id)))
 
 
-def _hidden(call: Call, written: Written) -> Response[SuggestionHidden]:
+def _hidden(call: Call, written: RelationWritten) -> Response[SuggestionHidden]:
     token = call.backend.token(written.mark)
     return Response(SuggestionHidden(written.holds, written.changed, token), headers=token_header(token))
 

@@ -13,7 +13,7 @@ FIRST = 0
 """The name of every store's history until its first restore."""
 
 
-class Turn(NamedTuple):
+class Restore(NamedTuple):
     """A restore: the new history's name, and the last sequence number that it shares with the one before."""
 
     name: int
@@ -23,7 +23,7 @@ class Turn(NamedTuple):
 class History(NamedTuple):
     """The restores of a store, the oldest first."""
 
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[Restore, ...] = ()
 
     @property
     def name(self) -> int:
@@ -37,4 +37,4 @@ class History(NamedTuple):
 
     def restored(self, last: int) -> History:
         """The history of a store that is restored from a backup whose last sequence number this is."""
-        return History((*self.turns, Turn(1 + secrets.randbelow(2**63 - 1), last)))
+        return History((*self.turns, Restore(1 + secrets.randbelow(2**63 - 1), last)))

@@ -30,7 +30,7 @@ _FIRST_CHUNK = 256
 _EMPTY: Ids = np.empty(0, np.int64)
 
 
-class Lists(NamedTuple):
+class Leaf(NamedTuple):
     """A leaf: the edges of one node and direction, in any of some states."""
 
     listings: tuple[Listing, ...]
@@ -54,7 +54,7 @@ class Difference(NamedTuple):
     parts: tuple[Program, ...]
 
 
-Program = Lists | Union | Intersect | Difference
+Program = Leaf | Union | Intersect | Difference
 _OPERATORS: dict[str, Callable[[tuple[Program, ...]], Program]] = {
     "union": Union,
     "intersect": Intersect,
@@ -83,7 +83,7 @@ def parse(raw: Any, graph_number: Callable[[str], int]) -> Program:
     return part(raw, 1)
 
 
-def _leaf(value: Mapping[str, Any], graph_number: Callable[[str], int]) -> Lists:
+def _leaf(value: Mapping[str, Any], graph_number: Callable[[str], int]) -> Leaf:
     unknown = set(value) - {"graph", "node", "direction", "states"}
     missing = {"graph", "node", "direction"} - set(value)
     if unknown or missing:
@@ -99,7 +99,7 @@ def _leaf(value: Mapping[str, Any], graph_number: Callable[[str], int]) -> Lists
         raise BadRequest("states must be a list of at least one state")
     graph, node = graph_number(str(value["graph"])), parse_id(value["node"], "node")
     direction = Direction[value["direction"].upper()]
-    return Lists(tuple(Listing(graph, node, direction, state) for state in dict.fromkeys(map(parse_state, states))))
+    return Leaf(tuple(Listing(graph, node, direction, state) for state in dict.fromkeys(map(parse_state, states))))
 
 
 def parse_state(raw: Any) -> State:
@@ -116,7 +116,7 @@ class Evaluator:
 
     def __init__(self, store: EdgeStore, ids_max: int = IDS_MAX_DEFAULT) -> None:
         self._store, self._ids_left, self._ids_max = store, ids_max, ids_max
-        self._counts: dict[Lists, int] = {}
+        self._counts: dict[Leaf, int] = {}
 
     async def top(self, program: Program, below: int | None, need: int) -> Ids:
         """The greatest `need` members less than `below`, descending."""
@@ -142,14 +142,14 @@ class Evaluator:
     async def count(self, program: Program) -> int:
         """How many members the program has."""
         await self._count_leaves(program)
-        if isinstance(program, Lists) and len(program.listings) == 1:
+        if isinstance(program, Leaf) and len(program.listings) == 1:
             return self._counts[program]
         return len(await self.all(program))
 
     async def all(self, program: Program) -> Ids:
         """Every member, descending."""
         match program:
-            case Lists(listings):
+            case Leaf(listings):
                 self._spend(self._counts[program])
                 read = [await self._store.ids(listing) for listing in listings]
                 # an edge has one state, but where lists lag it may be on its way between two of them
@@ -164,7 +164,7 @@ class Evaluator:
     async def contains(self, program: Program, ids: Ids) -> NDArray[np.bool_]:
         """For each of `ids`: is it a member?"""
         match program:
-            case Lists(listings):
+            case Leaf(listings):
                 if self._counts[program] <= _PROBE_FACTOR * len(ids):
                     return np.isin(ids, await self.all(program))
                 masks = [await self._store.contains(listing, ids) for listing in listings]
@@ -194,7 +194,7 @@ class Evaluator:
 
     def _size_max(self, program: Program) -> int:
         match program:
-            case Lists():
+            case Leaf():
                 return self._counts[program]
             case Union(parts):
                 return sum(map(self._size_max, parts))
@@ -219,9 +219,9 @@ class Evaluator:
             )
 
 
-def leaves(program: Program) -> list[Lists]:
+def leaves(program: Program) -> list[Leaf]:
     """Every list that the program reads or asks."""
-    if isinstance(program, Lists):
+    if isinstance(program, Leaf):
         return [program]
     return [leaf for part in program.parts for leaf in leaves(part)]
 

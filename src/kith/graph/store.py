@@ -37,7 +37,7 @@ class Node(NamedTuple):
     labels: int = 0  # of `core.labels`
 
 
-class Lists(NamedTuple):
+class IdLists(NamedTuple):
     """Several lists in one array, one after the other: the lengths say where each ends. Both int64."""
 
     ids: Ids
@@ -124,7 +124,7 @@ class EdgeStore(Protocol):
         """The other ends, newest first: all, or the `newest` that many. int64, one dimension."""
         ...
 
-    async def ids_many(self, listings: Sequence[Listing], newest: int) -> Lists:
+    async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
         """The `newest` other ends of each list of one graph, in the order of `listings`; as `ids`, read at once."""
         ...
 

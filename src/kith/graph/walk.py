@@ -16,7 +16,7 @@ from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import POSITION_MIN
 from kith.graph.store import EdgeStore, Listing
 
-Kept: TypeAlias = Callable[[Sequence[Mark]], Awaitable[Sequence[bool]]]
+ShownCheck: TypeAlias = Callable[[Sequence[Mark]], Awaitable[Sequence[bool]]]
 """For each of these entries: is it shown?"""
 BELOW_ALL = Mark(POSITION_MIN, 0)
 """What is newer than this is the whole list, so a page that begins here has nothing on its other side."""
@@ -24,7 +24,7 @@ _CHUNK = 512
 
 
 async def walk(
-    store: EdgeStore, listing: Listing, window: Window, kept: Kept, *, entries_max: int, first: int | None = None
+    store: EdgeStore, listing: Listing, window: Window, kept: ShownCheck, *, entries_max: int, first: int | None = None
 ) -> Page:
     """The entries of `listing` that `kept` keeps.
 

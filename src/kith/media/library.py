@@ -44,7 +44,7 @@ from kith.media.videos import read_video
 from kith.people.accounts import check_active
 from kith.records.fields import check_text
 from kith.records.rewriting import next_version, rewrite
-from kith.records.store import AtVersion, Kind, Put, RecordStore
+from kith.records.store import AtVersion, Put, RecordKind, RecordStore
 
 SWEPT_AFTER_MS = 3_600_000
 """How old a file without a record must be before it is removed: its record may be on its way."""
@@ -67,7 +67,7 @@ class MediaLimits(NamedTuple):
     uploads_max: int = 8
 
 
-class Checked(NamedTuple):
+class CheckedUpload(NamedTuple):
     """What an upload was found to be, and the files to keep of it: (what its key ends with, content type, bytes)."""
 
     format: Format
@@ -147,7 +147,7 @@ class MediaLibrary:
             await self.blobs.delete(keys_of(media))
             raise
         # From here on the record may be there even if we do not hear of it, so the files stay; see `sweep`.
-        put = await self._store.put([media_record(media, version)], only_if=[AtVersion(Kind.MEDIA, id_, 0)])
+        put = await self._store.put([media_record(media, version)], only_if=[AtVersion(RecordKind.MEDIA, id_, 0)])
         if not put.stored:  # its id was handed out before, by a clock that was put back since
             await self.blobs.delete(keys_of(media))
             raise Overloaded("this upload met another; send it again")
@@ -178,7 +178,7 @@ class MediaLibrary:
     async def get_many(self, ids: Sequence[int]) -> dict[int, Media]:
         """Those of `ids` that are there, in one batch, for whoever may see the posts and profiles that show them."""
         known = list(dict.fromkeys(ids))
-        records = await self._store.get_many(Kind.MEDIA, known) if known else []
+        records = await self._store.get_many(RecordKind.MEDIA, known) if known else []
         found = (read_media(record) for record in records if record is not None)
         return {media.id: media for media in found if not media.deleted}
 
@@ -239,7 +239,7 @@ class MediaLibrary:
         """Replace the record by `change` of it, unless somebody else did in between; then look again."""
 
         async def replace() -> tuple[Put, Media]:
-            (record,) = await self._store.get_many(Kind.MEDIA, [id_])
+            (record,) = await self._store.get_many(RecordKind.MEDIA, [id_])
             if record is None:
                 raise _no_media(id_)
             media = read_media(record)
@@ -249,7 +249,7 @@ class MediaLibrary:
             new = change(media)
             put = await self._store.put(
                 [media_record(new, next_version(self._graph.clock, record))],
-                only_if=[AtVersion(Kind.MEDIA, id_, record.updated_at)],
+                only_if=[AtVersion(RecordKind.MEDIA, id_, record.updated_at)],
             )
             return put, new
 
@@ -258,7 +258,7 @@ class MediaLibrary:
 
     async def check_image(self, owner: NodeId, id_: int, field: str) -> None:
         """InvalidContent, which names `field`, unless `id_` is an image that `owner` uploaded."""
-        (media,) = owned(owner, [id_], await self._store.get_many(Kind.MEDIA, [id_]), field)
+        (media,) = owned(owner, [id_], await self._store.get_many(RecordKind.MEDIA, [id_]), field)
         if media.type != "image":
             raise InvalidContent(f"{field} names a video; it must be an image", field=field, id=str(id_))
 
@@ -280,7 +280,7 @@ def sniff(head: bytes) -> Format:
     return form
 
 
-def check_upload(file: BinaryIO, size: int, limits: MediaLimits) -> Checked:
+def check_upload(file: BinaryIO, size: int, limits: MediaLimits) -> CheckedUpload:
     """What a file is and what may be kept of it. Takes a while; for a thread.
 
     Errors: InvalidContent; BodyTooLarge where it is larger than its kind may be.
@@ -295,13 +295,13 @@ def check_upload(file: BinaryIO, size: int, limits: MediaLimits) -> Checked:
     file.seek(0)
     if image:
         picture = read_image(file.read(), form, pixels_max=limits.pixels_max, side_max=limits.side_max)
-        return Checked(
+        return CheckedUpload(
             form, picture.width, picture.height, len(picture.data), picture.fingerprint,
             [(form, content_type, picture.data), (THUMBNAIL, CONTENT_TYPES["webp"], picture.thumbnail)],
         )  # fmt: skip
     video = read_video(file, size, form, pixels_max=limits.pixels_max)
     file.seek(0)
-    return Checked(form, video.width, video.height, size, video.fingerprint, [(form, content_type, file)])
+    return CheckedUpload(form, video.width, video.height, size, video.fingerprint, [(form, content_type, file)])
 
 
 def _is_old(blob: Blob, now_ms: int) -> bool:

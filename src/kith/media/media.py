@@ -15,7 +15,7 @@ import msgspec
 from kith.core.clock import Hlc
 from kith.core.errors import InvalidContent
 from kith.core.ids import ID_MAX
-from kith.records.store import Kind, Record
+from kith.records.store import Record, RecordKind
 
 MediaType = Literal["image", "video"]
 Format = Literal["jpg", "png", "gif", "webp", "mp4", "webm"]
@@ -61,7 +61,7 @@ _decode = msgspec.msgpack.Decoder(Media).decode
 
 def media_record(media: Media, version: Hlc) -> Record:
     """The record of a picture or video."""
-    return Record(Kind.MEDIA, media.id, version, _encode(media))
+    return Record(RecordKind.MEDIA, media.id, version, _encode(media))
 
 
 def read_media(record: Record) -> Media:

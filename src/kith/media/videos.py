@@ -63,7 +63,7 @@ class Video(NamedTuple):
     fingerprint: int  # 64 bits of the hash of its bytes: the same for the same video only
 
 
-class Part(NamedTuple):
+class _Part(NamedTuple):
     """A box or an element: its kind, where it starts, where what it holds starts, and where it ends."""
 
     kind: int | bytes
@@ -72,7 +72,7 @@ class Part(NamedTuple):
     end: int
 
 
-class Blank(NamedTuple):
+class _Blank(NamedTuple):
     """What is overwritten: a header that says "unused", then zeros up to `end`."""
 
     start: int
@@ -127,7 +127,7 @@ def cut_off() -> InvalidContent:
     return InvalidContent("this video is cut off or damaged; send the whole file")
 
 
-def _overwrite(file: BinaryIO, blank: Blank) -> None:
+def _overwrite(file: BinaryIO, blank: _Blank) -> None:
     file.seek(blank.start)
     file.write(blank.header)
     left = blank.end - blank.start - len(blank.header)
@@ -138,7 +138,7 @@ def _overwrite(file: BinaryIO, blank: Blank) -> None:
 # --- MP4 -----------------------------------------------------------------------------------------------------
 
 
-def _boxes(reader: _Reader, start: int, end: int) -> Iterator[Part]:
+def _boxes(reader: _Reader, start: int, end: int) -> Iterator[_Part]:
     """The boxes that fill `start` to `end`, one behind the other."""
     while start < end:
         reader.count()
@@ -150,13 +150,13 @@ def _boxes(reader: _Reader, start: int, end: int) -> Iterator[Part]:
             size = end - start
         if size < body - start or start + size > end:
             raise cut_off()
-        yield Part(kind, start, body, start + size)
+        yield _Part(kind, start, body, start + size)
         start += size
 
 
-def _mp4(reader: _Reader) -> tuple[int, int, list[Blank]]:
+def _mp4(reader: _Reader) -> tuple[int, int, list[_Blank]]:
     width = height = 0
-    blanks, seen = list[Blank](), set[int | bytes]()
+    blanks, seen = list[_Blank](), set[int | bytes]()
     top = list(_boxes(reader, 0, reader.size))
     for box in top:
         if box.kind not in _TOP:
@@ -183,23 +183,23 @@ def _mp4(reader: _Reader) -> tuple[int, int, list[Blank]]:
     return width, height, blanks
 
 
-def _unneeded(reader: _Reader, box: Part) -> Iterator[Blank]:
+def _unneeded(reader: _Reader, box: _Part) -> Iterator[_Blank]:
     """What of a box no player needs, however deep; the name of a handler is one of a maker."""
     for part in _boxes(reader, box.body, box.end):
         if part.kind not in _KEPT[box.kind]:
             yield _blank_box(reader, part)
         elif part.kind == b"hdlr":
-            yield Blank(min(part.body + _HANDLER_NAME, part.end), b"", part.end)
+            yield _Blank(min(part.body + _HANDLER_NAME, part.end), b"", part.end)
         elif part.kind in _KEPT:
             yield from _unneeded(reader, part)
 
 
-def _blank_box(reader: _Reader, box: Part) -> Blank:
+def _blank_box(reader: _Reader, box: _Part) -> _Blank:
     size = reader.bytes(box.start, box.body - box.start)
-    return Blank(box.start, size[:4] + b"free" + size[8:], box.end)
+    return _Blank(box.start, size[:4] + b"free" + size[8:], box.end)
 
 
-def _find(reader: _Reader, parts: list[Part], *path: bytes) -> Part:
+def _find(reader: _Reader, parts: list[_Part], *path: bytes) -> _Part:
     """The box at a path of kinds."""
     for box in parts:
         if box.kind == path[0]:
@@ -207,12 +207,12 @@ def _find(reader: _Reader, parts: list[Part], *path: bytes) -> Part:
     raise cut_off()
 
 
-def _handler(reader: _Reader, track: list[Part]) -> bytes:
+def _handler(reader: _Reader, track: list[_Part]) -> bytes:
     """What a track carries."""
     return reader.bytes(_find(reader, track, b"mdia", b"hdlr").body + 8, 4)
 
 
-def _samples(reader: _Reader, track: list[Part], top: list[Part]) -> Iterator[Blank]:
+def _samples(reader: _Reader, track: list[_Part], top: list[_Part]) -> Iterator[_Blank]:
     """Where the samples of a track lie in the file; InvalidContent where that cannot be told."""
     if any(box.kind == b"moof" for box in top):
         raise InvalidContent(
@@ -237,10 +237,10 @@ def _samples(reader: _Reader, track: list[Part], top: list[Part]) -> Iterator[Bl
             sample += 1
         if not any(box.kind == b"mdat" and box.body <= start <= end <= box.end for box in top):
             raise cut_off()
-        yield Blank(start, b"", end)
+        yield _Blank(start, b"", end)
 
 
-def _shown_size(reader: _Reader, track: list[Part]) -> tuple[int, int]:
+def _shown_size(reader: _Reader, track: list[_Part]) -> tuple[int, int]:
     """Width and height as shown: turned by 90 degrees if the track says so."""
     head = _find(reader, track, b"tkhd").body
     matrix = head + (52 if reader.number(head, 1) == 1 else 40)
@@ -252,7 +252,7 @@ def _shown_size(reader: _Reader, track: list[Part]) -> tuple[int, int]:
 # --- WebM ----------------------------------------------------------------------------------------------------
 
 
-def _element(reader: _Reader, at: int, limit: int) -> Part:
+def _element(reader: _Reader, at: int, limit: int) -> _Part:
     """The element at a place; one of unknown size ends at `limit`, and its `end` says so by being below 0."""
     reader.count()
     head = reader.bytes(at, min(_ELEMENT_HEAD, reader.size - at))
@@ -265,13 +265,13 @@ def _element(reader: _Reader, at: int, limit: int) -> Part:
     kind, unknown = int.from_bytes(head[:id_bytes], "big"), (1 << 7 * size_bytes) - 1
     size, body = int.from_bytes(head[id_bytes : id_bytes + size_bytes], "big") & unknown, at + id_bytes + size_bytes
     if size == unknown:
-        return Part(kind, at, body, -1)
+        return _Part(kind, at, body, -1)
     if body + size > limit:
         raise cut_off()
-    return Part(kind, at, body, body + size)
+    return _Part(kind, at, body, body + size)
 
 
-def _elements(reader: _Reader, start: int, end: int) -> Iterator[Part]:
+def _elements(reader: _Reader, start: int, end: int) -> Iterator[_Part]:
     """The elements that fill `start` to `end`."""
     while start < end:
         part = _element(reader, start, end)
@@ -281,13 +281,13 @@ def _elements(reader: _Reader, start: int, end: int) -> Iterator[Part]:
         start = part.end
 
 
-def _webm(reader: _Reader) -> tuple[int, int, list[Blank]]:
+def _webm(reader: _Reader) -> tuple[int, int, list[_Blank]]:
     head = _element(reader, 0, reader.size)
     segment = _element(reader, head.end, reader.size) if head.end > 0 else head
     if segment.kind != _SEGMENT or segment.end not in (-1, reader.size):
         raise InvalidContent("this WebM is damaged, or something else was hung onto it; save it again")
     width = height = 0
-    blanks, at, in_cluster, clusters = list[Blank](), segment.body, False, 0
+    blanks, at, in_cluster, clusters = list[_Blank](), segment.body, False, 0
     while at < reader.size:
         part = _element(reader, at, reader.size)
         if part.kind not in _IN_SEGMENT and not (in_cluster and part.kind in _IN_CLUSTER):
@@ -310,24 +310,24 @@ def _webm(reader: _Reader) -> tuple[int, int, list[Blank]]:
     return width, height, blanks
 
 
-def _blank_element(part: Part) -> Blank:
+def _blank_element(part: _Part) -> _Blank:
     """A Void of the same length."""
     length = part.end - part.start
     if length >= 9:
-        return Blank(part.start, bytes([_VOID]) + (1 << 56 | length - 9).to_bytes(8, "big"), part.end)
-    return Blank(part.start, bytes([_VOID, 0x80 | length - 2]), part.end)
+        return _Blank(part.start, bytes([_VOID]) + (1 << 56 | length - 9).to_bytes(8, "big"), part.end)
+    return _Blank(part.start, bytes([_VOID, 0x80 | length - 2]), part.end)
 
 
-def _unneeded_of_info(reader: _Reader, info: Part) -> Iterator[Blank]:
+def _unneeded_of_info(reader: _Reader, info: _Part) -> Iterator[_Blank]:
     """Titles, names of files, dates, and what says by which application it was made."""
     for part in _elements(reader, info.body, info.end):
         if part.kind in _APPS:
-            yield Blank(part.body, b"", part.end)
+            yield _Blank(part.body, b"", part.end)
         elif part.kind not in _IN_INFO:
             yield _blank_element(part)
 
 
-def _unneeded_of_tracks(reader: _Reader, tracks: Part) -> Iterator[Blank]:
+def _unneeded_of_tracks(reader: _Reader, tracks: _Part) -> Iterator[_Blank]:
     """Names of tracks, and what else no player needs."""
     for track in _elements(reader, tracks.body, tracks.end):
         if track.kind == _TRACK:
@@ -337,7 +337,7 @@ def _unneeded_of_tracks(reader: _Reader, tracks: Part) -> Iterator[Blank]:
             yield _blank_element(track)
 
 
-def _tracks(reader: _Reader, tracks: Part) -> tuple[int, int]:
+def _tracks(reader: _Reader, tracks: _Part) -> tuple[int, int]:
     """The size of the first video track; InvalidContent for tracks that are not shown."""
     found = (0, 0)
     for track in _elements(reader, tracks.body, tracks.end):
@@ -364,7 +364,7 @@ def _tracks(reader: _Reader, tracks: Part) -> tuple[int, int]:
     return found
 
 
-def _value(reader: _Reader, part: Part) -> int:
+def _value(reader: _Reader, part: _Part) -> int:
     """The number that an element holds."""
     if not 0 < part.end - part.body <= 8:
         raise cut_off()

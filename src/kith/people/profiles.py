@@ -13,10 +13,10 @@ import msgspec
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
-from kith.people.usernames import Move, check_username, fold, holder_of, move
+from kith.people.usernames import NameChange, change_name, check_username, fold, holder_of
 from kith.records.fields import NO_ATTRIBUTES, check_text
 from kith.records.rewriting import next_version, rewrite
-from kith.records.store import AtVersion, Kind, Put, Record, RecordStore
+from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 NAME_CHARS_MAX = 100
 BIO_CHARS_MAX = 1_000
@@ -49,7 +49,7 @@ class Profiles:
 
     async def get_many(self, users: Sequence[int]) -> list[Profile]:
         """One profile a user, in their order."""
-        return [_read(record) for record in await self._store.get_many(Kind.USER, users)]
+        return [_read(record) for record in await self._store.get_many(RecordKind.USER, users)]
 
     async def named(self, username: str) -> NodeId | None:
         """The user with this name, however it is spelled."""
@@ -65,17 +65,17 @@ class Profiles:
         """
 
         async def replace() -> tuple[Put, Profile]:
-            (stored,) = await self._store.get_many(Kind.USER, [user])
+            (stored,) = await self._store.get_many(RecordKind.USER, [user])
             old, at = _read(stored), 0 if stored is None else stored.updated_at
             profile, version = change(old), next_version(self._clock, stored)
             _check(profile)
             if profile.avatar is not None and profile.avatar != old.avatar:
                 await self._check_image(user, profile.avatar, "avatar")
-            renamed = Move([], [], [])
+            renamed = NameChange([], [], [])
             if fold(profile.username) != fold(old.username):
-                renamed = await move(self._store, user, (old.username, profile.username), version, self._says)
-            record = Record(Kind.USER, user, version, _encode(profile))
-            only_if = [*renamed.only_if, AtVersion(Kind.USER, user, at)]
+                renamed = await change_name(self._store, user, (old.username, profile.username), version, self._says)
+            record = Record(RecordKind.USER, user, version, _encode(profile))
+            only_if = [*renamed.only_if, AtVersion(RecordKind.USER, user, at)]
             put = await self._store.put([*renamed.before, record, *renamed.after], only_if=only_if)
             return put, profile
 

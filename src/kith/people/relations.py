@@ -23,14 +23,14 @@ from kith.people.accounts import check_active, check_not_removed
 from kith.people.privacy import Privacy
 
 
-class Limits(msgspec.Struct, frozen=True):
+class RelationLimits(msgspec.Struct, frozen=True):
     """The bounds of relations; each is a setting of the same name."""
 
     follows_max: int = 10_000  # article 000: the cap of Twitter and others; none on followers
     batch_max: int = 1_000
 
 
-class Written(msgspec.Struct, frozen=True):
+class RelationWritten(msgspec.Struct, frozen=True):
     """The answer to a write: whether the relation now holds, whether that is new, and the write's place in the log.
 
     `requested`: the account is private, and was asked instead.
@@ -57,7 +57,7 @@ class Relationship(msgspec.Struct, frozen=True, rename="camel"):
 class Relations:
     """The rules of following, blocking and muting. All ids are user ids."""
 
-    def __init__(self, graph: Graph, privacy: Privacy, limits: Limits) -> None:
+    def __init__(self, graph: Graph, privacy: Privacy, limits: RelationLimits) -> None:
         self._graph, self._store, self._privacy, self._limits = graph, graph.store, privacy, limits
         number = graph.graphs.number
         self._follows, self._blocks, self._mutes = number(FOLLOWS), number(BLOCKS), number(MUTES)
@@ -65,7 +65,7 @@ class Relations:
 
     # --- following -------------------------------------------------------------------------------------
 
-    async def follow(self, actor: NodeId, target: NodeId) -> Written:
+    async def follow(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Make `actor` follow `target`, or ask to, where the account is private.
 
         Errors: SelfEdge; UserNotFound where either is deactivated; Forbidden where either blocks the other;
@@ -74,32 +74,32 @@ class Relations:
         _check_two(actor, target)
         return await self._follow(actor, target, if_public=True) or await self._request(actor, target)
 
-    async def unfollow(self, actor: NodeId, target: NodeId) -> Written:
+    async def unfollow(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `follow`; also takes back a request."""
         _check_two(actor, target)
         return await self._remove([(self._follows, actor, target), (self._requests, actor, target)])
 
-    async def remove_follower(self, actor: NodeId, target: NodeId) -> Written:
+    async def remove_follower(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Make `target` no longer follow `actor`."""
         return await self.unfollow(target, actor)
 
-    async def accept(self, actor: NodeId, requester: NodeId) -> Written:
+    async def accept(self, actor: NodeId, requester: NodeId) -> RelationWritten:
         """Let `requester` follow `actor`; repeating it changes nothing. UserNotFound if they did not ask."""
         _check_two(actor, requester)
         if not await self._graph.exists(self._requests, requester, actor):
             if await self._graph.exists(self._follows, requester, actor):
-                return Written(True, False, NO_MARK)
+                return RelationWritten(True, False, NO_MARK)
             raise UserNotFound("this user has not asked to follow you, or has taken it back", id=str(requester))
-        return await self._follow(requester, actor, if_public=False) or Written(True, False, NO_MARK)
+        return await self._follow(requester, actor, if_public=False) or RelationWritten(True, False, NO_MARK)
 
-    async def decline(self, actor: NodeId, requester: NodeId) -> Written:
+    async def decline(self, actor: NodeId, requester: NodeId) -> RelationWritten:
         """Refuse a request to follow `actor`; asking again is allowed."""
         _check_two(actor, requester)
         return await self._remove([(self._requests, requester, actor)])
 
     # --- blocking and muting ---------------------------------------------------------------------------
 
-    async def block(self, actor: NodeId, target: NodeId) -> Written:
+    async def block(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Forbid follows both ways, and drop those there are, requests too."""
         _check_two(actor, target)
         await check_not_removed(self._store, actor)
@@ -107,32 +107,32 @@ class Relations:
         for graph in (self._follows, self._requests):
             writes += [self._graph.dropping(graph, actor, target), self._graph.dropping(graph, target, actor)]
         changes, mark = await self._graph.write(writes)
-        return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
+        return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
-    async def unblock(self, actor: NodeId, target: NodeId) -> Written:
+    async def unblock(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `block`: follows are allowed again; the dropped ones stay dropped."""
         _check_two(actor, target)
         return await self._remove([(self._blocks, actor, target)])
 
-    async def mute(self, actor: NodeId, target: NodeId) -> Written:
+    async def mute(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Keep `target` out of what `actor` reads; nobody else notices."""
         _check_two(actor, target)
         await check_not_removed(self._store, actor)
         return await self._write_first(self._graph.adding(self._mutes, actor, target))
 
-    async def unmute(self, actor: NodeId, target: NodeId) -> Written:
+    async def unmute(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `mute`."""
         _check_two(actor, target)
         return await self._remove([(self._mutes, actor, target)])
 
-    async def see_fewer(self, actor: NodeId, target: NodeId) -> Written:
+    async def see_fewer(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Rank posts of `target` lower for `actor`, from now on and fading; repeating it begins anew."""
         _check_two(actor, target)
         await check_not_removed(self._store, actor)
         edge = self._graph.now(self._fewer, actor, target, State.NORMAL)
         return await self._write_first(EdgeWrite(edge, supersede=True))
 
-    async def see_as_before(self, actor: NodeId, target: NodeId) -> Written:
+    async def see_as_before(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `see_fewer`."""
         _check_two(actor, target)
         return await self._remove([(self._fewer, actor, target)])
@@ -187,17 +187,17 @@ class Relations:
 
     # --- writing ---------------------------------------------------------------------------------------
 
-    async def _follow(self, actor: NodeId, target: NodeId, *, if_public: bool) -> Written | None:
+    async def _follow(self, actor: NodeId, target: NodeId, *, if_public: bool) -> RelationWritten | None:
         """Write the follow, and answer a request that waited; None if the account is private and was not followed."""
         answered = self._graph.dropping(self._requests, actor, target, chained=True)
         return await self._write_allowed(self._conditional(self._follows, actor, target, if_public=if_public), answered)
 
-    async def _request(self, actor: NodeId, target: NodeId) -> Written:
+    async def _request(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Ask a private account to be let in."""
         written = await self._write_allowed(self._conditional(self._requests, actor, target))
         if written is None:
-            return Written(False, False, NO_MARK, requested=True)
-        return Written(False, written.changed, written.mark, requested=True)
+            return RelationWritten(False, False, NO_MARK, requested=True)
+        return RelationWritten(False, written.changed, written.mark, requested=True)
 
     def _conditional(self, graph: int, source: NodeId, destination: NodeId, *, if_public: bool = False) -> EdgeWrite:
         """An edge under the conditions of a follow: within the limit, no block between the two, both active."""
@@ -211,7 +211,7 @@ class Relations:
             if_public=if_public,
         )
 
-    async def _write_allowed(self, write: EdgeWrite, *more: EdgeWrite) -> Written | None:
+    async def _write_allowed(self, write: EdgeWrite, *more: EdgeWrite) -> RelationWritten | None:
         """Write; raise what the conditions of the first write refuse, or answer None where the account is private."""
         source, destination = write.edge.source, write.edge.destination
         changes, mark = await self._graph.write([write, *more])
@@ -232,15 +232,15 @@ class Relations:
                 await check_active(self._store, source)
                 raise UserNotFound("this account is deactivated", id=str(destination))
             case _:
-                return Written(True, outcome is Outcome.APPLIED, mark)
+                return RelationWritten(True, outcome is Outcome.APPLIED, mark)
 
-    async def _write_first(self, write: EdgeWrite) -> Written:
+    async def _write_first(self, write: EdgeWrite) -> RelationWritten:
         changes, mark = await self._graph.write([write])
-        return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
+        return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
-    async def _remove(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> Written:
+    async def _remove(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> RelationWritten:
         changes, mark = await self._graph.write([self._graph.dropping(*edge) for edge in edges])
-        return Written(False, any(change.outcome is Outcome.APPLIED for change in changes), mark)
+        return RelationWritten(False, any(change.outcome is Outcome.APPLIED for change in changes), mark)
 
     def _out(self, user: NodeId) -> Listing:
         return Listing(self._follows, user, Direction.OUT)

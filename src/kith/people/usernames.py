@@ -18,7 +18,7 @@ import msgspec
 from kith.core.clock import Hlc, ms_of
 from kith.core.errors import InvalidContent, UsernameTaken
 from kith.core.ids import ID_MAX, NodeId
-from kith.records.store import AtVersion, Kind, Record, RecordStore
+from kith.records.store import AtVersion, Record, RecordKind, RecordStore
 
 USERNAME_CHARS_MAX = 30
 ABANDONED_MS = 60_000
@@ -31,7 +31,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Holders).decode
 
 
-class Move(NamedTuple):
+class NameChange(NamedTuple):
     """From one name to another: records to put before and after the profile, and what they rest on."""
 
     before: list[Record]
@@ -58,21 +58,21 @@ async def holder_of(store: RecordStore, name: str) -> int | None:
     """Who holds the name, if their profile says it too; nobody holds what cannot be one."""
     if not _SYNTAX.fullmatch(name):
         return None
-    (record,) = await store.get_many(Kind.USERNAME, [_id(fold(name))])
+    (record,) = await store.get_many(RecordKind.USERNAME, [_id(fold(name))])
     return _holders(record).get(fold(name))
 
 
-async def move(
+async def change_name(
     store: RecordStore, user: NodeId, names: tuple[str, str], version: Hlc, says: Callable[[int], Awaitable[str]]
-) -> Move:
+) -> NameChange:
     """What makes `user` hold the second of `names` and no longer the first; "" is none. UsernameTaken.
 
     `says`: the username in the profile of a user. `version`: of the records, at least.
     """
     old, new = map(fold, names)
-    plan = Move([], [], [])
+    plan = NameChange([], [], [])
     ids = list(dict.fromkeys(_id(name) for name in (new, old) if name))
-    for id_, stored in zip(ids, await store.get_many(Kind.USERNAME, ids), strict=True):
+    for id_, stored in zip(ids, await store.get_many(RecordKind.USERNAME, ids), strict=True):
         holders, at = _holders(stored), Hlc(0) if stored is None else stored.updated_at
         if old and holders.get(old) == user:
             del holders[old]
@@ -81,9 +81,9 @@ async def move(
             if holder != user and (ms_of(version) - ms_of(at) < ABANDONED_MS or fold(await says(holder)) == new):
                 raise UsernameTaken("this username is taken; choose another", username=names[1])
             holders[new] = user
-        record = Record(Kind.USERNAME, id_, max(version, Hlc(at + 1)), _encode(holders))
+        record = Record(RecordKind.USERNAME, id_, max(version, Hlc(at + 1)), _encode(holders))
         (plan.before if takes else plan.after).append(record)
-        plan.only_if.append(AtVersion(Kind.USERNAME, id_, at))
+        plan.only_if.append(AtVersion(RecordKind.USERNAME, id_, at))
     return plan
 
 

@@ -29,7 +29,7 @@ from kith.posts.visibility import may_see_comment
 from kith.records.claims import claim_of, first_of
 from kith.records.fields import check_text
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
-from kith.records.store import AtVersion, Claim, Kind, Put, Record
+from kith.records.store import AtVersion, Claim, Put, Record, RecordKind
 
 Order = Literal["top", "newest", "oldest"]
 TEXT_CHARS_MAX = 2_000
@@ -116,7 +116,7 @@ class Comments:
                 raise _no_comment(id_)
             if not self._store.transactional:  # the first try may have ended half way; merging it again finishes it
                 put = await self._put(comment, version, others)
-        empty = Record(Kind.COMMENT, id_, Hlc(version + 1), _encode(_emptied(comment)))
+        empty = Record(RecordKind.COMMENT, id_, Hlc(version + 1), _encode(_emptied(comment)))
         if put.refusal is Outcome.FORBIDDEN:  # a block came in between
             if not self._store.transactional:
                 await self._store.put([empty])
@@ -147,7 +147,7 @@ class Comments:
         )
         blocks = self._privacy.blocks_between(NodeId(comment.author), others)
         edges = [EdgeWrite(kept, unless=blocks, if_active=True), EdgeWrite(shown, chained=True)]
-        record = Record(Kind.COMMENT, comment.id, version, _encode(comment))
+        record = Record(RecordKind.COMMENT, comment.id, version, _encode(comment))
         return await self._store.put([record], edges, claim=claim)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
@@ -159,7 +159,7 @@ class Comments:
         await check_active(self._graph.store, actor)
 
         async def empty() -> tuple[Put, None]:
-            (record,) = await self._store.get_many(Kind.COMMENT, [id_])
+            (record,) = await self._store.get_many(RecordKind.COMMENT, [id_])
             comment = None if record is None else _decode(record.data)
             if record is None or comment is None or comment.deleted:
                 raise _no_comment(id_)
@@ -168,9 +168,9 @@ class Comments:
                 raise Forbidden("only its author and the author of the post may delete a comment", id=str(id_))
             version = next_version(self._graph.clock, record)
             put = await self._store.put(
-                [Record(Kind.COMMENT, id_, version, _encode(_emptied(comment)))],
+                [Record(RecordKind.COMMENT, id_, version, _encode(_emptied(comment)))],
                 [self._graph.dropping(*place, id_) for place in self._places(comment)],
-                only_if=[AtVersion(Kind.COMMENT, id_, record.updated_at)],
+                only_if=[AtVersion(RecordKind.COMMENT, id_, record.updated_at)],
             )
             return put, None
 
@@ -185,15 +185,15 @@ class Comments:
             return
 
         async def empty_those_left() -> tuple[Put, None]:
-            records = await self._store.get_many(Kind.COMMENT, ids)
+            records = await self._store.get_many(RecordKind.COMMENT, ids)
             found = [(record, _decode(record.data)) for record in records if record is not None]
             left = [(record, one) for record, one in found if one.author == listing.node and not one.deleted]
             empty = [
-                Record(Kind.COMMENT, one.id, next_version(self._graph.clock, record), _encode(_emptied(one)))
+                Record(RecordKind.COMMENT, one.id, next_version(self._graph.clock, record), _encode(_emptied(one)))
                 for record, one in left
             ]
             edges = [self._graph.dropping(*self._places(one)[0], NodeId(one.id)) for _, one in left]
-            seen = [AtVersion(Kind.COMMENT, record.id, record.updated_at) for record, _ in left]
+            seen = [AtVersion(RecordKind.COMMENT, record.id, record.updated_at) for record, _ in left]
             return (await self._store.put(empty, edges, only_if=seen) if left else NOTHING_TO_DO), None
 
         await rewrite("a comment of this account", listing.node, empty_those_left)
@@ -250,7 +250,7 @@ class Comments:
 
     async def previews(self, viewer: NodeId | None, ids: Sequence[int]) -> list[list[Comment]]:
         """The oldest REPLIES_SHOWN replies to each of these comments, those that `viewer` may see."""
-        window = turned_window(Window(REPLIES_SHOWN))
+        window = reversed_window(Window(REPLIES_SHOWN))
         pages = [await self._graph.store.page(Listing(self._replies, id_, Direction.OUT), window) for id_ in ids]
         found = iter(await self._filtered(viewer, await self._read([mark.id for page in pages for mark in page.items])))
         return [[reply for _ in page.items if (reply := next(found)) is not None][::-1] for page in pages]
@@ -263,7 +263,7 @@ class Comments:
             case "newest":
                 page = await self._graph.store.page(listing, window)
             case "oldest":
-                page = turned(await self._graph.store.page(listing, turned_window(window)))
+                page = reversed_page(await self._graph.store.page(listing, reversed_window(window)))
         found = await self._filtered(viewer, await self._read([mark.id for mark in page.items]))
         shown = [comment for comment in found if comment is not None]
         return CommentPage(shown, page, total, order == "top" and total > RANKED_MAX)
@@ -275,7 +275,7 @@ class Comments:
         return sorted(map(Mark, likes, ids), reverse=True)
 
     async def _read(self, ids: Sequence[int]) -> list[Comment | None]:
-        records = await self._store.get_many(Kind.COMMENT, ids)
+        records = await self._store.get_many(RecordKind.COMMENT, ids)
         return [None if record is None else _decode(record.data) for record in records]
 
     async def _filtered(self, viewer: NodeId | None, comments: Sequence[Comment | None]) -> list[Comment | None]:
@@ -296,14 +296,14 @@ class Comments:
         return (self._replies, NodeId(comment.reply_to)), commented
 
 
-def turned_window(window: Window) -> Window:
+def reversed_window(window: Window) -> Window:
     """The part of a list, newest first, that `window` asks for of the same list, oldest first."""
     if window.before is not None:
         return window._replace(after=window.before, before=None)
     return window._replace(after=None, before=window.after or BELOW_ALL)
 
 
-def turned(page: Page) -> Page:
+def reversed_page(page: Page) -> Page:
     """The same page, read from the other side."""
     return Page(page.items[::-1], page.more_before, page.more_after, page.covers and page.covers[::-1])
 

@@ -37,7 +37,7 @@ class Engaged(NamedTuple):
     changed: bool
 
 
-class Counts(NamedTuple):
+class PostCounts(NamedTuple):
     """What a post has got, exactly, and what of it is the viewer's."""
 
     likes: int
@@ -92,7 +92,7 @@ class Engagement:
             raise self._objects.missing(post)
         return found
 
-    async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[Counts]:
+    async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[PostCounts]:
         """The numbers under each of `posts`, in one batch; of posts that the viewer may see."""
         store, ids = self._graph.store, np.array(posts, np.int64)
         columns = (await store.counts(self._lists, ids)).tolist()
@@ -100,7 +100,7 @@ class Engagement:
         if viewer is not None:
             mine = [Listing(graph, viewer, Direction.OUT) for graph in (self._likes, self._saves)]
             own = [(await store.contains(listing, ids)).tolist() for listing in mine]
-        return list(map(Counts, *columns, *own))
+        return list(map(PostCounts, *columns, *own))
 
     def _number(self, graph: str) -> int:
         return self._graph.graphs.number(graph)

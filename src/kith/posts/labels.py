@@ -20,12 +20,12 @@ from kith.graph.edge import State
 from kith.posts.post import read_post
 from kith.posts.posts import Posts
 from kith.records.fields import check_text
-from kith.records.store import Kind, Record
+from kith.records.store import Record, RecordKind
 
 REASON_CHARS_MAX = 1_000
 Labelled = Literal["post", "user"]
 """What can be labelled."""
-_NOTES = {"post": Kind.POST_LABELS, "user": Kind.USER_LABELS}
+_NOTES = {"post": RecordKind.POST_LABELS, "user": RecordKind.USER_LABELS}
 
 
 class Labels(NamedTuple):
@@ -75,7 +75,7 @@ class Moderation:
 
     async def _post_labels(self, id_: NodeId) -> int:
         await self._objects.get(None, id_)  # which shows its author's labels too; these are its own
-        (record,) = await self._store.get_many(Kind.POST, [id_])
+        (record,) = await self._store.get_many(RecordKind.POST, [id_])
         return 0 if record is None else read_post(record).labels
 
     async def _user_labels(self, id_: NodeId) -> int:

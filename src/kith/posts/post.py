@@ -16,7 +16,7 @@ from kith.core.clock import Hlc
 from kith.core.errors import InvalidContent
 from kith.media.media import MediaType
 from kith.records.fields import NO_ATTRIBUTES, check_text
-from kith.records.store import Kind, Record
+from kith.records.store import Record, RecordKind
 
 PostType = Literal["text", "link", "image", "video"]
 Visibility = Literal["public", "friends", "private", "custom"]
@@ -58,7 +58,7 @@ class Draft(msgspec.Struct, frozen=True, array_like=True):
     location: Location | None = None
 
 
-class Change(msgspec.Struct, frozen=True):
+class PostEdit(msgspec.Struct, frozen=True):
     """What to change of a post; what is UNSET stays, and who made it and when. The type follows media and link."""
 
     text: str | UnsetType = UNSET
@@ -100,7 +100,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Post).decode
 
 
-def post_record(post: Post, version: Hlc, kind: Kind = Kind.POST) -> Record:
+def post_record(post: Post, version: Hlc, kind: RecordKind = RecordKind.POST) -> Record:
     """The record of a post, or of a `kind` that is one in all but its shelf."""
     return Record(kind, post.id, version, _encode(post))
 
@@ -164,7 +164,7 @@ def check_location(location: Location) -> None:
     check_text(location.name, needed=False, chars_max=PLACE_CHARS_MAX, field="location.name")
 
 
-def made(id_: int, author: int, created_at: int, draft: Draft) -> Post:
+def post_from(id_: int, author: int, created_at: int, draft: Draft) -> Post:
     """The post of a checked draft."""
     if draft.type is None:
         raise ValueError("this draft was not checked")
@@ -175,7 +175,7 @@ def made(id_: int, author: int, created_at: int, draft: Draft) -> Post:
     )  # fmt: skip
 
 
-def edited(post: Post, change: Change, at_ms: int, media_types: Sequence[MediaType] = ()) -> Post:
+def edited(post: Post, change: PostEdit, at_ms: int, media_types: Sequence[MediaType] = ()) -> Post:
     """The post with `change`; InvalidContent if it would break a rule. `media_types`: of the media it changes to.
 
     The same post where nothing is named.
@@ -194,7 +194,7 @@ def edited(post: Post, change: Change, at_ms: int, media_types: Sequence[MediaTy
     return msgspec.structs.replace(post, **{**msgspec.structs.asdict(draft), "edited_at": at_ms})
 
 
-def labelled(post: Post, more: int) -> Post:
+def with_labels(post: Post, more: int) -> Post:
     """The post with its author's labels as well; the same object where they add none."""
     return post if post.labels | more == post.labels else msgspec.structs.replace(post, labels=post.labels | more)
 

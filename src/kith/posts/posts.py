@@ -31,22 +31,22 @@ from kith.people.accounts import check_active, is_removed
 from kith.people.privacy import Privacy
 from kith.posts.post import (
     MEDIA_MAX,
-    Change,
     Draft,
     Post,
+    PostEdit,
     check_draft,
     edited,
     emptied,
     fingerprint_of,
-    labelled,
-    made,
+    post_from,
     post_record,
     read_post,
+    with_labels,
 )
 from kith.posts.visibility import may_see
 from kith.records.claims import claim_of, first_of
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
-from kith.records.store import AtVersion, Claim, Kind, Put, Record, RecordStore
+from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, RecordStore
 
 OUTBOX_LOOKS_MAX = 5_000
 """How many posts one page of an outbox may look at to find those that its reader may see; some 5 us each."""
@@ -55,7 +55,7 @@ OUTBOX_LOOKS_MAX = 5_000
 class Shelf(NamedTuple):
     """What an Posts keeps: a kind of posts, each in the list of its author in one graph."""
 
-    kind: Kind = Kind.POST
+    kind: RecordKind = RecordKind.POST
     graph: str = AUTHORED
     noun: str = "post"
     missing: type[NotFound] = PostNotFound
@@ -102,7 +102,7 @@ class Posts:
         )
         return PostWritten(post, put.mark)
 
-    async def edit(self, actor: NodeId, id_: NodeId, change: Change) -> PostWritten:
+    async def edit(self, actor: NodeId, id_: NodeId, change: PostEdit) -> PostWritten:
         """Change a post. Errors: PostNotFound; Forbidden to all but its author; InvalidContent."""
         now_ms = ms_of(self.graph.clock.next())
         types = [] if change.media is UNSET else await self._media_types(actor, change.media)
@@ -161,7 +161,7 @@ class Posts:
         """What `actor` would show; InvalidContent for what they have not uploaded, and for more than a post takes."""
         if len(ids) > MEDIA_MAX:
             raise InvalidContent(f"mediaIds takes at most {MEDIA_MAX} ids", field="mediaIds", max=MEDIA_MAX)
-        records = await self.store.get_many(Kind.MEDIA, ids) if ids else []
+        records = await self.store.get_many(RecordKind.MEDIA, ids) if ids else []
         return [media.type for media in owned(actor, ids, records, "mediaIds")]
 
     async def author_of(self, id_: int) -> int | None:
@@ -203,7 +203,7 @@ class Posts:
         ties = post.visibility == "friends" or bool(post.labels & LIMIT)
         authors = await self._privacy.standing_to(post.author, viewers, ties=ties)
         seen = [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
-        return labelled(post, authors[0].labels) if authors else post, seen
+        return with_labels(post, authors[0].labels) if authors else post, seen
 
     async def outbox(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
         """The posts of `author` that `viewer` may see, newest first, and their page: as if there were no others.
@@ -228,7 +228,7 @@ class Posts:
         ties_of = {post.author for post in alive if post.visibility == "friends" or post.labels & LIMIT}
         authors = await self._privacy.standings(viewer, (post.author for post in alive), ties_of)
         return [
-            labelled(post, authors[post.author].labels)
+            with_labels(post, authors[post.author].labels)
             if post is not None and not post.deleted and may_see(post, viewer, authors[post.author])
             else None
             for post in posts
@@ -244,7 +244,7 @@ class Posts:
 
     def _new(self, id_: NodeId, version: Hlc, actor: NodeId, draft: Draft) -> tuple[Post, EdgeWrite]:
         """The post of a draft and its edge: the same for the same arguments, so that a repetition changes nothing."""
-        post = made(id_, actor, made_at_ms(id_), draft)
+        post = post_from(id_, actor, made_at_ms(id_), draft)
         edge = Edge(self._authored, actor, id_, State.NORMAL, post.created_at, version)
         return post, EdgeWrite(edge, if_active=True)
 
@@ -282,7 +282,7 @@ class Posts:
             records = [self._record(new, version), *([] if note is None else [note(version)])]
             seen = AtVersion(self._shelf.kind, id_, record.updated_at)
             put = await self.store.put(records, [edge(NodeId(post.author), id_)], only_if=[seen])
-            return put, labelled(new, post.labels)
+            return put, with_labels(new, post.labels)
 
         put, new = await rewrite(f"this {self._shelf.noun}", id_, replace)
         return PostWritten(new, put.mark)

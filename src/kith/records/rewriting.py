@@ -14,7 +14,7 @@ REWRITES_MAX = 16
 """How often a change is tried again because somebody else changed the same record in between."""
 NOTHING_TO_DO = Put(True, [], WriteMark(0, 0))
 """What an attempt answers that finds everything as it should be."""
-Made = TypeVar("Made")
+_Made = TypeVar("_Made")
 
 
 def next_version(clock: HybridClock, stored: Record | None) -> Hlc:
@@ -22,7 +22,7 @@ def next_version(clock: HybridClock, stored: Record | None) -> Hlc:
     return clock.next() if stored is None else max(clock.next(), Hlc(stored.updated_at + 1))
 
 
-async def rewrite(what: str, id_: int, attempt: Callable[[], Awaitable[tuple[Put, Made]]]) -> tuple[Put, Made]:
+async def rewrite(what: str, id_: int, attempt: Callable[[], Awaitable[tuple[Put, _Made]]]) -> tuple[Put, _Made]:
     """Call `attempt` until its `put` is stored; what it answered then.
 
     `attempt` reads the records anew, and puts them under the condition that they are as it read them (`AtVersion`).

@@ -16,7 +16,7 @@ from kith.core.tokens import WriteMark
 from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome
 
 
-class Kind(enum.IntEnum):
+class RecordKind(enum.IntEnum):
     """What a record is. Part of its key, because ids of users come from the app and may equal others."""
 
     USER = 1
@@ -31,7 +31,7 @@ class Kind(enum.IntEnum):
 class Record(msgspec.Struct, frozen=True, gc=False):
     """One object as stored. A deleted object is a record that says so; only what has had its time is taken out."""
 
-    kind: Kind
+    kind: RecordKind
     id: int
     updated_at: Hlc
     data: bytes
@@ -40,7 +40,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 class AtVersion(NamedTuple):
     """A condition: the stored record has this version; 0 stands for no record at all."""
 
-    kind: Kind
+    kind: RecordKind
     id: int
     version: int
 
@@ -100,7 +100,7 @@ class RecordStore(Protocol):
         """
         ...
 
-    async def get_many(self, kind: Kind, ids: Sequence[int]) -> list[Record | None]:
+    async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         """One answer an id, in their order; None where there never was a record."""
         ...
 
@@ -108,7 +108,7 @@ class RecordStore(Protocol):
         """The value of an earlier claim of the same key that is not over; None if there is none."""
         ...
 
-    async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
+    async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
         """Take records out for good. Only for those whose id alone says that their time is over: an older version
         that came late would be stored again.
         """

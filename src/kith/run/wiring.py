@@ -46,7 +46,7 @@ from kith.log.runner import lag_of
 from kith.media.library import MediaLibrary
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
-from kith.people.relations import Limits, Relations
+from kith.people.relations import RelationLimits, Relations
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
@@ -216,7 +216,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
 
 def relations(settings: Settings, graph: Graph) -> Relations:
     """The rules of people, over an open folder."""
-    return Relations(graph, Privacy(graph), Limits(settings.follows_max, settings.batch_max))
+    return Relations(graph, Privacy(graph), RelationLimits(settings.follows_max, settings.batch_max))
 
 
 def timelines(settings: Settings) -> Rings:

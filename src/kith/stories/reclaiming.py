@@ -17,7 +17,7 @@ from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import STORIES, STORY_VIEWS
 from kith.graph.store import Listing, Pair
-from kith.records.store import Kind, RecordStore
+from kith.records.store import RecordKind, RecordStore
 from kith.stories.stories import HOUR_MS
 
 BATCH = 500
@@ -45,7 +45,7 @@ async def reclaim(store: RecordStore, graph: Graph, hours: int, now_ms: Callable
             ids = [id_ for _, id_ in batch]
             for id_ in ids:
                 seen += await _forget_views(graph, views, id_)
-            await store.forget(Kind.STORY, ids)
+            await store.forget(RecordKind.STORY, ids)
             await graph.store.forget(stories, batch)
         done += len(over)
     return Reclaimed(done, seen)

@@ -21,17 +21,17 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import STORIES, STORY_VIEWS
 from kith.graph.store import Ids, Listing
 from kith.people.privacy import Privacy
-from kith.posts.comments import turned, turned_window
+from kith.posts.comments import reversed_page, reversed_window
 from kith.posts.engagement import engage
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts, PostWritten, Shelf
-from kith.records.store import Kind, RecordStore
+from kith.records.store import RecordKind, RecordStore
 
 HOUR_MS = 3_600_000
-SHELF = Shelf(Kind.STORY, STORIES, "story", StoryNotFound)
+SHELF = Shelf(RecordKind.STORY, STORIES, "story", StoryNotFound)
 
 
-class Viewed(NamedTuple):
+class StoryView(NamedTuple):
     """That somebody has seen a story, since when, and the place of the write for read-your-writes."""
 
     at_ms: int
@@ -72,16 +72,16 @@ class Stories:
         """Empty the stories of an author whose list is taken down; see `Posts.erase`."""
         await self._shelf.erase(listing, ids)
 
-    async def view(self, viewer: NodeId, id_: NodeId) -> Viewed:
+    async def view(self, viewer: NodeId, id_: NodeId) -> StoryView:
         """`viewer` has seen it; repeating it changes nothing, and authors do not count among their viewers.
 
         Errors: StoryNotFound; Forbidden where the viewer is deactivated.
         """
         story = await self.get(viewer, id_)
         if story.author == viewer:
-            return Viewed(story.created_at, WriteMark(0, 0))
+            return StoryView(story.created_at, WriteMark(0, 0))
         seen = await engage(self.graph, self._views, viewer, id_, NodeId(story.author), StoryNotFound)
-        return Viewed(seen.at_ms, seen.mark)
+        return StoryView(seen.at_ms, seen.mark)
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -101,9 +101,9 @@ class Stories:
         """The stories of `author` that `viewer` may see, oldest first, as they are played; and their page, as of
         `Posts.outbox`.
         """
-        asked = turned_window(window)._replace(since=self._since())
+        asked = reversed_window(window)._replace(since=self._since())
         stories, page = await self._shelf.outbox(viewer, author, asked)
-        return stories[::-1], turned(page)
+        return stories[::-1], reversed_page(page)
 
     async def seen(self, viewer: NodeId | None, stories: Sequence[Post]) -> list[bool]:
         """For each story: has `viewer` seen it? Authors have seen their own."""

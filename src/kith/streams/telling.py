@@ -9,7 +9,7 @@ import msgspec
 
 from kith.core.ids import NodeId
 from kith.core.labels import shown
-from kith.posts.engagement import Counts
+from kith.posts.engagement import PostCounts
 from kith.posts.post import Post
 from kith.streams.changes import Lost, Place, Watched
 
@@ -109,6 +109,6 @@ def preview_of(text: str) -> str:
     return flat if len(flat) <= PREVIEW_CHARS_MAX else flat[: PREVIEW_CHARS_MAX - 1].rstrip() + "…"
 
 
-def engagement_update(post: int, counts: Counts) -> EngagementUpdate:
+def engagement_update(post: int, counts: PostCounts) -> EngagementUpdate:
     """The message about a post's numbers."""
     return EngagementUpdate(str(post), counts.likes, counts.comments, counts.shares, counts.views)

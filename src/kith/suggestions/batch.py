@@ -14,7 +14,7 @@ import numpy as np
 
 from kith.core.ids import NodeId
 from kith.graph.store import Degrees
-from kith.suggestions.store import Kept
+from kith.suggestions.store import RankingRow
 from kith.suggestions.suggestions import Suggestions
 
 POPULAR_MAX = 200
@@ -24,7 +24,7 @@ _NODES_A_CHUNK = 5_000
 _NOTE = "suggestions/batch"
 
 
-class Checkpoint(msgspec.Struct, frozen=True):
+class BatchCheckpoint(msgspec.Struct, frozen=True):
     """How far a job has come, as kept in the store after every chunk."""
 
     users: int  # who follow somebody, as counted when it began
@@ -33,7 +33,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     started_ms: int
 
 
-class Report(Protocol):
+class BatchObserver(Protocol):
     """What wants to know how far it is."""
 
     def counted(self, users: int) -> None:
@@ -45,14 +45,16 @@ class Report(Protocol):
         ...
 
 
-class Everyone(msgspec.Struct, frozen=True):
+class BatchResult(msgspec.Struct, frozen=True):
     """What a run did: users ranked now, and before it was interrupted."""
 
     ranked: int
     before: int
 
 
-async def suggest_everyone(suggestions: Suggestions, *, first: int, fresh_ms: int, report: Report) -> Everyone:
+async def suggest_everyone(
+    suggestions: Suggestions, *, first: int, fresh_ms: int, report: BatchObserver
+) -> BatchResult:
     """Rank all users and keep the `first` suggestions of each for `fresh_ms`.
 
     An interrupted run is taken up, unless what it did first is over by now. Errors: StoreFull, StoreUnavailable;
@@ -70,16 +72,16 @@ async def suggest_everyone(suggestions: Suggestions, *, first: int, fresh_ms: in
         await store.put_note(_NOTE, msgspec.json.encode(at))
         report.ranked(at.done, max(at.users, at.done))
     await store.put_note(_NOTE, None)
-    return Everyone(at.done - before, before)
+    return BatchResult(at.done - before, before)
 
 
-async def _unfinished(suggestions: Suggestions, fresh_ms: int) -> Checkpoint | None:
+async def _unfinished(suggestions: Suggestions, fresh_ms: int) -> BatchCheckpoint | None:
     raw = await suggestions.graph.store.get_note(_NOTE)
-    at = None if raw is None else msgspec.json.decode(raw, type=Checkpoint)
+    at = None if raw is None else msgspec.json.decode(raw, type=BatchCheckpoint)
     return at if at is not None and 0 <= suggestions.now_ms() - at.started_ms < fresh_ms else None
 
 
-async def _begun(suggestions: Suggestions, report: Report) -> Checkpoint:
+async def _begun(suggestions: Suggestions, report: BatchObserver) -> BatchCheckpoint:
     """The first pass: count users, and keep the most followed accounts."""
     users, after = 0, -1
     top: list[Degrees] = []
@@ -90,11 +92,11 @@ async def _begun(suggestions: Suggestions, report: Report) -> Checkpoint:
         report.counted(users)
     ids, followers = [node.node for node in top], [node.into for node in top]
     await suggestions.keep_popular(np.array(ids, np.int64), np.array(followers, np.int64))
-    at = Checkpoint(users, 0, -1, suggestions.now_ms())
+    at = BatchCheckpoint(users, 0, -1, suggestions.now_ms())
     await suggestions.graph.store.put_note(_NOTE, msgspec.json.encode(at))
     return at
 
 
-async def _row(suggestions: Suggestions, user: NodeId, first: int, fresh_ms: int) -> Kept:
+async def _row(suggestions: Suggestions, user: NodeId, first: int, fresh_ms: int) -> RankingRow:
     _, data = await suggestions.rank(user, await suggestions.followees(user), first)
-    return Kept(user, suggestions.now_ms() + fresh_ms, data)
+    return RankingRow(user, suggestions.now_ms() + fresh_ms, data)

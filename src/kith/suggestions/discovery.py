@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.graph.edge import Direction
-from kith.graph.store import EdgeStore, Ids, Listing, Lists
+from kith.graph.store import EdgeStore, IdLists, Ids, Listing
 
 FACES = 3
 """How many followees explain a suggestion."""
@@ -54,12 +54,12 @@ def without_faces(ids: Ids, scores: Ids) -> Ranked:
     return Ranked(ids, scores, np.full((len(ids), FACES), -1))
 
 
-async def lists_of(store: EdgeStore, follows: int, followees: Sequence[int], reach: Reach) -> Lists:
+async def lists_of(store: EdgeStore, follows: int, followees: Sequence[int], reach: Reach) -> IdLists:
     """Whom each of the followees follows, the newest `reach.each`."""
     return await store.ids_many([Listing(follows, one, Direction.OUT) for one in followees], reach.each)
 
 
-def score(lists: Lists, places: Ids, never: Ids, held_back: Ids, candidates_max: int) -> Ranked:
+def score(lists: IdLists, places: Ids, never: Ids, held_back: Ids, candidates_max: int) -> Ranked:
     """The best candidates of a walk.
 
     `lists`: whom each followee follows; `places`: where each of these followees stands in the list of all, ascending.
@@ -91,7 +91,7 @@ def _best(counts: Ids, limit: int) -> Ids:
     return top[counts[top] > 0]
 
 
-def _faces(lists: Lists, places: Ids, chosen: Ids) -> NDArray[np.int64]:
+def _faces(lists: IdLists, places: Ids, chosen: Ids) -> NDArray[np.int64]:
     """For each chosen id the first FACES followees whose list has it; (n, FACES), -1 for none.
 
     Most of what a walk sees is not chosen, so a table of hashes drops it before the search, which is dearer.

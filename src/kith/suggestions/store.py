@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 
-class Kept(NamedTuple):
+class RankingRow(NamedTuple):
     """What is kept for a user, until a time in ms since the epoch."""
 
     user: int
@@ -24,10 +24,10 @@ class SuggestionStore(Protocol):
     what is over is forgotten in time without a job. Errors: as of EdgeStore.
     """
 
-    async def put_many(self, rows: Sequence[Kept], now_ms: int) -> None:
+    async def put_many(self, rows: Sequence[RankingRow], now_ms: int) -> None:
         """Keep these rows. `now_ms`: what is over before it may be forgotten."""
         ...
 
-    async def get(self, user: int) -> Kept | None:
+    async def get(self, user: int) -> RankingRow | None:
         """The row of a user, even if it is over and not yet forgotten."""
         ...

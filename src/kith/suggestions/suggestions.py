@@ -31,9 +31,9 @@ from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTIO
 from kith.graph.store import Ids, Listing
 from kith.people.accounts import check_not_removed
 from kith.people.privacy import Privacy
-from kith.people.relations import Written
+from kith.people.relations import RelationWritten
 from kith.suggestions.discovery import Ranked, Reach, fingerprint, lists_of, pack, score, unpack, without_faces
-from kith.suggestions.store import Kept, SuggestionStore
+from kith.suggestions.store import RankingRow, SuggestionStore
 
 OWN_MAX = 10_000
 """Of whom one follows, asked, blocked, muted or hid, or was blocked by, a ranking looks at the newest this many."""
@@ -57,7 +57,7 @@ class Suggestion(NamedTuple):
     mutuals: list[int]
 
 
-class Suggested(NamedTuple):
+class SuggestionPage(NamedTuple):
     """A page. `source`: what it was made of; `computed_at_ms`: when that was ranked."""
 
     items: list[Suggestion]
@@ -66,7 +66,7 @@ class Suggested(NamedTuple):
     computed_at_ms: int | None
 
 
-class Part(NamedTuple):
+class _Part(NamedTuple):
     """A part of a ranking: who may be shown, and whether it came to the ranking's end."""
 
     items: list[Suggestion]
@@ -81,7 +81,7 @@ class Followees(NamedTuple):
     print: bytes
 
 
-class Ranking(NamedTuple):
+class KeptRanking(NamedTuple):
     """A ranking as kept. `complete`: it holds all candidates of the walk."""
 
     ranked: Ranked
@@ -108,12 +108,12 @@ class Suggestions:
         self.follows, self._blocks, self._hides = number(FOLLOWS), number(BLOCKS), number(SUGGESTION_HIDES)
         own = (self.follows, number(FOLLOW_REQUESTS), self._blocks, number(MUTES), self._hides)
         self._barring = [*((graph, Direction.OUT) for graph in own), (self._blocks, Direction.IN)]
-        self._computing: dict[tuple[int, bytes], asyncio.Task[Ranking]] = {}
+        self._computing: dict[tuple[int, bytes], asyncio.Task[KeptRanking]] = {}
         self._slots = asyncio.Semaphore(COMPUTING_MAX)
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    async def page(self, user: NodeId, window: Window) -> Suggested:
+    async def page(self, user: NodeId, window: Window) -> SuggestionPage:
         """A part of the suggestions of a user, best first. Errors: Overloaded."""
         followees = await self.followees(user)
         ranking = await self._kept(user, followees) or await self._ranking(user, followees)
@@ -122,10 +122,10 @@ class Suggestions:
             ranking = await self._ranking(user, followees)
             part = await self._part(user, ranking.ranked, followees.ids, window)
         if len(ranking.ranked.ids):
-            return Suggested(part.items, part.page, "network", ranking.computed_at_ms)
+            return SuggestionPage(part.items, part.page, "network", ranking.computed_at_ms)
         counted_at_ms, popular = await self._popular()
         part = await self._part(user, popular, followees.ids, window)
-        return Suggested(part.items, part.page, "popular" if counted_at_ms else "none", counted_at_ms)
+        return SuggestionPage(part.items, part.page, "popular" if counted_at_ms else "none", counted_at_ms)
 
     async def followees(self, user: NodeId) -> Followees:
         """The newest followees of a user."""
@@ -134,7 +134,7 @@ class Suggestions:
         (count,) = await self.graph.store.count_many([listing])
         return Followees(ids, fingerprint(ids, count))
 
-    async def _part(self, user: NodeId, ranked: Ranked, followees: Ids, window: Window) -> Part:
+    async def _part(self, user: NodeId, ranked: Ranked, followees: Ids, window: Window) -> _Part:
         """The part of a ranking that `window` asks for, less those who may not be shown."""
         start, end = _places(ranked, window)
         backward = window.before is not None
@@ -148,8 +148,8 @@ class Suggestions:
         more, found = len(found) > window.limit, found[: window.limit][:: -1 if backward else 1]
         marks, items = [mark for mark, _ in found], [one for _, one in found]
         if backward:
-            return Part(items, Page(marks, end < len(ranked.ids), more))
-        return Part(items, Page(marks, more, start > 0), ended=not more)
+            return _Part(items, Page(marks, end < len(ranked.ids), more))
+        return _Part(items, Page(marks, more, start > 0), ended=not more)
 
     async def _allowed(
         self, user: NodeId, ranked: Ranked, places: Ids, followees: Ids
@@ -205,7 +205,7 @@ class Suggestions:
 
     # --- ranking ---------------------------------------------------------------------------------------
 
-    async def rank(self, user: NodeId, followees: Followees, first: int | None = None) -> tuple[Ranking, bytes]:
+    async def rank(self, user: NodeId, followees: Followees, first: int | None = None) -> tuple[KeptRanking, bytes]:
         """The ranking of a user now (its `first` candidates), and the bytes in which it is kept."""
         stand = np.flatnonzero(await self._stand(user, followees.ids.tolist()))
         lists = await lists_of(self.graph.store, self.follows, followees.ids[stand].tolist(), self._reach)
@@ -216,14 +216,14 @@ class Suggestions:
         arguments = lists, stand, never, held_back, self._reach.candidates
         ranked = score(*arguments) if len(lists.ids) <= _IN_LOOP_MAX else await asyncio.to_thread(score, *arguments)
         complete = first is None or len(ranked.ids) <= first
-        ranking = Ranking(ranked.first(len(ranked.ids) if first is None else first), self.now_ms(), complete)
+        ranking = KeptRanking(ranked.first(len(ranked.ids) if first is None else first), self.now_ms(), complete)
         return ranking, _HEAD.pack(followees.print, ranking.computed_at_ms, complete) + pack(ranking.ranked)
 
     async def close(self) -> None:
         """Finish the rankings under way."""
         await asyncio.gather(*self._computing.values(), return_exceptions=True)
 
-    async def _kept(self, user: NodeId, followees: Followees) -> Ranking | None:
+    async def _kept(self, user: NodeId, followees: Followees) -> KeptRanking | None:
         """The ranking kept for a user, if it is still good."""
         row = await self.store.get(user)
         if row is None or row.until_ms <= self.now_ms():
@@ -231,9 +231,9 @@ class Suggestions:
         known, computed_at_ms, complete = _HEAD.unpack_from(row.data)
         if known != followees.print or computed_at_ms > self.now_ms():  # by a clock that was put back since
             return None
-        return Ranking(unpack(row.data[_HEAD.size :]), computed_at_ms, bool(complete))
+        return KeptRanking(unpack(row.data[_HEAD.size :]), computed_at_ms, bool(complete))
 
-    async def _ranking(self, user: NodeId, followees: Followees) -> Ranking:
+    async def _ranking(self, user: NodeId, followees: Followees) -> KeptRanking:
         """A new ranking, made once however many ask for it."""
         key = (int(user), followees.print)
         task = self._computing.get(key)
@@ -244,28 +244,28 @@ class Suggestions:
             task.add_done_callback(lambda done: (self._computing.pop(key), done.cancelled() or done.exception()))
         return await asyncio.shield(task)  # whoever asked first may go, the others wait on
 
-    async def _rank_and_keep(self, user: NodeId, followees: Followees) -> Ranking:
+    async def _rank_and_keep(self, user: NodeId, followees: Followees) -> KeptRanking:
         async with self._slots:
             ranking, data = await self.rank(user, followees)
         with contextlib.suppress(Unavailable):  # no room to keep it: the answer is as good
             now_ms = self.now_ms()
-            await self.store.put_many([Kept(user, now_ms + self._keep_ms, data)], now_ms)
+            await self.store.put_many([RankingRow(user, now_ms + self._keep_ms, data)], now_ms)
         return ranking
 
     # --- hiding ----------------------------------------------------------------------------------------
 
-    async def hide(self, actor: NodeId, target: NodeId) -> Written:
+    async def hide(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """`actor` no longer wants `target` suggested; nobody else learns of it. Errors: SelfEdge; Forbidden."""
         if actor == target:
             raise SelfEdge("one is never suggested to oneself; name another user", id=str(actor))
         await check_not_removed(self.graph.store, actor)
         changes, mark = await self.graph.write([self.graph.adding(self._hides, actor, target)])
-        return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
+        return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
-    async def unhide(self, actor: NodeId, target: NodeId) -> Written:
+    async def unhide(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """The opposite."""
         changes, mark = await self.graph.write([self.graph.dropping(self._hides, actor, target)])
-        return Written(False, changes[0].outcome is Outcome.APPLIED, mark)
+        return RelationWritten(False, changes[0].outcome is Outcome.APPLIED, mark)
 
 
 def _places(ranked: Ranked, window: Window) -> tuple[int, int]:

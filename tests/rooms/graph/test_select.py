@@ -18,7 +18,7 @@ from kith.core.errors import BadId, BadRequest, ProgramTooComplex, UnknownGraph
 from kith.graph import programs as set_programs
 from kith.graph.edge import Direction, Edge, State
 from kith.graph.graphs import Graphs
-from kith.graph.programs import DEPTH_MAX, PARTS_MAX, Difference, Evaluator, Intersect, Lists, Program, Union, parse
+from kith.graph.programs import DEPTH_MAX, PARTS_MAX, Difference, Evaluator, Intersect, Leaf, Program, Union, parse
 from kith.graph.store import EdgeStore, Ids, Listing
 
 NUMBER = Graphs({"follows": G, "likes": 2}).number
@@ -28,15 +28,15 @@ LEAF = {"graph": "follows", "node": "1", "direction": "out"}
 # --- reading a program ---------------------------------------------------------------------------------
 
 
-def leaf(node: int, direction: Direction = Direction.OUT, *states: State) -> Lists:
-    return Lists(tuple(Listing(G, node, direction, state) for state in states or (State.NORMAL,)))
+def leaf(node: int, direction: Direction = Direction.OUT, *states: State) -> Leaf:
+    return Leaf(tuple(Listing(G, node, direction, state) for state in states or (State.NORMAL,)))
 
 
 def test_a_list_is_read_with_its_states_each_once() -> None:
     assert parse(LEAF, NUMBER) == leaf(1)
     raw = {**LEAF, "node": 9, "direction": "in", "states": ["archived", "normal", "archived"]}
     assert parse(raw, NUMBER) == leaf(9, Direction.IN, State.ARCHIVED, State.NORMAL)
-    assert parse({**LEAF, "graph": "likes"}, NUMBER) == Lists((Listing(2, ALICE, Direction.OUT),))
+    assert parse({**LEAF, "graph": "likes"}, NUMBER) == Leaf((Listing(2, ALICE, Direction.OUT),))
 
 
 def test_operators_nest() -> None:
@@ -139,7 +139,7 @@ EDGES = some_edges()
 def members(program: Program) -> set[int]:
     """The program by Python's sets."""
     match program:
-        case Lists(listings):
+        case Leaf(listings):
             return {
                 (edge.destination, edge.source)[listing.direction]
                 for edge, listing in product(EDGES, listings)
@@ -154,7 +154,7 @@ def members(program: Program) -> set[int]:
 
 
 leaves = st.builds(
-    lambda node, direction, states: Lists(tuple(Listing(G, node, direction, state) for state in states)),
+    lambda node, direction, states: Leaf(tuple(Listing(G, node, direction, state) for state in states)),
     st.sampled_from([*USERS, 20, DANA]),
     st.sampled_from(Direction),
     st.lists(st.sampled_from(State), min_size=1, unique=True),

@@ -34,9 +34,9 @@ from kith.media import library
 from kith.media.library import SWEPT_AFTER_MS, MediaLibrary, MediaLimits
 from kith.media.media import ALT_TEXT_CHARS_MAX, Media, key_of, keys_of, media_record, read_media, thumbnail_key_of
 from kith.people.profiles import Profile, Profiles
-from kith.posts.post import Change, Draft
+from kith.posts.post import Draft, PostEdit
 from kith.posts.posts import Posts
-from kith.records.store import Kind
+from kith.records.store import RecordKind
 
 LIMITS = MediaLimits(image_bytes_max=100_000, video_bytes_max=200_000, pixels_max=1_000_000, side_max=500, threads=2)
 FAR_MS = 10**14
@@ -270,7 +270,7 @@ def test_deleted_media_is_gone_with_its_files_and_text(run: Run, room: Room) -> 
     assert run(room.media.get_many([media.id])) == {}
     assert run(answer(room.media.get(ALICE, media.id))) is MediaNotFound
     assert run(answer(room.media.describe(ALICE, media.id, "x"))) is MediaNotFound
-    assert b"secret" not in room.store.records[Kind.MEDIA, media.id].data
+    assert b"secret" not in room.store.records[RecordKind.MEDIA, media.id].data
 
 
 def test_a_delete_that_failed_half_way_is_finished_by_repeating_it(
@@ -319,7 +319,7 @@ def test_an_edit_may_take_media_and_link_away_and_the_type_follows(run: Run, roo
     post = run(room.posts.create(ALICE, Draft(text="hi", media=(image.id,), link="https://example.com/"))).post
 
     def edit(**changes: Any) -> Any:
-        return run(room.posts.edit(ALICE, NodeId(post.id), Change(**changes))).post
+        return run(room.posts.edit(ALICE, NodeId(post.id), PostEdit(**changes))).post
 
     assert edit(text="ho").type == "image"
     assert (edit(link=None).type, edit(link="https://example.com/a").type) == ("image", "image")
@@ -328,7 +328,7 @@ def test_an_edit_may_take_media_and_link_away_and_the_type_follows(run: Run, roo
     assert (edit(media=()).type, edit(link=None).type) == ("link", "text")
     assert edit(media=(image.id,)).type == "image"
     other = run(upload(room, BOB, photo()))
-    assert run(answer(room.posts.edit(ALICE, NodeId(post.id), Change(media=(other.id,))))) is InvalidContent
+    assert run(answer(room.posts.edit(ALICE, NodeId(post.id), PostEdit(media=(other.id,))))) is InvalidContent
 
 
 def test_an_avatar_is_an_image_of_the_user(run: Run, room: Room) -> None:
@@ -382,6 +382,6 @@ def test_a_sweep_removes_what_no_record_names_once_it_is_old(run: Run, room: Roo
         "of whoever else keeps files there"
     )
     assert run(room.media.sweep(FAR_MS, remove=True)).orphans == 0
-    (record,) = run(room.store.get_many(Kind.MEDIA, [removed.id]))
+    (record,) = run(room.store.get_many(RecordKind.MEDIA, [removed.id]))
     assert record is not None
     assert (read_media(record).alt_text, read_media(record).deleted) == ("", True)

@@ -23,15 +23,15 @@ from kith.posts.post import (
     MENTIONS_MAX,
     PLACE_CHARS_MAX,
     TEXT_CHARS_MAX,
-    Change,
     Draft,
     Location,
     Post,
+    PostEdit,
     check_draft,
     edited,
     emptied,
     fingerprint_of,
-    made,
+    post_from,
     post_record,
     read_post,
 )
@@ -89,7 +89,7 @@ def check(fields: dict[str, Any]) -> Draft:
 
 def post_of(**fields: Any) -> Post:
     """A post of Alice."""
-    return made(9, ALICE, START_MS, check({"text": "hello", **fields}))
+    return post_from(9, ALICE, START_MS, check({"text": "hello", **fields}))
 
 
 @pytest.mark.parametrize(("fields", "kind"), GOOD)
@@ -116,7 +116,7 @@ def test_attributes_at_their_bound_are_kept() -> None:
 
 @given(text=st.text(min_size=1, max_size=50), media=st.lists(st.integers(0, 2**63 - 1), max_size=3, unique=True))
 def test_a_post_reads_as_it_was_stored(text: str, media: list[int]) -> None:
-    post = made(2**62, 2**63 - 1, START_MS, Draft("image", text, LINK, tuple(media), "custom", (0, 2**63 - 1)))
+    post = post_from(2**62, 2**63 - 1, START_MS, Draft("image", text, LINK, tuple(media), "custom", (0, 2**63 - 1)))
     assert read_post(post_record(post, hlc_of(START_MS))) == post
 
 
@@ -130,22 +130,22 @@ def test_the_fingerprint_tells_drafts_apart() -> None:
 
 def test_an_edit_changes_what_is_given_and_checks_the_whole() -> None:
     post = post_of(visibility="custom", audience=(BOB,))
-    assert edited(post, Change(), 5) == post, "nothing was changed"
-    changed = edited(post, Change(text="new", mentions=(CAROL,)), 5)
+    assert edited(post, PostEdit(), 5) == post, "nothing was changed"
+    changed = edited(post, PostEdit(text="new", mentions=(CAROL,)), 5)
     assert (changed.text, changed.mentions, changed.audience, changed.edited_at) == ("new", (CAROL,), (BOB,), 5)
     assert (changed.id, changed.author, changed.created_at) == (post.id, post.author, post.created_at)
-    assert edited(post, Change(visibility="public"), 5).audience == ()
-    here = edited(post, Change(location=Location(1, 2, "here"), allow_comments=False), 5)
+    assert edited(post, PostEdit(visibility="public"), 5).audience == ()
+    here = edited(post, PostEdit(location=Location(1, 2, "here"), allow_comments=False), 5)
     assert (here.location, here.allow_comments, here.allow_sharing) == (Location(1, 2, "here"), False, True)
-    assert edited(here, Change(text="x"), 6).location == here.location
-    assert edited(here, Change(location=None), 6).location is None
-    assert edited(msgspec.structs.replace(post, labels=HIDE), Change(text="x"), 6).labels == HIDE
+    assert edited(here, PostEdit(text="x"), 6).location == here.location
+    assert edited(here, PostEdit(location=None), 6).location is None
+    assert edited(msgspec.structs.replace(post, labels=HIDE), PostEdit(text="x"), 6).labels == HIDE
     for change in (
-        Change(text=""),
-        Change(visibility="friends", audience=(BOB,)),
-        Change(audience=()),
-        Change(text="", link=None, media=()),
-        Change(location=Location(91, 0)),
+        PostEdit(text=""),
+        PostEdit(visibility="friends", audience=(BOB,)),
+        PostEdit(audience=()),
+        PostEdit(text="", link=None, media=()),
+        PostEdit(location=Location(91, 0)),
     ):
         with pytest.raises(InvalidContent):
             edited(post, change, 5)

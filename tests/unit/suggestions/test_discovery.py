@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from world import ALICE, BOB, CAROL, DANA
 
-from kith.graph.store import Ids, Lists
+from kith.graph.store import IdLists, Ids
 from kith.suggestions.discovery import FACES, Ranked, fingerprint, pack, score, unpack
 
 EVE, FAY, GUS = 5, 6, 7
@@ -20,8 +20,8 @@ def ids_of(*ids: int) -> Ids:
     return np.array(ids, np.int64)
 
 
-def lists_of(lists: list[list[int]]) -> Lists:
-    return Lists(ids_of(*(one for each in lists for one in each)), ids_of(*map(len, lists)))
+def lists_of(lists: list[list[int]]) -> IdLists:
+    return IdLists(ids_of(*(one for each in lists for one in each)), ids_of(*map(len, lists)))
 
 
 def ranked(

@@ -37,10 +37,10 @@ RANGE_ROWS = 400_000
 _POSITION_6_MAX = 1 << 48
 _SOURCE, _DESTINATION, _POSITION = 0, 1, 2
 
-Rows = NDArray[np.int64]
+EdgeRows = NDArray[np.int64]
 
 
-class Reading(msgspec.Struct):
+class ReadProgress(msgspec.Struct):
     """How far the file has been read into runs."""
 
     file: str  # fingerprint
@@ -60,14 +60,14 @@ class BulkLoad:
         self._folder = environment.folder / f"loading-{graph}"
         self._state_file = self._folder / "state.json"
         self._note = LOADING + graph
-        self._pending: list[Rows] = []
+        self._pending: list[EdgeRows] = []
         self._pending_rows = 0
         begun = environment.get_note(self._note)
         if begun is None and self._folder.exists():
             shutil.rmtree(self._folder)
-        self.reading = Reading(file, updated_at)
+        self.reading = ReadProgress(file, updated_at)
         if self._state_file.exists():
-            self.reading = msgspec.json.decode(self._state_file.read_bytes(), type=Reading)
+            self.reading = msgspec.json.decode(self._state_file.read_bytes(), type=ReadProgress)
         elif begun is not None and int(begun):
             raise StoreMismatch(f"{self._folder} is gone, and with it the rest of an import; restore a backup")
         if self.reading.file != file:
@@ -77,7 +77,7 @@ class BulkLoad:
             self._save_reading()
             environment.put_note(self._note, b"0")
 
-    def add(self, rows: Rows, line: int, refused: int) -> None:
+    def add(self, rows: EdgeRows, line: int, refused: int) -> None:
         """Take rows (n, 2) or (n, 3) that end at `line` of the file, with `refused` lines among them."""
         self._pending.append(self._with_positions(rows))
         self._pending_rows += len(rows)
@@ -109,7 +109,7 @@ class BulkLoad:
         self._environment.put_note(self._note, None)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _with_positions(self, rows: Rows) -> Rows:
+    def _with_positions(self, rows: EdgeRows) -> EdgeRows:
         default = ms_of(self.reading.updated_at)
         if rows.shape[1] == 3:
             rows[rows[:, _POSITION] == np.iinfo(np.int64).min, _POSITION] = default
@@ -137,7 +137,7 @@ class BulkLoad:
         partial.replace(self._state_file)
         sync_folder(self._folder)
 
-    def _load_range(self, index: int, outs: list[Rows], ins: list[Rows], low: int, high: int) -> None:
+    def _load_range(self, index: int, outs: list[EdgeRows], ins: list[EdgeRows], low: int, high: int) -> None:
         """Append the nodes from `low` to just below `high`: their edges, then their lists."""
         out_rows = _merged(_cut(outs, _SOURCE, low, high), _SOURCE, _DESTINATION)
         in_rows = _merged(_cut(ins, _DESTINATION, low, high), _DESTINATION, _SOURCE)
@@ -176,7 +176,7 @@ def _sync(file: IO[bytes]) -> None:
     os.fsync(file.fileno())
 
 
-def _borders(outs: list[Rows], ins: list[Rows], total: int) -> list[int]:
+def _borders(outs: list[EdgeRows], ins: list[EdgeRows], total: int) -> list[int]:
     """Node ids that cut all rows, counted at both ends, into about equal ranges; 0 first, 2**63 - 1 last."""
     ranges = max(1, 2 * total // RANGE_ROWS)
     step = max(1, total // (ranges * 50))
@@ -186,7 +186,7 @@ def _borders(outs: list[Rows], ins: list[Rows], total: int) -> list[int]:
     return [0, *np.unique(cuts[cuts > 0]).tolist(), 1 << 63]
 
 
-def _cut(sorted_runs: list[Rows], column: int, low: int, high: int) -> Rows:
+def _cut(sorted_runs: list[EdgeRows], column: int, low: int, high: int) -> EdgeRows:
     parts = []
     for run in sorted_runs:
         start = np.searchsorted(run[:, column], low)
@@ -195,15 +195,15 @@ def _cut(sorted_runs: list[Rows], column: int, low: int, high: int) -> Rows:
     return np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
 
 
-def _merged(rows: Rows, node: int, other: int) -> Rows:
+def _merged(rows: EdgeRows, node: int, other: int) -> EdgeRows:
     """Rows by (node, other end), each edge once, with its greatest position."""
     rows = rows[np.lexsort((rows[:, _POSITION], rows[:, other], rows[:, node]))]
     same_as_next = (rows[1:, :2] == rows[:-1, :2]).all(axis=1)
-    kept: Rows = rows[np.concatenate([~same_as_next, np.ones(min(1, len(rows)), np.bool_)])]
+    kept: EdgeRows = rows[np.concatenate([~same_as_next, np.ones(min(1, len(rows)), np.bool_)])]
     return kept
 
 
-def _edge_items(rows: Rows, updated_at: Hlc) -> Iterator[tuple[bytes, bytes]]:
+def _edge_items(rows: EdgeRows, updated_at: Hlc) -> Iterator[tuple[bytes, bytes]]:
     keys = rows[:, :2].astype(">i8").tobytes()
     positions = rows[:, _POSITION]
     values = np.zeros((len(rows), 16), np.uint8)
@@ -219,7 +219,7 @@ def _edge_items(rows: Rows, updated_at: Hlc) -> Iterator[tuple[bytes, bytes]]:
         yield keys[index * EDGE_KEY : (index + 1) * EDGE_KEY], packed[index * 16 : index * 16 + length]
 
 
-def _list_items(rows: Rows, direction: Direction, node: int, other: int) -> Iterator[tuple[bytes, bytes]]:
+def _list_items(rows: EdgeRows, direction: Direction, node: int, other: int) -> Iterator[tuple[bytes, bytes]]:
     rows = rows[np.lexsort((rows[:, other], rows[:, _POSITION], rows[:, node]))]
     prefixes = np.empty((len(rows), runs.PREFIX), np.uint8)
     prefixes[:, :8] = rows[:, node].astype(">i8").view(np.uint8).reshape(-1, 8)
@@ -230,7 +230,7 @@ def _list_items(rows: Rows, direction: Direction, node: int, other: int) -> Iter
     return runs.pack(prefixes, entries.view(np.uint8).reshape(-1, runs.ROW))
 
 
-def _count_edges(cursor: runs.Cursor) -> int:
+def _count_edges(cursor: runs.RunCursor) -> int:
     tag = list_tag(Direction.OUT, State.NORMAL)
     return sum(length for prefix, length, _ in runs.lengths(cursor) if prefix[8] == tag)
 

@@ -25,7 +25,7 @@ from kith.engines.embedded.keys import node_key, read_node
 from kith.graph.edge import Edge, State
 from kith.graph.store import Node
 
-Answer = TypeVar("Answer")
+_Answer = TypeVar("_Answer")
 _READERS_CHECKED_S = 10.0
 
 
@@ -125,10 +125,10 @@ class CommitQueue:
         """Writes waiting or being committed."""
         return self._waiting
 
-    async def run(self, work: Callable[[Batch], Answer], writes: int = 1) -> Answer:
+    async def run(self, work: Callable[[Batch], _Answer], writes: int = 1) -> _Answer:
         """The answer of `work` once its transaction is durable."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
+        future: asyncio.Future[_Answer] = loop.create_future()
         with self._lock:
             if self._closed or self.failed:
                 raise StoreUnavailable("the store is closing; repeat the request on another instance")

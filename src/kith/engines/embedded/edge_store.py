@@ -43,7 +43,7 @@ from kith.engines.embedded.keys import (
 from kith.engines.embedded.pages import page_of
 from kith.engines.embedded.strays import Stray, find_strays, unlist_strays
 from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
-from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair, Side
+from kith.graph.store import Degrees, Ends, IdLists, Ids, Listing, Node, Pair, Side
 
 _SCAN_ROWS = 2_000
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
@@ -128,17 +128,17 @@ class EmbeddedEdges:
         (count,) = await self.count_many([listing])
         return read() if count <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
-    async def ids_many(self, listings: Sequence[Listing], newest: int) -> Lists:
-        def read() -> Lists:
+    async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
+        def read() -> IdLists:
             with self._begin(self._graph_db(listings[0].graph)) as txn:
                 cursor = txn.cursor()
                 # backwards, because a run is oldest first: turned round once, each list stands newest first
                 rows = [runs.rows_newest(cursor, list_prefix(listing), newest) for listing in reversed(listings)]
             lengths = np.fromiter((len(run) // runs.ROW for run in reversed(rows)), np.int64, len(rows))
-            return Lists(ids_of(b"".join(rows))[::-1], lengths)
+            return IdLists(ids_of(b"".join(rows))[::-1], lengths)
 
         if not listings:
-            return Lists(np.empty(0, np.int64), np.empty(0, np.int64))
+            return IdLists(np.empty(0, np.int64), np.empty(0, np.int64))
         size = len(listings) * newest
         if size > _IN_LOOP_MAX:
             size = sum(min(count, newest) for count in await self.count_many(listings))

@@ -25,7 +25,7 @@ from typing import IO, Literal, TypeAlias
 import lmdb
 
 from kith.core.errors import Conflict, KithError, Overloaded, StoreFull, StoreMismatch, StoreUnavailable
-from kith.core.history import History, Turn
+from kith.core.history import History, Restore
 from kith.engines.embedded import event_log
 from kith.graph.graphs import GRAPHS_MAX, assign
 
@@ -146,7 +146,7 @@ class Environment:
     def history(self) -> History:
         """The restores that this store has been through."""
         raw = self.get_note(_HISTORY)
-        return History(tuple(Turn(*turn) for turn in json.loads(raw or b"[]")))
+        return History(tuple(Restore(*turn) for turn in json.loads(raw or b"[]")))
 
     def begin_history(self) -> None:
         """From here on it is another history than that of the store which this was a backup of."""

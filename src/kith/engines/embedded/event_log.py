@@ -15,7 +15,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import lmdb
 
@@ -33,8 +32,6 @@ _VERSION, _HEAD = 8, 9
 _PLAIN, _DEFLATED = 0, 1
 NONE_BEFORE = 255
 _TRIM_ROWS_A_COMMIT = 8
-
-Txn: TypeAlias = "lmdb.Transaction[bytes]"
 
 
 def pack_change(before: State | None, edge: Edge) -> bytes:
@@ -65,7 +62,7 @@ def bulk_loaded(graph: int, edges: int, updated_at: Hlc) -> Event:
 class LogWriter:
     """Appends the events of one transaction, which are logged at `now_ms`; `flush` before it commits."""
 
-    def __init__(self, txn: Txn, log: lmdb._Database, now_ms: int) -> None:
+    def __init__(self, txn: lmdb.Transaction[bytes], log: lmdb._Database, now_ms: int) -> None:
         self._txn, self._log = txn, log
         self._now = max(0, now_ms).to_bytes(_MS_BYTES, "big")
         cursor = txn.cursor(log)
@@ -113,7 +110,7 @@ class LogWriter:
             cursor.delete()
 
 
-def bounds(txn: Txn, log: lmdb._Database) -> tuple[int, int]:
+def bounds(txn: lmdb.Transaction[bytes], log: lmdb._Database) -> tuple[int, int]:
     """The first and last sequence number kept; (1, 0) when empty."""
     cursor = txn.cursor(log)
     if not cursor.first():
@@ -123,13 +120,13 @@ def bounds(txn: Txn, log: lmdb._Database) -> tuple[int, int]:
     return first, _SEQUENCE.unpack(cursor.key())[0] + _events_in(cursor.value()) - 1
 
 
-def newest_version(txn: Txn, log: lmdb._Database) -> int:
+def newest_version(txn: lmdb.Transaction[bytes], log: lmdb._Database) -> int:
     """The greatest version ever written, forgotten events included; 0 when empty."""
     cursor = txn.cursor(log)
     return int.from_bytes(cursor.value()[:_VERSION], "big") if cursor.last() else 0
 
 
-def read(txn: Txn, log: lmdb._Database, after: int, limit: int) -> Iterator[Event]:
+def read(txn: lmdb.Transaction[bytes], log: lmdb._Database, after: int, limit: int) -> Iterator[Event]:
     """Up to `limit` events with a sequence number greater than `after`, oldest first."""
     cursor = txn.cursor(log)
     if not cursor.set_range(_SEQUENCE.pack(after + 1)):

@@ -7,7 +7,7 @@ from kith.engines.embedded import runs
 from kith.engines.embedded.keys import AFTER_ALL, just_after, just_before, list_row, read_mark
 
 
-def page_of(cursor: runs.Cursor, prefix: bytes, window: Window) -> Page:
+def page_of(cursor: runs.RunCursor, prefix: bytes, window: Window) -> Page:
     """A part of the run: every read is a seek to a place between the bounds, and a step from there.
 
     `floor` < rows < `ceiling` are the bounds as bytes; `start` and what follows it directly are places in them.

@@ -21,7 +21,7 @@ from typing import TypeVar
 from kith.access import sliding_window
 from kith.access.sliding_window import Counts, Quota, Taken
 
-Answer = TypeVar("Answer")
+_Answer = TypeVar("_Answer")
 FILE = "quotas-1"
 SETS, WAYS = 8_192, 8
 """65,536 users a kind whose counts are kept at once: 5 MB."""
@@ -47,7 +47,7 @@ class FileQuotas:
     def give_back(self, kind: int, user: int, part: int) -> None:
         self._update(kind, user, lambda held: (sliding_window.give_back(held, part), None))
 
-    def _update(self, kind: int, user: int, change: Callable[[Counts], tuple[Counts, Answer]]) -> Answer:
+    def _update(self, kind: int, user: int, change: Callable[[Counts], tuple[Counts, _Answer]]) -> _Answer:
         """Replace a user's counts by `change` of them, while nobody else does; its answer."""
         at, descriptor = _place(kind, user), self._descriptor
         fcntl.lockf(descriptor, fcntl.LOCK_EX, _SET_BYTES, at)

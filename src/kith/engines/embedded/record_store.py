@@ -22,7 +22,7 @@ from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.edge_store import apply_all
 from kith.engines.embedded.environment import Environment, Txn, translate
 from kith.graph.edge import EdgeWrite
-from kith.records.store import AtVersion, Claim, Kind, Put, Record, newer
+from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, newer
 
 _KEY = struct.Struct(">BQ")
 _VERSION = struct.Struct(">Q")
@@ -50,7 +50,7 @@ class EmbeddedRecords:
         job = partial(_put, records=records, edges=edges, only_if=only_if, claim=claim)
         return await self._commits.run(job, len(records) + len(edges))
 
-    async def get_many(self, kind: Kind, ids: Sequence[int]) -> list[Record | None]:
+    async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         try:
             with self._environment.lmdb.begin(self._environment.objects) as txn:
                 rows = [txn.get(_KEY.pack(kind, id_), None) for id_ in ids]
@@ -65,7 +65,7 @@ class EmbeddedRecords:
         except lmdb.Error as error:
             raise translate(error, "read") from error
 
-    async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
+    async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
         db = self._environment.objects
 
         def drop(batch: Batch) -> None:
@@ -102,12 +102,12 @@ def _put(
     return put._replace(mark=WriteMark(batch.log.last, newest))
 
 
-def _get(txn: Txn, db: lmdb._Database, kind: Kind, id_: int) -> Record | None:
+def _get(txn: Txn, db: lmdb._Database, kind: RecordKind, id_: int) -> Record | None:
     row = txn.get(_KEY.pack(kind, id_), None, db)
     return None if row is None else _read(kind, id_, row)
 
 
-def _read(kind: Kind, id_: int, row: bytes) -> Record:
+def _read(kind: RecordKind, id_: int, row: bytes) -> Record:
     return Record(kind, id_, Hlc(_VERSION.unpack_from(row)[0]), row[_VERSION.size :])
 
 

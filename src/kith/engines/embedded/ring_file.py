@@ -32,7 +32,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kith.engines.embedded.directory import Directory, cells_for
 from kith.engines.embedded.environment import translated
@@ -50,8 +49,6 @@ _NAME, _TURN = 0, 1
 _ALIGNED = 1 << 16  # pages of every machine divide it
 _RESERVE_SLOTS = 256
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-Words = NDArray[np.int64]
 
 
 class Unusable(Exception):

@@ -17,7 +17,7 @@ import lmdb
 
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment, translate
-from kith.suggestions.store import Kept
+from kith.suggestions.store import RankingRow
 
 _KEY = struct.Struct(">BQ")
 _UNTIL = struct.Struct(">Q")
@@ -32,19 +32,19 @@ class EmbeddedSuggestions:
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
         self._environment, self._commits = environment, commits
 
-    async def put_many(self, rows: Sequence[Kept], now_ms: int) -> None:
+    async def put_many(self, rows: Sequence[RankingRow], now_ms: int) -> None:
         await self._commits.run(partial(_put, rows=rows, now_ms=now_ms), len(rows))
 
-    async def get(self, user: int) -> Kept | None:
+    async def get(self, user: int) -> RankingRow | None:
         try:
             with self._environment.lmdb.begin(self._environment.suggestions) as txn:
                 row = txn.get(_KEY.pack(_ROW, user), None)
         except lmdb.Error as error:
             raise translate(error, "read") from error
-        return None if row is None else Kept(user, _UNTIL.unpack_from(row)[0], row[_UNTIL.size :])
+        return None if row is None else RankingRow(user, _UNTIL.unpack_from(row)[0], row[_UNTIL.size :])
 
 
-def _put(batch: Batch, rows: Sequence[Kept], now_ms: int) -> None:
+def _put(batch: Batch, rows: Sequence[RankingRow], now_ms: int) -> None:
     cursor = batch.txn.cursor(batch.environment.suggestions)
     for user, until_ms, data in rows:
         key = _KEY.pack(_ROW, user)
