@@ -121,10 +121,10 @@ class ReferenceEdges:
             stored,
             write,
             edge,
-            lambda: self._out_count(edge),
-            lambda: self._barred(write),
-            lambda: write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1],
-            lambda: self._nodes.get(edge.destination, Node()).private,
+            private=lambda: self._nodes.get(edge.destination, Node()).private,
+            lapsed=lambda: self._lapsed(write),
+            barred=lambda: self._barred(write),
+            out_count=lambda: self._out_count(edge),
         )
         if outcome is not Outcome.APPLIED:
             return EdgeChange(outcome, stored, stored)
@@ -132,6 +132,9 @@ class ReferenceEdges:
         self.log.append(edge)
         self._written(edge)
         return EdgeChange(outcome, stored, edge, len(self.log))
+
+    def _lapsed(self, write: EdgeWrite) -> bool:
+        return write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1]
 
     def _node_state(self, node: int) -> State:
         return self._nodes.get(node, Node()).state

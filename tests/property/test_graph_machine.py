@@ -41,9 +41,10 @@ from kith.core.paging import Mark
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
-from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.graph.nodes import NodeOperation
 from kith.graph.store import EdgeStore, Listing
 from kith.people.relations import Relationship, RelationWritten
+from kith.people.removal import account_jobs
 
 USERS = (ALICE, BOB, NodeId(0), DANA)
 PAIRS = [*permutations(USERS, 2)]
@@ -291,7 +292,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(user=users, operation=st.sampled_from([*NodeOperation, NodeOperation.RESTORE]))
     def operate_on_node(self, user: NodeId, operation: NodeOperation) -> None:
         async def operate() -> Any:
-            jobs = NodeJobs(self.service)
+            jobs = account_jobs(self.service)
             job = await jobs.start(operation, user)
             await jobs.wait()
             return await jobs.get(job.id)

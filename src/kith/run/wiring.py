@@ -33,7 +33,6 @@ from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.engines.embedded.timeline_store import RingReader, Rings
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs
-from kith.graph.nodes import NodeJobs
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
 from kith.home.fanout import consumer, deliveries
@@ -47,6 +46,7 @@ from kith.media.library import MediaLibrary
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
 from kith.people.relations import RelationLimits, Relations
+from kith.people.removal import account_jobs
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
@@ -172,7 +172,7 @@ async def _backend(settings: Settings, parts: Opened, number: int) -> AsyncItera
         graph=service,
         relations=relations(settings, service),
         privacy=Privacy(service),
-        jobs=NodeJobs(service, objects.erase, comments.erase, stories.erase, forget=profiles.forget),
+        jobs=account_jobs(service, objects.erase, comments.erase, stories.erase, forget=profiles.forget),
         suggestions=suggested,
         objects=objects,
         comments=comments,

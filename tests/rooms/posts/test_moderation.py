@@ -30,8 +30,9 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, BUILT_IN, COMMENTED, LIKES, SHARES, Graphs
-from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.graph.nodes import NodeOperation
 from kith.graph.store import Listing
+from kith.people.removal import account_jobs
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import REASON_CHARS_MAX, Labels, Moderation
@@ -181,7 +182,7 @@ def test_a_post_takes_comments_and_shares_as_its_author_says(run: Run, room: Roo
 async def remove(room: Room, *erase: Any) -> None:
     """Remove Alice, by a job of this process."""
     with time_flies(room.edges):
-        jobs = NodeJobs(room.graph, *erase)
+        jobs = account_jobs(room.graph, *erase)
         await jobs.start(NodeOperation.REMOVE, ALICE)
         await asyncio.gather(jobs.wait(), return_exceptions=True)
 
@@ -252,7 +253,7 @@ def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Room, cloc
 
     async def resume() -> None:
         with time_flies(room.edges):
-            jobs = NodeJobs(room.graph, room.posts.erase)
+            jobs = account_jobs(room.graph, room.posts.erase)
             await jobs.resume()
             await jobs.wait()
 
@@ -263,7 +264,7 @@ def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Room, cloc
 def test_jobs_that_were_done_long_ago_are_forgotten_when_another_begins(run: Run, room: Room) -> None:
     async def there_and_back() -> None:
         with time_flies(room.edges):
-            jobs = NodeJobs(room.graph)
+            jobs = account_jobs(room.graph)
             first = await jobs.start(NodeOperation.ARCHIVE, ALICE)
             await jobs.wait()
             old = msgspec.structs.replace(await jobs.get(first.id), finished_at=1.0)
@@ -321,7 +322,7 @@ def test_deactivation_empties_nothing(run: Run, room: Room) -> None:
 
     async def away() -> None:
         with time_flies(room.edges):
-            jobs = NodeJobs(room.graph, room.posts.erase)
+            jobs = account_jobs(room.graph, room.posts.erase)
             await jobs.start(NodeOperation.ARCHIVE, ALICE)
             await jobs.wait()
 

@@ -17,8 +17,9 @@ from kith.core.paging import Mark, Window
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, FOLLOWS
-from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.graph.nodes import NodeOperation
 from kith.graph.store import EdgeStore
+from kith.people.removal import account_jobs
 from kith.suggestions import suggestions as module
 from kith.suggestions.discovery import Reach
 from kith.suggestions.store import RankingRow
@@ -240,7 +241,7 @@ def test_a_follow_not_yet_restored_still_keeps_its_end_out(town: Town) -> None:
     town.follow(ALICE, DANA)
 
     async def leave() -> None:
-        jobs = NodeJobs(town.graph)
+        jobs = account_jobs(town.graph)
         await jobs.start(NodeOperation.ARCHIVE, DANA)
         await jobs.wait()
         await town.graph.store.change_node(DANA, state=State.NORMAL)

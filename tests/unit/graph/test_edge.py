@@ -45,7 +45,7 @@ def test_any_order_and_repetition_leaves_the_greatest(edges: list[Edge], chance:
 
 
 def outcome_of(stored: Edge | None, write: EdgeWrite, out_count: int = 0, *, barred: bool = False) -> Outcome:
-    return decide(stored, write, resolve(stored, write), lambda: out_count, lambda: barred)
+    return decide(stored, write, resolve(stored, write), barred=lambda: barred, out_count=lambda: out_count)
 
 
 def test_the_first_version_of_an_edge_stays() -> None:
@@ -141,7 +141,7 @@ def test_what_bars_a_write_is_asked_only_if_it_would_change_something() -> None:
         (old(NORMAL), EdgeWrite(new, unless=bars, keep_live=True, out_limit=0)),
         (edge_of(ALICE, BOB, 1, REMOVED, 10), EdgeWrite(new, unless=bars, out_limit=0)),
     ]:
-        decide(stored, write, resolve(stored, write), unasked, unasked)
+        decide(stored, write, resolve(stored, write), barred=unasked, out_count=unasked)
     assert outcome_of(None, EdgeWrite(new, unless=bars), barred=True) is Outcome.FORBIDDEN
     assert outcome_of(None, EdgeWrite(new, unless=bars), barred=False) is Outcome.APPLIED
     assert outcome_of(None, EdgeWrite(new, unless=bars, out_limit=0), barred=True) is Outcome.FORBIDDEN

@@ -25,10 +25,10 @@ from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment, Txn, put_note, translate
 from kith.engines.embedded.keys import (
     EDGE_KEY,
-    STATES,
     after_lists,
     edge_row,
     ids_of,
+    is_normal,
     list_prefix,
     list_prefixes,
     list_row,
@@ -38,6 +38,7 @@ from kith.engines.embedded.keys import (
     read_edge,
     read_node,
     read_prefix,
+    state_of,
     tail_keys,
 )
 from kith.engines.embedded.pages import page_of
@@ -81,13 +82,9 @@ class EmbeddedEdges:
         with self._begin(db) as txn:
             get = txn.get
             if len(pairs) == 1:
-                row = get(pair_key(*pairs[0]))
-                return [row is not None and not row[7] & 3]
+                return [is_normal(get(pair_key(*pairs[0])))]
             keys = struct.pack(f">{2 * len(pairs)}Q", *chain.from_iterable(pairs))
-            return [
-                (row := get(keys[at : at + 16])) is not None and not row[7] & 3  # the state's two bits: NORMAL is 0
-                for at in range(0, len(keys), 16)
-            ]
+            return [is_normal(get(keys[at : at + EDGE_KEY])) for at in range(0, len(keys), EDGE_KEY)]
 
     async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
         with self._begin(self._graph_db(graph)) as txn:
@@ -164,7 +161,7 @@ class EmbeddedEdges:
             with self._begin(self._graph_db(listing.graph)) as txn:
                 get = txn.get
                 rows = [get(packed[at : at + 16], None) for at in range(0, len(packed), 16)]
-            return np.fromiter((row is not None and row[7] & 3 == state for row in rows), np.bool_, len(rows))
+            return np.fromiter((row is not None and state_of(row) == state for row in rows), np.bool_, len(rows))
 
         return read() if len(ids) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
@@ -327,21 +324,21 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     stored = None if found is None else read_edge(graph, asked.source, asked.destination, found)
     edge = resolve(stored, write, batch.ends(asked))
 
-    def out_count() -> int:
-        normal, _ = list_prefixes(edge.source, edge.destination, State.NORMAL)
-        return runs.length(txn, db, normal)
-
-    def barred() -> bool:
-        rows = (txn.get(pair_key(*pair), None, batch.environment.graph_db(g)) for g, *pair in write.unless)
-        return any(row is not None and STATES[row[7] & 3] in BARRING for row in rows)
+    def private() -> bool:
+        return batch.nodes_known and batch.node(edge.destination).private
 
     def lapsed() -> bool:
         return write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]
 
-    def private() -> bool:
-        return batch.nodes_known and batch.node(edge.destination).private
+    def barred() -> bool:
+        rows = (txn.get(pair_key(*pair), None, batch.environment.graph_db(g)) for g, *pair in write.unless)
+        return any(row is not None and state_of(row) in BARRING for row in rows)
 
-    outcome = decide(stored, write, edge, out_count, barred, lapsed, private)
+    def out_count() -> int:
+        normal, _ = list_prefixes(edge.source, edge.destination, State.NORMAL)
+        return runs.length(txn, db, normal)
+
+    outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, out_count=out_count)
     if outcome is not Outcome.APPLIED:
         return EdgeChange(outcome, stored, stored)
     txn.put(key, edge_row(edge), db=db)

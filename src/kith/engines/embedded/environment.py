@@ -83,7 +83,7 @@ class Environment:
             self.meta = self.lmdb.open_db(_META)
             self.log = self.lmdb.open_db(_LOG)
             self.nodes = self.lmdb.open_db(_NODES)
-            self.objects = self.lmdb.open_db(_OBJECTS)
+            self.records = self.lmdb.open_db(_OBJECTS)
             self.suggestions = self.lmdb.open_db(_SUGGESTIONS)
             self.lmdb.reader_check()  # slots of readers that were killed would keep old pages alive
         self._graphs: dict[int, lmdb._Database] = {}

@@ -28,6 +28,8 @@ from kith.graph.edge import Direction, Edge, State
 from kith.graph.store import Listing, Node
 
 STATE_BITS = 2
+_STATE_MASK = (1 << STATE_BITS) - 1
+_STATE_BYTE = 7  # of an edge's row: the last byte of its first word
 SIGN = 1 << 63
 _POSITION_6_MAX = 1 << 48
 _PAIR = struct.Struct(">QQ")
@@ -37,7 +39,7 @@ _LIST = 128
 _OUT_LIST, _IN_LIST = _LIST | Direction.OUT << STATE_BITS, _LIST | Direction.IN << STATE_BITS
 TAIL_KEY = 10
 EDGE_KEY = ROW = _PAIR.size
-STATES = tuple(State)
+_STATES = tuple(State)
 
 pair_key = _PAIR.pack
 """(source, destination) -> the key of their edge."""
@@ -54,7 +56,7 @@ def node_row(node: Node) -> bytes:
 
 def read_node(row: bytes) -> Node:
     """The node of a stored row."""
-    return Node(STATES[row[0]], bool(row[1]), row[2])
+    return Node(_STATES[row[0]], bool(row[1]), row[2])
 
 
 def edge_row(edge: Edge) -> bytes:
@@ -73,7 +75,17 @@ def read_edge(graph: int, source: int, destination: int, row: bytes) -> Edge:
     word = int.from_bytes(row[:8], "big")
     updated_at = word >> STATE_BITS
     position = ms_of(updated_at) if len(row) == 8 else int.from_bytes(row[8:], "big", signed=len(row) == 16)
-    return Edge(graph, NodeId(source), NodeId(destination), STATES[word & 3], position, Hlc(updated_at))
+    return Edge(graph, NodeId(source), NodeId(destination), _STATES[word & _STATE_MASK], position, Hlc(updated_at))
+
+
+def state_of(row: bytes) -> State:
+    """The state in a stored edge row."""
+    return _STATES[row[_STATE_BYTE] & _STATE_MASK]
+
+
+def is_normal(row: bytes | None) -> bool:
+    """Whether there is a stored edge row and its state is NORMAL (0)."""
+    return row is not None and not row[_STATE_BYTE] & _STATE_MASK
 
 
 def list_prefix(listing: Listing) -> bytes:
@@ -104,7 +116,7 @@ def list_tag(direction: Direction, state: State) -> int:
 def read_prefix(graph: int, prefix: bytes) -> Listing:
     """The list of a run."""
     node, tag = _PREFIX.unpack(prefix)
-    return Listing(graph, node, Direction((tag - _LIST) >> STATE_BITS), STATES[tag & 3])
+    return Listing(graph, node, Direction((tag - _LIST) >> STATE_BITS), _STATES[tag & _STATE_MASK])
 
 
 def after_lists(key: bytes) -> bytes:

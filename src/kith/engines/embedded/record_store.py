@@ -52,7 +52,7 @@ class EmbeddedRecords:
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         try:
-            with self._environment.lmdb.begin(self._environment.objects) as txn:
+            with self._environment.lmdb.begin(self._environment.records) as txn:
                 rows = [txn.get(_KEY.pack(kind, id_), None) for id_ in ids]
         except lmdb.Error as error:
             raise translate(error, "read") from error
@@ -61,12 +61,12 @@ class EmbeddedRecords:
     async def claimed(self, claim: Claim) -> bytes | None:
         try:
             with self._environment.lmdb.begin() as txn:
-                return _claimed(txn, self._environment.objects, claim)
+                return _claimed(txn, self._environment.records, claim)
         except lmdb.Error as error:
             raise translate(error, "read") from error
 
     async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
-        db = self._environment.objects
+        db = self._environment.records
 
         def drop(batch: Batch) -> None:
             for id_ in ids:
@@ -83,7 +83,7 @@ def _put(
     claim: Claim | None,
 ) -> Put:
     """One call, inside a transaction."""
-    txn, db = batch.txn, batch.environment.objects
+    txn, db = batch.txn, batch.environment.records
     newest = max((record.updated_at for record in records), default=0)
     claimed = None if claim is None else _claimed(txn, db, claim)
     if claimed is not None or not all(_holds(txn, db, condition) for condition in only_if):
