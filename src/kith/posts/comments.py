@@ -79,8 +79,8 @@ _decode = msgspec.msgpack.Decoder(Comment).decode
 class Comments:
     """The rules of comments over the posts they hang on."""
 
-    def __init__(self, objects: Posts) -> None:
-        self._objects, self._store, self._graph = objects, objects.store, objects.graph
+    def __init__(self, posts: Posts) -> None:
+        self._posts, self._store, self._graph = posts, posts.store, posts.graph
         self._privacy = Privacy(self._graph)
         self._comments, self._replies = self._graph.graphs.number(COMMENTS), self._graph.graphs.number(REPLIES)
         self._likes, self._commented = (
@@ -99,7 +99,7 @@ class Comments:
         """
         check_text(text, needed=True, chars_max=TEXT_CHARS_MAX)
         await check_active(self._graph.store, actor)
-        id_, version = self._objects.snowflakes.next(), self._graph.clock.next()
+        id_, version = self._posts.snowflakes.next(), self._graph.clock.next()
         claim = None
         if key is not None:
             claim = claim_of("comment", actor, key, msgspec.msgpack.encode((post, reply_to, text)), id_, version)
@@ -120,14 +120,14 @@ class Comments:
         if put.refusal is Outcome.FORBIDDEN:  # a block came in between
             if not self._store.transactional:
                 await self._store.put([empty])
-            raise self._objects.missing(post)
+            raise self._posts.missing(post)
         dropping = [self._graph.dropping(*place, id_) for place in self._places(comment)]
-        await self._objects.unless_refused(actor, put, [empty], dropping)
+        await self._posts.raise_if_inactive(actor, put, [empty], dropping)
         return comment, put.mark
 
     async def _addressed(self, actor: NodeId, post: NodeId, reply_to: NodeId | None) -> set[int]:
         """Who is spoken to by a comment there; see `create` for why `actor` may not make it."""
-        commented = await self._objects.get(actor, post)
+        commented = await self._posts.get(actor, post)
         if not commented.allow_comments:
             raise Forbidden("its author takes no comments on this post; those there are stay readable", id=str(post))
         if reply_to is None:
@@ -163,7 +163,7 @@ class Comments:
             comment = None if record is None else _decode(record.data)
             if record is None or comment is None or comment.deleted:
                 raise _no_comment(id_)
-            if actor != comment.author and actor != await self._objects.author_of(comment.post):
+            if actor != comment.author and actor != await self._posts.author_of(comment.post):
                 await self.get(actor, id_)
                 raise Forbidden("only its author and the author of the post may delete a comment", id=str(id_))
             version = next_version(self._graph.clock, record)
@@ -220,14 +220,14 @@ class Comments:
 
     async def _visible(self, viewer: NodeId | None, id_: int) -> Comment | None:
         (comment,) = await self._filtered(viewer, await self._read([id_]))
-        if comment is None or await self._objects.visible(viewer, [comment.post]) == [None]:
+        if comment is None or await self._posts.visible(viewer, [comment.post]) == [None]:
             return None
         answered = [] if comment.reply_to is None else await self._read([comment.reply_to])
         return None if None in await self._filtered(viewer, answered) else comment
 
     async def of_post(self, viewer: NodeId | None, post: NodeId, order: Order, window: Window) -> CommentPage:
         """The comments on a post; PostNotFound where `viewer` may not see it."""
-        await self._objects.get(viewer, post)
+        await self._posts.get(viewer, post)
         return await self._page(viewer, Listing(self._comments, post, Direction.OUT), order, window)
 
     async def of_comment(self, viewer: NodeId | None, comment: NodeId, order: Order, window: Window) -> CommentPage:

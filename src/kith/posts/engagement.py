@@ -51,8 +51,8 @@ class PostCounts(NamedTuple):
 class Engagement:
     """Sets and counts the edges from people to posts and comments."""
 
-    def __init__(self, objects: Posts) -> None:
-        self._objects, self._graph = objects, objects.graph
+    def __init__(self, posts: Posts) -> None:
+        self._posts, self._graph = posts, posts.graph
         self._likes, self._saves = self._number(LIKES), self._number(SAVES)
         self._lists = (
             (self._likes, Direction.IN), (self._number(COMMENTS), Direction.OUT),
@@ -64,7 +64,7 @@ class Engagement:
 
         Errors: PostNotFound where they may not see it; Forbidden where it may not be shared, and as below.
         """
-        target = await self._objects.get(actor, post)
+        target = await self._posts.get(actor, post)
         if graph == SHARES and not target.allow_sharing:
             raise Forbidden("its author does not want this post shared; save it instead", id=str(post))
         return await engage(self._graph, self._number(graph), actor, post, NodeId(target.author))
@@ -76,7 +76,7 @@ class Engagement:
 
         Error: Forbidden as below.
         """
-        there = [post for post in await self._objects.visible(actor, posts) if post is not None]
+        there = [post for post in await self._posts.visible(actor, posts) if post is not None]
         targets = {NodeId(post.id): NodeId(post.author) for post in there}
         engaged, mark = await _engaged(self._graph, self._number(graph), actor, list(targets.items()))
         found = dict(zip(targets, engaged, strict=True))
@@ -86,10 +86,10 @@ class Engagement:
         """The opposite. PostNotFound where they may not see it, unless there is something of theirs to take back; then
         the total is 0.
         """
-        there = await self._objects.visible(actor, [post]) != [None]
+        there = await self._posts.visible(actor, [post]) != [None]
         found = await disengage(self._graph, self._number(graph), actor, post, counted=there)
         if not there and not found.changed:
-            raise self._objects.missing(post)
+            raise self._posts.missing(post)
         return found
 
     async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[PostCounts]:

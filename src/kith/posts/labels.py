@@ -43,8 +43,8 @@ _decode = msgspec.msgpack.Decoder(Labels).decode
 class Moderation:
     """Reads and sets labels. Who may is decided at the door: the app alone."""
 
-    def __init__(self, objects: Posts) -> None:
-        self._objects, self._store, self._graph = objects, objects.store, objects.graph
+    def __init__(self, posts: Posts) -> None:
+        self._posts, self._store, self._graph = posts, posts.store, posts.graph
 
     async def get(self, what: Labelled, id_: NodeId) -> Labels:
         """The labels of an object; PostNotFound, UserNotFound (users unknown so far have none)."""
@@ -69,12 +69,12 @@ class Moderation:
             return Record(_NOTES[what], id_, version, _encode(new))
 
         if what == "post":
-            return new, await self._objects.label(id_, labels, note)
+            return new, await self._posts.label(id_, labels, note)
         await self._graph.store.change_node(id_, labels=labels, tell=user_changed(id_, version))
         return new, (await self._store.put([note(self._graph.clock.next())])).mark
 
     async def _post_labels(self, id_: NodeId) -> int:
-        await self._objects.get(None, id_)  # which shows its author's labels too; these are its own
+        await self._posts.get(None, id_)  # which shows its author's labels too; these are its own
         (record,) = await self._store.get_many(RecordKind.POST, [id_])
         return 0 if record is None else read_post(record).labels
 

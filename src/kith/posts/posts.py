@@ -97,7 +97,7 @@ class Posts:
             post, edge = self._new(id_, version, actor, draft)
             if not self.store.transactional:  # the first try may have ended half way; merging it again finishes it
                 put = await self.store.put([self._record(post, version)], [edge])
-        await self.unless_refused(
+        await self.raise_if_inactive(
             actor, put, [self._record(emptied(post), Hlc(version + 1))], [self._dropping(actor, id_)]
         )
         return PostWritten(post, put.mark)
@@ -132,7 +132,7 @@ class Posts:
 
         await rewrite(f"a {self._shelf.noun} of this account", listing.node, empty_those_left)
 
-    async def unless_refused(
+    async def raise_if_inactive(
         self, actor: NodeId, put: Put, empty: Sequence[Record], edges: Sequence[EdgeWrite]
     ) -> None:
         """Forbidden where the account was deactivated or removed before something new of it was written.
