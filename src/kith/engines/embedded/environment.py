@@ -146,13 +146,13 @@ class Environment:
     def history(self) -> History:
         """The restores that this store has been through."""
         raw = self.get_note(_HISTORY)
-        return History(tuple(Restore(*turn) for turn in json.loads(raw or b"[]")))
+        return History(tuple(Restore(*restore) for restore in json.loads(raw or b"[]")))
 
     def begin_history(self) -> None:
         """From here on it is another history than that of the store which this was a backup of."""
         with translated("begin a history"), self.lmdb.begin() as txn:
             _, last = event_log.bounds(txn, self.log)
-        self.put_note(_HISTORY, json.dumps(self.history().restored(last).turns).encode())
+        self.put_note(_HISTORY, json.dumps(self.history().restored(last).restores).encode())
 
     def put_note(self, key: str, value: bytes | None) -> None:
         """Write or (None) remove a note, synced."""
