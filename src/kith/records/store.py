@@ -95,7 +95,7 @@ class RecordStore(Protocol):
         only_if: Sequence[AtVersion] = (),
         claim: Claim | None = None,
     ) -> Put:
-        """Write everything, or nothing: if a condition fails, the key is claimed already, or the first edge is REFUSED."""
+        """Write all, or nothing: if a condition fails, the key was claimed before, or the first edge is REFUSED."""
         ...
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
