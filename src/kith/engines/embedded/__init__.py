@@ -1,4 +1,4 @@
-"""The embedded engine: everything that lasts in one LMDB file, written by a commit queue, read without locks.
+"""The embedded engine: all durable data in one LMDB file, written by a commit queue, read without locks.
 
 A file named after a port implements it: `edge_store`, `record_store`, `log_store` and `suggestion_store` in LMDB,
 `timeline_store` in shared memory, `quota_store` and `served_log` in files of their own. Under them: `environment`

@@ -4,12 +4,12 @@
     loading-<graph>/<k>.out.npy   a run: (n, 3) int64 source, destination, position, by source
     loading-<graph>/<k>.in.npy    the same rows by destination
 
-First the file is cut into runs of RUN_ROWS, sorted both ways on disk. Then ranges of nodes, about RANGE_ROWS
-rows each, are cut out of all runs, merged (of one edge twice, the greater position stays) and appended to
-the graph, a commit a range with its number. Killed at any point, it goes on after the last run or range.
-Memory is bounded by a range, except that one node's list is packed as a whole: 16 bytes an edge of it.
-The graph must have no other writer, and nobody may serve it until the load is done: the note LOADING says that
-one is in progress. A working folder without that note is of a load that was done, or that had not begun.
+First the file is cut into runs of RUN_ROWS, each sorted both ways on disk. Then ranges of nodes, about RANGE_ROWS rows
+each, are cut out of all runs, merged (of an edge that is there twice, the greater position stays) and appended to the
+graph: one commit per range, with its number. A killed load resumes after the last run or range. Memory holds one range;
+but one node's list is packed as a whole, 16 bytes per edge. The graph must have no other writer, and nobody may serve
+it until the load is done: the note LOADING says that one is in progress. A working folder without that note belongs to
+a load that was done, or that had not begun.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EdgeRows = NDArray[np.int64]
 
 
 class ReadProgress(msgspec.Struct):
-    """How far the file has been read into runs."""
+    """How far the file has been cut into runs."""
 
     file: str  # fingerprint
     updated_at: int
@@ -52,10 +52,13 @@ class ReadProgress(msgspec.Struct):
 
 
 class BulkLoad:
-    """One load in progress: `add` rows, `checkpoint` now and then, `finish`."""
+    """One load in progress: `add` all rows, then `finish`; or `discard` it."""
 
     def __init__(self, environment: Environment, graph: str, file: str, updated_at: Hlc) -> None:
-        """Begin to load the file with this fingerprint, or go on; Conflict if a load of another was cut short."""
+        """Begin or resume a load of the file with this fingerprint.
+
+        Errors: Conflict if a load of another file is not finished; StoreMismatch if the working folder is lost.
+        """
         self._environment, self._graph = environment, environment.graph_numbers()[graph]
         self._folder = environment.folder / f"loading-{graph}"
         self._state_file = self._folder / "state.json"
@@ -78,7 +81,7 @@ class BulkLoad:
             environment.put_note(self._note, b"0")
 
     def add(self, rows: EdgeRows, line: int, refused: int) -> None:
-        """Take rows (n, 2) or (n, 3) that end at `line` of the file, with `refused` lines among them."""
+        """Add rows (n, 2) or (n, 3) up to `line` of the file; `refused` lines before it were refused."""
         self._pending.append(self._with_positions(rows))
         self._pending_rows += len(rows)
         self.reading.line, self.reading.refused = line, self.reading.refused + refused
@@ -87,7 +90,7 @@ class BulkLoad:
                 self._spill()
 
     def finish(self, progress: Callable[[int, int], None]) -> int:
-        """Append everything to the graph; the number of edges. `progress(rows done, rows in all)`."""
+        """Append all rows to the graph, and return its number of edges. Calls `progress(rows done, rows in all)`."""
         with translated("load the graph"):
             if not self.reading.complete:
                 self._spill(complete=True)
@@ -105,7 +108,7 @@ class BulkLoad:
             return self._complete()
 
     def discard(self) -> None:
-        """Forget the load (only before the first range was written)."""
+        """Drop the load; only before its first range was written."""
         self._environment.put_note(self._note, None)
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -162,7 +165,7 @@ class BulkLoad:
 
 
 def may_load(environment: Environment, graph: str) -> bool:
-    """Whether a graph can be loaded in order: a load of it has begun, or it is empty and no node is archived."""
+    """Whether a graph can be bulk loaded: a load of it has begun, or it is empty and no node is archived or removed."""
     if environment.get_note(LOADING + graph) is not None:
         return True
     with environment.lmdb.begin() as txn:
@@ -177,7 +180,7 @@ def _sync(file: IO[bytes]) -> None:
 
 
 def _borders(outs: list[EdgeRows], ins: list[EdgeRows], total: int) -> list[int]:
-    """Node ids that cut all rows, counted at both ends, into about equal ranges; 0 first, 2**63 - 1 last."""
+    """Node ids that cut all rows, counted at both ends, into ranges of about equal size; 0 first, 2**63 last."""
     ranges = max(1, 2 * total // RANGE_ROWS)
     step = max(1, total // (ranges * 50))
     samples = [np.asarray(run[::step, column]) for runs_, column in ((outs, 0), (ins, 1)) for run in runs_]
@@ -187,6 +190,7 @@ def _borders(outs: list[EdgeRows], ins: list[EdgeRows], total: int) -> list[int]
 
 
 def _cut(sorted_runs: list[EdgeRows], column: int, low: int, high: int) -> EdgeRows:
+    """The rows of all runs with `low` <= column < `high`."""
     parts = []
     for run in sorted_runs:
         start = np.searchsorted(run[:, column], low)
@@ -196,7 +200,7 @@ def _cut(sorted_runs: list[EdgeRows], column: int, low: int, high: int) -> EdgeR
 
 
 def _merged(rows: EdgeRows, node: int, other: int) -> EdgeRows:
-    """Rows by (node, other end), each edge once, with its greatest position."""
+    """Rows sorted by (node, other end), each edge once, with its greatest position."""
     rows = rows[np.lexsort((rows[:, _POSITION], rows[:, other], rows[:, node]))]
     same_as_next = (rows[1:, :2] == rows[:-1, :2]).all(axis=1)
     kept: EdgeRows = rows[np.concatenate([~same_as_next, np.ones(min(1, len(rows)), np.bool_)])]

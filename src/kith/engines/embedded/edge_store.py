@@ -1,7 +1,7 @@
-"""The EdgeStore on LMDB: one row an edge, and a run of packed entries a list.
+"""The EdgeStore on LMDB: one row per edge, and one run of packed entries per list.
 
-Reads open a transaction of their own (no locks, a snapshot); writes go through the commit queue. Both ends,
-the counts and the log entry of a write are one transaction, so law 3 holds at once.
+Each read opens its own transaction (a snapshot, no locks). Writes go through the commit queue: both lists, the counts
+and the log entry of a write are one transaction, so they always agree.
 """
 
 from __future__ import annotations
@@ -261,12 +261,12 @@ class EmbeddedEdges:
         return {prefix + rest: value for rest, value in self._environment.notes(prefix).items()}
 
     def log_bounds(self) -> tuple[int, int]:
-        """The first and last sequence number the log keeps."""
+        """The first and last sequence number that the log keeps."""
         with self._begin() as txn:
             return event_log.bounds(txn, self._environment.log)
 
     def restore_clock(self, clock: HybridClock) -> None:
-        """Make `clock` go on after the newest version in the log, even if the machine's clock went back."""
+        """Make `clock` continue above the newest version in the log, even if the machine's clock went back."""
         with self._begin() as txn:
             clock.restore(event_log.newest_version(txn, self._environment.log))
 
@@ -287,7 +287,7 @@ class EmbeddedEdges:
             return find_strays(txn, db, graph, start, _SCAN_ROWS)
 
     def _ends(self, graph: int, start: bytes) -> tuple[list[Ends], bytes | None]:
-        """Rows from `start` on with what the lists say, and where to go on."""
+        """A chunk of edges from the key `start` on, with what the lists say, and the key to continue at."""
         chunk: list[Ends] = []
         with self._begin() as txn:
             db = self._graph_db(graph)
@@ -316,7 +316,7 @@ def apply_all(batch: Batch, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
 
 
 def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
-    """Merge one write: the row, both lists, the log."""
+    """Merge one write into the row, both lists and the log."""
     asked = write.edge
     graph, txn, db = asked.graph, batch.txn, batch.environment.graph_db(asked.graph)
     key = pair_key(asked.source, asked.destination)
@@ -354,7 +354,7 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
 
 
 def _forget(batch: Batch, graph: int, pairs: Sequence[Pair]) -> None:
-    """Take edges out, as if they had never been."""
+    """Delete edges, as if they had never been."""
     txn, db, cursor = batch.txn, batch.environment.graph_db(graph), batch.cursor(graph)
     for source, destination in pairs:
         row = txn.get(pair_key(source, destination), None, db)
@@ -365,7 +365,7 @@ def _forget(batch: Batch, graph: int, pairs: Sequence[Pair]) -> None:
 
 
 def _relist(batch: Batch, edge: Edge) -> None:
-    """Put the edge where its row says it belongs, in both lists, and nowhere else."""
+    """Add the edge to both lists at the place that its row says."""
     row = batch.txn.get(pair_key(edge.source, edge.destination), None, batch.environment.graph_db(edge.graph))
     if row is None:
         return
@@ -375,11 +375,11 @@ def _relist(batch: Batch, edge: Edge) -> None:
 
 
 def _entries(edge: Edge) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-    """Where an edge stands in the lists of its source and its destination: the run's prefix, and the row."""
+    """The entries of an edge in the lists of its source and its destination, as (prefix of the run, row)."""
     out, in_ = list_prefixes(edge.source, edge.destination, edge.state)
     return (out, list_row(edge.position, edge.destination)), (in_, list_row(edge.position, edge.source))
 
 
 def _after(source: int, destination: int) -> bytes:
-    """The key just after an edge."""
+    """The key directly after that of an edge."""
     return pair_key(source, destination + 1) if destination < ID_MAX else pair_key(source + 1, 0)

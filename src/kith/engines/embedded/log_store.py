@@ -1,6 +1,6 @@
-"""The LogStore on LMDB: the event log of the graph, and what its consumers note in `meta`.
+"""The LogStore on LMDB: reads the event log of the graph (`event_log`), and keeps consumers' notes in `meta`.
 
-group/<name>                 how far it is: a decimal sequence number
+group/<name>                 how far the consumer is: a decimal sequence number
 failure/<group>/<sequence>   a Failure as MessagePack
 """
 

@@ -4,8 +4,8 @@
                         claim    key  128 | key of 16 bytes           row  over at ms u64 | value
                         its end  key  129 | over at ms u64 | key      row  empty
 
-A claim that is over is forgotten by the next ones: each takes out up to _FORGOTTEN_A_CLAIM, so the table holds
-what was claimed in the time that claims are kept, and no job has to clean it.
+Each new claim deletes up to _FORGOTTEN_A_CLAIM expired ones. So the table holds little more than the claims that are
+still valid, and needs no job to clean it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FORGOTTEN_A_CLAIM = 8
 
 
 class EmbeddedRecords:
-    """See `objects.store.RecordStore`; this engine is transactional."""
+    """See `records.store.RecordStore`; this engine is transactional."""
 
     transactional = True
 
@@ -82,7 +82,7 @@ def _put(
     only_if: Sequence[AtVersion],
     claim: Claim | None,
 ) -> Put:
-    """One call, inside a transaction."""
+    """One call of `put`, inside a transaction."""
     txn, db = batch.txn, batch.environment.records
     newest = max((record.updated_at for record in records), default=0)
     claimed = None if claim is None else _claimed(txn, db, claim)
@@ -117,7 +117,7 @@ def _holds(txn: Txn, db: lmdb._Database, condition: AtVersion) -> bool:
 
 
 def _claimed(txn: Txn, db: lmdb._Database, claim: Claim) -> bytes | None:
-    """What the key stands for already."""
+    """The value of an earlier claim of the same key that has not expired."""
     row = txn.get(bytes([_CLAIM]) + claim.key, None, db)
     if row is None or _VERSION.unpack_from(row)[0] <= claim.now_ms:
         return None
@@ -125,7 +125,7 @@ def _claimed(txn: Txn, db: lmdb._Database, claim: Claim) -> bytes | None:
 
 
 def _take(txn: Txn, db: lmdb._Database, claim: Claim) -> None:
-    """Keep a claim, and forget some that are over."""
+    """Store a claim, and delete some expired ones."""
     until_ms = claim.now_ms + claim.keep_ms
     cursor = txn.cursor(db)
     for _ in range(_FORGOTTEN_A_CLAIM):

@@ -8,7 +8,7 @@ A run is a sorted sequence of 16-byte rows under a prefix of 9 bytes. It is cut 
 `seek(prefix | 0 | row)` therefore lands on the block that holds `row`, or on the tail. Lists are ordered by
 time, so nearly every insert is an append to the tail: one page touched, and a full tail is sealed whole.
 A block holds at most BLOCK_ROWS: four of them fill an LMDB page of 4 KB (docs/decisions/0001).
-Blocks that shrink are not joined again, only empty ones vanish; `kith backup` compacts a store.
+Blocks that shrink are not joined again, only empty ones are deleted; `kith backup` compacts a store.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def length(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> i
 
 
 def length_of(tail: bytes) -> int:
-    """The length of the run that ends with this tail."""
+    """The length of the run with this tail."""
     return int.from_bytes(tail[:_LENGTH], "big")
 
 
@@ -79,7 +79,7 @@ def insert(cursor: RunCursor, prefix: bytes, row: bytes) -> bool:
 
 
 def remove(cursor: RunCursor, prefix: bytes, row: bytes) -> bool:
-    """Take `row` away; False if it was not there."""
+    """Remove `row`; False if it was not there."""
     tail_key = prefix + _TAIL
     if not cursor.set_key(tail_key):
         return False

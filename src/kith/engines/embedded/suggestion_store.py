@@ -3,8 +3,8 @@
     database suggestions    row      key  0 | user u64                  row  until ms u64 | data
                             its end  key  1 | until ms u64 | user u64   row  empty
 
-A row that is over is forgotten by the next ones: each row put takes out up to _FORGOTTEN_A_ROW, so the table holds
-about what is still good, and no job has to clean it.
+Each new row deletes up to _FORGOTTEN_A_ROW expired ones. So the table holds little more than the rows that are still
+valid, and needs no job to clean it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FORGOTTEN_A_ROW = 2
 
 
 class EmbeddedSuggestions:
-    """See `graph.suggestion_store.SuggestionStore`."""
+    """See `suggestions.store.SuggestionStore`."""
 
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
         self._environment, self._commits = environment, commits
@@ -59,7 +59,7 @@ def _put(batch: Batch, rows: Sequence[RankingRow], now_ms: int) -> None:
 
 
 def _forget_one(cursor: lmdb.Cursor[bytes], now_ms: int) -> None:
-    """Take out the row that is over for the longest, if there is one."""
+    """Delete the row that expired first, if one has expired."""
     if not cursor.set_range(bytes([_END])):
         return
     _, until_ms, user = _END_KEY.unpack(cursor.key())

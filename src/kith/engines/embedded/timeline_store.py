@@ -1,16 +1,18 @@
-"""Timelines as rings in shared memory: fan-out is one scatter, and every process reads without a lock.
+"""The TimelineStore as rings in shared memory: fan-out is one scatter, and every process reads without a lock.
 
-A slot is a ring of 512 ids, a tail of 16, and a counter, its head. A push writes the id behind the newest in the
-tail, then moves the head; so whoever stops between the two leaves a true timeline. A full tail is copied to the ring,
-as a line of it, before the head moves: so pushes touch memory that lies close together, and a ring's own page once in
-16. A reader copies tail and ring between two looks at the head, and looks again if another line was begun meanwhile.
-Before a line is written over, the greatest id there is noted as the floor: so ids may come in any order, and a reader
-knows which are all there. A slot changes hands under a version that is odd while it does: a reader who sees it odd,
-or changed, looks again. This rests on stores becoming visible in the order in which they are made, as on x86-64; see
-README.md. The file is drawn in `ring_file`, the directory of users in `directory`.
+A slot is a ring of 512 ids, a tail of 16, and a counter, its head. A push writes the id behind the newest one in the
+tail, then increases the head. So a writer that stops between the two leaves a correct timeline. A full tail is copied
+to the ring, as one line of it, before the head is increased. So pushes touch memory that lies close together, and the
+page of a ring only once in 16.
 
-What the writer keeps for itself (free slots, fill of the directory) is made anew when it opens the file. Slots
-that a killed writer left with an odd version are emptied then.
+A reader reads the head, copies tail and ring, reads the head again, and repeats that if another line was begun
+meanwhile. Before a line is overwritten, the greatest id in it is noted as the floor. So ids may come in any order, and
+a reader knows from where on all are there. While a slot changes its owner, its version is odd; a reader that sees it
+odd, or changed, reads again. This relies on stores becoming visible in the order in which they are made, as on x86-64;
+see README.md. `ring_file` draws the file, `directory` finds the slot of a user.
+
+The writer's own state (free slots, number of used cells) is computed when it opens the file. Slots that a killed writer
+left with an odd version are emptied then.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, Habits, Ids, Timelin
 
 SLOTS_DEFAULT = 100_000
 LOCK_FILE = "writer.lock"
-_CHUNK = 1 << 15  # users a scatter: their slots stay in the processor's cache
+_CHUNK = 1 << 15  # users per scatter: their slots stay in the processor's cache
 _TRIES = 50
 _MASK, _IN_LINE = WIDTH - 1, LINE - 1
 
@@ -42,7 +44,7 @@ _log = structlog.get_logger("kith.timelines")
 
 
 class RingReader:
-    """See `timeline.store.TimelineReader`: the timelines of a folder that another process writes, once it does."""
+    """See `home.timelines.TimelineReader`: reads timelines that another process writes, once it has begun."""
 
     def __init__(self, folder: Path, *, now_ms: Callable[[], int] = wall_ms) -> None:
         self._path, self._now_ms = folder / ring_file.FILE, now_ms
@@ -101,10 +103,10 @@ class RingReader:
 
 
 class Rings(RingReader):
-    """See `timeline.store.TimelineStore`: the one writer of a folder, for `slots` users at a time."""
+    """See `home.timelines.TimelineStore`: the one writer of a folder, for `slots` users at a time."""
 
     def __init__(self, folder: Path, *, slots: int = SLOTS_DEFAULT, now_ms: Callable[[], int] = wall_ms) -> None:
-        """Take the folder and go on with its timelines, or begin anew where they cannot be used or `slots` differs.
+        """Open the folder with its timelines; begin with none if they cannot be used, or `slots` differs.
 
         StoreMismatch if another process writes it; StoreFull if there is no room for the tables.
         """
@@ -132,7 +134,7 @@ class Rings(RingReader):
         self.close()
 
     def close(self) -> None:
-        """Let another process write. Nothing may be called afterwards."""
+        """Let another process write. Call nothing afterwards."""
         super().close()
         del self._rings
         self._lock_file.close()
@@ -209,7 +211,7 @@ class Rings(RingReader):
             return len(unread)
 
     def _take_slot(self) -> int:
-        """A free slot that has its room on the disk; where there is none, that of the longest-unread timeline."""
+        """A free slot with allocated disk space; if there is none, the slot of the timeline unread for the longest."""
         try:
             if self._free:
                 self._rings.reserve(self._free[-1])
@@ -219,7 +221,9 @@ class Rings(RingReader):
                 raise
         owned = np.flatnonzero(self._rings.owners)
         words = self._rings.reads[owned]
-        words[read_habits.read_ms(words) > self._now_ms()] = 0  # of before the clock was put back: older than any since
+        words[read_habits.read_ms(words) > self._now_ms()] = (
+            0  # noted before the clock was put back: counts as the oldest
+        )
         self._release(int(owned[np.argmin(words)]))
         return self._free.pop()
 
@@ -231,17 +235,18 @@ class Rings(RingReader):
 
 
 def _newest_first(ring: Ids, oldest: int, head: int) -> Ids:
-    """Of a ring, the ids number `oldest` to `head` - 1, from the last to the first."""
+    """The ids number `oldest` to `head` - 1 of a ring, the last first."""
     first, end = oldest & _MASK, head & _MASK
     ids = ring[first:end] if first <= end else np.concatenate((ring[first:], ring[:end]))
     return ids[::-1]
 
 
 def _flush(rings: RingFile, slots: Ids, numbers: Ids) -> None:
-    """Copy full tails to their rings, and note before what goes there. `numbers`: of any id of each line.
+    """Copy full tails to their rings; before that, note in the floor what is overwritten. `numbers`: of one id per
+    line.
 
-    Their heads stand at the last place of the line, so that nothing is shown of what goes. That may be what a killed
-    writer wrote and did not count; then the timeline is poor, and made anew when it is read.
+    The heads are at the last place of the line, so nothing that is overwritten is still shown. It may be what a killed
+    writer wrote and did not count; then the timeline is `poor`, and is made anew when it is read.
     """
     if len(slots):
         rows, lines = rings.cells.reshape(-1, LINE), slots * (WIDTH // LINE) + (numbers & _MASK) // LINE
@@ -251,7 +256,7 @@ def _flush(rings: RingFile, slots: Ids, numbers: Ids) -> None:
 
 
 def _opened(path: Path, slots: int) -> RingFile:
-    """The file of the folder, made whole after a writer that was killed, or an empty one."""
+    """The file of the folder, repaired after a killed writer; or an empty one."""
     try:
         rings = RingFile(path, writable=True)
         if not ring_file.boot_id():
@@ -270,7 +275,7 @@ def _opened(path: Path, slots: int) -> RingFile:
 
 
 def _recover(rings: RingFile) -> None:
-    """Empty the slots that were changing hands, and find the rest again."""
+    """Empty the slots whose owner was being changed, and rebuild the directory for the others."""
     _empty(rings, np.flatnonzero(rings.versions & 1))
     owners = rings.owners[rings.owners != 0]
     if (owners > 0).any() or len(np.unique(owners)) < len(owners) or (rings.heads < 0).any():
