@@ -3,15 +3,15 @@
     rings
       header      format, cells per slot, slots, boot id, checksum; then the words NAME (0: another file has replaced
                   this one) and TURN (see `directory`)
-      heads       i64       slot -> how many ids were pushed to it since its timeline was put
+      heads       i64       slot -> how many ids it was given by its `put` and by pushes since
       owners      i64       slot -> ~user; 0 nobody
       versions    i64       slot -> odd while its owner changes or its timeline is put anew
       lacks       i64       slot -> lowest rate of authors whose posts it lacks, since it was put
       floors      i64       slot -> no id above this was overwritten or left out, since it was put
-      tails       16 i64    slot -> the ids of the line that is not full yet: the n-th pushed id is at n % 16
+      tails       16 i64    slot -> the ids of the line that is not full yet: the n-th id is at n % 16
       directory   i64       two tables of (~user, slot)
       reads       i64       slot -> when and how often it was read (see `read_habits`); only this part readers write
-      cells       512 i64   slot -> ring of ids, line by line: the n-th pushed id is at n % 512, once its line is full
+      cells       512 i64   slot -> ring of ids, line by line: the n-th id is at n % 512, once its line is full
     writer.lock   held by the one process that may change them
 
 All words are in the machine's byte order and 0 at first, so the file is sparse. Nothing is ever synced: what a killed
