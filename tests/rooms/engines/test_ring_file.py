@@ -86,14 +86,16 @@ def test_other_slots_begin_anew(folder: Path) -> None:
     assert_begun_anew(folder, "it has 300 slots, and 301 are asked for", SLOTS + 1)
 
 
-@pytest.mark.parametrize("length", [0, 1, 63, 64, 2048, 4096, FILE_BYTES // 2, FILE_BYTES - 1, FILE_BYTES + 1])
+@pytest.mark.parametrize(
+    "length", [0, 1, 63, 64, 2048, 4096, FILE_BYTES // 2, FILE_BYTES - 1, FILE_BYTES + 1], ids="{} bytes".format
+)
 def test_a_file_cut_short_or_too_long_begins_anew(folder: Path, length: int) -> None:
     os.truncate(folder / ring_file.FILE, length)
     assert shown(RingReader(folder), ALICE) is None
     assert_begun_anew(folder, "its header is cut short" if length < 64 else "its length is wrong")
 
 
-@pytest.mark.parametrize("at", range(64))
+@pytest.mark.parametrize("at", range(64), ids="byte {}".format)
 def test_any_damage_to_the_header_begins_anew(folder: Path, at: int) -> None:
     damage(folder, at, b"\xa5")
     assert shown(RingReader(folder), ALICE) is None
@@ -106,7 +108,7 @@ def test_a_folder_of_noise_begins_anew(folder: Path) -> None:
     assert_begun_anew(folder, "its header is damaged")
 
 
-@pytest.mark.parametrize("value", [~ALICE, 5])
+@pytest.mark.parametrize("value", [~ALICE, 5], ids=["an owner of two slots", "no user"])
 def test_slots_that_contradict_each_other_begin_anew(folder: Path, value: int) -> None:
     damage(folder, Layout.of(SLOTS).owners + 8, np.array([value], np.int64).tobytes())
     assert_begun_anew(folder, "its slots contradict each other")
@@ -196,7 +198,7 @@ def test_a_slot_left_half_changed_is_not_shown_and_is_emptied_by_the_next_writer
 # --- what they weigh -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("slots", [1_000, 100_000, (1 << 17) + 1, 1_000_000])
+@pytest.mark.parametrize("slots", [1_000, 100_000, (1 << 17) + 1, 1_000_000], ids="{} slots".format)
 def test_a_user_costs_at_most_four_and_a_half_kilobytes(slots: int) -> None:
     assert Layout.of(slots).end / slots <= 4_608
 

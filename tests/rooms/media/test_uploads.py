@@ -96,7 +96,7 @@ def test_an_image_is_kept_with_a_thumbnail_and_a_record(run: Run, room: Room) ->
     assert (room.folder / key_of(media)).stat().st_size == media.size
 
 
-@pytest.mark.parametrize(("data", "form"), [(mp4(), "mp4"), (webm(), "webm")])
+@pytest.mark.parametrize(("data", "form"), [(mp4(), "mp4"), (webm(), "webm")], ids=["mp4", "webm"])
 def test_a_video_is_kept_as_it_is_without_a_thumbnail(run: Run, room: Room, data: bytes, form: str) -> None:
     media = run(upload(room, ALICE, data))
     assert (media.type, media.format, media.width, media.height) == ("video", form, 320, 180)
@@ -124,20 +124,19 @@ def test_a_record_reads_as_it_was_stored() -> None:
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b"", InvalidContent),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>", InvalidContent),
-        (b"<!doctype html><html>", InvalidContent),
-        (b"%PDF-1.7", InvalidContent),
-        (encoded(form="BMP"), InvalidContent),
-        (encoded(form="TIFF"), InvalidContent),
-        (webm(doc_type=b"matroska"), InvalidContent),
-        (mp4(brand=b"heic").replace(b"isommp42", b"heicheic"), InvalidContent),
-        (photo()[:-100], InvalidContent),
-        (encoded(drawing(2_000, 2_000), quality=1), InvalidContent),
-        (photo() + bytes(100_000), BodyTooLarge),
-        (mp4() + bytes(200_000), BodyTooLarge),
+        pytest.param(b"", InvalidContent, id="empty"),
+        pytest.param(b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>", InvalidContent, id="svg"),
+        pytest.param(b"<!doctype html><html>", InvalidContent, id="html"),
+        pytest.param(b"%PDF-1.7", InvalidContent, id="pdf"),
+        pytest.param(encoded(form="BMP"), InvalidContent, id="bmp"),
+        pytest.param(encoded(form="TIFF"), InvalidContent, id="tiff"),
+        pytest.param(webm(doc_type=b"matroska"), InvalidContent, id="matroska"),
+        pytest.param(mp4(brand=b"heic").replace(b"isommp42", b"heicheic"), InvalidContent, id="heic"),
+        pytest.param(photo()[:-100], InvalidContent, id="a photo cut off"),
+        pytest.param(encoded(drawing(2_000, 2_000), quality=1), InvalidContent, id="too many pixels"),
+        pytest.param(photo() + bytes(100_000), BodyTooLarge, id="too large a photo"),
+        pytest.param(mp4() + bytes(200_000), BodyTooLarge, id="too large a video"),
     ],
-    ids=range(12),
 )
 def test_what_cannot_be_shown_is_refused_and_leaves_nothing(
     run: Run, room: Room, data: bytes, error: type[Exception]

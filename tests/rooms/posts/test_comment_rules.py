@@ -117,7 +117,7 @@ def test_what_hangs_on_a_comment_that_is_not_there_is_not_there_either(run: Run,
     run(room.comments.delete(BOB, NodeId(reply)))
 
 
-@pytest.mark.parametrize("blocker", [ALICE, CAROL])
+@pytest.mark.parametrize("blocker", [ALICE, CAROL], ids=["Alice blocks", "Carol blocks"])
 def test_a_comment_that_a_block_overtakes_is_refused_in_its_commit(
     run: Run, room: Room, monkeypatch: pytest.MonkeyPatch, blocker: NodeId
 ) -> None:
@@ -163,7 +163,9 @@ def test_comments_of_those_one_blocked_are_not_shown_and_the_page_goes_on(run: R
     assert sorted(listed(run, room, post, "newest", 1, None)) == ["a", "b", "c", "d"]
 
 
-@pytest.mark.parametrize("text", ["", " \n", "x" * (TEXT_CHARS_MAX + 1), "\ud800"])
+@pytest.mark.parametrize(
+    "text", ["", " \n", "x" * (TEXT_CHARS_MAX + 1), "\ud800"], ids=["empty", "blank", "too long", "not UTF-8"]
+)
 def test_a_comment_without_text_or_with_too_much_is_refused(run: Run, room: Room, text: str) -> None:
     post = write(run, room)
     assert run(answer(room.comments.create(BOB, post.id, text))) is InvalidContent

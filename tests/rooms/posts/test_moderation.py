@@ -276,7 +276,9 @@ def test_jobs_that_were_done_long_ago_are_forgotten_when_another_begins(run: Run
     run(there_and_back())
 
 
-@pytest.mark.parametrize("error", [StoreFull("no room"), Overloaded("too much at once"), Conflict("overtaken")])
+@pytest.mark.parametrize(
+    "error", [StoreFull("no room"), Overloaded("too much at once"), Conflict("overtaken")], ids=lambda error: error.code
+)
 def test_a_removal_waits_for_the_store_and_is_finished_by_the_same_process(
     run: Run, room: Room, error: KithError
 ) -> None:

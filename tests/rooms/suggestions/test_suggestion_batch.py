@@ -126,7 +126,7 @@ def test_the_most_followed_are_for_those_who_follow_nobody(town: Town, monkeypat
     assert page.source == "popular"
 
 
-@pytest.mark.parametrize("room", [0, 1, 4, 8])
+@pytest.mark.parametrize("room", [0, 1, 4, 8], ids="room for {}".format)
 def test_a_job_that_met_a_full_store_goes_on_there(town: Town, room: int) -> None:
     town.kept.room = room
     with pytest.raises(StoreFull):

@@ -83,12 +83,12 @@ def test_who_is_held_back_takes_no_place_from_others() -> None:
     assert [one for one, _, _ in ranked(lists, held_back=[CAROL, DANA, EVE], most=1)] == [CAROL, DANA]
 
 
-@pytest.mark.parametrize("lists", [[], [[]], [[], []], [[ALICE]], [[ALICE], [ALICE, BOB]]])
+@pytest.mark.parametrize("lists", [[], [[]], [[], []], [[ALICE]], [[ALICE], [ALICE, BOB]]], ids=repr)
 def test_nobody_to_suggest_is_an_empty_ranking(lists: list[list[int]]) -> None:
     assert ranked(lists, never=[ALICE, BOB]) == []
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(40), ids="seed {}".format)
 def test_any_walk_is_ranked_as_the_plainest_count_does(seed: int) -> None:
     chosen = random.Random(seed)
     pool = [chosen.randrange(2**63) for _ in range(chosen.choice((5, 40, 3_000)))]

@@ -301,7 +301,9 @@ def test_a_profile_is_empty_until_it_is_set_and_changes_are_not_lost(
 
 
 @pytest.mark.parametrize(
-    "profile", [Profile(display_name="x" * 101), Profile(bio="x" * 1_001), Profile(display_name="\ud800")]
+    "profile",
+    [Profile(display_name="x" * 101), Profile(bio="x" * 1_001), Profile(display_name="\ud800")],
+    ids=["too long a name", "too long a bio", "not UTF-8"],
 )
 def test_a_profile_beyond_its_bounds_is_refused(run: Run, room: Room, profile: Profile) -> None:
     assert run(answer(room.profiles.change(ALICE, lambda _: profile))) is InvalidContent
