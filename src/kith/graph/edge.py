@@ -1,6 +1,6 @@
 """Edges merge newest-wins: the same writes leave the same edge in any order, however often they are repeated.
 
-Of two writes to one edge the greater `(updated_at, state, position)` wins. This merge rule is commutative, associative
+Of two writes to one edge the greater `(updated_at, state, position)` wins. This merge law is commutative, associative
 and idempotent; the states are FlockDB's. A removed edge stays as a row in state REMOVED, because otherwise an older,
 delayed write would bring it back.
 """
@@ -59,7 +59,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     2. `if_active`: INACTIVE unless both nodes themselves are NORMAL.
     3. `keep_live`: UNCHANGED if the stored edge is already in that state (a double follow keeps its place).
     4. `only_from`: UNCHANGED unless the stored edge is in one of these states (no row counts as REMOVED).
-    5. The merge rule: UNCHANGED if the stored edge wins.
+    5. The merge law: UNCHANGED if the stored edge wins.
     6. `if_public`: PRIVATE if the destination's edges need its consent.
     7. `while_node`: UNCHANGED unless this node itself is in this state (another bulk operation has taken over).
     8. `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL or ARCHIVED. A block is
@@ -111,7 +111,7 @@ class EdgeChange(msgspec.Struct, frozen=True, gc=False):
 
 
 def precedence(edge: Edge) -> tuple[int, int, int]:
-    """What the merge rule compares: the greater wins."""
+    """What the merge law compares: the greater wins."""
     return (edge.updated_at, edge.state, edge.position)
 
 

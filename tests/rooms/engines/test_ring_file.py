@@ -1,4 +1,4 @@
-"""Which files of timelines are used and which are begun anew; who may write; what they weigh."""
+"""Which files of timelines are used and which are replaced, who may write them, and how large they are."""
 
 from __future__ import annotations
 

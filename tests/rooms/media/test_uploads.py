@@ -1,4 +1,4 @@
-"""Uploads as a whole: what is kept of them, what a failure leaves (nothing), who may do what, and the sweep."""
+"""Uploads: what is stored, that a failure leaves nothing, who may do what, and the sweep."""
 
 from __future__ import annotations
 

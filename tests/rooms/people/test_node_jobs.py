@@ -1,4 +1,4 @@
-"""Bulk operations that processes take up from each other, after a crash or both at once."""
+"""Bulk jobs on accounts that two processes run: one after a crash of the other, or both at once."""
 
 from __future__ import annotations
 

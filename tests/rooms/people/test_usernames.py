@@ -1,4 +1,4 @@
-"""A username is one user's, in every spelling, whoever asks at once and wherever a process stops."""
+"""A username belongs to one user, in every spelling, if many ask at once and wherever a process stops."""
 
 from __future__ import annotations
 

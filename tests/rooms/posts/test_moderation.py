@@ -1,4 +1,4 @@
-"""Labels: kept, told to the log, in effect at once; and posts that go with their account."""
+"""Labels are kept, logged, and in effect at once; posts and comments of a removed account are emptied."""
 
 from __future__ import annotations
 

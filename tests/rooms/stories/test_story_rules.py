@@ -1,4 +1,4 @@
-"""Stories over both kinds of engine: who sees them, until when, in which order, and that nothing of them stays."""
+"""Stories over both kinds of engine: who sees them, until when, in which order, and that they are deleted."""
 
 from __future__ import annotations
 

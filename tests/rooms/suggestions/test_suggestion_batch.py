@@ -1,4 +1,4 @@
-"""Suggestions for everyone: what the job keeps, what is served of it, and how it goes on where it was."""
+"""Suggestions for all users: what the job keeps, what is served of it, and how it resumes."""
 
 from __future__ import annotations
 

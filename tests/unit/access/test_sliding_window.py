@@ -1,4 +1,4 @@
-"""The rule of quotas: never more than the limit in any window, and never refused for longer than said."""
+"""Sliding windows: never more than the limit in any window, and no wait longer than the answer said."""
 
 from __future__ import annotations
 

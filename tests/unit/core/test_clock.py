@@ -1,4 +1,4 @@
-"""Versions only grow: through a clock that stands, goes back, or is restarted behind its own past."""
+"""Versions only grow, even if the clock stands still, goes back, or is behind after a restart."""
 
 from __future__ import annotations
 

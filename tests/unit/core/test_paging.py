@@ -1,4 +1,4 @@
-"""Cursors lead back to their place, for their query only; anything else is refused, never guessed at."""
+"""Cursors lead back to their place, for their own query only; anything else is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The merge law: of two writes the greater (version, rank of state, position) stays, in any order."""
+"""The merge law: of two writes the greater (version, state, position) wins, in any order; and the conditions of a write."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ CONDITIONS: dict[str, tuple[Edge | None, EdgeWrite, int, Outcome]] = {
     "out_limit: none more": (old(NORMAL), EdgeWrite(new, out_limit=3), 3, Outcome.APPLIED),
     "out_limit: one less": (old(NORMAL), EdgeWrite(gone, out_limit=0), 3, Outcome.APPLIED),
     "keep_live before out_limit": (old(NORMAL), EdgeWrite(new, keep_live=True, out_limit=3), 3, Outcome.UNCHANGED),
-    "the merge rule before out_limit": (
+    "the merge law before out_limit": (
         edge_of(ALICE, BOB, 1, REMOVED, 10),
         EdgeWrite(new, out_limit=3),
         3,

@@ -1,4 +1,4 @@
-"""What becomes of an image that somebody sends: pixels only, under limits, or a refusal."""
+"""An uploaded image becomes pixels only, under limits, or is refused."""
 
 from __future__ import annotations
 

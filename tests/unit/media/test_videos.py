@@ -1,4 +1,4 @@
-"""What becomes of a video that somebody sends: the same pictures and sounds, without notes, or a refusal."""
+"""An uploaded video keeps its pictures and sounds and loses its metadata, or is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scoring of a two-hop walk: a pure function over arrays, held to the plainest count of the same."""
+"""The scores of a two-hop walk, compared with a simple count."""
 
 from __future__ import annotations
 
