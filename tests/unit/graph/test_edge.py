@@ -1,4 +1,4 @@
-"""The merge law: of two writes the greater (version, state, position) wins, in any order; and the conditions of a write."""
+"""The merge law: of two writes the greater (version, state, position) wins, in any order. And conditions of writes."""
 
 from __future__ import annotations
 
