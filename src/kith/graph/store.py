@@ -72,8 +72,7 @@ class EdgeStore(Protocol):
     each `apply` call is one transaction with both lists, counts and log. Where it is false, a write is atomic per edge
     and end; lists and counts may lag behind the row by up to 2 s, in any order, and changes may reach them twice. The
     row itself (`get_many`, `exists_many`) is always current. Durability: `apply` returns once the change is in the log,
-    as durably as the engine is set to. Errors: `StoreFull`, `StoreUnavailable`, `Overloaded`; errors of drivers never
-    get out.
+    as durably as the engine is set to. Errors: `StoreFull`, `StoreUnavailable`, `Overloaded`; driver errors never leak.
     """
 
     transactional: bool
