@@ -22,7 +22,7 @@ from kith.core.ids import EPOCH_MS, NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, LIKES
 from kith.home.timelines import TIMELINE_IDS_MAX
-from kith.posts.post import Draft, check_draft, made, post_record
+from kith.posts.post import Draft, check_draft, post_from, post_record
 from kith.run.config import Settings
 from kith.run.services import Services, running
 
@@ -135,7 +135,7 @@ async def _put_posts(services: Services, chosen: random.Random, chunk: Sequence[
         text = " ".join(chosen.choices(_WORDS, k=4)) + f" {id_}"
         link = f"https://example.org/{id_}" if chosen.random() < 0.3 else None
         version = services.opened.graph.clock.next()
-        post = made(
+        post = post_from(
             NodeId(id_), NodeId(author), (id_ >> _SNOWFLAKE_BITS) + EPOCH_MS, check_draft(Draft(text=text, link=link))
         )
         records.append(post_record(post, version))

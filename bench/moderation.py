@@ -10,7 +10,7 @@ from bench.figures import Figure
 from kith.access.sliding_window import Quota
 from kith.core.ids import NodeId
 from kith.core.labels import LIMIT, SENSITIVE
-from kith.engines.embedded.quotas import FileQuotas
+from kith.engines.embedded.quota_store import FileQuotas
 from kith.posts.post import Draft
 from kith.run.config import Settings
 from kith.run.services import Services, running

@@ -21,7 +21,7 @@ from kith.commands.transfer.formats import read
 from kith.core.clock import hlc_of
 from kith.core.events import NORMAL, TIMELINE_WANTED, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
-from kith.engines.embedded.rings import Rings
+from kith.engines.embedded.timeline_store import Rings
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED
 from kith.home.degraded import Degraded

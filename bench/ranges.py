@@ -15,7 +15,7 @@ from kith.commands.transfer.formats import Writer
 from kith.core.clock import ms_of, wall_ms
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.paging import Window
-from kith.engines.embedded.records import EmbeddedRecords
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.store import Listing

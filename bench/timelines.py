@@ -21,7 +21,7 @@ from bench.figures import Figure, generated, imported, real_graph, with_peer
 from kith.commands import chores
 from kith.commands.transfer.formats import read
 from kith.core.events import Event
-from kith.engines.embedded.rings import Rings
+from kith.engines.embedded.timeline_store import Rings
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED

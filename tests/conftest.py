@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from reference import ReferenceEdges
 from world import ENGINES, FakeClock, Run, open_embedded, service_over
 
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.graph import Graph
 from kith.graph.store import EdgeStore

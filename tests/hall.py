@@ -12,8 +12,8 @@ from world import ALICE, BOB, CAROL, FakeClock, Social, open_embedded
 
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId, Snowflakes
-from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.records import EmbeddedRecords
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.posts.engagement import Engagement
 from kith.posts.post import Draft

@@ -10,10 +10,10 @@ from naive_timelines import NaiveTimelines
 from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, service_over
 
 from kith.core.ids import NodeId, Snowflakes
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.records import EmbeddedRecords
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN
 from kith.home.affinity import Affinity

@@ -31,7 +31,7 @@ from kith.graph.edge import (
     resolve,
 )
 from kith.graph.graphs import assign
-from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair, Side
+from kith.graph.store import Degrees, Ends, IdLists, Ids, Listing, Node, Pair, Side
 
 Key = tuple[int, int, int]
 """(graph, source, destination)"""
@@ -121,10 +121,10 @@ class ReferenceEdges:
             stored,
             write,
             edge,
-            lambda: self._out_count(edge),
-            lambda: self._barred(write),
-            lambda: write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1],
-            lambda: self._nodes.get(edge.destination, Node()).private,
+            private=lambda: self._nodes.get(edge.destination, Node()).private,
+            lapsed=lambda: self._lapsed(write),
+            barred=lambda: self._barred(write),
+            out_count=lambda: self._out_count(edge),
         )
         if outcome is not Outcome.APPLIED:
             return EdgeChange(outcome, stored, stored)
@@ -132,6 +132,9 @@ class ReferenceEdges:
         self.log.append(edge)
         self._written(edge)
         return EdgeChange(outcome, stored, edge, len(self.log))
+
+    def _lapsed(self, write: EdgeWrite) -> bool:
+        return write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1]
 
     def _node_state(self, node: int) -> State:
         return self._nodes.get(node, Node()).state
@@ -172,10 +175,10 @@ class ReferenceEdges:
         self._tick()
         return np.array([mark.id for mark in self._marks(listing)[:newest]], np.int64)
 
-    async def ids_many(self, listings: Sequence[Listing], newest: int) -> Lists:
+    async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
         lists = [await self.ids(listing, newest) for listing in listings]
         lengths = np.array([len(ids) for ids in lists], np.int64)
-        return Lists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
+        return IdLists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
 
     async def degrees(self, graph: int, after: int | None, limit: int) -> list[Degrees]:
         self._tick()

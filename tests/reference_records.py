@@ -11,7 +11,7 @@ from reference import ReferenceEdges
 
 from kith.core.tokens import WriteMark
 from kith.graph.edge import EdgeWrite
-from kith.records.store import AtVersion, Claim, Kind, Put, Record, newer
+from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, newer
 
 
 class ReferenceRecords:
@@ -19,7 +19,7 @@ class ReferenceRecords:
 
     def __init__(self, edges: ReferenceEdges) -> None:
         self.transactional, self._edges = edges.transactional, edges
-        self.records: dict[tuple[Kind, int], Record] = {}
+        self.records: dict[tuple[RecordKind, int], Record] = {}
         self._claims: dict[bytes, tuple[int, bytes]] = {}
 
     async def put(
@@ -54,9 +54,9 @@ class ReferenceRecords:
         until_ms, value = self._claims.get(claim.key, (0, b""))
         return value if until_ms > claim.now_ms else None
 
-    async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
+    async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
         for id_ in ids:
             self.records.pop((kind, id_), None)
 
-    async def get_many(self, kind: Kind, ids: Sequence[int]) -> list[Record | None]:
+    async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         return [self.records.get((kind, id_)) for id_ in ids]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kith.suggestions.store import Kept
+from kith.suggestions.store import RankingRow
 
 
 class ReferenceSuggestions:
     """See `graph.suggestion_store.SuggestionStore`."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, Kept] = {}
+        self.rows: dict[int, RankingRow] = {}
         self.puts = 0
 
-    async def put_many(self, rows: Sequence[Kept], now_ms: int) -> None:
+    async def put_many(self, rows: Sequence[RankingRow], now_ms: int) -> None:
         self.puts += 1
         self.rows |= {row.user: row for row in rows}
 
-    async def get(self, user: int) -> Kept | None:
+    async def get(self, user: int) -> RankingRow | None:
         return self.rows.get(user)

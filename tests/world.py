@@ -21,7 +21,7 @@ from kith.core.events import Event
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Mark, Page, Window
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graph import Graph
@@ -36,7 +36,7 @@ from kith.home.skeleton import Skeletons
 from kith.home.timelines import TimelineReader
 from kith.log.store import LogStore
 from kith.people.privacy import Privacy
-from kith.people.relations import Limits, Relations
+from kith.people.relations import RelationLimits, Relations
 from kith.posts.comments import Comments
 from kith.posts.posts import Posts
 
@@ -89,7 +89,7 @@ class Social(Graph):
 
     def __init__(self, store: EdgeStore, graphs: Graphs, clock: HybridClock, **limits: int) -> None:
         super().__init__(store, graphs, clock, walk_max=limits.pop("walk_max", 10_000))
-        self.limits = Limits(**limits)
+        self.limits = RelationLimits(**limits)
         self.privacy = Privacy(self)
         self.people = Relations(self, self.privacy, self.limits)
 

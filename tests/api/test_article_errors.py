@@ -13,7 +13,7 @@ from running import API, KEY, People
 from talk import code, ok
 
 from kith.core.errors import StoreUnavailable
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.run.api import serving
 from kith.run.config import Settings
 

@@ -18,7 +18,7 @@ from running import AGREED, API, KEY, People, Server, serving
 from talk import code, ok
 
 from kith.core.errors import StoreUnavailable
-from kith.engines.embedded.served import read_served
+from kith.engines.embedded.served_log import read_served
 from kith.home.slate import SLATE_MAX
 from kith.posts.posts import Posts
 from kith.run.api import serving as serving_api

@@ -16,7 +16,7 @@ from world import ALICE, BOB, FakeClock, Social, open_embedded
 
 from kith.core.clock import HybridClock, wall_ms
 from kith.core.ids import NodeId, Snowflakes
-from kith.engines.embedded.records import EmbeddedRecords
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.posts.post import Draft
 from kith.stories.stories import HOUR_MS, Stories

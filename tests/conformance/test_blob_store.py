@@ -13,7 +13,7 @@ from small_s3 import SmallS3, small_s3
 from world import Run
 
 from kith.core.errors import BadRequest, StoreFull, StoreUnavailable
-from kith.engines.blobs.store import FolderBlobs, open_blobs
+from kith.engines.blobs.blob_store import FolderBlobs, open_blobs
 from kith.media.blobs import Blob, BlobStore
 
 KEY, OTHER = "3f/7-3f00.jpg", "a0/8-a000.thumbnail.webp"
@@ -109,7 +109,7 @@ def test_a_bucket_shows_files_with_the_right_headers_to_whoever_has_a_signed_add
 def test_a_bucket_that_fails_is_an_error_of_ours_that_tells_no_keys(
     run: Run, bucket: SmallS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kith.engines.blobs.store._S3_RETRIES", 0)
+    monkeypatch.setattr("kith.engines.blobs.blob_store._S3_RETRIES", 0)
     blobs = open_blobs("s3://bucket", Path("unused"), sync=False)
     bucket.broken = True
     with pytest.raises(StoreUnavailable) as refused:

@@ -20,7 +20,7 @@ from world import (
 
 from kith.core.paging import Mark
 from kith.engines.embedded import runs
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.keys import list_prefix, list_row, pair_key
 from kith.graph.audit import audit

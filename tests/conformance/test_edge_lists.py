@@ -30,8 +30,8 @@ from world import (
 
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark, Page, Window
-from kith.engines.embedded import edges
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded import edge_store
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.pages import page_of
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, State
@@ -349,7 +349,7 @@ def test_a_page_of_a_range_costs_the_same_however_deep_it_lies(
         cursors.append(Counted(cursor))
         return page_of(cursors[-1], prefix, window)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(edges, "page_of", counted)
+    monkeypatch.setattr(edge_store, "page_of", counted)
     for since, until in ((19_000, 19_500), (10_000, 10_500), (30, 530), (0, 19_990), (10_000, 10_001)):
         for place in ({}, {"after": Mark(until - 5, 0)}, {"before": Mark(since, 0)}):
             page = run(store.page(OUT, Window(20, since=since, until=until, **place)))  # type: ignore[arg-type]

@@ -26,8 +26,8 @@ from kith.core.clock import hlc_of
 from kith.core.errors import BadRequest
 from kith.core.events import USER_CHANGED, Event
 from kith.core.ids import ID_MAX
-from kith.engines.embedded.edges import EmbeddedEdges
-from kith.engines.embedded.log import EmbeddedLog
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.log_store import EmbeddedLog
 from kith.graph.audit import audit
 from kith.graph.edge import Edge, EdgeWrite, Outcome, State
 from kith.graph.store import EdgeStore, Node

@@ -35,7 +35,7 @@ from world import (
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark
 from kith.engines.embedded.commits import Batch
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.store import EdgeStore, Listing

@@ -21,10 +21,10 @@ from kith.core.clock import Hlc, hlc_of
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.records import EmbeddedRecords
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.edge import Outcome
 from kith.graph.store import EdgeStore
-from kith.records.store import AtVersion, Claim, Kind, Record, RecordStore
+from kith.records.store import AtVersion, Claim, Record, RecordKind, RecordStore
 
 KEY, OTHER = b"k" * 16, b"o" * 16
 HOUR_MS = 3_600_000
@@ -57,7 +57,7 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stores]:
         yield opened
 
 
-def record(id_: int = 7, version: int = 1, data: bytes = b"data", kind: Kind = Kind.POST) -> Record:
+def record(id_: int = 7, version: int = 1, data: bytes = b"data", kind: RecordKind = RecordKind.POST) -> Record:
     """A record; its version counts from the start of the tests' time."""
     return Record(kind, id_, Hlc(hlc_of(START_MS) + version), data)
 
@@ -70,19 +70,19 @@ def claim(key: bytes = KEY, value: bytes = b"first", now_ms: int = START_MS) -> 
 def test_a_record_reads_as_it_was_put(run: Run, stores: Stores) -> None:
     put = record(data=bytes(range(256)) * 200)
     assert run(stores.objects.put([put])).stored
-    assert run(stores.objects.get_many(Kind.POST, [7])) == [put]
+    assert run(stores.objects.get_many(RecordKind.POST, [7])) == [put]
 
 
 def test_many_are_answered_in_the_order_asked_with_none_for_what_never_was(run: Run, stores: Stores) -> None:
     run(stores.objects.put([record(1, data=b"a"), record(ID_MAX, data=b""), record(0, data=b"zero")]))
-    found = run(stores.objects.get_many(Kind.POST, [ID_MAX, 5, 0, 1, 1]))
+    found = run(stores.objects.get_many(RecordKind.POST, [ID_MAX, 5, 0, 1, 1]))
     assert [one and one.data for one in found] == [b"", None, b"zero", b"a", b"a"]
-    assert run(stores.objects.get_many(Kind.POST, [])) == []
+    assert run(stores.objects.get_many(RecordKind.POST, [])) == []
 
 
 def test_kinds_with_the_same_id_are_apart(run: Run, stores: Stores) -> None:
-    run(stores.objects.put([record(data=kind.name.encode(), kind=kind) for kind in Kind]))
-    for kind in Kind:
+    run(stores.objects.put([record(data=kind.name.encode(), kind=kind) for kind in RecordKind]))
+    for kind in RecordKind:
         (found,) = run(stores.objects.get_many(kind, [7]))
         assert found == record(data=kind.name.encode(), kind=kind)
 
@@ -93,7 +93,7 @@ def test_the_newer_version_remains_in_any_order_and_repetition(run: Run, stores:
         moved = [Record(one.kind, at, one.updated_at, one.data) for one in order]
         for one in moved:
             assert run(stores.objects.put([one])).stored
-        (found,) = run(stores.objects.get_many(Kind.POST, [at]))
+        (found,) = run(stores.objects.get_many(RecordKind.POST, [at]))
         assert found is not None
         assert found.data == b"c"
 
@@ -112,19 +112,19 @@ def test_where_a_condition_does_not_hold_nothing_is_written(run: Run, stores: St
     run(stores.objects.put([stored]))
     new = record(version=9, data=b"new")
     wrong: list[Sequence[AtVersion]] = [
-        [AtVersion(Kind.POST, 7, 0)],
-        [AtVersion(Kind.POST, 7, stored.updated_at + 1)],
-        [AtVersion(Kind.COMMENT, 7, stored.updated_at)],
-        [AtVersion(Kind.POST, 7, stored.updated_at), AtVersion(Kind.POST, 8, 1)],
+        [AtVersion(RecordKind.POST, 7, 0)],
+        [AtVersion(RecordKind.POST, 7, stored.updated_at + 1)],
+        [AtVersion(RecordKind.COMMENT, 7, stored.updated_at)],
+        [AtVersion(RecordKind.POST, 7, stored.updated_at), AtVersion(RecordKind.POST, 8, 1)],
     ]
     for only_if in wrong:
         put = run(stores.objects.put([new], writes_of(edge_of(ALICE, BOB)), only_if=only_if, claim=claim()))
         assert (put.stored, put.changes, put.claimed) == (False, [], None)
-    assert run(stores.objects.get_many(Kind.POST, [7])) == [stored]
+    assert run(stores.objects.get_many(RecordKind.POST, [7])) == [stored]
     assert run(stores.edges.exists_many(G, [(ALICE, BOB)])) == [False]
-    right = [AtVersion(Kind.POST, 7, stored.updated_at), AtVersion(Kind.POST, 8, 0)]
+    right = [AtVersion(RecordKind.POST, 7, stored.updated_at), AtVersion(RecordKind.POST, 8, 0)]
     assert run(stores.objects.put([new], only_if=right, claim=claim())).stored, "a refused put must not keep its claim"
-    assert run(stores.objects.get_many(Kind.POST, [7])) == [new]
+    assert run(stores.objects.get_many(RecordKind.POST, [7])) == [new]
 
 
 def test_where_the_first_edge_is_refused_nothing_is_written(run: Run, stores: Stores) -> None:
@@ -135,7 +135,7 @@ def test_where_the_first_edge_is_refused_nothing_is_written(run: Run, stores: St
     run(stores.edges.apply(writes_of(edge_of(CAROL, ALICE))))
     put = run(stores.objects.put([record(1)], [barred, second], claim=claim()))
     assert (put.stored, put.refusal, put.claimed) == (False, Outcome.FORBIDDEN, None)
-    assert run(stores.objects.get_many(Kind.POST, [7])) == [None]
+    assert run(stores.objects.get_many(RecordKind.POST, [7])) == [None]
     assert run(stores.edges.exists_many(G, [(ALICE, BOB), (BOB, ALICE)])) == [False, False]
     put = run(stores.objects.put([record(1)], [first], claim=claim()))
     assert (put.stored, put.refusal) == (True, None), "a refused put must not keep its claim"
@@ -146,7 +146,7 @@ def test_a_claim_is_taken_once_and_answers_the_first_value(run: Run, stores: Sto
     assert (first.stored, first.claimed) == (True, None)
     second = run(stores.objects.put([record(2)], writes_of(edge_of(BOB, ALICE)), claim=claim(value=b"second")))
     assert (second.stored, second.changes, second.claimed) == (False, [], b"first")
-    assert run(stores.objects.get_many(Kind.POST, [2])) == [None]
+    assert run(stores.objects.get_many(RecordKind.POST, [2])) == [None]
     assert run(stores.edges.exists_many(G, [(BOB, ALICE)])) == [False]
     assert run(stores.objects.put([record(3)], claim=claim(OTHER, b"other"))).stored
 
@@ -192,7 +192,7 @@ def test_the_engine_does_what_the_reference_does(puts: list[tuple[int, int, byte
         with new_stores(engine) as stores:
             answers = []
             for id_, version, data, condition, key in puts:
-                versions = [AtVersion(Kind.POST, id_, condition and hlc_of(START_MS) + condition)]
+                versions = [AtVersion(RecordKind.POST, id_, condition and hlc_of(START_MS) + condition)]
                 put = stores.objects.put(
                     [record(id_, version, data)],
                     writes_of(edge_of(id_, 9, version=version)),
@@ -200,7 +200,7 @@ def test_the_engine_does_what_the_reference_does(puts: list[tuple[int, int, byte
                     claim=None if key is None else claim(key, data),
                 )
                 answers.append(run_all(put))
-            found.append((answers, run_all(stores.objects.get_many(Kind.POST, [0, 1, 2]))))
+            found.append((answers, run_all(stores.objects.get_many(RecordKind.POST, [0, 1, 2]))))
     assert found[0] == found[1]
 
 
@@ -218,7 +218,7 @@ def test_records_and_claims_are_there_after_a_restart(run: Run, tmp_path: Path) 
     with open_stores("embedded", tmp_path) as first:
         run(first.objects.put([record()], claim=claim()))
     with open_stores("embedded", tmp_path) as second:
-        assert run(second.objects.get_many(Kind.POST, [7])) == [record()]
+        assert run(second.objects.get_many(RecordKind.POST, [7])) == [record()]
         assert run(second.objects.put([], claim=claim(value=b"second"))).claimed == b"first"
 
 
@@ -228,8 +228,8 @@ def test_claims_that_are_over_are_forgotten_by_the_next_ones(run: Run, tmp_path:
         objects = EmbeddedRecords(environment, commits)
         for at in range(200):
             run(objects.put([], claim=Claim(b"%016d" % at, b"v", START_MS + at * 10, 100)))
-        with environment.lmdb.begin(environment.objects) as txn:
-            assert txn.stat(environment.objects)["entries"] == 2 * 10
+        with environment.lmdb.begin(environment.records) as txn:
+            assert txn.stat(environment.records)["entries"] == 2 * 10
         commits.close()
 
 
@@ -243,17 +243,19 @@ def test_a_put_that_fails_half_way_leaves_neither_record_nor_edge(
             raise OSError("gone")
 
         with monkeypatch.context() as patched:
-            patched.setattr("kith.engines.embedded.records.apply_all", fail)
+            patched.setattr("kith.engines.embedded.record_store.apply_all", fail)
             with pytest.raises(OSError, match="gone"):
                 run(stores.objects.put([record()], writes_of(edge_of(ALICE, BOB)), claim=claim()))
-        assert run(stores.objects.get_many(Kind.POST, [7])) == [None]
+        assert run(stores.objects.get_many(RecordKind.POST, [7])) == [None]
         assert run(stores.objects.put([], claim=claim(value=b"again"))).stored
 
 
 def test_what_is_forgotten_was_never_there(run: Run, stores: Stores) -> None:
-    run(stores.objects.put([record(1), record(2), record(1, kind=Kind.STORY), record(3)]))
-    run(stores.objects.forget(Kind.POST, [1, 3, 9, 1]))
-    assert run(stores.objects.get_many(Kind.POST, [1, 2, 3])) == [None, record(2), None]
-    assert run(stores.objects.get_many(Kind.STORY, [1])) == [record(1, kind=Kind.STORY)]
+    run(stores.objects.put([record(1), record(2), record(1, kind=RecordKind.STORY), record(3)]))
+    run(stores.objects.forget(RecordKind.POST, [1, 3, 9, 1]))
+    assert run(stores.objects.get_many(RecordKind.POST, [1, 2, 3])) == [None, record(2), None]
+    assert run(stores.objects.get_many(RecordKind.STORY, [1])) == [record(1, kind=RecordKind.STORY)]
     run(stores.objects.put([record(1, version=0)]))
-    assert run(stores.objects.get_many(Kind.POST, [1])) == [record(1, version=0)], "no older version is in the way"
+    assert run(stores.objects.get_many(RecordKind.POST, [1])) == [record(1, version=0)], (
+        "no older version is in the way"
+    )

@@ -12,7 +12,7 @@ import pytest
 from kith.access import sliding_window
 from kith.access.sliding_window import Counts, Quota, QuotaStore, Taken
 from kith.core.ids import ID_MAX
-from kith.engines.embedded.quotas import SETS, WAYS, FileQuotas
+from kith.engines.embedded.quota_store import SETS, WAYS, FileQuotas
 
 NOW_S = 1_700_000_000.0
 QUOTA = Quota(5, 60)

@@ -19,8 +19,8 @@ from naive_timelines import NaiveTimelines
 from world import ALICE, BOB, CAROL, DANA, FakeClock
 
 from kith.core.ids import ID_MAX
-from kith.engines.embedded.ringfile import LINE, WIDTH
-from kith.engines.embedded.rings import RingReader, Rings
+from kith.engines.embedded.ring_file import LINE, WIDTH
+from kith.engines.embedded.timeline_store import RingReader, Rings
 from kith.home.timelines import RATE_MAX, READS_MS, Ids, TimelineReader, TimelineStore
 
 SLOTS = 3

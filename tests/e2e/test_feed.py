@@ -14,7 +14,7 @@ from listening import Listener
 from running import API, People, Server, eventually, serving
 from talk import code, ok
 
-from kith.engines.embedded.rings import RingReader
+from kith.engines.embedded.timeline_store import RingReader
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from kith.core.clock import HybridClock
 from kith.core.errors import KithError
 from kith.core.ids import NodeId
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import BYTES_MAX_DEFAULT, Environment
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.store import Listing

@@ -16,9 +16,9 @@ from world import edge_in, run_all
 
 from kith.core.clock import Hlc
 from kith.core.ids import NodeId
-from kith.engines.embedded import eventlog
+from kith.engines.embedded import event_log
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.audit import audit
 from kith.graph.edge import Edge, State, merge, precedence
@@ -95,9 +95,9 @@ class Ledger:
 
     def _replay(self, environment: Environment) -> None:
         with environment.lmdb.begin() as txn:
-            first, last = eventlog.bounds(txn, environment.log)
+            first, last = event_log.bounds(txn, environment.log)
             assert first == 1, f"the log begins at {first}"
-            for event in eventlog.read(txn, environment.log, self.replayed_to, last):
+            for event in event_log.read(txn, environment.log, self.replayed_to, last):
                 assert event.sequence == self.replayed_to + 1, f"{event.sequence} follows {self.replayed_to}"
                 edge = edge_in(event)
                 before = self._replayed.get(key_of(edge))

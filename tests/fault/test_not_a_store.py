@@ -24,7 +24,7 @@ import asyncio, sys
 from pathlib import Path
 from kith.core.errors import KithError
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.audit import audit
 

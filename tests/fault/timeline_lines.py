@@ -26,12 +26,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from naive_timelines import NaiveTimelines
 from world import FakeClock
 
-from kith.engines.embedded import directory, ringfile, rings
-from kith.engines.embedded.rings import RingReader, Rings
+from kith.engines.embedded import directory, ring_file, timeline_store
+from kith.engines.embedded.timeline_store import RingReader, Rings
 from kith.home.timelines import TimelineReader, TimelineStore
 
 SLOTS, USERS = 4, range(8)
-_TRACED = {directory.__file__, ringfile.__file__, rings.__file__}
+_TRACED = {directory.__file__, ring_file.__file__, timeline_store.__file__}
 
 
 class Change(NamedTuple):

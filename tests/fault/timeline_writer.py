@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.clock import wall_ms
-from kith.engines.embedded.rings import RingReader, Rings
+from kith.engines.embedded.timeline_store import RingReader, Rings
 from kith.home.timelines import TIMELINE_IDS_MAX, Ids, TimelineReader
 
 USERS, SLOTS = 3000, 2000

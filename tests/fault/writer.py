@@ -30,7 +30,7 @@ from typing import cast
 from kith.core.clock import Hlc, HybridClock, wall_ms
 from kith.core.ids import NodeId
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Durability, Environment
 from kith.graph.edge import Edge, EdgeChange, EdgeWrite, State
 

@@ -41,9 +41,10 @@ from kith.core.paging import Mark
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
-from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.graph.nodes import NodeOperation
 from kith.graph.store import EdgeStore, Listing
-from kith.people.relations import Relationship, Written
+from kith.people.relations import Relationship, RelationWritten
+from kith.people.removal import account_jobs
 
 USERS = (ALICE, BOB, NodeId(0), DANA)
 PAIRS = [*permutations(USERS, 2)]
@@ -231,12 +232,14 @@ class GraphMachine(RuleBasedStateMachine):
     def act(self, name: str, a: NodeId, b: NodeId) -> None:
         found = self._run(answer(getattr(self.service.people, name)(a, b)))
         position = 0
-        if isinstance(found, Written) and found.changed and name in ADDED:
+        if isinstance(found, RelationWritten) and found.changed and name in ADDED:
             position = self._run(self._position_of_added(found, *((b, a) if name == "accept" else (a, b)), ADDED[name]))
         expected = getattr(self.rules, name)(a, b, position)
-        assert (Told(found.holds, found.changed, found.requested) if isinstance(found, Written) else found) == expected
+        assert (
+            Told(found.holds, found.changed, found.requested) if isinstance(found, RelationWritten) else found
+        ) == expected
 
-    async def _position_of_added(self, found: Written, a: NodeId, b: NodeId, graph: str) -> int:
+    async def _position_of_added(self, found: RelationWritten, a: NodeId, b: NodeId, graph: str) -> int:
         """Where a new edge stands: by the clock of its host, which never falls behind the wall."""
         number = self.service.graphs.number(FOLLOW_REQUESTS if found.requested else graph)
         (row,) = await self.store.get_many(number, [(a, b)])
@@ -289,7 +292,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(user=users, operation=st.sampled_from([*NodeOperation, NodeOperation.RESTORE]))
     def operate_on_node(self, user: NodeId, operation: NodeOperation) -> None:
         async def operate() -> Any:
-            jobs = NodeJobs(self.service)
+            jobs = account_jobs(self.service)
             job = await jobs.start(operation, user)
             await jobs.wait()
             return await jobs.get(job.id)

@@ -19,9 +19,9 @@ from world import FakeClock, feed_over, open_embedded, service_over
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.core.paging import Window
-from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.records import EmbeddedRecords
-from kith.engines.embedded.rings import Rings
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.engines.embedded.timeline_store import Rings
 from kith.graph.graphs import BUILT_IN, HIDES, VIEWS
 from kith.home.fanout.consumer import NAME, Fanout
 from kith.home.fanout.deliveries import Chunks

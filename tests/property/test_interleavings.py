@@ -28,6 +28,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.store import Listing, Node
+from kith.people.removal import account_jobs
 
 SEEDS = range(300)
 SKEWS_MS = (0, -7_000, 30_000)
@@ -117,7 +118,7 @@ class Hosts:
         return await asyncio.gather(*map(begun, steps))
 
     async def operate(self, operation: NodeOperation, user: int) -> None:
-        jobs = NodeJobs(self.any())
+        jobs = account_jobs(self.any())
         await jobs.start(operation, user)  # type: ignore[arg-type]
         await jobs.wait()
 
@@ -311,11 +312,11 @@ def test_a_job_stopped_anywhere_resumes_to_the_same_edges(operation: NodeOperati
         for pair in (*product((ALICE,), range(10, 15)), *product(range(20, 24), (ALICE,))):
             await service.people.follow(*pair)  # type: ignore[arg-type]
         if operation is NodeOperation.RESTORE:
-            await _finished(NodeJobs(service), NodeOperation.ARCHIVE)
+            await _finished(account_jobs(service), NodeOperation.ARCHIVE)
         store.writes_left = stop_after
-        stopped = await answer(_finished(NodeJobs(service), operation)) is Killed
+        stopped = await answer(_finished(account_jobs(service), operation)) is Killed
         store.writes_left = 10**9
-        second = NodeJobs(service)
+        second = account_jobs(service)
         await second.resume()
         await second.wait()
         left = {key: (row.state, row.position) for key, row in store.rows.items()}
@@ -345,7 +346,7 @@ def test_a_bulk_operation_reaches_edges_that_the_lists_do_not_show_yet() -> None
         service = await service_over(store, FakeClock())
         await service.people.follow(ALICE, BOB)
         await service.people.follow(CAROL, ALICE)
-        await _finished(NodeJobs(service), NodeOperation.ARCHIVE)
+        await _finished(account_jobs(service), NodeOperation.ARCHIVE)
         return {row.state for row in store.rows.values()}
 
     for seed in range(5):
@@ -465,7 +466,7 @@ def test_a_follow_refused_because_the_account_just_left_does_not_come_back_with_
         store = Leaving()
         service = await service_over(store, FakeClock())
         refused = await answer(service.people.follow(ALICE, BOB))
-        await _finished(NodeJobs(service), NodeOperation.RESTORE, BOB)
+        await _finished(account_jobs(service), NodeOperation.RESTORE, BOB)
         return refused, (await service.people.relationships(ALICE, [BOB]))[0].following
 
     assert run_all(after_all()) == (UserNotFound, False)

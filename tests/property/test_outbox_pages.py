@@ -18,7 +18,7 @@ from world import ALICE, BOB, CAROL, ENGINES, FakeClock, all_pages, open_embedde
 from kith.core.clock import HybridClock
 from kith.core.ids import Snowflakes
 from kith.core.paging import Mark, Page, Window
-from kith.engines.embedded.records import EmbeddedRecords
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.store import EdgeStore

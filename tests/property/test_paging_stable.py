@@ -36,7 +36,7 @@ from kith.core.paging import Mark, Page, Window, cut
 from kith.graph import walk as walk_module
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
-from kith.graph.programs import Evaluator, Intersect, Lists
+from kith.graph.programs import Evaluator, Intersect, Leaf
 from kith.graph.store import Listing
 
 Fetch = Callable[[Window], Awaitable[Page]]
@@ -130,7 +130,7 @@ def test_what_stays_is_seen_once_and_in_order(engine: str, name: str, backward: 
 @settings(max_examples=12)
 @given(seed=st.integers(0, 2**16))
 def test_what_stays_in_a_set_program_is_seen_once_and_in_order(engine: str, seed: int) -> None:
-    program = Intersect((Lists((Listing(G, ALICE, Direction.OUT),)), Lists((Listing(G, ALICE, Direction.IN),))))
+    program = Intersect((Leaf((Listing(G, ALICE, Direction.OUT),)), Leaf((Listing(G, ALICE, Direction.IN),))))
 
     async def seen(service: Graph) -> list[int]:
         town = Town(service, seed)

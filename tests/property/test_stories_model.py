@@ -19,7 +19,7 @@ from kith.core.clock import HybridClock
 from kith.core.errors import Forbidden, StoryNotFound
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.paging import Window
-from kith.engines.embedded.records import EmbeddedRecords
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.graph.store import EdgeStore
 from kith.posts.post import Draft

@@ -18,11 +18,11 @@ from world import FakeClock, Social, open_embedded, time_flies
 from kith.core.clock import HybridClock
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId, Snowflakes
-from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.records import EmbeddedRecords
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.graphs import BUILT_IN, HIDES, LIKES, Graphs
 from kith.posts.engagement import Engagement
-from kith.posts.post import Change, Draft
+from kith.posts.post import Draft, PostEdit
 from kith.posts.posts import Posts
 from kith.streams.live import Live
 from kith.streams.places import Place
@@ -163,7 +163,7 @@ class Town:
                 await self.engagement.add(HIDES, user, NodeId(post))
                 self.hides.add((user, post))
             case "private" if own := [post for post, made in self.posts.items() if made == (user, True)]:
-                await self.objects.edit(user, NodeId(own[-1]), Change(visibility="private"))
+                await self.objects.edit(user, NodeId(own[-1]), PostEdit(visibility="private"))
                 self.posts[own[-1]] = user, False
             case "mute":
                 await self.settle()  # who reads a post after a mute is not told of it: then the model would not know

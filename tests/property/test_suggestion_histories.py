@@ -18,12 +18,13 @@ from world import ENGINES, FakeClock, answer, open_store, run_all, service_over
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.core.paging import Window
-from kith.engines.embedded.edges import EmbeddedEdges
-from kith.engines.embedded.suggestions import EmbeddedSuggestions
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.graph.edge import BARRING, State
 from kith.graph.graphs import BLOCKS, BUILT_IN, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTION_HIDES
-from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.graph.nodes import NodeOperation
 from kith.graph.store import EdgeStore
+from kith.people.removal import account_jobs
 from kith.suggestions.discovery import Reach
 from kith.suggestions.store import SuggestionStore
 from kith.suggestions.suggestions import KEEP_MS, Suggestion, Suggestions
@@ -130,7 +131,7 @@ class Town:
         if isinstance(store, EmbeddedEdges):
             kept = EmbeddedSuggestions(store._environment, store._commits)
         self.suggestions = Suggestions(self.graph, kept, reach=self.reach, now_ms=self.clock)
-        self.jobs = NodeJobs(self.graph)
+        self.jobs = account_jobs(self.graph)
         self.model = Model(store, numbers, self.reach, self.clock)
 
     async def act(self) -> None:

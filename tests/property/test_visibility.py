@@ -15,13 +15,13 @@ from kith.core.clock import HybridClock
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT
 from kith.core.paging import Window
-from kith.engines.embedded.records import EmbeddedRecords
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.posts.comments import Comments
 from kith.posts.labels import Moderation
-from kith.posts.post import Change, Draft
+from kith.posts.post import Draft, PostEdit
 from kith.posts.posts import Posts
 
 PEOPLE = [NodeId(user) for user in range(1, 6)]
@@ -121,7 +121,7 @@ class Town:
                 author = NodeId(naive.posts[post][0])
                 if author not in naive.away:
                     said = self.said()
-                    await self.objects.edit(author, NodeId(post), Change(**said))
+                    await self.objects.edit(author, NodeId(post), PostEdit(**said))
                     naive.posts[post] = (author, said["visibility"], said["audience"])
             case 11 | 13 | 14 | 15 if naive.posts:
                 post = chosen.choice([post for post in naive.posts if naive.sees(int(one), post)] or [0])

@@ -24,8 +24,7 @@ from kith.log.store import Failure
 from kith.media.library import Swept
 from kith.run import wiring
 from kith.run.config import Settings
-from kith.suggestions.batch import Everyone, suggest_everyone
-from kith.suggestions.batch import Report as SuggestReport
+from kith.suggestions.batch import BatchObserver, BatchResult, suggest_everyone
 
 
 def import_edges(
@@ -77,10 +76,10 @@ def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[
     return asyncio.run(run())
 
 
-def suggest_all(settings: Settings, report: SuggestReport) -> Everyone:
+def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
     """Compute suggestions for everyone, beside servers that run or without; they serve what is there."""
 
-    async def run() -> Everyone:
+    async def run() -> BatchResult:
         async with wiring.opened(settings, "chore", create=False) as parts:
             return await suggest_everyone(
                 wiring.suggestions(settings, parts),

@@ -33,7 +33,7 @@ class Import:
 
 
 class Users:
-    """A job over all users: it counts them, and then goes through them. See `graph.suggestion_batch.Report`."""
+    """A job over all users: it counts them, and then goes through them. See `suggestions.batch.BatchObserver`."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars

@@ -1,4 +1,6 @@
-"""What every room needs and nobody may depend on the other way: ids, clock, cursors, tokens, errors.
+"""The small things that every room uses; it does no I/O and imports nothing else of kith.
 
-No I/O here, and no import of any other part of kith.
+Files: `ids` (ids and how they are made) · `clock` (versions) · `paging` (pages and cursors) · `tokens`
+(read-your-writes) · `signing` (seals cursors and tokens) · `history` (restores of a store) · `events` (entries of the
+log) · `labels` (moderation) · `errors` (the tree of errors).
 """

@@ -1,8 +1,8 @@
-"""Versions of edges: a hybrid logical clock, 48 bits of milliseconds and 16 of counter.
+"""Versions of edges and records: a hybrid logical clock, 48 bits of milliseconds and 16 of counter.
 
-The value grows with every call even when the machine's clock stands still or goes backwards, and never
-falls behind a value it has observed, so two hosts with skewed clocks still agree on what came last.
-Source: Kulkarni et al., "Logical Physical Clocks" (2014); design, section 1.
+The value grows with every call, even when the machine's clock stands still or goes back, and it never falls behind a
+value that was observed. So two hosts with skewed clocks still agree on which write came last.
+Source: Kulkarni et al., "Logical Physical Clocks" (2014).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Hlc = NewType("Hlc", int)
 COUNTER_BITS = 16
 _COUNTER_MASK = (1 << COUNTER_BITS) - 1
 MS_MAX = (1 << 46) - 1
-"""Greatest millisecond accepted (year 4199). Two bits below the field's 48 leave engines room for the state."""
+"""The greatest millisecond accepted (year 4199). Two of the 48 bits stay free: engines put the state there."""
 HLC_MAX = (MS_MAX << COUNTER_BITS) | _COUNTER_MASK
 SKEW_MS_MAX = 60_000
-"""How far ahead of our clock a caller's version may be. More would win every merge until its time came."""
+"""How far a caller's version may be ahead of our clock. One further ahead would win every merge until then."""
 
 
 def wall_ms() -> int:
@@ -31,7 +31,7 @@ def wall_ms() -> int:
 
 
 def hlc_of(ms: int, counter: int = 0) -> Hlc:
-    """The clock value for `ms` since the epoch."""
+    """The clock value of `ms` since the epoch."""
     return Hlc((ms << COUNTER_BITS) | counter)
 
 
@@ -41,7 +41,7 @@ def ms_of(value: int) -> int:
 
 
 class HybridClock:
-    """Hands out strictly growing values. Thread-safe; `now_ms` is injected so tests own the time."""
+    """Makes strictly growing values. Thread-safe. `now_ms` is handed in, so that tests control the time."""
 
     def __init__(self, now_ms: Callable[[], int] = wall_ms) -> None:
         self._now_ms = now_ms
@@ -49,19 +49,19 @@ class HybridClock:
         self._lock = threading.Lock()
 
     def next(self) -> Hlc:
-        """A value greater than every one handed out or observed before."""
+        """A value greater than all that were made or observed before."""
         with self._lock:
             self._last = max(self._last + 1, self._now_ms() << COUNTER_BITS)
             return Hlc(self._last)
 
     def observe(self, value: int) -> None:
-        """Never again hand out a value at or below `value`. A value too far ahead is refused, not obeyed."""
+        """Make only values above `value` from now on; ClockTooFarAhead if it is too far in the future."""
         self.check_ahead(value)
         with self._lock:
             self._last = max(self._last, value)
 
     def restore(self, value: int) -> None:
-        """Continue after our own last stored value, however far the machine's clock has gone back since."""
+        """Continue above our own last stored value, even if the machine's clock went back since."""
         with self._lock:
             self._last = max(self._last, value)
 

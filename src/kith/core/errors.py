@@ -1,24 +1,24 @@
-"""Every error a caller can meet, in one small tree.
+"""Every error that a caller can get, in one small tree.
 
     KithError
     ├── BadRequest          the request cannot be served as written
     │   ├── SelfEdge · BadId · BadCursor · BadToken · BatchTooLarge · BodyTooLarge · ProgramTooComplex
     │   └── ClockTooFarAhead · InvalidContent · RangeNotThere
-    ├── Unauthorized        no credentials, or credentials that do not hold
-    ├── Forbidden           known, but not allowed
-    ├── NotFound            what does not exist, or must not be seen
+    ├── Unauthorized        no credentials, or invalid ones
+    ├── Forbidden           the caller is known, and may not do this
+    ├── NotFound            it does not exist, or the caller must not see it
     │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound · StoryNotFound · MediaNotFound
     ├── MethodNotAllowed    the path exists, for another method
-    ├── Conflict            allowed in general, refused by the present state
+    ├── Conflict            allowed in general, but not in the present state
     │   └── FollowLimitReached · IdempotencyKeyReused · UsernameTaken
     ├── RateLimited         too many requests; `retry_after_s` says when to try again
     │   └── TooManyStreams
-    ├── Unavailable         the service cannot do it now; nothing was half done
+    ├── Unavailable         the service cannot do it now; nothing is left half done
     │   └── StoreFull · StoreUnavailable · Overloaded · TimedOut · FeedUnavailable
     └── StoreMismatch       the data folder cannot be opened as asked
 
-`code` is part of the contract (clients switch on it), `message` says what to do next, `details` holds
-the fields a program can use. HTTP status numbers live in `api/errors.py` only.
+`code` is part of the contract (clients switch on it), `message` says what to do next, `details` holds the fields that a
+program can use. Only `api/errors.py` knows HTTP status numbers.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ class ClockTooFarAhead(BadRequest):
 
 
 class InvalidContent(BadRequest):
-    """A post, comment, profile, image or video that breaks a rule of what it may hold."""
+    """A post, comment, profile, image or video breaks a rule about its content."""
 
     code = "INVALID_CONTENT"
 
 
 class RangeNotThere(BadRequest):
-    """A range of bytes that begins behind the end of the file."""
+    """The requested range of bytes begins after the end of the file."""
 
     code = "RANGE_NOT_SATISFIABLE"
 
@@ -108,25 +108,25 @@ class UserNotFound(NotFound):
 
 
 class PostNotFound(NotFound):
-    """No such post, a deleted one, or one that the viewer must not see: they cannot tell which."""
+    """No such post, a deleted one, or one that the viewer must not see; the answer does not say which."""
 
     code = "POST_NOT_FOUND"
 
 
 class CommentNotFound(NotFound):
-    """As PostNotFound, of a comment."""
+    """Like PostNotFound, for a comment."""
 
     code = "COMMENT_NOT_FOUND"
 
 
 class StoryNotFound(NotFound):
-    """As PostNotFound, of a story; or its time is over."""
+    """Like PostNotFound, for a story; also where its time is over."""
 
     code = "STORY_NOT_FOUND"
 
 
 class MediaNotFound(NotFound):
-    """As PostNotFound, of a picture or video, or of one of their files."""
+    """Like PostNotFound, for a picture or video, or one of their files."""
 
     code = "MEDIA_NOT_FOUND"
 
@@ -144,7 +144,7 @@ class FollowLimitReached(Conflict):
 
 
 class IdempotencyKeyReused(Conflict):
-    """The key stands for another request of this user."""
+    """This user sent the key with another request before."""
 
     code = "IDEMPOTENCY_KEY_REUSED"
 
@@ -166,7 +166,7 @@ class RateLimited(KithError):
 
 
 class TooManyStreams(RateLimited):
-    """The user has as many streams open as one may."""
+    """The user has the greatest allowed number of open streams."""
 
     code = "TOO_MANY_STREAMS"
 
@@ -176,7 +176,7 @@ class Unavailable(KithError):
 
 
 class StoreFull(Unavailable):
-    """No room for the write. Reads go on; nothing acknowledged is lost; writes work again once there is room."""
+    """There is no room for the write. Reads work, nothing acknowledged is lost, and writes work again once there is."""
 
     code = "STORE_FULL"
 
@@ -198,12 +198,12 @@ class TimedOut(Unavailable):
 
 
 class FeedUnavailable(Unavailable):
-    """No feed can be made now, not even a slower one. `details.cause` has the code of what went wrong."""
+    """No feed can be made now, not even a slower one. `details.cause` is the code of the error behind it."""
 
     code = "FEED_UNAVAILABLE"
 
 
 class StoreMismatch(KithError):
-    """The data folder cannot be opened as asked: newer format, other settings, or not a data folder."""
+    """The data folder cannot be opened as asked: another format, other settings, damage, or no data folder at all."""
 
     code = "STORE_MISMATCH"

@@ -1,6 +1,6 @@
-"""What happened to an edge, as every consumer of the log sees it.
+"""Events of the log: each says what happened to one edge.
 
-Posts, likes and comments are edges too (an author's outbox is a list), so this one shape carries them all.
+New posts, likes and comments are edges too (an author's outbox is a list), so this one shape carries them all.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ import msgspec
 from kith.core.clock import Hlc
 
 NORMAL = 0
-"""The state of an edge that holds (`graph.edge.State`, which this room does not know)."""
+"""The state of an edge that holds; equals `graph.edge.State.NORMAL`, which core must not import."""
 BULK_LOADED = 254
-"""Not an edge: a whole graph was loaded at once. `source` is the number of its edges; read the graph itself."""
+"""Not an edge: a whole graph was loaded at once. `source` is the number of its edges; consumers read the graph."""
 TIMELINE_WANTED = 253
-"""Not an edge: the user `source` was here and has no timeline."""
+"""Not an edge: the user `source` asked for their home feed and has no timeline."""
 USER_CHANGED = 252
-"""Not an edge: the user `source` was labelled by the app, or made private or public, and so others may see their posts.
-(A label of a post is an edit of the post.)"""
+"""Not an edge: the app labelled the user `source`, or they became private or public. So who may see their posts
+changed. (A label on a post is an edit of the post.)"""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """One change, in the order of the log. `before` is the state before it, None if there was no edge. `logged_ms` is
-    when the log took it, in ms since the epoch, whatever its version says; 0 until then.
+    """One change of an edge. `before`: its state before, None if there was no edge.
+
+    `logged_ms`: when it was logged, in ms since the epoch, independent of its version; 0 until then.
     """
 
     sequence: int
@@ -47,5 +48,5 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 def user_changed(user: int, version: Hlc) -> Event:
-    """The event that others may see a user's posts now, or no more."""
+    """The event USER_CHANGED of a user."""
     return Event(0, 0, None, USER_CHANGED, user, 0, 0, version)

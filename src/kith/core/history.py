@@ -1,7 +1,7 @@
-"""Which restores a store has been through: what came after a backup is not what came after its restore.
+"""The restores of a store, so that a sequence number from before a restore is not mistaken for one after it.
 
-Sequence numbers begin again where the backup ended, and stand for other events then. So whoever is told one is told the
-name of the history as well (tokens, ids of stream events), and it holds only for what both have in common.
+After a restore, sequence numbers continue where the backup ended, and stand for other events than before. So tokens and
+ids of stream events carry the name of the history too. They are valid only for the part that both histories share.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ FIRST = 0
 """The name of every store's history until its first restore."""
 
 
-class Turn(NamedTuple):
-    """A restore: the new history's name, and the last sequence number that it shares with the one before."""
+class Restore(NamedTuple):
+    """One restore: the name of the new history, and the last sequence number that it shares with the old one."""
 
     name: int
     shared: int
@@ -23,18 +23,18 @@ class Turn(NamedTuple):
 class History(NamedTuple):
     """The restores of a store, the oldest first."""
 
-    turns: tuple[Turn, ...] = ()
+    restores: tuple[Restore, ...] = ()
 
     @property
     def name(self) -> int:
-        """The name of what is written now."""
-        return self.turns[-1].name if self.turns else FIRST
+        """The name of the present history."""
+        return self.restores[-1].name if self.restores else FIRST
 
     def holds(self, name: int, sequence: int) -> bool:
-        """Whether this store has what had this sequence number when the history had this name."""
-        names = [FIRST, *(turn.name for turn in self.turns)]
-        return name in names and all(sequence <= turn.shared for turn in self.turns[names.index(name) :])
+        """Whether this store still has the event with this sequence number of the history `name`."""
+        names = [FIRST, *(restore.name for restore in self.restores)]
+        return name in names and all(sequence <= restore.shared for restore in self.restores[names.index(name) :])
 
     def restored(self, last: int) -> History:
-        """The history of a store that is restored from a backup whose last sequence number this is."""
-        return History((*self.turns, Turn(1 + secrets.randbelow(2**63 - 1), last)))
+        """The history after a restore from a backup that ends with sequence number `last`."""
+        return History((*self.restores, Restore(1 + secrets.randbelow(2**63 - 1), last)))

@@ -1,8 +1,8 @@
 """Ids are 64-bit: 0 to 2**63-1, so they fit a signed column everywhere.
 
-In JSON they are strings, because JavaScript loses integers above 2**53; requests may send either.
-Ids of users may come from the app. Those made here are snowflakes: 41 bits of milliseconds since EPOCH_MS,
-10 of node, 12 of sequence, so they sort by time; they last until 2092.
+In JSON they are strings, because JavaScript loses integers above 2**53; requests may send strings or numbers. Ids of
+users come from the app. The others are snowflakes: 41 bits of milliseconds since EPOCH_MS, 10 of node, 12 of sequence.
+So they sort by time. They last until 2092.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
 
 
 def parse_id(raw: Any, field: str = "id") -> NodeId:
-    """`raw` (decimal string, bytes or int) as a NodeId; BadId names `field` and the range."""
+    """Read `raw` (decimal string, bytes or int) as a NodeId; BadId names `field` and the allowed range."""
     if isinstance(raw, bytes):
         raw = raw.decode("ascii", "replace")
     if isinstance(raw, str) and raw.isascii() and raw.isdigit() and len(raw) <= _DIGITS_MAX:
@@ -36,10 +36,10 @@ def parse_id(raw: Any, field: str = "id") -> NodeId:
 
 
 class Snowflakes:
-    """Hands out ids that grow with time. Thread-safe; `now_ms` is injected so tests own the time.
+    """Makes ids that grow with time. Thread-safe. `now_ms` is handed in, so that tests control the time.
 
-    `node` must be held by this process alone. Within it ids strictly grow: while the clock stands still or
-    goes back, and when a millisecond's 4,096 are used up, they run ahead of it instead of waiting.
+    `node` must belong to this process alone. Its ids strictly grow: where the clock stands still or goes back, or the
+    4,096 ids of a millisecond are used up, they run ahead of the clock instead of waiting.
     """
 
     def __init__(self, node: int, now_ms: Callable[[], int]) -> None:
@@ -50,12 +50,12 @@ class Snowflakes:
         self._lock = threading.Lock()
 
     def restore(self, ms: int) -> None:
-        """Never use this millisecond or an earlier one again: whoever held our node before may have."""
+        """Make no ids of this millisecond or earlier: the process that had our node before may have made them."""
         with self._lock:
             self._last = max(self._last, (ms - EPOCH_MS) << _SEQUENCE_BITS | _SEQUENCE_MASK)
 
     def next(self) -> NodeId:
-        """An id that is greater than every one handed out before."""
+        """An id greater than all that were made before."""
         with self._lock:
             self._last = max(self._last + 1, (self._now_ms() - EPOCH_MS) << _SEQUENCE_BITS)
             ms, sequence = self._last >> _SEQUENCE_BITS, self._last & _SEQUENCE_MASK

@@ -1,8 +1,8 @@
 """Moderation labels: what the app decided about a post or a user, as bits of one small number.
 
-HIDE: only the app and the author see it. LIMIT: besides them only the author's followers do. SENSITIVE: shown, and
-marked, so that a client can blur it. The labels of a user hold for all that the user makes, too. Plain numbers and no
-enum, because every read of a post asks for them.
+HIDE: only the app and the author see it. LIMIT: only they and the author's followers see it. SENSITIVE: it is shown and
+marked, so that a client can blur it. A user's labels also apply to all that the user makes. These are plain numbers and
+no enum, because every read of a post tests them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterable
 HIDE, LIMIT, SENSITIVE = 1, 2, 4
 NAMES = {"hide": HIDE, "limit": LIMIT, "sensitive": SENSITIVE}
 FOR_ALL = SENSITIVE
-"""What every viewer is told; the rest is told to the app and the author."""
+"""The labels that every viewer is told; only the app and the author are told the others."""
 
 
 def bits_of(names: Iterable[str]) -> int:
-    """The labels with these names."""
+    """The labels with these names, as bits."""
     bits = 0
     for name in names:
         bits |= NAMES[name]
@@ -29,5 +29,5 @@ def names_of(labels: int) -> list[str]:
 
 
 def shown(labels: int, *, own: bool) -> list[str]:
-    """The names that a reader is told. `own`: the app itself, or who made what is labelled."""
+    """The names that a viewer is told. `own`: the viewer is the app, or made what is labelled."""
     return names_of(labels if own else labels & FOR_ALL)

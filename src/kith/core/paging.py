@@ -1,8 +1,8 @@
 """Pages and their cursors.
 
-A cursor marks a place between two items, not an offset, so a page costs the same at any depth and an edge
-that stays in a list is seen exactly once while others come and go. It is sealed and bound to its query:
-the list, the states, and the reader. Limits: 1 to 1,000 items a page.
+A cursor marks a place between two items; it is not an offset. So a page costs the same at any depth, and an item that
+stays in the list is seen exactly once while others come and go. A cursor is sealed and bound to its query: the list,
+the states and the reader. Limits: 1 to 1,000 items a page.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _FORWARD, _BACKWARD = 0, 1
 
 
 class Mark(NamedTuple):
-    """A place in a list ordered by (position, id): just past this item."""
+    """An item of a list ordered by (position, id), or the place just past it."""
 
     position: int
     id: int
 
 
 class Window(NamedTuple):
-    """Which part of a list is asked for.
+    """Which part of a list is asked for. Lists are newest first, and so is every answer.
 
-    Lists run newest first. `after` asks for items older than the mark; `before` for items newer than it,
-    nearest first in distance but still answered newest first. Neither: from the newest. `since` (inclusive) and
-    `until` (exclusive) make it the list of the items with positions between them, as if there were no others.
+    `after`: items older than this mark. `before`: the items newer than this mark that are nearest to it. Neither: from
+    the newest on. `since` (inclusive) and `until` (exclusive): only items with positions between them, as if the list
+    held no others.
     """
 
     limit: int
@@ -52,10 +52,10 @@ class Window(NamedTuple):
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):
-    """Marks newest first, and whether there are more on either side.
+    """Marks, newest first, and whether there are more on either side.
 
-    A page made by filtering a list may show less than asked, or nothing, and still have more: `newest` and
-    `oldest` then say which stretch of the list it covers. They are the first and last item unless given.
+    A page of a filtered list may show fewer items than asked, or none, and still have more. `covers` then says which
+    part of the list the page stands for, as (newest, oldest). Without it these are the first and last item.
     """
 
     items: list[Mark]
@@ -65,12 +65,12 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def newest(self) -> Mark | None:
-        """Where the page begins; what is newer comes before it."""
+        """Where the page begins; newer items come before it."""
         return self.covers[0] if self.covers else self.items[0] if self.items else None
 
     @property
     def oldest(self) -> Mark | None:
-        """Where the page ends; what is older comes after it."""
+        """Where the page ends; older items come after it."""
         return self.covers[1] if self.covers else self.items[-1] if self.items else None
 
 
@@ -86,20 +86,20 @@ def cut(marks: Sequence[Mark], window: Window) -> Page:
 
 
 def check_limit(limit: int) -> int:
-    """`limit` if it is one we serve; BadRequest otherwise."""
+    """Return `limit` if it is from 1 to LIMIT_MAX; BadRequest otherwise."""
     if not 1 <= limit <= LIMIT_MAX:
         raise BadRequest(f"limit must be from 1 to {LIMIT_MAX}", limit=limit)
     return limit
 
 
 class Cursors:
-    """Writes and reads cursors for any list."""
+    """Writes and reads the cursors of any list."""
 
     def __init__(self, secret: bytes) -> None:
         self._signer = Signer(secret, "cursor")
 
     def window(self, text: str | None, query: str, limit: int) -> Window:
-        """The window that `text` (or its absence) asks for; BadCursor unless it was issued for `query`."""
+        """The window of the cursor `text`; without one, from the newest. BadCursor if it is of another query."""
         check_limit(limit)
         if not text:
             return Window(limit)
@@ -111,22 +111,22 @@ class Cursors:
         return Window(limit, after=mark) if direction == _FORWARD else Window(limit, before=mark)
 
     def seal(self, query: str, payload: bytes) -> str:
-        """A cursor that carries more than a mark; only `open` with the same query reads it."""
+        """A cursor that carries any `payload`; only `open` with the same query reads it."""
         return self._signer.seal(payload, _fingerprint(query))
 
     def open(self, text: str, query: str) -> bytes:
-        """What a cursor carries; BadCursor unless it was issued for `query`."""
+        """The payload of a cursor; BadCursor unless it was issued for `query`."""
         payload = self._signer.open(text, _fingerprint(query))
         if payload is None:
             raise _foreign()
         return payload
 
     def next(self, query: str, mark: Mark) -> str:
-        """The cursor for what comes after `mark` (older)."""
+        """The cursor for the items after `mark` (older)."""
         return self.seal(query, _CURSOR.pack(_FORWARD, *mark))
 
     def previous(self, query: str, mark: Mark) -> str:
-        """The cursor for what comes before `mark` (newer)."""
+        """The cursor for the items before `mark` (newer)."""
         return self.seal(query, _CURSOR.pack(_BACKWARD, *mark))
 
 

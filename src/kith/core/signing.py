@@ -1,9 +1,9 @@
-"""Seals what clients carry for us: cursors and read-your-writes tokens.
+"""Seals what clients carry for us, cursors and read-your-writes tokens: nobody else can read or change it.
 
-Nobody else can read or change it. A cursor names posts that its reader may not be shown, and a token tells how much
-is written here, so what is inside is a secret. Each purpose has keys of its own, so one kind never passes for another.
+The content is secret because a cursor may name posts that its reader must not see, and a token tells how much is
+written here. Each purpose has its own key, so a token never passes for a cursor.
 
-AES-SIV (RFC 5297) needs no nonce: the same content for the same query has the same text, and nothing else is told.
+AES-SIV (RFC 5297) needs no nonce: the same content for the same query gives the same text, and tells nothing else.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Signer:
         self._cipher = AESSIV(hashlib.blake2b(purpose.encode(), key=secret[:64], digest_size=64).digest())
 
     def seal(self, payload: bytes, bound_to: bytes = b"") -> str:
-        """`payload` (a byte at least) as URL-safe text; only `open` with the same `bound_to` reads it."""
+        """Seal `payload` (at least one byte) as URL-safe text; only `open` with the same `bound_to` reads it."""
         return _text(self._cipher.encrypt(payload, [bound_to]))
 
     def open(self, text: str, bound_to: bytes = b"") -> bytes | None:
-        """The payload, or None for anything we did not seal for `bound_to`."""
+        """The payload; None if the text was not sealed here for `bound_to`."""
         try:
             raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):

@@ -1,8 +1,8 @@
-"""The read-your-writes token: proof of how far the log had come when a write was acknowledged.
+"""The read-your-writes token: it says how far the log was when a write was acknowledged.
 
-A reader that carries it must be answered from a state at least that new, on any instance. Engines whose
-reads always see every acknowledged write (embedded) have nothing to wait for; those with caches that lag
-step around them. Carried in the `Kith-Token` header, both ways.
+A request with a token must be answered from a state that is at least as new, on any instance. On the embedded engine
+every read sees every acknowledged write, so nothing waits; an engine whose caches lag must read past them. Requests and
+answers carry the token in the `Kith-Token` header.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _TOKEN = struct.Struct(">QQQ")
 
 
 class WriteMark(NamedTuple):
-    """Where a write stands: the last sequence number it got in the log, and its clock value."""
+    """The place of a write: the sequence number of its last event in the log, and its version."""
 
     sequence: int
     updated_at: int
 
 
 class WriteTokens:
-    """Writes and reads tokens of a store with this history."""
+    """Writes and reads the tokens of a store with this history."""
 
     def __init__(self, secret: bytes, history: History | None = None) -> None:
         self._signer, self._history = Signer(secret, "write-token"), history or History()
@@ -35,8 +35,8 @@ class WriteTokens:
         return self._signer.seal(_TOKEN.pack(self._history.name, *mark))
 
     def read(self, text: str) -> WriteMark:
-        """The mark inside. BadToken for anything this service did not issue; StoreUnavailable where the write came
-        after the backup that this store was restored from.
+        """The mark in a token. Errors: BadToken if this service did not issue it; StoreUnavailable if the write is
+        lost, because this store was restored from an older backup.
         """
         payload = self._signer.open(text)
         if payload is None or len(payload) != _TOKEN.size:

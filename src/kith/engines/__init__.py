@@ -1,1 +1,1 @@
-"""What implements the ports: one folder an engine, each with a README of its layout and caveats."""
+"""Engines implement the ports: one folder per engine, each with a README of its layout and caveats."""

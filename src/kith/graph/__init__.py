@@ -1,6 +1,7 @@
-"""The social graph: what an edge is, how writes merge, which lists and set programs can be asked for.
+"""Edges in named graphs: how writes merge, and which lists and set programs can be read. Knows nothing of people.
 
-Rooms: `edge` (merge law) · `select` (set programs) · `store` (the port engines implement) · `service`
-(follow, block, mute, lists: the rules of the product) · `nodes` (bulk operations on all edges of a node)
-· `audit` (compares both ends of every edge). Edges live in named graphs; see `graphs`.
+Files: `edge` (an edge, the merge law, conditions of a write) · `graphs` (names and numbers of graphs) · `store` (the
+port that engines implement) · `graph` (writes and intersections over the port) · `walk` (pages of a filtered list) ·
+`programs` (unions, intersections and differences of lists) · `nodes` (archive, restore, remove all edges of a node) ·
+`audit` (compares both ends of every edge).
 """

@@ -1,7 +1,7 @@
-"""The auditor: proves that both ends of every edge and every count agree, and repairs what does not.
+"""The auditor: checks that both ends of every edge and every count agree, and repairs what disagrees.
 
-Where the engine is not transactional the ends may differ for a moment after a write, so what differs is
-looked at again after `settle_s` (30 s: article 000's reconciler) and only then counted and repaired.
+On an engine without transactions the two ends may differ for a moment after a write. So the auditor waits `settle_s`
+(30 s, as article 000's reconciler does), looks at those edges again, and counts and repairs what still differs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SETTLE_S = 30.0
 
 
 class Audit(msgspec.Struct, rename="camel"):
-    """What was found in one graph. `consistent_share` is 1.0 when every edge looked at agrees."""
+    """What the auditor found in one graph."""
 
     graph: str
     edges: int = 0
@@ -30,12 +30,12 @@ class Audit(msgspec.Struct, rename="camel"):
 
     @property
     def consistent_share(self) -> float:
-        """Edges whose ends agree, of all looked at."""
+        """The share of checked edges whose ends agree, from 0 to 1; 1.0 where there was none."""
         return 1.0 if self.edges == 0 else 1 - self.disagreeing / self.edges
 
     @property
     def clean(self) -> bool:
-        """Whether nothing disagreed."""
+        """Whether everything agreed."""
         return not (self.disagreeing or self.strays or self.wrong_counts)
 
 
@@ -49,7 +49,10 @@ async def audit(
     settle_s: float = _SETTLE_S,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Audit:
-    """Look at a `sample` (0 to 1) of a graph's edges and at all of its counts; repair if asked."""
+    """Check a `sample` (0 to 1) of a graph's edges and all of its counts; with `repair`, repair what disagrees.
+
+    `progress` is called with the number of edges checked so far.
+    """
     found = Audit(name)
     suspects: list[Ends] = []
     chosen = random.Random(0)
@@ -72,6 +75,7 @@ async def audit(
 
 
 async def _settled(store: EdgeStore, graph: int, ends: Ends) -> bool:
+    """Whether the ends agree by now, or the edge is gone."""
     source, destination = ends.edge.source, ends.edge.destination
     before = (source, destination - 1) if destination else (source - 1, 2**63 - 1) if source else None
     async for chunk in store.edges(graph, before):

@@ -1,8 +1,8 @@
-"""Edges merge newest-wins, so any order and any repetition of the same writes leaves the same edge.
+"""Edges merge newest-wins: the same writes leave the same edge in any order, however often they are repeated.
 
-Of two writes to one edge the greater `(updated_at, rank(state), position)` wins; the law is commutative,
-associative and idempotent (design, section 2, law 1; the states are FlockDB's). A removed edge therefore
-stays as a row in state REMOVED: forgetting it would let an older, delayed write bring it back.
+Of two writes to one edge the greater `(updated_at, state, position)` wins. This merge law is commutative, associative
+and idempotent; the states are FlockDB's. A removed edge stays as a row in state REMOVED, because otherwise an older,
+delayed write would bring it back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ POSITION_MAX = 2**63 - 1
 
 
 class State(enum.IntEnum):
-    """The value is the rank: of two writes with the same version, the higher rank wins."""
+    """The state of an edge. Of two writes with the same version the greater state wins."""
 
     NORMAL = 0
     NEGATIVE = 1
@@ -29,64 +29,68 @@ class State(enum.IntEnum):
 
 
 class Direction(enum.IntEnum):
-    """Which end of the edges a list hangs on. OUT: from the source; IN: to the destination."""
+    """Which list of a node. OUT: its edges as a source; IN: its edges as a destination."""
 
     OUT = 0
     IN = 1
 
 
 class Edge(msgspec.Struct, frozen=True, gc=False, order=False):
-    """One relation, as stored. `graph` is the graph's number (see `graphs`)."""
+    """One edge, as stored. `graph` is the number of its graph (see `graphs`)."""
 
     graph: int
     source: NodeId
     destination: NodeId
     state: State
-    position: int  # 64-bit signed; ms since the epoch unless the caller chose otherwise; newest first in lists
+    position: int  # 64-bit signed; orders lists, greatest first; ms since the epoch unless the caller chose otherwise
     updated_at: Hlc
 
 
 class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
-    """An edge to merge, and the conditions under which it is skipped instead.
+    """An edge to merge, and the conditions under which it is not merged.
 
-    A write made here and now sets `supersede`: it becomes later than whatever is stored, so that what a user
-    does next always wins over what they did before, and `keep_place` leaves the stored position as it is.
-    Writes with a version of their own (imports, replays, other systems) set neither: the merge law decides.
+    First the edge is completed (`resolve`). A write made here and now sets `supersede`: its version becomes greater
+    than the stored one, so that what a user does next wins over what they did before. With `keep_place` it takes the
+    stored position. Writes that bring their own version (imports, replays, other systems) set neither.
 
-    `keep_live`: an edge that is already in that state stays as it is (a double follow keeps its place).
-    `only_from`: skip unless the stored edge is in one of these states (no row counts as REMOVED).
-    `out_limit`: OVER_LIMIT if the source already has this many NORMAL edges and this would add one.
-    `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL, or ARCHIVED: a block
-    holds while either end is away, and until it is restored when they come back.
-    `if_active`: INACTIVE unless both nodes themselves are NORMAL.
-    `if_public`: PRIVATE if the destination's edges need its consent.
-    `chained`: skip if the write before it in the same call was REFUSED.
-    `while_node`: skip unless this node itself is in this state (a bulk operation that another one overtook).
-    Conditions are exact where the engine is transactional and best effort elsewhere.
+    Then the conditions are checked in this order; the first that fails decides the outcome:
+
+    1. `chained`: UNCHANGED if the write before it in the same call was REFUSED (checked by the engine).
+    2. `if_active`: INACTIVE unless both nodes themselves are NORMAL.
+    3. `keep_live`: UNCHANGED if the stored edge is already in that state (a double follow keeps its place).
+    4. `only_from`: UNCHANGED unless the stored edge is in one of these states (no row counts as REMOVED).
+    5. The merge law: UNCHANGED if the stored edge wins.
+    6. `if_public`: PRIVATE if the destination's edges need its consent.
+    7. `while_node`: UNCHANGED unless this node itself is in this state (another bulk operation has taken over).
+    8. `unless`: FORBIDDEN if any of these edges (graph, source, destination) is NORMAL or ARCHIVED. A block is
+       ARCHIVED while either end is away, and it holds until it is restored.
+    9. `out_limit`: OVER_LIMIT if the source already has this many NORMAL edges and this would add one.
+
+    Conditions are exact on a transactional engine and best effort on others.
     """
 
     edge: Edge
     supersede: bool = False
     keep_place: bool = False
+    chained: bool = False
+    if_active: bool = False
     keep_live: bool = False
     only_from: frozenset[State] | None = None
-    out_limit: int | None = None
-    unless: tuple[tuple[int, int, int], ...] = ()
-    while_node: tuple[int, State] | None = None
-    if_active: bool = False
     if_public: bool = False
-    chained: bool = False
+    while_node: tuple[int, State] | None = None
+    unless: tuple[tuple[int, int, int], ...] = ()
+    out_limit: int | None = None
 
 
 BARRING = frozenset({State.NORMAL, State.ARCHIVED})
-"""States in which an edge of `unless` forbids."""
+"""The states in which an edge of `EdgeWrite.unless` forbids the write."""
 
 
 class Outcome(enum.Enum):
     """What became of a write."""
 
     APPLIED = "applied"
-    UNCHANGED = "unchanged"  # older than what is stored, the same, or skipped by a condition
+    UNCHANGED = "unchanged"  # older than the stored edge, equal to it, or skipped by a condition
     OVER_LIMIT = "over_limit"
     FORBIDDEN = "forbidden"
     INACTIVE = "inactive"
@@ -94,6 +98,7 @@ class Outcome(enum.Enum):
 
 
 REFUSED = frozenset(Outcome) - {Outcome.APPLIED, Outcome.UNCHANGED}
+"""Outcomes of a condition that the caller has to answer for; UNCHANGED is as good as done."""
 
 
 class EdgeChange(msgspec.Struct, frozen=True, gc=False):
@@ -106,7 +111,7 @@ class EdgeChange(msgspec.Struct, frozen=True, gc=False):
 
 
 def precedence(edge: Edge) -> tuple[int, int, int]:
-    """What the merge law compares."""
+    """What the merge law compares: the greater wins."""
     return (edge.updated_at, edge.state, edge.position)
 
 
@@ -118,10 +123,10 @@ def merge(stored: Edge | None, incoming: Edge) -> Edge:
 
 
 def resolve(stored: Edge | None, write: EdgeWrite, ends: State = State.NORMAL) -> Edge:
-    """The edge that `write` stands for: this, and not the write, goes into the log.
+    """The complete edge of `write`: the one that is compared, stored and logged.
 
-    `ends` is the greater state of the two nodes themselves: an edge added to an archived or removed node is
-    stored in its state.
+    `ends` is the greater state of the two nodes themselves. An edge added to an archived or removed node takes the
+    state of that node.
     """
     edge = write.edge
     if stored is None or not write.supersede:
@@ -146,20 +151,20 @@ def decide(
     stored: Edge | None,
     write: EdgeWrite,
     edge: Edge,
-    out_count: Callable[[], int],
-    barred: Callable[[], bool],
-    lapsed: Callable[[], bool] = _never,
+    *,
     private: Callable[[], bool] = _never,
+    lapsed: Callable[[], bool] = _never,
+    barred: Callable[[], bool],
+    out_count: Callable[[], int],
 ) -> Outcome:
-    """Whether `edge` (the resolved write) takes the place of `stored`.
+    """Whether `edge` (the resolved write) replaces `stored`: conditions 2 to 9 of `EdgeWrite`, in their order.
 
-    `out_count`: the source's number of NORMAL edges; `barred`: whether an edge of `unless` bars it;
-    `lapsed`: whether `while_node` no longer holds; `private`: whether the destination's edges need its consent.
-    They are asked only if they matter.
+    Each function is called only where its condition is set and no earlier one failed. `private`: do the destination's
+    edges need its consent? `lapsed`: does `while_node` no longer hold? `barred`: does an edge of `unless` forbid it?
+    `out_count`: how many NORMAL edges the source has.
     """
     if write.if_active and edge.state != write.edge.state:
         return Outcome.INACTIVE  # `resolve` gave the edge the state of an end that is not NORMAL
-    live = stored is not None and stored.state == State.NORMAL
     if write.keep_live and stored is not None and stored.state == edge.state:
         return Outcome.UNCHANGED
     if write.only_from is not None and (State.REMOVED if stored is None else stored.state) not in write.only_from:
@@ -172,11 +177,12 @@ def decide(
         return Outcome.UNCHANGED
     if write.unless and barred():
         return Outcome.FORBIDDEN
-    if write.out_limit is not None and edge.state == State.NORMAL and not live and out_count() >= write.out_limit:
+    adds_one = edge.state == State.NORMAL and (stored is None or stored.state != State.NORMAL)
+    if write.out_limit is not None and adds_one and out_count() >= write.out_limit:
         return Outcome.OVER_LIMIT
     return Outcome.APPLIED
 
 
 def applied(changes: Iterable[EdgeChange]) -> int:
-    """How many of `changes` changed something."""
+    """How many of `changes` were applied."""
     return sum(change.outcome is Outcome.APPLIED for change in changes)

@@ -1,6 +1,6 @@
-"""Writes and lists of any graph, over an EdgeStore; what people may do to each other is not known here.
+"""Writes and intersections in any graph, over an EdgeStore. What people may do to each other is not known here.
 
-Written for an engine without transactions across keys: every write merges, whatever came before it.
+Works on an engine without transactions across keys, because every write merges, whatever came before it.
 """
 
 from __future__ import annotations
@@ -19,55 +19,59 @@ from kith.graph.store import EdgeStore, Listing
 from kith.graph.walk import walk
 
 PRESENT = frozenset({State.NORMAL, State.NEGATIVE, State.ARCHIVED})
-"""States of an edge that is there, if only for some."""
+"""The states of an edge that was not removed."""
 NO_MARK = WriteMark(0, 0)
-"""Stands for a write that changed nothing."""
+"""The mark of a write that changed nothing."""
 _SORTED_MAX = 100_000
+"""The longest list that is read whole and sorted for one page of an intersection."""
 
 
 class Graph:
-    """The graphs of one store and the clock of their versions. `walk_max`: entries one page may look at."""
+    """All graphs of one store, and the clock that makes versions.
+
+    `walk_max`: how many entries a page of an intersection may look at.
+    """
 
     def __init__(self, store: EdgeStore, graphs: Graphs, clock: HybridClock, *, walk_max: int = 10_000) -> None:
         self.store, self.graphs, self.clock, self._walk_max = store, graphs, clock, walk_max
 
     async def write(self, writes: Sequence[EdgeWrite]) -> tuple[list[EdgeChange], WriteMark]:
-        """Merge edges as they are; the mark stands for the last of them that changed something."""
+        """Apply writes in order; the mark is that of the last one that changed something."""
         changes = await self.store.apply(writes)
         return changes, mark_of(changes)
 
     def now(self, graph: int, source: NodeId, destination: NodeId, state: State) -> Edge:
-        """An edge as of now."""
+        """An edge with a version and position of now."""
         version = self.clock.next()
         return Edge(graph, source, destination, state, ms_of(version), version)
 
     def adding(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
-        """The write that makes an edge hold from now on; one that holds keeps its place."""
+        """The write that adds an edge now; one that is already there keeps its place."""
         return EdgeWrite(self.now(graph, source, destination, State.NORMAL), supersede=True, keep_live=True)
 
     def dropping(self, graph: int, source: NodeId, destination: NodeId, *, chained: bool = False) -> EdgeWrite:
-        """The write that takes an edge back, if there is one."""
+        """The write that removes an edge, if there is one."""
         edge = self.now(graph, source, destination, State.REMOVED)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=PRESENT, chained=chained)
 
     async def exists(self, graph: int, source: NodeId, destination: NodeId) -> bool:
-        """Is there an edge? A batch of one."""
+        """Is there an edge in state NORMAL? A batch of one."""
         return (await self.store.exists_many(graph, [(source, destination)]))[0]
 
     async def intersection(self, listing: Listing, other: Listing, window: Window) -> Page:
-        """Entries of `listing` whose id is in `other` too, in the order of `listing`.
+        """Entries of `listing` whose id is also in `other`, in the order of `listing`.
 
-        Walks `listing` and asks `other`; where `other` is much the smaller, reads it and sorts what remains.
+        Walks `listing` and looks each id up in `other`. Where `other` is much smaller, reads all of it and sorts.
         """
         own, others = await self.store.count_many([listing, other])
         if own > 4 * others and others <= _SORTED_MAX:
             return await self._sorted(listing, other, window)
 
-        async def kept(marks: Sequence[Mark]) -> list[bool]:
+        async def in_other(marks: Sequence[Mark]) -> list[bool]:
             ids = np.array([mark.id for mark in marks], np.int64)
             return list(map(bool, await self.store.contains(other, ids)))
 
-        return await walk(self.store, listing, window, kept, entries_max=self._walk_max)
+        return await walk(self.store, listing, window, in_other, entries_max=self._walk_max)
 
     async def _sorted(self, listing: Listing, other: Listing, window: Window) -> Page:
         ids = (await self.store.ids(other)).tolist()
@@ -86,7 +90,7 @@ class Graph:
 
 
 def mark_of(changes: Sequence[EdgeChange]) -> WriteMark:
-    """Where the last applied of `changes` stands; zeros if none was."""
+    """The mark of the last of `changes` that was applied; NO_MARK if none was."""
     for change in reversed(changes):
         if change.outcome is Outcome.APPLIED and change.after is not None:
             return WriteMark(change.sequence, change.after.updated_at)

@@ -1,8 +1,9 @@
 """Named graphs and their numbers.
 
-A graph is a named relation (`follows`, `blocks`, ...). Names are for people and the API; stores keep a
-number from 1 to 255, given once and never reused, so that a key spends one byte on it. Apps declare graphs
-of their own in settings; the numbers are kept by the store (see `EdgeStore.declare`).
+A graph is a named relation (`follows`, `blocks`, ...). People and the API use names. Stores use a number from 1 to 255,
+given once and never reused, so a key spends one byte on it. Apps declare their own graphs in settings; the store keeps
+the numbers (see `EdgeStore.declare`). The built-in names stand here, although other rooms use them, because their
+numbers are given in one order.
 """
 
 from __future__ import annotations
@@ -12,28 +13,30 @@ from collections.abc import Iterable, Mapping
 
 from kith.core.errors import BadRequest, UnknownGraph
 
-FOLLOWS = "follows"
-BLOCKS = "blocks"
-MUTES = "mutes"
-FOLLOW_REQUESTS = "follow_requests"
-LIKES, SAVES, SHARES, HIDES, VIEWS = "likes", "saves", "shares", "hides", "views"  # user -> post
-AUTHORED = "authored"  # author -> post, at its time: the author's outbox
-COMMENTS = "comments"  # post -> comment
-REPLIES = "replies"  # comment -> comment
-COMMENT_LIKES = "comment_likes"  # user -> comment
-COMMENTED = "commented"  # user -> comment: what a user wrote on whatever
-FEWER = "fewer"  # user -> author of whom they want to see less, at the time they said so
-STORIES = "stories"  # author -> story, at its time
-STORY_VIEWS = "story_views"  # user -> story, when they first saw it
-SUGGESTION_HIDES = "suggestion_hides"  # user -> whom they do not want suggested
+FOLLOWS = "follows"  # user -> user; people, home, streams, stories, suggestions
+BLOCKS = "blocks"  # user -> user; people, suggestions, streams
+MUTES = "mutes"  # user -> user; people, home, streams, stories, suggestions
+FOLLOW_REQUESTS = "follow_requests"  # user -> private account; people, suggestions
+LIKES = "likes"  # user -> post; posts, home, streams
+SAVES = "saves"  # user -> post; posts, home
+SHARES = "shares"  # user -> post; posts, home, streams
+HIDES = "hides"  # user -> post they do not want to see; posts, home, streams
+VIEWS = "views"  # user -> post they have seen; posts, home
+AUTHORED = "authored"  # author -> post, at its time: the author's outbox; posts, home, streams
+COMMENTS = "comments"  # post -> comment; posts, home, streams
+REPLIES = "replies"  # comment -> comment that answers it; posts
+COMMENT_LIKES = "comment_likes"  # user -> comment; posts
+COMMENTED = "commented"  # user -> comment they wrote; posts, home
+FEWER = "fewer"  # user -> author they want to see less of, at the time they said so; people, home
+STORIES = "stories"  # author -> story, at its time; stories
+STORY_VIEWS = "story_views"  # user -> story, at the time they first saw it; stories
+SUGGESTION_HIDES = "suggestion_hides"  # user -> user they do not want suggested; suggestions
 BUILT_IN = (
     FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, LIKES, SAVES, SHARES, HIDES,
     VIEWS, AUTHORED, COMMENTS, REPLIES, COMMENT_LIKES, COMMENTED, FEWER, STORIES, STORY_VIEWS,
     SUGGESTION_HIDES,
 )  # fmt: skip
 """Stores number them in this order; new ones come last."""
-KEEPING_OUT = frozenset((BLOCKS, MUTES, HIDES))
-"""What a user does not want to see, or be seen by."""
 _BETWEEN_OBJECTS = (COMMENTS, REPLIES)
 _TO_OBJECTS = (LIKES, SAVES, SHARES, HIDES, VIEWS, AUTHORED, COMMENT_LIKES, COMMENTED, STORIES, STORY_VIEWS)
 GRAPHS_MAX = 255
@@ -41,25 +44,25 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 
 def check_name(name: str) -> str:
-    """`name` if a graph may be called so; BadRequest otherwise."""
+    """Return `name` if it is allowed for a graph; BadRequest otherwise."""
     if not _NAME.fullmatch(name):
         raise BadRequest(f"graph name {name!r} must be 1 to 32 of a-z, 0-9 and _, starting with a letter", graph=name)
     return name
 
 
 class Graphs:
-    """The graphs that exist, by name and by number."""
+    """The graphs of a store, by name and by number."""
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self._numbers = dict(numbers)
         self._names = {number: name for name, number in numbers.items()}
         self.between_objects = frozenset(numbers[name] for name in _BETWEEN_OBJECTS if name in numbers)
-        """Graphs without users in them: an id at their ends is nobody's own, whoever has the same number."""
+        """Numbers of the graphs without users: at both ends are posts or comments, whose ids may equal a user's."""
         self.to_objects = self.between_objects | {numbers[name] for name in _TO_OBJECTS if name in numbers}
-        """Graphs whose destinations are no users."""
+        """Numbers of the graphs whose destinations are posts, comments or stories, not users."""
 
     def number(self, name: str) -> int:
-        """The number of a graph; UnknownGraph lists what exists."""
+        """The number of a graph; UnknownGraph names those that exist."""
         try:
             return self._numbers[name]
         except KeyError:
@@ -78,7 +81,7 @@ class Graphs:
 
 
 def assign(known: Mapping[str, int], wanted: Iterable[str]) -> dict[str, int]:
-    """`known` with numbers for the names in `wanted` that have none yet, in their order."""
+    """`known`, with new numbers for the names in `wanted` that have none yet, in their order."""
     numbers = dict(known)
     for name in wanted:
         if check_name(name) not in numbers:

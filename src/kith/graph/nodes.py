@@ -1,12 +1,12 @@
 """Bulk operations on all edges of a node: archive, restore, remove.
 
-The node's own state is set first, so edges added meanwhile are stored in it; then a job walks every list of
-the node and rewrites it page by page, with a checkpoint a page. Jobs are idempotent: one that is run twice,
-by two processes or after a crash, leaves the same edges; one that the store refuses waits, and goes on. An edge
-stays archived while its other end is.
-Whoever keeps something behind the edges of a node (`erase`) is told of each page before it is removed, and who keeps
-something of the node itself (`forget`) at the end.
-Limit: restore brings back every archived edge, whoever archived it (as FlockDB does).
+The node's own state is set first, so edges added meanwhile are stored in that state. Then a job rewrites every list of
+the node page by page, with a checkpoint after each page. Jobs are idempotent: one that runs twice, in two processes or
+after a crash, leaves the same edges. A job that the store refuses waits and tries again. An edge stays archived while
+its other end is archived.
+
+What is stored behind the edges is not known here: `erase` is called with each page before it is removed, and `forget`
+once the whole node is removed. Limit: restore brings back every archived edge, whoever archived it (as FlockDB does).
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 import msgspec
 import structlog
 
-from kith.core.errors import Conflict, NotFound, Unavailable, UserNotFound
+from kith.core.errors import Conflict, KithError, NotFound, Unavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graph import Graph
-from kith.graph.graphs import FOLLOWS, KEEPING_OUT
 from kith.graph.store import Listing
 
 _PAGE = 500
-_LISTS_LAG_S = 2.0  # law 3
+_LISTS_LAG_S = 2.0  # how far lists may lag behind rows, see `EdgeStore`
 _NOTE = "job/"
 _KEPT_DONE_S = 86_400.0
-_PAUSE_S, _PAUSE_S_MAX = 0.1, 30.0  # before a page is tried again, doubled each time
+_PAUSE_S, _PAUSE_S_MAX = 0.1, 30.0  # before a refused page is tried again; doubled each time
 _log = structlog.get_logger("kith.graph")
 
 
@@ -56,46 +55,66 @@ _FROM = {
 
 
 Erase = Callable[[Listing, Sequence[int]], Awaitable[None]]
-"""Forgets what is kept behind edges that are about to be removed: a list of the node, and other ends in it."""
+"""Empties what is stored behind edges that are about to be removed: a list of the node, and other ends in it."""
 
 Forget = Callable[[NodeId], Awaitable[object]]
-"""Forgets what is kept of a node itself, once it is removed. May be repeated."""
+"""Empties what is stored about a node itself, once it is removed. May be repeated."""
+
+
+def _any_order(graph: str) -> int:
+    return 0
+
+
+def _removed(node: NodeId) -> KithError:
+    return NotFound("this node was removed for good", id=str(node))
 
 
 class Job(msgspec.Struct, frozen=True, rename="camel"):
-    """A bulk operation, as kept in the store after every page. `step` counts the lists done."""
+    """A bulk operation, as saved after every page. `step` counts the lists done."""
 
     id: str
     operation: NodeOperation
     node: int
     step: int = 0
     after: Mark | None = None
-    edges: int = 0  # rewritten so far
+    edges: int = 0  # rewritten until now
     done: bool = False
     finished_at: float = 0.0  # seconds since the epoch
 
 
 class NodeJobs:
-    """Starts, resumes and reports bulk operations."""
+    """Starts, resumes and reports bulk operations.
 
-    def __init__(self, service: Graph, *erase: Erase, forget: Forget | None = None) -> None:
-        self._service, self._store, self._erase, self._forget = service, service.store, erase, forget
+    `order`: ranks graphs by name. Lists of a lower rank are restored first, and archived or removed last.
+    `removed`: makes the error for an operation on a node that was removed before.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *erase: Erase,
+        forget: Forget | None = None,
+        order: Callable[[str], int] = _any_order,
+        removed: Callable[[NodeId], KithError] = _removed,
+    ) -> None:
+        self._graph, self._store, self._erase, self._forget = graph, graph.store, erase, forget
+        self._order, self._removed = order, removed
         self._running: dict[str, asyncio.Task[None]] = {}
 
     async def start(self, operation: NodeOperation, node: NodeId) -> Job:
-        """Set the node's state, journal the job, and run it in the background."""
+        """Set the node's state, save the job, and run it in the background."""
         (known,) = await self._store.nodes([node])
         if known.state == State.REMOVED and operation is not NodeOperation.REMOVE:
-            raise UserNotFound("this account was removed for good", id=str(node))
+            raise self._removed(node)
         await self._forget_done()
-        job = Job(f"{operation.value}-{node}-{self._service.clock.next():x}", operation, int(node))
+        job = Job(f"{operation.value}-{node}-{self._graph.clock.next():x}", operation, int(node))
         await self._save(job)
         await self._store.change_node(node, state=_NODE_STATE[operation])
         self._spawn(job)
         return job
 
     async def resume(self) -> None:
-        """Take up every job that a stopped process left unfinished."""
+        """Continue every job that a stopped process left unfinished."""
         for job in await self._known():
             if not job.done:
                 self._spawn(job)
@@ -105,24 +124,24 @@ class NodeJobs:
         return [msgspec.json.decode(raw, type=Job) for raw in notes.values()]
 
     async def _forget_done(self) -> None:
-        """Forget jobs that were finished long ago."""
+        """Delete the notes of jobs that were finished more than a day ago."""
         for job in await self._known():
             if job.done and job.finished_at < time.time() - _KEPT_DONE_S:
                 await self._store.put_note(_NOTE + job.id, None)
 
     async def get(self, job_id: str) -> Job:
-        """A job by its id; NotFound for one that never was or is long done."""
+        """A job by its id; NotFound if there never was one, or it was done more than a day ago."""
         raw = await self._store.get_note(_NOTE + job_id)
         if raw is None:
             raise NotFound("no such job, or it was done more than a day ago", id=job_id)
         return msgspec.json.decode(raw, type=Job)
 
     async def wait(self) -> None:
-        """Until every job of this process is done."""
+        """Return once every job of this process is done."""
         await asyncio.gather(*self._running.values())
 
     async def close(self) -> None:
-        """Stop after the page at hand; what is left resumes at the next start."""
+        """Stop the jobs of this process; the next start resumes them."""
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
@@ -148,7 +167,7 @@ class NodeJobs:
                 raise
 
     async def _next(self, job: Job, lists: Sequence[Listing]) -> Job:
-        """The job after one more page; done where there is none, or a later operation on the same node took over."""
+        """The job after one more page; done if there is none left, or a later operation on the node took over."""
         (known,) = await self._store.nodes([job.node])
         if job.step < len(lists) and known.state == _NODE_STATE[job.operation]:
             return await self._page(job, lists[job.step])
@@ -167,18 +186,18 @@ class NodeJobs:
             for erase in self._erase:
                 await erase(listing, [mark.id for mark in page.items])
         if writes:
-            await self._service.write(writes)
+            await self._graph.write(writes)
         step, after = (job.step, page.oldest) if page.more_after else (job.step + 1, None)
         return msgspec.structs.replace(job, step=step, after=after, edges=job.edges + len(writes))
 
     def _rewriting(self, job: Job, listing: Listing, source: int, destination: int) -> EdgeWrite:
-        """The write that leaves an edge as the operation wants it, at its old place.
+        """The write that puts an edge in the state of the operation, at its old place.
 
-        A restored edge whose other end is not active stays as that end is (see `edge.resolve`).
+        A restored edge whose other end is not NORMAL takes the state of that end (see `edge.resolve`).
         """
         state = _NODE_STATE[job.operation]
         return EdgeWrite(
-            self._service.now(listing.graph, NodeId(source), NodeId(destination), state),
+            self._graph.now(listing.graph, NodeId(source), NodeId(destination), state),
             supersede=True,
             keep_place=True,
             only_from=frozenset({listing.state}),
@@ -186,14 +205,13 @@ class NodeJobs:
         )
 
     def _lists(self, job: Job) -> Iterator[Listing]:
-        """What keeps others out comes back first and goes last, or what it keeps out would show in between.
+        """Every list of the node that the job rewrites, in order.
 
-        Follows come back last and go first: who sees one come back may take it that the posts are there. What is the
-        list of a post or comment is none of the user's who has the same number.
+        A list of a post or comment is left out: its node has the same number as this one, and is another.
         """
-        restored, graphs = job.operation is NodeOperation.RESTORE, self._service.graphs
+        restored, graphs = job.operation is NodeOperation.RESTORE, self._graph.graphs
         not_theirs = {Direction.OUT: graphs.between_objects, Direction.IN: graphs.to_objects}
-        for name in sorted(graphs.names(), key=_turn, reverse=not restored):
+        for name in sorted(graphs.names(), key=self._order, reverse=not restored):
             number = graphs.number(name)
             for direction in Direction:
                 if number not in not_theirs[direction]:
@@ -201,15 +219,10 @@ class NodeJobs:
                         yield Listing(number, job.node, direction, state)
 
     async def _save(self, job: Job) -> Job:
-        """Note how far the job is; where another process that resumed it is further, how far that is."""
+        """Save how far the job is, and return it; if another process has taken it further, return that instead."""
         raw = await self._store.get_note(_NOTE + job.id)
         known = job if raw is None else msgspec.json.decode(raw, type=Job)
         if (known.done, known.step) > (job.done, job.step):
             return known
         await self._store.put_note(_NOTE + job.id, msgspec.json.encode(job))
         return job
-
-
-def _turn(graph: str) -> int:
-    """When the edges of a graph come back, beside others of their node."""
-    return 0 if graph in KEEPING_OUT else 2 if graph == FOLLOWS else 1

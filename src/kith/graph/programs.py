@@ -3,10 +3,9 @@
     {"intersect": [{"graph": "follows", "node": "1", "direction": "out"},
                    {"graph": "follows", "node": "2", "direction": "in"}]}
 
-Answers are ids in descending order, so a page is stable while lists change and its cursor is an id. The
-smallest operand of an intersection is read; larger ones are only asked whether they contain its members, so
-10 K with 1 M costs what the 10 K cost. Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read.
-Source: FlockDB's compound queries; design, section 6.
+Answers are ids in descending order, so a page is stable while lists change, and its cursor is an id. Of an intersection
+only the smallest part is read; the larger ones are asked whether they contain its members. So 10 K with 1 M costs what
+the 10 K cost. Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read. Source: FlockDB's compound queries.
 """
 
 from __future__ import annotations
@@ -30,31 +29,31 @@ _FIRST_CHUNK = 256
 _EMPTY: Ids = np.empty(0, np.int64)
 
 
-class Lists(NamedTuple):
-    """A leaf: the edges of one node and direction, in any of some states."""
+class Leaf(NamedTuple):
+    """The other ends of one node's edges in one direction, in any of these listings' states."""
 
     listings: tuple[Listing, ...]
 
 
 class Union(NamedTuple):
-    """In any part."""
+    """Ids that are in any part."""
 
     parts: tuple[Program, ...]
 
 
 class Intersect(NamedTuple):
-    """In every part."""
+    """Ids that are in every part."""
 
     parts: tuple[Program, ...]
 
 
 class Difference(NamedTuple):
-    """In the first part and in none of the others."""
+    """Ids that are in the first part and in none of the others."""
 
     parts: tuple[Program, ...]
 
 
-Program = Lists | Union | Intersect | Difference
+Program = Leaf | Union | Intersect | Difference
 _OPERATORS: dict[str, Callable[[tuple[Program, ...]], Program]] = {
     "union": Union,
     "intersect": Intersect,
@@ -63,7 +62,10 @@ _OPERATORS: dict[str, Callable[[tuple[Program, ...]], Program]] = {
 
 
 def parse(raw: Any, graph_number: Callable[[str], int]) -> Program:
-    """The program of a decoded JSON value; BadRequest says which part is wrong."""
+    """Read a program from a decoded JSON value.
+
+    Errors: BadRequest, which says what is wrong with which part; ProgramTooComplex; UnknownGraph.
+    """
     parts_left = [PARTS_MAX]
 
     def part(value: Any, depth: int) -> Program:
@@ -83,7 +85,7 @@ def parse(raw: Any, graph_number: Callable[[str], int]) -> Program:
     return part(raw, 1)
 
 
-def _leaf(value: Mapping[str, Any], graph_number: Callable[[str], int]) -> Lists:
+def _leaf(value: Mapping[str, Any], graph_number: Callable[[str], int]) -> Leaf:
     unknown = set(value) - {"graph", "node", "direction", "states"}
     missing = {"graph", "node", "direction"} - set(value)
     if unknown or missing:
@@ -99,11 +101,11 @@ def _leaf(value: Mapping[str, Any], graph_number: Callable[[str], int]) -> Lists
         raise BadRequest("states must be a list of at least one state")
     graph, node = graph_number(str(value["graph"])), parse_id(value["node"], "node")
     direction = Direction[value["direction"].upper()]
-    return Lists(tuple(Listing(graph, node, direction, state) for state in dict.fromkeys(map(parse_state, states))))
+    return Leaf(tuple(Listing(graph, node, direction, state) for state in dict.fromkeys(map(parse_state, states))))
 
 
 def parse_state(raw: Any) -> State:
-    """A state by its name; BadRequest lists the names."""
+    """The state with this name; BadRequest lists the names."""
     try:
         return State[raw.upper()] if isinstance(raw, str) and raw.islower() else State(-1)
     except (KeyError, ValueError):
@@ -112,14 +114,14 @@ def parse_state(raw: Any) -> State:
 
 
 class Evaluator:
-    """Runs one program over a store. `ids_max` bounds the ids it may read into memory."""
+    """Runs one program over a store. `ids_max`: how many ids it may read into memory; beyond, ProgramTooComplex."""
 
     def __init__(self, store: EdgeStore, ids_max: int = IDS_MAX_DEFAULT) -> None:
         self._store, self._ids_left, self._ids_max = store, ids_max, ids_max
-        self._counts: dict[Lists, int] = {}
+        self._counts: dict[Leaf, int] = {}
 
     async def top(self, program: Program, below: int | None, need: int) -> Ids:
-        """The greatest `need` members less than `below`, descending."""
+        """Up to `need` members less than `below` (None: of all), the greatest first."""
         await self._count_leaves(program)
         match program:
             case Intersect() | Difference():
@@ -142,14 +144,14 @@ class Evaluator:
     async def count(self, program: Program) -> int:
         """How many members the program has."""
         await self._count_leaves(program)
-        if isinstance(program, Lists) and len(program.listings) == 1:
+        if isinstance(program, Leaf) and len(program.listings) == 1:
             return self._counts[program]
         return len(await self.all(program))
 
     async def all(self, program: Program) -> Ids:
         """Every member, descending."""
         match program:
-            case Lists(listings):
+            case Leaf(listings):
                 self._spend(self._counts[program])
                 read = [await self._store.ids(listing) for listing in listings]
                 # an edge has one state, but where lists lag it may be on its way between two of them
@@ -164,7 +166,7 @@ class Evaluator:
     async def contains(self, program: Program, ids: Ids) -> NDArray[np.bool_]:
         """For each of `ids`: is it a member?"""
         match program:
-            case Lists(listings):
+            case Leaf(listings):
                 if self._counts[program] <= _PROBE_FACTOR * len(ids):
                     return np.isin(ids, await self.all(program))
                 masks = [await self._store.contains(listing, ids) for listing in listings]
@@ -179,7 +181,7 @@ class Evaluator:
                 return kept
 
     def _drive(self, program: Intersect | Difference) -> tuple[Program, tuple[Program, ...], bool]:
-        """What to read, what to ask of its members, and the answer that keeps one."""
+        """The part to read, the parts to test its members with, and the answer that keeps a member."""
         if isinstance(program, Difference):
             return program.parts[0], program.parts[1:], False
         sizes = [self._size_max(part) for part in program.parts]
@@ -187,14 +189,16 @@ class Evaluator:
         return program.parts[least], program.parts[:least] + program.parts[least + 1 :], True
 
     async def _kept(self, ids: Ids, others: tuple[Program, ...], wanted: bool) -> NDArray[np.bool_]:
+        """For each of `ids`: do all `others` give the answer `wanted`?"""
         kept = np.ones(len(ids), np.bool_)
         for other in others:
             kept[kept] = (await self.contains(other, ids[kept])) == wanted
         return kept
 
     def _size_max(self, program: Program) -> int:
+        """The greatest number of members that the program can have."""
         match program:
-            case Lists():
+            case Leaf():
                 return self._counts[program]
             case Union(parts):
                 return sum(map(self._size_max, parts))
@@ -219,9 +223,9 @@ class Evaluator:
             )
 
 
-def leaves(program: Program) -> list[Lists]:
-    """Every list that the program reads or asks."""
-    if isinstance(program, Lists):
+def leaves(program: Program) -> list[Leaf]:
+    """Every leaf of the program."""
+    if isinstance(program, Leaf):
         return [program]
     return [leaf for part in program.parts for leaf in leaves(part)]
 

@@ -16,8 +16,8 @@ from kith.core.paging import Page, Window
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 
 Ids = NDArray[np.int64]
-Pair = tuple[int, int]
-Side = tuple[int, Direction]  # a graph, and which of a node's two lists in it
+Pair = tuple[int, int]  # source, destination
+Side = tuple[int, Direction]  # a graph, and one of a node's two directions in it
 
 
 class Listing(NamedTuple):
@@ -30,22 +30,22 @@ class Listing(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A node itself. While its state is not NORMAL, edges added to it are stored in that state (see `nodes`)."""
+    """What is stored about a node itself. Edges added to it while its state is not NORMAL take that state."""
 
     state: State = State.NORMAL
     private: bool = False  # follows need the node's consent
-    labels: int = 0  # of `core.labels`
+    labels: int = 0  # see `core.labels`
 
 
-class Lists(NamedTuple):
-    """Several lists in one array, one after the other: the lengths say where each ends. Both int64."""
+class IdLists(NamedTuple):
+    """The ids of several lists in one array, one list after the other, and the length of each. Both int64."""
 
     ids: Ids
     lengths: Ids
 
 
 class Degrees(NamedTuple):
-    """How many NORMAL edges a node has in a graph, out of it and into it."""
+    """How many NORMAL edges a node has in a graph: `out` as their source, `into` as their destination."""
 
     node: int
     out: int
@@ -53,7 +53,7 @@ class Degrees(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """What the two ends of an edge say of it: the stored row, and whether each list shows it as the row says."""
+    """An edge as its row says, and whether the list at each end shows it in that way."""
 
     edge: Edge
     in_out_list: bool
@@ -61,36 +61,35 @@ class Ends(NamedTuple):
 
     @property
     def agree(self) -> bool:
-        """Whether both lists show the edge."""
+        """Whether both lists show the edge as its row says."""
         return self.in_out_list and self.in_in_list
 
 
 class EdgeStore(Protocol):
     """Edges, readable from both ends.
 
-    Order: lists are newest first by (position, other end), both descending. Atomicity: one write is atomic
-    per edge and end; per `apply` call, with both lists, counts and log, where `transactional` is true.
-    Where it is false, lists and counts may lag behind the row by up to 2 s, in any order, and may be
-    applied again; the row itself (`get_many`, `exists_many`) is always current. Durability: `apply` returns
-    once the change is in the log as durably as the engine is set to. Errors: `StoreFull`,
-    `StoreUnavailable`, `Overloaded`; drivers never leak.
+    Order: lists are newest first by (position, other end), both descending. Atomicity: where `transactional` is true,
+    each `apply` call is one transaction with both lists, counts and log. Where it is false, a write is atomic per edge
+    and end; lists and counts may lag behind the row by up to 2 s, in any order, and changes may reach them twice. The
+    row itself (`get_many`, `exists_many`) is always current. Durability: `apply` returns once the change is in the log,
+    as durably as the engine is set to. Errors: `StoreFull`, `StoreUnavailable`, `Overloaded`; driver errors never leak.
     """
 
     transactional: bool
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
-        """Give each graph name a number, once and for all, and return all that exist."""
+        """Give each graph name a number, once and for all, and return the numbers of all graphs."""
         ...
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
-        """Merge `writes` in order (see `edge.decide`); one answer each, in the same order."""
+        """Merge `writes` in order (see `edge.EdgeWrite`); one answer each, in the same order."""
         ...
 
     async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
-        """Take the edges (source, destination) out for good, whatever their state: row, both lists, counts.
+        """Delete these edges for good, whatever their state: row, entries in both lists, counts.
 
-        Only for edges that mean nothing any more, because an older write that came late would bring them back; so
-        it is no change, and the log does not tell of it. Atomic a call where `transactional`. Durable like `apply`.
+        Only for edges that nobody can need again, because a late, older write would bring them back. It is no change:
+        the log does not tell it. Atomic per call where `transactional`. Durable like `apply`.
         """
         ...
 
@@ -105,7 +104,7 @@ class EdgeStore(Protocol):
     async def page(self, listing: Listing, window: Window) -> Page:
         """A part of a list, as (position, other end), newest first.
 
-        It costs the same at any depth, and wherever in the list the range of `since` and `until` lies.
+        Costs the same at any depth, and wherever in the list the range from `since` to `until` lies.
         """
         ...
 
@@ -114,33 +113,33 @@ class EdgeStore(Protocol):
         ...
 
     async def counts(self, sides: Sequence[Side], nodes: Ids) -> Ids:
-        """The lengths of lists of NORMAL edges, a row for each of `sides`, a column for each of `nodes`.
+        """The lengths of lists of NORMAL edges: a row for each of `sides`, a column for each of `nodes`.
 
-        As `count_many`, for thousands of nodes at a time.
+        Like `count_many`, for thousands of nodes at a time.
         """
         ...
 
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
-        """The other ends, newest first: all, or the `newest` that many. int64, one dimension."""
+        """The other ends of a list, newest first: all, or the newest `newest`. int64, one dimension."""
         ...
 
-    async def ids_many(self, listings: Sequence[Listing], newest: int) -> Lists:
-        """The `newest` other ends of each list of one graph, in the order of `listings`; as `ids`, read at once."""
+    async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
+        """Like `ids`, for several lists of one graph at once, in the order of `listings`."""
         ...
 
     async def degrees(self, graph: int, after: int | None, limit: int) -> list[Degrees]:
-        """Up to `limit` nodes beyond `after` that are an end of a stored edge in whatever state, by id."""
+        """Up to `limit` nodes with ids above `after`, ascending, that are an end of a stored edge in any state."""
         ...
 
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
-        """For each of `ids`: does its edge say that it is in the list? As current as `get_many`.
+        """For each of `ids`: is it in the list, as its row says? As current as `get_many`.
 
-        Costs by the number of `ids`, not by the length of the list, and next to nothing where that is short.
+        The cost depends on the number of `ids`, not on the length of the list; where the list is short it is near 0.
         """
         ...
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
-        """What is known of each node itself; `Node()` unless set."""
+        """What is stored about each node itself; `Node()` where nothing is."""
         ...
 
     async def change_node(
@@ -153,23 +152,23 @@ class EdgeStore(Protocol):
         only_from: State | None = None,
         tell: Event | None = None,
     ) -> Node:
-        """Change what is given of a node and leave the rest; skipped unless its state is `only_from`, if given.
+        """Change what is given of a node, and return the node as it is afterwards.
 
-        `tell`: an event to log if this changes anything. Returns the node as it then is. Atomic a node, its event
-        included, where `transactional`. Durable like `apply`.
+        `only_from`: change it only if it is in this state. `tell`: an event to log if this changes anything. Atomic per
+        node, with its event, where `transactional`. Durable like `apply`.
         """
         ...
 
     def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
-        """Every row of a graph by (source, destination), in chunks, with what both lists say of it."""
+        """Every edge of a graph by (source, destination), from behind `after` on, in chunks."""
         ...
 
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
-        """Lists whose stored count differs from their length, as (list, stored, real)."""
+        """Lists whose stored count is wrong, as (list, stored count, real length); `repair` corrects them."""
         ...
 
     async def strays(self, graph: int, repair: bool) -> int:
-        """How many entries stand in lists where no edge puts them; `repair` takes them out."""
+        """How many list entries belong to no edge; `repair` deletes them."""
         ...
 
     async def repair(self, edges: Sequence[Edge]) -> None:
@@ -177,13 +176,13 @@ class EdgeStore(Protocol):
         ...
 
     async def get_note(self, key: str) -> bytes | None:
-        """A small durable note: job checkpoints, import progress."""
+        """Read a small durable note, such as a job's checkpoint; None if there is none."""
         ...
 
     async def put_note(self, key: str, value: bytes | None) -> None:
-        """Set or (None) remove a note."""
+        """Write a note, or remove it (None)."""
         ...
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
-        """All notes whose key starts with `prefix`; for the few that jobs and imports keep."""
+        """All notes whose key starts with `prefix`, by key; there are only a few."""
         ...

@@ -1,8 +1,8 @@
-"""Pages of a list of which only some entries are shown: as if there were no others.
+"""Pages of a filtered list, which look as if the hidden entries did not exist.
 
-A page says that there is more ahead only where that is shown too, and its cursors stand at what is shown, so nothing
-tells how many others there are, or when they came. Limit: one page looks at so many entries; where that was not enough
-it is short, says that there is more, and goes on from where it came to.
+A page says "more ahead" only where another shown entry follows, and its cursors are positions of shown entries. So
+nothing tells how many entries are hidden, or when they came. Limit: a page looks at `entries_max` entries at most. If
+that was not enough it is short, says that there is more, and the next page continues where it stopped.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import POSITION_MIN
 from kith.graph.store import EdgeStore, Listing
 
-Kept: TypeAlias = Callable[[Sequence[Mark]], Awaitable[Sequence[bool]]]
-"""For each of these entries: is it shown?"""
+ShownCheck: TypeAlias = Callable[[Sequence[Mark]], Awaitable[Sequence[bool]]]
+"""Answers for each of these entries: is it shown?"""
 BELOW_ALL = Mark(POSITION_MIN, 0)
-"""What is newer than this is the whole list, so a page that begins here has nothing on its other side."""
+"""The place before the oldest possible entry: the whole list is newer, and nothing is older."""
 _CHUNK = 512
 
 
 async def walk(
-    store: EdgeStore, listing: Listing, window: Window, kept: Kept, *, entries_max: int, first: int | None = None
+    store: EdgeStore, listing: Listing, window: Window, shown: ShownCheck, *, entries_max: int, first: int | None = None
 ) -> Page:
-    """The entries of `listing` that `kept` keeps.
+    """A page of the entries of `listing` for which `shown` says true.
 
-    `entries_max`: after how many it gives up. `first`: how many it looks at first, where few will be dropped.
-    Nobody looks at the side that the window comes from: that there is more is taken for granted.
+    `entries_max`: stop after looking at this many. `first`: how many to read first, where few will be hidden. The side
+    that the window comes from is not read: it is assumed that there is more.
     """
     backward = window.before is not None
     found: list[Mark] = []
@@ -42,7 +42,7 @@ async def walk(
         step = step._replace(before=place) if backward else step._replace(after=place)
         chunk = await store.page(listing, step)
         marks = chunk.items[::-1] if backward else chunk.items
-        found += [mark for mark, keep in zip(marks, await kept(marks), strict=True) if keep]
+        found += [mark for mark, keep in zip(marks, await shown(marks), strict=True) if keep]
         more = bool(marks) and (chunk.more_before if backward else chunk.more_after)
         seen, place = seen + len(marks), marks[-1] if marks else place
         size = max(size, min(2 * size, _CHUNK))
@@ -53,14 +53,14 @@ async def walk(
 
 
 def past(mark: Mark, step: int) -> Mark:
-    """The place next to `mark`, newer (1) or older (-1): what lies on the other side of it includes `mark`."""
+    """The place directly beside `mark`, newer (`step` 1) or older (-1): a page from there includes `mark`."""
     if 0 <= mark.id + step <= ID_MAX:
         return Mark(mark.position, mark.id + step)
     return Mark(mark.position + step, 0 if step > 0 else ID_MAX)
 
 
 def _older(found: list[Mark], end: Mark | None, more: bool, window: Window) -> Page:
-    """The page of a walk from `window.after` down to `end`."""
+    """The page of a walk from `window.after` to the older `end`."""
     if end is None:
         return Page([], False, False)
     start = found[0] if found else window.after and past(window.after, -1)
@@ -68,7 +68,7 @@ def _older(found: list[Mark], end: Mark | None, more: bool, window: Window) -> P
 
 
 def _newer(found: list[Mark], end: Mark | None, more: bool, window: Window) -> Page:
-    """The page of a walk from `window.before` up to `end`."""
+    """The page of a walk from `window.before` to the newer `end`."""
     if end is None or window.before is None:
         return Page([], False, False)
     start = found[0] if found else past(window.before, 1)

@@ -21,7 +21,7 @@ from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
 from kith.home.rank.features import TYPES, Facts, Floats, Integers
 from kith.media.media import read_media
 from kith.posts.post import Post, read_post
-from kith.records.store import Kind, Record, RecordStore
+from kith.records.store import Record, RecordKind, RecordStore
 
 KEPT_MS = 30_000
 """Facts older than this, by the wall clock, are read again before they are used."""
@@ -102,7 +102,7 @@ class PostFacts:
 
         A record of the same version as before is not looked into again; engagement and limits are always read.
         """
-        records = await self._objects.get_many(Kind.POST, ids.tolist())
+        records = await self._objects.get_many(RecordKind.POST, ids.tolist())
         versions = np.fromiter((0 if record is None else record.updated_at for record in records), np.int64, len(ids))
         changed = np.flatnonzero(versions != rows["version"])
         if len(changed):
@@ -122,7 +122,7 @@ class PostFacts:
         found = [None if record is None else read_post(record) for record in records]
         posts = [None if post is None or post.deleted else post for post in found]
         media = list({id_ for post in posts if post is not None for id_ in post.media})
-        shown = await self._objects.get_many(Kind.MEDIA, media) if media else []
+        shown = await self._objects.get_many(RecordKind.MEDIA, media) if media else []
         prints = {record.id: read_media(record).fingerprint for record in shown if record is not None}
         return [
             _NO_POST

@@ -1,2 +1,5 @@
-"""Pictures and videos: `library` (upload, describe, delete, sweep) · `media` (the record) · `images`, `videos`,
-`endings` (checked and rewritten, pure) · `blobs` (the port of their files)."""
+"""Pictures and videos: taken in, checked, made safe to show, described and deleted.
+
+Files: `library` (upload, describe, delete, sweep) · `media` (their record, and the names of their files; pure) ·
+`images`, `videos` (check and rewrite a file) · `endings` (where an image ends) · `blobs` (the port for their files).
+"""

@@ -1,7 +1,7 @@
-"""The port behind files: what every engine that keeps the bytes of media must do.
+"""The port behind the files of media: what every engine that keeps them must do.
 
-Implemented by `engines/blobs` (a local folder, S3). Limit: a key is written once and never changed. Nothing reads the
-bytes again but whoever shows them, and that is not Python: see `locate`.
+Implemented by `engines/blobs` (a local folder, S3). Limit: a key is written once and never changed. Kith never reads
+the bytes again: clients get them from where `locate` says.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 
 class Blob(NamedTuple):
-    """One stored file, as a listing names it."""
+    """One stored file in a listing."""
 
     key: str
     size: int  # bytes
@@ -22,24 +22,25 @@ class Blob(NamedTuple):
 class BlobStore(Protocol):
     """Files by key. Keys are folder names and a file name of `a-z`, `0-9`, `.` and `-`, separated by `/`.
 
-    Atomicity: a key is there whole or not at all, also after a crash. Durability: a `put` that returned survives
-    a power cut where the engine says so. Errors: `StoreFull`, `StoreUnavailable` only; drivers never leak.
+    Atomicity: a file is there whole or not at all, even after a crash. Durability: a `put` that returned survives a
+    power cut where the engine says so. Errors: `StoreFull`, `StoreUnavailable` only; driver errors never leak.
     """
 
     async def put(self, key: str, data: bytes | BinaryIO, content_type: str) -> None:
-        """Write one file; of a file object what follows its position, read in other threads, not held in memory."""
+        """Write one file. A file object is read from its position to its end, in other threads, not into memory."""
         ...
 
     async def locate(self, key: str) -> Path | str | None:
-        """Where a file can be had: a path on this machine, or an address that holds for an hour; None where there is
-        no such key. Where it answers addresses, one of a key that is not there leads nowhere.
+        """Where a file is: a path on this machine, or an address that is valid for an hour.
+
+        None if there is no such key; but an engine that answers addresses may answer one that leads nowhere.
         """
         ...
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Remove files; a key that is not there is no error."""
+        """Remove files. A missing key is no error."""
         ...
 
     def list(self) -> AsyncIterator[Sequence[Blob]]:
-        """Every file, in chunks, in no order; also what a `put` that was cut off left, where the engine can see it."""
+        """Every file, in chunks, in any order; also what remains of a cut off `put`, if the engine sees it."""
         ...

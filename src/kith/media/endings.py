@@ -1,8 +1,8 @@
-"""Where the bytes of an image end, and whether something else was hung onto it.
+"""Where the bytes of an image end, and whether something else follows them.
 
-A decoder stops at the end of the image and does not look at what follows, so a file can be an image and an
-archive or a page at once. Such a file is refused here, and so is one that was cut off. What cameras put
-behind a JPEG (more views, a short film, their own notes) is accepted; none of it is ever stored.
+A decoder stops at the end of the image and ignores what follows. So a file can be an image and an archive or a web page
+at once. Such a file is refused here, and so is one that was cut off. What cameras append to a JPEG (more views, a short
+film, notes) is accepted, and never stored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kith.core.errors import InvalidContent
 from kith.media.media import Format
 
 PARTS_MAX = 200_000
-"""Segments, chunks or blocks of a file. 20 MB of GIF has 80,000; more is made to waste our time."""
+"""The most segments, chunks or blocks of a file. A GIF of 20 MB has 80,000; more is made to waste our time."""
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})  # markers without a length
 _SCAN, _END = 0xDA, 0xD9
@@ -21,7 +21,7 @@ _PNG_HEAD, _RIFF_HEAD = 8, 8
 
 
 def check_ending(data: bytes, form: Format) -> int:
-    """How many scans a JPEG has (1 for others); InvalidContent for a file that is cut off or goes on."""
+    """The number of scans of a JPEG (1 for other formats); InvalidContent if the file is cut off or goes on."""
     scans = 1
     try:
         match form:
@@ -47,12 +47,12 @@ def check_ending(data: bytes, form: Format) -> int:
 
 
 def _of_a_camera(behind: bytes) -> bool:
-    """Another view (MPF), a short film (motion photo), or the notes of Samsung's phones."""
+    """Whether a camera appended this: another view (MPF), a short film (motion photo), notes of Samsung phones."""
     return behind.startswith(b"\xff\xd8\xff") or behind[4:8] == b"ftyp" or behind.endswith(b"SEFT")
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:
-    """The end, and the number of scans."""
+    """Where a JPEG ends, and its number of scans."""
     at, scans = 2, 0
     for _ in range(PARTS_MAX):
         while data[at] == 0xFF == data[at + 1]:  # padding
@@ -101,7 +101,7 @@ def _gif(data: bytes) -> int:
 
 
 def _palette(flags: int) -> int:
-    """Bytes of the colour table that these flags announce."""
+    """The size in bytes of the colour table that these flags announce."""
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 

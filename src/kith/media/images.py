@@ -1,8 +1,8 @@
-"""An image that somebody sent becomes one that is safe to show: decoded under limits, and written anew.
+"""Turns an uploaded image into one that is safe to show: decodes it under limits, and writes it anew.
 
-What is served holds pixels only: no EXIF, no place, no comment, no colour profile (its colours are brought to
-sRGB), no byte of the file that came. Runs in a thread; while Pillow works the interpreter is free for others.
-Limit: an animation keeps its frames and their times, and loops for ever.
+The result holds pixels only: no EXIF, no place, no comment, no colour profile (colours are converted to sRGB), no byte
+of the uploaded file. Runs in a thread; while Pillow works, other Python code can run. Limit: an animation keeps its
+frames and their times, and loops for ever.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from kith.media.media import Format
 
 FRAMES_MAX = 1_000
 SCANS_PER_IMAGE_MAX = 20
-"""Each scan of a progressive JPEG is a pass over all pixels; encoders make 10. Smaller images may have more."""
+"""Each scan of a progressive JPEG is a pass over all pixels; encoders make 10. An image below the pixel limit may have
+more, in proportion."""
 THUMBNAIL_SIDE = 400
 _COLOUR_PROFILE_BYTES_MAX = 4 << 20
 _FRAME_MS = 100
@@ -33,7 +34,7 @@ _SCALED_AS_THEY_ARE = ("RGB", "RGBA", "L", "LA", "CMYK")
 
 
 class Picture(NamedTuple):
-    """An image as it is stored and shown. Sizes are in pixels."""
+    """An image as stored and shown. Width and height in pixels."""
 
     width: int
     height: int
@@ -43,9 +44,10 @@ class Picture(NamedTuple):
 
 
 def read_image(data: bytes, form: Format, *, pixels_max: int, side_max: int) -> Picture:
-    """The picture that `data` holds. `pixels_max`: of all frames together; `side_max`: larger ones are scaled down.
+    """Check and rewrite the image in `data`.
 
-    Errors: InvalidContent for what is damaged, cut off, too large, or more than an image.
+    `pixels_max`: the most pixels of all frames together. `side_max`: an image with a longer side is scaled down.
+    InvalidContent if it is damaged, cut off or too large, or if something follows it.
     """
     scans = check_ending(data, form)
     try:
@@ -68,9 +70,10 @@ def read_image(data: bytes, form: Format, *, pixels_max: int, side_max: int) -> 
 
 
 def fingerprint_of(image: Image.Image) -> int:
-    """64 bits, of which few differ for images that look alike: does each of 8 x 8 spots outshine its left neighbour?
+    """A hash of 64 bits; for images that look alike only a few bits differ.
 
-    The difference hash (dHash). Images of one colour have 0, so 0 tells nothing.
+    The difference hash (dHash): one bit for each of 8 x 8 spots, is it brighter than its left neighbour? An image of
+    one colour has 0, so 0 says nothing.
     """
     ground = Image.new("RGBA", image.size, "white")
     flat = Image.alpha_composite(ground, image.convert("RGBA")) if image.mode in ("RGBA", "LA") else image
@@ -80,7 +83,7 @@ def fingerprint_of(image: Image.Image) -> int:
 
 
 def _check_size(image: Image.Image, scans: int, pixels_max: int) -> None:
-    """What the header announces; nothing is decoded before this."""
+    """Check the size in the header, before anything is decoded."""
     pixels = image.width * image.height
     if pixels > pixels_max:
         raise _too_large(pixels_max)
@@ -93,7 +96,7 @@ def _too_large(pixels_max: int) -> InvalidContent:
 
 
 def _frames(image: Image.Image, pixels_max: int, side_max: int) -> tuple[list[Image.Image], list[int]]:
-    """Every frame, and for how many ms it is shown."""
+    """Every frame, and how long each is shown, in ms."""
     frames: list[Image.Image] = []
     times: list[int] = []
     for frame in ImageSequence.Iterator(image):
@@ -109,8 +112,11 @@ def _frames(image: Image.Image, pixels_max: int, side_max: int) -> tuple[list[Im
 
 
 def _plain(image: Image.Image, side_max: int) -> Image.Image:
-    """An image of RGB or RGBA or grey, upright, in sRGB, not larger than it may be, and nothing else."""
-    keyed = image.has_transparency_data and image.mode not in ("RGBA", "LA")  # one colour or entry stands for nothing
+    """The pixels alone: RGB, RGBA or grey, upright, in sRGB, scaled down to `side_max`."""
+    keyed = image.has_transparency_data and image.mode not in (
+        "RGBA",
+        "LA",
+    )  # one colour or palette entry means transparent
     scaled = _fitted(_colours(image) if keyed or image.mode not in _SCALED_AS_THEY_ARE else image, side_max)
     upright = _in_srgb(_upright(scaled), image.info.get("icc_profile"))
     plain = upright if upright.mode in ("RGB", "RGBA", "L") else _colours(upright)
@@ -118,13 +124,13 @@ def _plain(image: Image.Image, side_max: int) -> Image.Image:
 
 
 def _fitted(image: Image.Image, side_max: int) -> Image.Image:
-    """Scaled down until no side is longer."""
+    """The image, scaled down if a side is longer than `side_max`."""
     size = _fitting(image, side_max)
     return image if size == image.size else image.resize(size, Image.Resampling.LANCZOS, reducing_gap=2.0)
 
 
 def _fitting(image: Image.Image, side_max: int) -> tuple[int, int]:
-    """The size of an image whose sides are not longer."""
+    """The size of the image after scaling it down to `side_max`."""
     share = min(1.0, side_max / max(image.size))
     return max(1, round(image.width * share)), max(1, round(image.height * share))
 
@@ -137,7 +143,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _in_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
-    """The colours that the profile means; as they are where it cannot be read or does not fit."""
+    """Convert colours from the profile to sRGB; unchanged if the profile cannot be read or does not fit."""
     if not profile or len(profile) > _COLOUR_PROFILE_BYTES_MAX or image.mode not in ("RGB", "RGBA", "CMYK"):
         return image
     try:
@@ -150,7 +156,7 @@ def _in_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
 
 
 def _colours(image: Image.Image) -> Image.Image:
-    """Palettes, deep greys, print colours and the like, as RGB, RGBA or grey."""
+    """Convert palettes, 16-bit greys, print colours and the like to RGB, RGBA or grey."""
     if image.mode.startswith("I"):  # 16 bits a pixel
         return image.convert("I").point(lambda value: value / 256).convert("L")
     if image.has_transparency_data:

@@ -1,8 +1,8 @@
-"""Taking in pictures and videos, describing and deleting them, and sweeping up what no record names.
+"""Uploads, describes and deletes pictures and videos, and sweeps up files that no record names.
 
-The files are written before the record and removed after it, so no record ever points to nothing; what a crash
-leaves is a file without a record, which `sweep` removes. Checking and decoding run in a few threads: the event
-loop goes on, and a flood of uploads waits for them, or is refused, without touching anything else.
+Files are written before their record and removed after it, so no record points to a missing file. A crash may leave a
+file without a record, which `sweep` removes. Checking and decoding run in a few threads, so the event loop is free. A
+flood of uploads waits for these threads or is refused, and slows nothing else.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from kith.media.videos import read_video
 from kith.people.accounts import check_active
 from kith.records.fields import check_text
 from kith.records.rewriting import next_version, rewrite
-from kith.records.store import AtVersion, Kind, Put, RecordStore
+from kith.records.store import AtVersion, Put, RecordKind, RecordStore
 
 SWEPT_AFTER_MS = 3_600_000
-"""How old a file without a record must be before it is removed: its record may be on its way."""
+"""How old a file without a record must be before it is removed: a newer one may still get its record."""
 _SNIFFED_BYTES = 8_192
 _FORMATS: dict[str, Format] = {
     **{content_type: form for form, content_type in CONTENT_TYPES.items()},
@@ -57,7 +57,7 @@ _FORMATS: dict[str, Format] = {
 
 
 class MediaLimits(NamedTuple):
-    """How large an upload may be, and how much of the machine all of them may take."""
+    """How large one upload may be, and how many threads and places all uploads have."""
 
     image_bytes_max: int = 20 << 20
     video_bytes_max: int = 100 << 20
@@ -67,8 +67,8 @@ class MediaLimits(NamedTuple):
     uploads_max: int = 8
 
 
-class Checked(NamedTuple):
-    """What an upload was found to be, and the files to keep of it: (what its key ends with, content type, bytes)."""
+class CheckedUpload(NamedTuple):
+    """What an upload is, and the files to store of it, as (end of the key, content type, bytes)."""
 
     format: Format
     width: int
@@ -79,14 +79,14 @@ class Checked(NamedTuple):
 
 
 class MediaWritten(NamedTuple):
-    """Media as a write left it, and the place of the write for read-your-writes."""
+    """A picture or video after a write, and the place of the write for read-your-writes."""
 
     media: Media
     mark: WriteMark
 
 
 class Swept(NamedTuple):
-    """What a sweep looked at and took away."""
+    """How many files a sweep looked at, and how many of them no record names."""
 
     files: int
     orphans: int
@@ -94,7 +94,7 @@ class Swept(NamedTuple):
 
 
 class MediaLibrary:
-    """The rules of pictures and videos over their records and their files."""
+    """Takes in, describes, deletes and finds pictures and videos."""
 
     def __init__(
         self, store: RecordStore, graph: Graph, snowflakes: Snowflakes, blobs: BlobStore, limits: MediaLimits
@@ -104,13 +104,14 @@ class MediaLibrary:
         self._under_way = Counter[NodeId]()
 
     def close(self) -> None:
-        """Let the threads end; those that decode finish first."""
+        """End the threads once they have finished what they decode."""
         self._threads.shutdown(cancel_futures=True)
 
     @contextlib.contextmanager
     def under_way(self, actor: NodeId) -> Iterator[None]:
-        """One of the places for an upload, from its first byte to its answer. Overloaded if all are taken, or half of
-        them by `actor`.
+        """Hold one of the places for uploads, from the first byte to the answer.
+
+        Overloaded if all places are taken, or `actor` has half of them.
         """
         own, every = self._under_way[actor], self._under_way.total()
         if every >= self.limits.uploads_max or own >= max(1, self.limits.uploads_max // 2):
@@ -126,9 +127,9 @@ class MediaLibrary:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def upload(self, actor: NodeId, file: BinaryIO, size: int, alt_text: str) -> MediaWritten:
-        """Check what `actor` sent, and keep what may be shown of it. `file` is read, and overwritten where it must be.
+        """Check an uploaded file, and store what may be shown of it. `file` is read, and parts of it are overwritten.
 
-        Errors: InvalidContent; BodyTooLarge; Forbidden where the actor is deactivated. They leave nothing behind.
+        Errors, which leave nothing behind: InvalidContent; BodyTooLarge; Forbidden if the actor is deactivated.
         """
         check_alt_text(alt_text)
         await check_active(self._graph.store, actor)
@@ -147,19 +148,19 @@ class MediaLibrary:
             await self.blobs.delete(keys_of(media))
             raise
         # From here on the record may be there even if we do not hear of it, so the files stay; see `sweep`.
-        put = await self._store.put([media_record(media, version)], only_if=[AtVersion(Kind.MEDIA, id_, 0)])
+        put = await self._store.put([media_record(media, version)], only_if=[AtVersion(RecordKind.MEDIA, id_, 0)])
         if not put.stored:  # its id was handed out before, by a clock that was put back since
             await self.blobs.delete(keys_of(media))
             raise Overloaded("this upload met another; send it again")
         return MediaWritten(media, put.mark)
 
     async def describe(self, actor: NodeId, id_: NodeId, alt_text: str) -> MediaWritten:
-        """Change the text that stands for it. Errors: MediaNotFound to all but its owner; InvalidContent."""
+        """Change the text that describes it. Errors: MediaNotFound for all but its owner; InvalidContent."""
         check_alt_text(alt_text)
         return await self._rewrite(actor, id_, lambda media: msgspec.structs.replace(media, alt_text=alt_text))
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
-        """Remove it for good; repeating it finishes what a failure left. MediaNotFound to all but its owner."""
+        """Delete it for good; repeat after a failure to finish. MediaNotFound for all but its owner."""
         written = await self._rewrite(
             actor, id_, lambda media: msgspec.structs.replace(media, alt_text="", deleted=True), deleted_too=True
         )
@@ -169,23 +170,23 @@ class MediaLibrary:
     # --- reading ---------------------------------------------------------------------------------------
 
     async def get(self, viewer: NodeId | None, id_: int) -> Media:
-        """The record, for its owner and (None) the app; MediaNotFound for others: they see it in posts."""
+        """The record, for its owner or the app (None). MediaNotFound for others, who see it in posts."""
         media = (await self.get_many([id_])).get(id_)
         if media is None or viewer not in (None, media.owner) or not await self._living([media]):
             raise _no_media(id_)
         return media
 
     async def get_many(self, ids: Sequence[int]) -> dict[int, Media]:
-        """Those of `ids` that are there, in one batch, for whoever may see the posts and profiles that show them."""
+        """Those of `ids` that exist, in one batch. The caller checks who may see the posts and profiles they are in."""
         known = list(dict.fromkeys(ids))
-        records = await self._store.get_many(Kind.MEDIA, known) if known else []
+        records = await self._store.get_many(RecordKind.MEDIA, known) if known else []
         found = (read_media(record) for record in records if record is not None)
         return {media.id: media for media in found if not media.deleted}
 
     async def locate(self, key: str) -> Path | str:
-        """Where a file is (see `BlobStore.locate`); MediaNotFound unless a record names it and its owner is there.
+        """Where a file is (see `BlobStore.locate`); MediaNotFound unless a record names it and its owner exists.
 
-        So what is deleted, or of a removed account, is gone at once, whenever its files are swept up.
+        So deleted files and those of a removed account are gone at once, whenever they are swept up.
         """
         if key not in await self._named([key]):
             raise no_file()
@@ -197,8 +198,9 @@ class MediaLibrary:
     # --- files that no record names --------------------------------------------------------------------
 
     async def sweep(self, now_ms: int, *, remove: bool) -> Swept:
-        """Find (and `remove`) files whose record is not there, is deleted, or is of a removed account: of whom the
-        record is emptied as well. Files that are none of ours are left alone.
+        """Find old files without a record, with a deleted one, or with one of a removed account; `remove` deletes them.
+
+        Records of removed accounts are emptied then, too. Files with other names than ours are left alone.
         """
         files = orphans = orphan_bytes = 0
         async for listed in self.blobs.list():
@@ -213,7 +215,7 @@ class MediaLibrary:
         return Swept(files, orphans, orphan_bytes)
 
     async def _empty(self, keys: Sequence[str]) -> None:
-        """Delete those media of these files whose owners were removed."""
+        """Delete the media of these files whose owners were removed."""
         found = await self._of_keys(keys)
         living = await self._living(found)
         for media in found:
@@ -221,25 +223,25 @@ class MediaLibrary:
                 await self.delete(NodeId(media.owner), NodeId(media.id))
 
     async def _named(self, keys: Sequence[str]) -> set[str]:
-        """The keys of all files of those media whose files these are, and whose owners are there."""
+        """The keys of all files of the media that `keys` belong to, where media and owner exist."""
         return {key for media in await self._living(await self._of_keys(keys)) for key in keys_of(media)}
 
     async def _of_keys(self, keys: Sequence[str]) -> list[Media]:
-        """The media that are there of these files."""
+        """The media that exist of these files."""
         return list((await self.get_many([id_ for key in keys if (id_ := id_in_key(key)) is not None])).values())
 
     async def _living(self, found: Sequence[Media]) -> list[Media]:
-        """Those whose owners were not removed."""
+        """The media whose owners were not removed."""
         nodes = await self._graph.store.nodes([NodeId(media.owner) for media in found])
         return [media for media, node in zip(found, nodes, strict=True) if node.state != State.REMOVED]
 
     async def _rewrite(
         self, actor: NodeId, id_: NodeId, change: Callable[[Media], Media], *, deleted_too: bool = False
     ) -> MediaWritten:
-        """Replace the record by `change` of it, unless somebody else did in between; then look again."""
+        """Replace a record by what `change` makes of it; retry if somebody else changed it in between."""
 
         async def replace() -> tuple[Put, Media]:
-            (record,) = await self._store.get_many(Kind.MEDIA, [id_])
+            (record,) = await self._store.get_many(RecordKind.MEDIA, [id_])
             if record is None:
                 raise _no_media(id_)
             media = read_media(record)
@@ -249,7 +251,7 @@ class MediaLibrary:
             new = change(media)
             put = await self._store.put(
                 [media_record(new, next_version(self._graph.clock, record))],
-                only_if=[AtVersion(Kind.MEDIA, id_, record.updated_at)],
+                only_if=[AtVersion(RecordKind.MEDIA, id_, record.updated_at)],
             )
             return put, new
 
@@ -257,19 +259,19 @@ class MediaLibrary:
         return MediaWritten(new, put.mark)
 
     async def check_image(self, owner: NodeId, id_: int, field: str) -> None:
-        """InvalidContent, which names `field`, unless `id_` is an image that `owner` uploaded."""
-        (media,) = owned(owner, [id_], await self._store.get_many(Kind.MEDIA, [id_]), field)
+        """InvalidContent, naming `field`, unless `id_` is an image that `owner` uploaded."""
+        (media,) = owned(owner, [id_], await self._store.get_many(RecordKind.MEDIA, [id_]), field)
         if media.type != "image":
             raise InvalidContent(f"{field} names a video; it must be an image", field=field, id=str(id_))
 
 
 def check_alt_text(text: str) -> None:
-    """InvalidContent beyond its bound."""
+    """InvalidContent if the text is too long."""
     check_text(text, needed=False, chars_max=ALT_TEXT_CHARS_MAX, field="altText")
 
 
 def sniff(head: bytes) -> Format:
-    """What a file is by its first bytes, whatever anybody says of it; InvalidContent for what is not shown."""
+    """The format of a file by its first bytes, not by its name; InvalidContent for a format that is not supported."""
     found = filetype.guess_mime(head)
     form = _FORMATS.get(found or "")
     if form is None:
@@ -280,10 +282,10 @@ def sniff(head: bytes) -> Format:
     return form
 
 
-def check_upload(file: BinaryIO, size: int, limits: MediaLimits) -> Checked:
-    """What a file is and what may be kept of it. Takes a while; for a thread.
+def check_upload(file: BinaryIO, size: int, limits: MediaLimits) -> CheckedUpload:
+    """Find out what a file is, and make what is stored of it. Slow: run it in a thread.
 
-    Errors: InvalidContent; BodyTooLarge where it is larger than its kind may be.
+    Errors: InvalidContent; BodyTooLarge if it is larger than an image or video may be.
     """
     file.seek(0)
     form = sniff(file.read(_SNIFFED_BYTES))
@@ -295,13 +297,13 @@ def check_upload(file: BinaryIO, size: int, limits: MediaLimits) -> Checked:
     file.seek(0)
     if image:
         picture = read_image(file.read(), form, pixels_max=limits.pixels_max, side_max=limits.side_max)
-        return Checked(
+        return CheckedUpload(
             form, picture.width, picture.height, len(picture.data), picture.fingerprint,
             [(form, content_type, picture.data), (THUMBNAIL, CONTENT_TYPES["webp"], picture.thumbnail)],
         )  # fmt: skip
     video = read_video(file, size, form, pixels_max=limits.pixels_max)
     file.seek(0)
-    return Checked(form, video.width, video.height, size, video.fingerprint, [(form, content_type, file)])
+    return CheckedUpload(form, video.width, video.height, size, video.fingerprint, [(form, content_type, file)])
 
 
 def _is_old(blob: Blob, now_ms: int) -> bool:
@@ -309,7 +311,7 @@ def _is_old(blob: Blob, now_ms: int) -> bool:
 
 
 def no_file() -> MediaNotFound:
-    """For whoever asks for a file that is not there."""
+    """The error for a file that does not exist."""
     return MediaNotFound("there is no such file; take addresses from posts and profiles as they are")
 
 

@@ -1,7 +1,7 @@
-"""Pictures and videos that people show: their records, and what posts and profiles may use of them.
+"""The record of a picture or video, the names of its files, and which media posts and profiles may use. Pure.
 
-Pure: nothing here reads or writes. The bytes lie in a BlobStore under names that nobody can guess, because whoever
-asks for an image carries no credentials: the name is what gives access (`key_of`, `thumbnail_key_of`).
+The files are in a BlobStore under names that nobody can guess (`key_of`, `thumbnail_key_of`). A request for an image
+carries no credentials, so knowing the name is what gives access.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from kith.core.clock import Hlc
 from kith.core.errors import InvalidContent
 from kith.core.ids import ID_MAX
-from kith.records.store import Kind, Record
+from kith.records.store import Record, RecordKind
 
 MediaType = Literal["image", "video"]
 Format = Literal["jpg", "png", "gif", "webp", "mp4", "webm"]
@@ -31,7 +31,7 @@ ALT_TEXT_CHARS_MAX = 1_500
 SECRET_BYTES = 16
 THUMBNAIL = "thumbnail.webp"
 KEY = re.compile(r"[0-9a-f]{2}/(\d{1,19})-[0-9a-f]{32}\.(jpg|png|gif|webp|mp4|webm|thumbnail\.webp)", re.ASCII)
-"""As `key_of` and `thumbnail_key_of` write them: the id, and what the file is."""
+"""The keys that `key_of` and `thumbnail_key_of` write. Groups: the id, and the end of the name."""
 
 
 class Media(msgspec.Struct, frozen=True, array_like=True):
@@ -47,11 +47,11 @@ class Media(msgspec.Struct, frozen=True, array_like=True):
     fingerprint: int  # 64 bits; see `images.fingerprint_of` and `videos.read_video`
     secret: bytes  # SECRET_BYTES random ones, in the names of its files
     alt_text: str = ""
-    deleted: bool = False  # keeps what names its files, so that they can still be removed
+    deleted: bool = False  # the record stays, because it names the files to remove
 
     @property
     def type(self) -> MediaType:
-        """What a post with it is."""
+        """Whether it is an image or a video."""
         return "video" if self.format in ("mp4", "webm") else "image"
 
 
@@ -61,7 +61,7 @@ _decode = msgspec.msgpack.Decoder(Media).decode
 
 def media_record(media: Media, version: Hlc) -> Record:
     """The record of a picture or video."""
-    return Record(Kind.MEDIA, media.id, version, _encode(media))
+    return Record(RecordKind.MEDIA, media.id, version, _encode(media))
 
 
 def read_media(record: Record) -> Media:
@@ -70,28 +70,28 @@ def read_media(record: Record) -> Media:
 
 
 def key_of(media: Media) -> str:
-    """Where its bytes lie: `<2 hex digits>/<id>-<32 hex digits>.<format>`, spread over 256 folders."""
+    """The key of its file: `<2 hex digits>/<id>-<32 hex digits>.<format>`, spread over 256 folders."""
     return f"{_name(media)}.{media.format}"
 
 
 def thumbnail_key_of(media: Media) -> str | None:
-    """Where its thumbnail lies; None for videos, which have none."""
+    """The key of its thumbnail; None for videos, which have none."""
     return f"{_name(media)}.{THUMBNAIL}" if media.type == "image" else None
 
 
 def keys_of(media: Media) -> list[str]:
-    """All its files."""
+    """The keys of all its files."""
     return [key for key in (key_of(media), thumbnail_key_of(media)) if key is not None]
 
 
 def id_in_key(key: str) -> int | None:
-    """The id of the media that a file belongs to, whole or half written; None for a file that is none of ours."""
-    found = KEY.fullmatch(key.partition("#")[0])  # behind it an engine of folders counts what it has not finished
+    """The id of the media that a file belongs to, whole or half written; None for a file with another name."""
+    found = KEY.fullmatch(key.partition("#")[0])  # a local folder adds `#` and a number to a file that is not finished
     return int(found[1]) if found is not None and int(found[1]) <= ID_MAX else None
 
 
 def owned(author: int, ids: Sequence[int], records: Sequence[Record | None], field: str) -> list[Media]:
-    """The media of `ids` where they are there and `author` uploaded them; InvalidContent names `field` and the id."""
+    """The media of `ids`, in order; InvalidContent, naming `field`, if one does not exist or is not of `author`."""
     found = []
     for id_, record in zip(ids, records, strict=True):
         media = None if record is None else read_media(record)

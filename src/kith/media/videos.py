@@ -1,10 +1,10 @@
-"""A video that somebody sent becomes one that is safe to show: its container is walked, and emptied of notes.
+"""Makes an uploaded video safe to show: walks its container, and overwrites all metadata that a player does not need.
 
-Nothing is decoded or transcoded; a player does that. The walk proves that the file is one MP4 or WebM and nothing
-more, whole, with a video track, and finds its size. Of what describes it, what a player needs is kept; all else could
-tell where, when and by whom it was taken (tags, titles, attachments, boxes of camera makers, tracks of telemetry or
-text with their samples, unused space) and is overwritten in place, so that nothing moves. Limits: what is inside the
-pictures and sounds themselves stays, and so do times in the headers of MP4.
+Nothing is decoded or transcoded. The walk proves that the file is one complete MP4 or WebM with a video track and
+nothing else, and finds its size. Metadata that a player needs is kept. All other could tell where, when and by whom the
+video was taken: tags, titles, attachments, boxes of camera makers, tracks of telemetry or text with their samples,
+unused space. It is overwritten in place, so that nothing moves. Limits: what is inside the pictures and sounds
+themselves stays, and so do times in the headers of MP4.
 
 ISO/IEC 14496-12 (boxes) and RFC 8794, RFC 9559 (elements).
 """
@@ -19,7 +19,7 @@ from kith.core.errors import InvalidContent
 from kith.media.media import Format
 
 PARTS_MAX = 500_000
-"""Boxes or elements of a file; more is made to waste our time."""
+"""The most boxes or elements of a file; more is made to waste our time."""
 _ZEROS = bytes(1 << 16)
 _READ_BYTES = 1 << 20
 
@@ -34,9 +34,9 @@ _KEPT: dict[int | bytes, frozenset[bytes]] = {
     b"moof": frozenset(b"mfhd traf".split()),
     b"traf": frozenset(b"tfhd tfdt trun sdtp sbgp sgpd subs saiz saio senc".split()),
 }
-"""What a player needs of each box of boxes."""
+"""The boxes that a player needs, by the box that holds them."""
 _SHOWN = frozenset((b"vide", b"soun"))
-_HANDLER_NAME = 24  # where it begins in what `hdlr` holds
+_HANDLER_NAME = 24  # offset in the body of `hdlr`
 
 _EBML, _SEGMENT, _CLUSTER, _TRACKS = 0x1A45DFA3, 0x18538067, 0x1F43B675, 0x1654AE6B
 _TRACK, _TRACK_TYPE, _VIDEO, _WIDTH, _HEIGHT = 0xAE, 0x83, 0xE0, 0xB0, 0xBA
@@ -45,7 +45,7 @@ _BLANKED = frozenset((_VOID, _CHECKSUM, _TAGS, _ATTACHMENTS, _CHAPTERS))
 _INFO = 0x1549A966
 _IN_SEGMENT = _BLANKED | {_CLUSTER, _TRACKS, _INFO, 0x114D9B74, 0x1C53BB6B}
 _IN_INFO = frozenset((0x2AD7B1, 0x4489))  # the scale of times, the duration
-_APPS = frozenset((0x4D80, 0x5741))  # what made it: must be there, and says nothing then
+_APPS = frozenset((0x4D80, 0x5741))  # the app that made it: must be there, and is emptied
 _IN_TRACK = frozenset((
     0xD7, 0x73C5, _TRACK_TYPE, 0xB9, 0x88, 0x55AA, 0x9C, 0x6DE7, 0x6DF8, 0x23E383, 0x234E7A, 0x23314F, 0x55EE, 0x41E4,
     0x22B59C, 0x22B59D, 0x86, 0x63A2, 0x56AA, 0x56BB, _VIDEO, 0xE1, 0xE2, 0x6D80,
@@ -56,15 +56,15 @@ _ELEMENT_HEAD = 12  # bytes of the longest kind and the longest size
 
 
 class Video(NamedTuple):
-    """A video as it is shown. Sizes are in pixels."""
+    """A video as shown. Width and height in pixels."""
 
     width: int
     height: int
     fingerprint: int  # 64 bits of the hash of its bytes: the same for the same video only
 
 
-class Part(NamedTuple):
-    """A box or an element: its kind, where it starts, where what it holds starts, and where it ends."""
+class _Part(NamedTuple):
+    """A box (MP4) or element (WebM): its kind, and the offsets of its start, its body and its end."""
 
     kind: int | bytes
     start: int
@@ -72,8 +72,8 @@ class Part(NamedTuple):
     end: int
 
 
-class Blank(NamedTuple):
-    """What is overwritten: a header that says "unused", then zeros up to `end`."""
+class _Blank(NamedTuple):
+    """A part to overwrite: with a header that says "unused", then zeros up to `end`."""
 
     start: int
     header: bytes
@@ -81,7 +81,7 @@ class Blank(NamedTuple):
 
 
 def read_video(file: BinaryIO, size: int, form: Format, *, pixels_max: int) -> Video:
-    """The video in `file`, which is changed in place. Errors: InvalidContent for all that is not such a video."""
+    """Check the video in `file` and overwrite its metadata in place. InvalidContent if it is no video, or damaged."""
     reader = _Reader(file, size)
     width, height, blanks = _mp4(reader) if form == "mp4" else _webm(reader)
     if not 0 < width * height <= pixels_max:
@@ -98,13 +98,13 @@ def read_video(file: BinaryIO, size: int, form: Format, *, pixels_max: int) -> V
 
 
 class _Reader:
-    """Bytes of a file by place; knows how much was asked for, so that no file takes for ever."""
+    """Reads a file by offset, and counts its parts, so that no file takes for ever."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self.size, self._parts = file, size, 0
 
     def bytes(self, at: int, count: int) -> bytes:
-        """`count` bytes from `at`; InvalidContent where the file is shorter."""
+        """`count` bytes from the offset `at`; InvalidContent if the file is shorter."""
         self._file.seek(at)
         found = self._file.read(count)
         if len(found) < count:
@@ -116,18 +116,18 @@ class _Reader:
         return int.from_bytes(self.bytes(at, count), "big")
 
     def count(self) -> None:
-        """One part more."""
+        """Count one part; InvalidContent beyond PARTS_MAX."""
         self._parts += 1
         if self._parts > PARTS_MAX:
             raise InvalidContent(f"this video has more than {PARTS_MAX} parts; save it again", max=PARTS_MAX)
 
 
 def cut_off() -> InvalidContent:
-    """For a file that ends before it should."""
+    """The error for a file that ends too early."""
     return InvalidContent("this video is cut off or damaged; send the whole file")
 
 
-def _overwrite(file: BinaryIO, blank: Blank) -> None:
+def _overwrite(file: BinaryIO, blank: _Blank) -> None:
     file.seek(blank.start)
     file.write(blank.header)
     left = blank.end - blank.start - len(blank.header)
@@ -138,8 +138,8 @@ def _overwrite(file: BinaryIO, blank: Blank) -> None:
 # --- MP4 -----------------------------------------------------------------------------------------------------
 
 
-def _boxes(reader: _Reader, start: int, end: int) -> Iterator[Part]:
-    """The boxes that fill `start` to `end`, one behind the other."""
+def _boxes(reader: _Reader, start: int, end: int) -> Iterator[_Part]:
+    """The boxes from `start` to `end`, which they fill."""
     while start < end:
         reader.count()
         head, body = reader.bytes(start, 8), start + 8
@@ -150,13 +150,13 @@ def _boxes(reader: _Reader, start: int, end: int) -> Iterator[Part]:
             size = end - start
         if size < body - start or start + size > end:
             raise cut_off()
-        yield Part(kind, start, body, start + size)
+        yield _Part(kind, start, body, start + size)
         start += size
 
 
-def _mp4(reader: _Reader) -> tuple[int, int, list[Blank]]:
+def _mp4(reader: _Reader) -> tuple[int, int, list[_Blank]]:
     width = height = 0
-    blanks, seen = list[Blank](), set[int | bytes]()
+    blanks, seen = list[_Blank](), set[int | bytes]()
     top = list(_boxes(reader, 0, reader.size))
     for box in top:
         if box.kind not in _TOP:
@@ -183,23 +183,23 @@ def _mp4(reader: _Reader) -> tuple[int, int, list[Blank]]:
     return width, height, blanks
 
 
-def _unneeded(reader: _Reader, box: Part) -> Iterator[Blank]:
-    """What of a box no player needs, however deep; the name of a handler is one of a maker."""
+def _unneeded(reader: _Reader, box: _Part) -> Iterator[_Blank]:
+    """The boxes inside this one that no player needs, at any depth; and names of handlers, which name the maker."""
     for part in _boxes(reader, box.body, box.end):
         if part.kind not in _KEPT[box.kind]:
             yield _blank_box(reader, part)
         elif part.kind == b"hdlr":
-            yield Blank(min(part.body + _HANDLER_NAME, part.end), b"", part.end)
+            yield _Blank(min(part.body + _HANDLER_NAME, part.end), b"", part.end)
         elif part.kind in _KEPT:
             yield from _unneeded(reader, part)
 
 
-def _blank_box(reader: _Reader, box: Part) -> Blank:
+def _blank_box(reader: _Reader, box: _Part) -> _Blank:
     size = reader.bytes(box.start, box.body - box.start)
-    return Blank(box.start, size[:4] + b"free" + size[8:], box.end)
+    return _Blank(box.start, size[:4] + b"free" + size[8:], box.end)
 
 
-def _find(reader: _Reader, parts: list[Part], *path: bytes) -> Part:
+def _find(reader: _Reader, parts: list[_Part], *path: bytes) -> _Part:
     """The box at a path of kinds."""
     for box in parts:
         if box.kind == path[0]:
@@ -207,13 +207,13 @@ def _find(reader: _Reader, parts: list[Part], *path: bytes) -> Part:
     raise cut_off()
 
 
-def _handler(reader: _Reader, track: list[Part]) -> bytes:
-    """What a track carries."""
+def _handler(reader: _Reader, track: list[_Part]) -> bytes:
+    """The kind of a track: video, sound or another."""
     return reader.bytes(_find(reader, track, b"mdia", b"hdlr").body + 8, 4)
 
 
-def _samples(reader: _Reader, track: list[Part], top: list[Part]) -> Iterator[Blank]:
-    """Where the samples of a track lie in the file; InvalidContent where that cannot be told."""
+def _samples(reader: _Reader, track: list[_Part], top: list[_Part]) -> Iterator[_Blank]:
+    """Where the samples of a track are in the file; InvalidContent if that cannot be found."""
     if any(box.kind == b"moof" for box in top):
         raise InvalidContent(
             "this MP4 comes in fragments and has a track of text or telemetry; save it without that track"
@@ -237,11 +237,11 @@ def _samples(reader: _Reader, track: list[Part], top: list[Part]) -> Iterator[Bl
             sample += 1
         if not any(box.kind == b"mdat" and box.body <= start <= end <= box.end for box in top):
             raise cut_off()
-        yield Blank(start, b"", end)
+        yield _Blank(start, b"", end)
 
 
-def _shown_size(reader: _Reader, track: list[Part]) -> tuple[int, int]:
-    """Width and height as shown: turned by 90 degrees if the track says so."""
+def _shown_size(reader: _Reader, track: list[_Part]) -> tuple[int, int]:
+    """Width and height as shown: swapped if the track is turned by 90 degrees."""
     head = _find(reader, track, b"tkhd").body
     matrix = head + (52 if reader.number(head, 1) == 1 else 40)
     width, height = reader.number(matrix + 36, 4) >> 16, reader.number(matrix + 40, 4) >> 16
@@ -252,8 +252,8 @@ def _shown_size(reader: _Reader, track: list[Part]) -> tuple[int, int]:
 # --- WebM ----------------------------------------------------------------------------------------------------
 
 
-def _element(reader: _Reader, at: int, limit: int) -> Part:
-    """The element at a place; one of unknown size ends at `limit`, and its `end` says so by being below 0."""
+def _element(reader: _Reader, at: int, limit: int) -> _Part:
+    """The element at an offset; its `end` is -1 if its size is unknown. It must not go beyond `limit`."""
     reader.count()
     head = reader.bytes(at, min(_ELEMENT_HEAD, reader.size - at))
     id_bytes = 9 - head[0].bit_length() if head else 0
@@ -265,14 +265,14 @@ def _element(reader: _Reader, at: int, limit: int) -> Part:
     kind, unknown = int.from_bytes(head[:id_bytes], "big"), (1 << 7 * size_bytes) - 1
     size, body = int.from_bytes(head[id_bytes : id_bytes + size_bytes], "big") & unknown, at + id_bytes + size_bytes
     if size == unknown:
-        return Part(kind, at, body, -1)
+        return _Part(kind, at, body, -1)
     if body + size > limit:
         raise cut_off()
-    return Part(kind, at, body, body + size)
+    return _Part(kind, at, body, body + size)
 
 
-def _elements(reader: _Reader, start: int, end: int) -> Iterator[Part]:
-    """The elements that fill `start` to `end`."""
+def _elements(reader: _Reader, start: int, end: int) -> Iterator[_Part]:
+    """The elements from `start` to `end`, which they fill."""
     while start < end:
         part = _element(reader, start, end)
         if part.end < 0:
@@ -281,13 +281,13 @@ def _elements(reader: _Reader, start: int, end: int) -> Iterator[Part]:
         start = part.end
 
 
-def _webm(reader: _Reader) -> tuple[int, int, list[Blank]]:
+def _webm(reader: _Reader) -> tuple[int, int, list[_Blank]]:
     head = _element(reader, 0, reader.size)
     segment = _element(reader, head.end, reader.size) if head.end > 0 else head
     if segment.kind != _SEGMENT or segment.end not in (-1, reader.size):
         raise InvalidContent("this WebM is damaged, or something else was hung onto it; save it again")
     width = height = 0
-    blanks, at, in_cluster, clusters = list[Blank](), segment.body, False, 0
+    blanks, at, in_cluster, clusters = list[_Blank](), segment.body, False, 0
     while at < reader.size:
         part = _element(reader, at, reader.size)
         if part.kind not in _IN_SEGMENT and not (in_cluster and part.kind in _IN_CLUSTER):
@@ -310,25 +310,25 @@ def _webm(reader: _Reader) -> tuple[int, int, list[Blank]]:
     return width, height, blanks
 
 
-def _blank_element(part: Part) -> Blank:
-    """A Void of the same length."""
+def _blank_element(part: _Part) -> _Blank:
+    """Overwrite an element with a Void of the same length."""
     length = part.end - part.start
     if length >= 9:
-        return Blank(part.start, bytes([_VOID]) + (1 << 56 | length - 9).to_bytes(8, "big"), part.end)
-    return Blank(part.start, bytes([_VOID, 0x80 | length - 2]), part.end)
+        return _Blank(part.start, bytes([_VOID]) + (1 << 56 | length - 9).to_bytes(8, "big"), part.end)
+    return _Blank(part.start, bytes([_VOID, 0x80 | length - 2]), part.end)
 
 
-def _unneeded_of_info(reader: _Reader, info: Part) -> Iterator[Blank]:
-    """Titles, names of files, dates, and what says by which application it was made."""
+def _unneeded_of_info(reader: _Reader, info: _Part) -> Iterator[_Blank]:
+    """Titles, file names, dates, and the names of the apps that made it."""
     for part in _elements(reader, info.body, info.end):
         if part.kind in _APPS:
-            yield Blank(part.body, b"", part.end)
+            yield _Blank(part.body, b"", part.end)
         elif part.kind not in _IN_INFO:
             yield _blank_element(part)
 
 
-def _unneeded_of_tracks(reader: _Reader, tracks: Part) -> Iterator[Blank]:
-    """Names of tracks, and what else no player needs."""
+def _unneeded_of_tracks(reader: _Reader, tracks: _Part) -> Iterator[_Blank]:
+    """Names of tracks, and all else that no player needs."""
     for track in _elements(reader, tracks.body, tracks.end):
         if track.kind == _TRACK:
             parts = _elements(reader, track.body, track.end)
@@ -337,7 +337,7 @@ def _unneeded_of_tracks(reader: _Reader, tracks: Part) -> Iterator[Blank]:
             yield _blank_element(track)
 
 
-def _tracks(reader: _Reader, tracks: Part) -> tuple[int, int]:
+def _tracks(reader: _Reader, tracks: _Part) -> tuple[int, int]:
     """The size of the first video track; InvalidContent for tracks that are not shown."""
     found = (0, 0)
     for track in _elements(reader, tracks.body, tracks.end):
@@ -364,7 +364,7 @@ def _tracks(reader: _Reader, tracks: Part) -> tuple[int, int]:
     return found
 
 
-def _value(reader: _Reader, part: Part) -> int:
+def _value(reader: _Reader, part: _Part) -> int:
     """The number that an element holds."""
     if not 0 < part.end - part.body <= 8:
         raise cut_off()

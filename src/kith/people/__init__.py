@@ -1,1 +1,5 @@
-"""What people do to each other and say of themselves: `relations` · `profiles` · `usernames`."""
+"""People: whom they follow, block and mute, who may see whom, and what they say of themselves.
+
+Files: `relations` (follow, block, mute, requests, lists of people) · `privacy` (blocks, private and hidden accounts) ·
+`accounts` (active, deactivated, removed) · `removal` (the jobs that change this) · `profiles` · `usernames`.
+"""

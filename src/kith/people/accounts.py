@@ -1,4 +1,4 @@
-"""Accounts as the graph keeps them: active, deactivated, removed; and who may still act."""
+"""Checks of an account's state: active, deactivated or removed. The graph stores it as the state of the user's node."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from kith.graph.store import EdgeStore
 
 
 async def check_active(store: EdgeStore, actor: NodeId) -> None:
-    """Forbidden where the actor's account is deactivated or removed."""
+    """Forbidden if the actor's account is deactivated or removed."""
     (node,) = await store.nodes([actor])
     if node.state != State.NORMAL:
-        raise _away(actor, node.state)
+        raise _inactive(actor, node.state)
 
 
 async def check_not_removed(store: EdgeStore, actor: NodeId) -> None:
-    """Forbidden where the actor's account was removed. What a deactivated one does shows when they are back."""
+    """Forbidden if the actor's account was removed. What a deactivated account does takes effect when it is back."""
     (node,) = await store.nodes([actor])
     if node.state == State.REMOVED:
-        raise _away(actor, node.state)
+        raise _inactive(actor, node.state)
 
 
 async def is_removed(store: EdgeStore, user: NodeId) -> bool:
@@ -28,8 +28,8 @@ async def is_removed(store: EdgeStore, user: NodeId) -> bool:
     return node.state == State.REMOVED
 
 
-def _away(actor: NodeId, state: State) -> Forbidden:
-    """The error for what an account in this state cannot do."""
+def _inactive(actor: NodeId, state: State) -> Forbidden:
+    """The error for an account in this state."""
     if state == State.REMOVED:
         return Forbidden("this account was removed for good", id=str(actor))
     return Forbidden("your account is deactivated; reactivate it first", id=str(actor))

@@ -1,8 +1,8 @@
 """Who may see whom: blocks, private accounts, and accounts that the app hides.
 
-Who may see which post is decided in `posts.visibility`, from the standings that are gathered here: for any number of
-authors one batch of node states, one of blocks, and one of follows where a post, an account or a label makes them
-matter. Labels cost no read of their own: a user's stand beside their state.
+`posts.visibility` decides who may see which post, from the standings that are read here. For any number of authors that
+takes one batch of node states, one of blocks, and one of follows where a post, an account or a label needs them. Labels
+cost no extra read: a user's labels are stored beside their state.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _NO_TIES = (False, False)
 
 
 class Standing(NamedTuple):
-    """How an author stands to the viewer."""
+    """How an author and a viewer stand to each other."""
 
     state: State = State.NORMAL
     private: bool = False
-    blocked: bool = False  # either way
-    followed: bool = False  # by the viewer
-    follows_back: bool = False
-    labels: int = 0  # the author's own
+    blocked: bool = False  # one blocks the other, whoever it is
+    followed: bool = False  # the viewer follows the author
+    follows_back: bool = False  # the author follows the viewer
+    labels: int = 0  # the author's, see `core.labels`
 
 
 class Privacy:
-    """Answers from the graph alone; holds nothing of its own."""
+    """Reads from the graph who may see whom; keeps nothing itself."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph, self._store = graph, graph.store
@@ -59,32 +59,33 @@ class Privacy:
             raise Forbidden("this account is private; follow it to see its lists", id=str(user))
 
     async def blocked(self, user: NodeId, others: Sequence[int]) -> list[bool]:
-        """For each of `others`: does a block stand between them and `user`, whoever set it?"""
+        """For each of `others`: does one of them and `user` block the other?"""
         ids, barred = np.array(others, np.int64), np.zeros(len(others), np.bool_)
         for direction, state in itertools.product(Direction, BARRING):
             barred |= await self._store.contains(Listing(self._blocks, user, direction, state), ids)
         return barred.tolist()
 
     async def bars(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
-        """For each (source, destination): does the source's block hold, if only until it is restored?"""
+        """For each (source, destination): does the source block the destination?
+
+        A block that is archived, while an account is away, counts too.
+        """
         blocks = await self._store.get_many(self._blocks, pairs)
         return [block is not None and block.state in BARRING for block in blocks]
 
     def blocks_between(self, one: NodeId, others: Iterable[int]) -> tuple[tuple[int, int, int], ...]:
-        """The edges that bar `one` from each of the others (see `EdgeWrite.unless`)."""
+        """The edges that are blocks between `one` and each of the others, for `EdgeWrite.unless`."""
         return tuple((self._blocks, *pair) for other in others for pair in ((one, other), (other, one)))
 
     async def shown_to(self, viewer: NodeId, page: Page) -> Page:
-        """The page less those who block `viewer` and those whom the app hides; it may be short, and still says if
-        there is more.
-        """
+        """The page without users who block `viewer` or whom the app hides. It may be short and still have more."""
         blocked = await self.bars([(mark.id, viewer) for mark in page.items])
         hidden = await self.hidden([mark.id for mark in page.items])
         own = [mark.id == viewer for mark in page.items]
         return _less(page, [not mine and (bar or hide) for mine, bar, hide in zip(own, blocked, hidden, strict=True)])
 
     async def unhidden(self, page: Page) -> Page:
-        """The page less those whom the app hides, as of `shown_to`."""
+        """The page without users whom the app hides. It may be short and still have more."""
         return _less(page, await self.hidden([mark.id for mark in page.items]))
 
     async def hidden(self, users: Sequence[int]) -> list[bool]:
@@ -94,8 +95,9 @@ class Privacy:
     async def standings(
         self, viewer: NodeId | None, authors: Iterable[int], ties_of: Collection[int] = ()
     ) -> Mapping[int, Standing]:
-        """The standing of each author. `ties_of`: those for whom it matters who follows whom, beside those of whom it
-        always does.
+        """How each author stands to `viewer`; None is the app.
+
+        Follows are read for authors who are private or labelled LIMIT, and for those in `ties_of`.
         """
         known = list(dict.fromkeys(authors))
         nodes = dict(zip(known, await self._store.nodes(known), strict=True))
@@ -117,7 +119,7 @@ class Privacy:
         }
 
     async def standing_to(self, author: int, viewers: Sequence[int], *, ties: bool = False) -> list[Standing]:
-        """How the author stands to each of the viewers. `ties`: who follows whom matters in any case."""
+        """How the author stands to each of `viewers`. `ties`: read follows even if the author needs none."""
         (node,) = await self._store.nodes([author])
         blocked = await self.blocked(NodeId(author), viewers)
         follows, count = self._follows, len(viewers)
@@ -134,7 +136,7 @@ class Privacy:
 
 
 def _less(page: Page, dropped: Sequence[bool]) -> Page:
-    """The page without some of its items, over the same stretch of the list."""
+    """The page without the items to drop. It still covers the same part of the list."""
     covers = (page.newest, page.oldest) if page.newest and page.oldest else None
     shown = [mark for mark, drop in zip(page.items, dropped, strict=True) if not drop]
     return Page(shown, page.more_after, page.more_before, covers)

@@ -1,7 +1,7 @@
-"""Profiles: what a user says of themselves. Ids come from the app, so a user without one has an empty profile.
+"""Profiles: what users say of themselves. Ids come from the app, so a user without a record has an empty profile.
 
-Whether an account is private, deactivated or labelled is kept by the graph (`EdgeStore.nodes`), because follows and
-discovery depend on it.
+Whether an account is private, deactivated or labelled is stored in the graph (`EdgeStore.nodes`), because follows and
+suggestions depend on it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import msgspec
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
-from kith.people.usernames import Move, check_username, fold, holder_of, move
+from kith.people.usernames import NameChange, change_name, check_username, fold, holder_of
 from kith.records.fields import NO_ATTRIBUTES, check_text
 from kith.records.rewriting import next_version, rewrite
-from kith.records.store import AtVersion, Kind, Put, Record, RecordStore
+from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 NAME_CHARS_MAX = 100
 BIO_CHARS_MAX = 1_000
@@ -30,52 +30,51 @@ class Profile(msgspec.Struct, frozen=True, array_like=True):
     avatar: int | None = None  # id of an image of theirs
     attributes: bytes = NO_ATTRIBUTES  # the app's own JSON object
     username: str = ""  # as the user spells it; "" for none
-    verified: bool = False  # the app knows who this is
+    verified: bool = False  # the app has verified who this is
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Profile).decode
 
-
 CheckImage = Callable[[NodeId, int, str], Awaitable[None]]
-"""InvalidContent, which names the field, unless the id is an image that the user uploaded."""
+"""Takes (user, id, field). InvalidContent, naming the field, unless the id is an image that the user uploaded."""
 
 
 class Profiles:
-    """Reads and changes profiles."""
+    """Reads and changes profiles, usernames included."""
 
     def __init__(self, store: RecordStore, clock: HybridClock, check_image: CheckImage) -> None:
         self._store, self._clock, self._check_image = store, clock, check_image
 
     async def get_many(self, users: Sequence[int]) -> list[Profile]:
-        """One profile a user, in their order."""
-        return [_read(record) for record in await self._store.get_many(Kind.USER, users)]
+        """The profile of each user, in their order."""
+        return [_read(record) for record in await self._store.get_many(RecordKind.USER, users)]
 
     async def named(self, username: str) -> NodeId | None:
-        """The user with this name, however it is spelled."""
+        """The user with this username, in any spelling; None if nobody has it."""
         user = await holder_of(self._store, username)
         if user is None or fold(await self._says(user)) != fold(username):
             return None
         return NodeId(user)
 
     async def change(self, user: NodeId, change: Callable[[Profile], Profile]) -> tuple[Profile, WriteMark]:
-        """Replace a profile by `change` of it.
+        """Replace a profile by what `change` makes of it.
 
-        Errors: InvalidContent; UsernameTaken; Conflict where too many do so at once.
+        Errors: InvalidContent; UsernameTaken; Conflict if too many change it at once.
         """
 
         async def replace() -> tuple[Put, Profile]:
-            (stored,) = await self._store.get_many(Kind.USER, [user])
+            (stored,) = await self._store.get_many(RecordKind.USER, [user])
             old, at = _read(stored), 0 if stored is None else stored.updated_at
             profile, version = change(old), next_version(self._clock, stored)
             _check(profile)
             if profile.avatar is not None and profile.avatar != old.avatar:
                 await self._check_image(user, profile.avatar, "avatar")
-            renamed = Move([], [], [])
+            renamed = NameChange([], [], [])
             if fold(profile.username) != fold(old.username):
-                renamed = await move(self._store, user, (old.username, profile.username), version, self._says)
-            record = Record(Kind.USER, user, version, _encode(profile))
-            only_if = [*renamed.only_if, AtVersion(Kind.USER, user, at)]
+                renamed = await change_name(self._store, user, (old.username, profile.username), version, self._says)
+            record = Record(RecordKind.USER, user, version, _encode(profile))
+            only_if = [*renamed.only_if, AtVersion(RecordKind.USER, user, at)]
             put = await self._store.put([*renamed.before, record, *renamed.after], only_if=only_if)
             return put, profile
 
@@ -83,11 +82,11 @@ class Profiles:
         return profile, put.mark
 
     async def forget(self, user: NodeId) -> None:
-        """Empty a profile; its name is free again."""
+        """Empty a profile; its username is free again."""
         await self.change(user, lambda _: Profile())
 
     async def _says(self, user: int) -> str:
-        """The username that a user's profile says."""
+        """The username in a user's profile."""
         (profile,) = await self.get_many([user])
         return profile.username
 

@@ -1,8 +1,8 @@
-"""What people do to each other: follow, block, mute, and the lists that follow from it.
+"""What people do to each other: follow, block, mute; and the lists of followers, followed and friends.
 
-Written for an engine without transactions across keys. Two writes that must not both hold are ordered instead: a block
-is written before follows are dropped; a follow is written before blocks are looked for again, where the engine could
-not do both at once. Whichever came first, no follow outlives a block.
+Works on an engine without transactions across keys. There, two writes that must not both hold are ordered: a block is
+written before follows are dropped, and after a follow is written blocks are looked up again. So no follow outlives a
+block, whichever came first.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from kith.people.accounts import check_active, check_not_removed
 from kith.people.privacy import Privacy
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """The bounds of relations; each is a setting of the same name."""
+class RelationLimits(msgspec.Struct, frozen=True):
+    """The limits of relations; each is a setting with the same name."""
 
     follows_max: int = 10_000  # article 000: the cap of Twitter and others; none on followers
     batch_max: int = 1_000
 
 
-class Written(msgspec.Struct, frozen=True):
-    """The answer to a write: whether the relation now holds, whether that is new, and the write's place in the log.
+class RelationWritten(msgspec.Struct, frozen=True):
+    """The answer to a write: whether the relation holds now, whether that changed, and the write's place in the log.
 
-    `requested`: the account is private, and was asked instead.
+    `requested`: the account is private, so a follow request was made instead.
     """
 
     holds: bool
@@ -57,7 +57,7 @@ class Relationship(msgspec.Struct, frozen=True, rename="camel"):
 class Relations:
     """The rules of following, blocking and muting. All ids are user ids."""
 
-    def __init__(self, graph: Graph, privacy: Privacy, limits: Limits) -> None:
+    def __init__(self, graph: Graph, privacy: Privacy, limits: RelationLimits) -> None:
         self._graph, self._store, self._privacy, self._limits = graph, graph.store, privacy, limits
         number = graph.graphs.number
         self._follows, self._blocks, self._mutes = number(FOLLOWS), number(BLOCKS), number(MUTES)
@@ -65,82 +65,82 @@ class Relations:
 
     # --- following -------------------------------------------------------------------------------------
 
-    async def follow(self, actor: NodeId, target: NodeId) -> Written:
-        """Make `actor` follow `target`, or ask to, where the account is private.
+    async def follow(self, actor: NodeId, target: NodeId) -> RelationWritten:
+        """Make `actor` follow `target`, or request it if `target` is private.
 
-        Errors: SelfEdge; UserNotFound where either is deactivated; Forbidden where either blocks the other;
+        Errors: SelfEdge; UserNotFound if `target` is deactivated; Forbidden if `actor` is, or one blocks the other;
         FollowLimitReached. Repeating it changes nothing and keeps the place in both lists.
         """
         _check_two(actor, target)
         return await self._follow(actor, target, if_public=True) or await self._request(actor, target)
 
-    async def unfollow(self, actor: NodeId, target: NodeId) -> Written:
-        """Undo `follow`; also takes back a request."""
+    async def unfollow(self, actor: NodeId, target: NodeId) -> RelationWritten:
+        """Undo `follow`; takes a request back, too."""
         _check_two(actor, target)
         return await self._remove([(self._follows, actor, target), (self._requests, actor, target)])
 
-    async def remove_follower(self, actor: NodeId, target: NodeId) -> Written:
+    async def remove_follower(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Make `target` no longer follow `actor`."""
         return await self.unfollow(target, actor)
 
-    async def accept(self, actor: NodeId, requester: NodeId) -> Written:
-        """Let `requester` follow `actor`; repeating it changes nothing. UserNotFound if they did not ask."""
+    async def accept(self, actor: NodeId, requester: NodeId) -> RelationWritten:
+        """Let `requester` follow `actor`. Repeating it changes nothing. UserNotFound if there is no request."""
         _check_two(actor, requester)
         if not await self._graph.exists(self._requests, requester, actor):
             if await self._graph.exists(self._follows, requester, actor):
-                return Written(True, False, NO_MARK)
+                return RelationWritten(True, False, NO_MARK)
             raise UserNotFound("this user has not asked to follow you, or has taken it back", id=str(requester))
-        return await self._follow(requester, actor, if_public=False) or Written(True, False, NO_MARK)
+        return await self._follow(requester, actor, if_public=False) or RelationWritten(True, False, NO_MARK)
 
-    async def decline(self, actor: NodeId, requester: NodeId) -> Written:
-        """Refuse a request to follow `actor`; asking again is allowed."""
+    async def decline(self, actor: NodeId, requester: NodeId) -> RelationWritten:
+        """Refuse a request to follow `actor`. The requester may ask again."""
         _check_two(actor, requester)
         return await self._remove([(self._requests, requester, actor)])
 
     # --- blocking and muting ---------------------------------------------------------------------------
 
-    async def block(self, actor: NodeId, target: NodeId) -> Written:
-        """Forbid follows both ways, and drop those there are, requests too."""
+    async def block(self, actor: NodeId, target: NodeId) -> RelationWritten:
+        """Forbid follows between the two, and drop their follows and requests in both directions."""
         _check_two(actor, target)
         await check_not_removed(self._store, actor)
         writes = [self._graph.adding(self._blocks, actor, target)]
         for graph in (self._follows, self._requests):
             writes += [self._graph.dropping(graph, actor, target), self._graph.dropping(graph, target, actor)]
         changes, mark = await self._graph.write(writes)
-        return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
+        return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
-    async def unblock(self, actor: NodeId, target: NodeId) -> Written:
-        """Undo `block`: follows are allowed again; the dropped ones stay dropped."""
+    async def unblock(self, actor: NodeId, target: NodeId) -> RelationWritten:
+        """Undo `block`. Follows are allowed again, but the dropped ones stay dropped."""
         _check_two(actor, target)
         return await self._remove([(self._blocks, actor, target)])
 
-    async def mute(self, actor: NodeId, target: NodeId) -> Written:
-        """Keep `target` out of what `actor` reads; nobody else notices."""
+    async def mute(self, actor: NodeId, target: NodeId) -> RelationWritten:
+        """Leave `target` out of what `actor` reads. Nobody else notices."""
         _check_two(actor, target)
         await check_not_removed(self._store, actor)
         return await self._write_first(self._graph.adding(self._mutes, actor, target))
 
-    async def unmute(self, actor: NodeId, target: NodeId) -> Written:
+    async def unmute(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `mute`."""
         _check_two(actor, target)
         return await self._remove([(self._mutes, actor, target)])
 
-    async def see_fewer(self, actor: NodeId, target: NodeId) -> Written:
-        """Rank posts of `target` lower for `actor`, from now on and fading; repeating it begins anew."""
+    async def see_fewer(self, actor: NodeId, target: NodeId) -> RelationWritten:
+        """Rank posts of `target` lower for `actor`. The effect fades with time; repeating it starts it again."""
         _check_two(actor, target)
         await check_not_removed(self._store, actor)
         edge = self._graph.now(self._fewer, actor, target, State.NORMAL)
         return await self._write_first(EdgeWrite(edge, supersede=True))
 
-    async def see_as_before(self, actor: NodeId, target: NodeId) -> Written:
+    async def see_as_before(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `see_fewer`."""
         _check_two(actor, target)
         return await self._remove([(self._fewer, actor, target)])
 
     async def relationships(self, actor: NodeId, targets: Sequence[NodeId]) -> list[Relationship]:
-        """How `actor` stands to each of `targets`, and they to `actor`; to an account that the app hides as to nobody.
+        """How `actor` and each of `targets` stand to each other; with an account that the app hides, nothing holds.
 
-        BatchTooLarge beyond `batch_max` targets.
+        BatchTooLarge for more than `batch_max` targets.
         """
         if len(targets) > self._limits.batch_max:
             raise BatchTooLarge(f"at most {self._limits.batch_max} targets a request", max=self._limits.batch_max)
@@ -162,45 +162,45 @@ class Relations:
     # --- lists -----------------------------------------------------------------------------------------
 
     async def following(self, user: NodeId, window: Window) -> Page:
-        """Whom `user` follows, newest first."""
+        """The users that `user` follows, the newest follow first."""
         return await self._store.page(self._out(user), window)
 
     async def followers(self, user: NodeId, window: Window) -> Page:
-        """Who follows `user`, newest first."""
+        """The followers of `user`, the newest first."""
         return await self._store.page(self._in(user), window)
 
     async def requests(self, user: NodeId, window: Window) -> Page:
-        """Who asks to follow `user`, newest first."""
+        """The users who ask to follow `user`, the newest request first."""
         return await self._store.page(Listing(self._requests, user, Direction.IN), window)
 
     async def friends(self, user: NodeId, window: Window) -> Page:
-        """Who follows `user` and is followed back, in the order of `following`."""
+        """The users who follow `user` and are followed back, in the order of `following`."""
         return await self._graph.intersection(self._out(user), self._in(user), window)
 
     async def mutuals(self, user: NodeId, other: NodeId, window: Window) -> Page:
-        """Whom both follow, in the order in which `user` followed them."""
+        """The users that both follow, in the order of `following(user)`."""
         return await self._graph.intersection(self._out(user), self._out(other), window)
 
     async def followers_you_know(self, viewer: NodeId, user: NodeId, window: Window) -> Page:
-        """Who of those `viewer` follows follows `user`, in the order in which `viewer` followed them."""
+        """The followers of `user` that `viewer` follows, in the order of `following(viewer)`."""
         return await self._graph.intersection(self._out(viewer), self._in(user), window)
 
     # --- writing ---------------------------------------------------------------------------------------
 
-    async def _follow(self, actor: NodeId, target: NodeId, *, if_public: bool) -> Written | None:
-        """Write the follow, and answer a request that waited; None if the account is private and was not followed."""
+    async def _follow(self, actor: NodeId, target: NodeId, *, if_public: bool) -> RelationWritten | None:
+        """Write the follow, and drop a request that waited for it; None if the account is private."""
         answered = self._graph.dropping(self._requests, actor, target, chained=True)
         return await self._write_allowed(self._conditional(self._follows, actor, target, if_public=if_public), answered)
 
-    async def _request(self, actor: NodeId, target: NodeId) -> Written:
-        """Ask a private account to be let in."""
+    async def _request(self, actor: NodeId, target: NodeId) -> RelationWritten:
+        """Write a request to follow a private account."""
         written = await self._write_allowed(self._conditional(self._requests, actor, target))
         if written is None:
-            return Written(False, False, NO_MARK, requested=True)
-        return Written(False, written.changed, written.mark, requested=True)
+            return RelationWritten(False, False, NO_MARK, requested=True)
+        return RelationWritten(False, written.changed, written.mark, requested=True)
 
     def _conditional(self, graph: int, source: NodeId, destination: NodeId, *, if_public: bool = False) -> EdgeWrite:
-        """An edge under the conditions of a follow: within the limit, no block between the two, both active."""
+        """The write of an edge on the conditions of a follow: both active, no block between them, within the limit."""
         return EdgeWrite(
             self._graph.now(graph, source, destination, State.NORMAL),
             supersede=True,
@@ -211,8 +211,8 @@ class Relations:
             if_public=if_public,
         )
 
-    async def _write_allowed(self, write: EdgeWrite, *more: EdgeWrite) -> Written | None:
-        """Write; raise what the conditions of the first write refuse, or answer None where the account is private."""
+    async def _write_allowed(self, write: EdgeWrite, *more: EdgeWrite) -> RelationWritten | None:
+        """Write, and raise the error of the condition that refused the first write; None if the account is private."""
         source, destination = write.edge.source, write.edge.destination
         changes, mark = await self._graph.write([write, *more])
         outcome = changes[0].outcome
@@ -232,15 +232,15 @@ class Relations:
                 await check_active(self._store, source)
                 raise UserNotFound("this account is deactivated", id=str(destination))
             case _:
-                return Written(True, outcome is Outcome.APPLIED, mark)
+                return RelationWritten(True, outcome is Outcome.APPLIED, mark)
 
-    async def _write_first(self, write: EdgeWrite) -> Written:
+    async def _write_first(self, write: EdgeWrite) -> RelationWritten:
         changes, mark = await self._graph.write([write])
-        return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
+        return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
-    async def _remove(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> Written:
+    async def _remove(self, edges: Sequence[tuple[int, NodeId, NodeId]]) -> RelationWritten:
         changes, mark = await self._graph.write([self._graph.dropping(*edge) for edge in edges])
-        return Written(False, any(change.outcome is Outcome.APPLIED for change in changes), mark)
+        return RelationWritten(False, any(change.outcome is Outcome.APPLIED for change in changes), mark)
 
     def _out(self, user: NodeId) -> Listing:
         return Listing(self._follows, user, Direction.OUT)

@@ -1,9 +1,9 @@
-"""Usernames: one user each at most, whoever takes it first, whichever process they ask.
+"""Usernames: each belongs to one user at most, the first who takes it, in whichever process.
 
-A name is a record of its own, kept under a hash of the name, that says who holds it. It is written together with the
-profile that says the name, and only if neither has changed since it was read. Where the engine has no transactions a
-name is taken before the profile says it, and given up after; a process that ends in between leaves a name that its
-holder's profile does not say, which keeps nobody off for longer than ABANDONED_MS.
+A name has a record of its own, under a hash of the name, that says who holds it. It is written together with the
+profile that shows the name, and only if neither changed since it was read. Where the engine has no transactions, a name
+is taken before the profile shows it, and released after the profile stopped showing it. A process that ends in between
+leaves a name that no profile shows; it is free again after ABANDONED_MS.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import msgspec
 from kith.core.clock import Hlc, ms_of
 from kith.core.errors import InvalidContent, UsernameTaken
 from kith.core.ids import ID_MAX, NodeId
-from kith.records.store import AtVersion, Kind, Record, RecordStore
+from kith.records.store import AtVersion, Record, RecordKind, RecordStore
 
 USERNAME_CHARS_MAX = 30
 ABANDONED_MS = 60_000
-"""Longer than any request lasts."""
+"""After this time a name that its holder's profile does not show may be taken. Longer than any request lasts."""
 _SYNTAX = re.compile(r"(?=.*[A-Za-z])(?!\.)[A-Za-z0-9_.]{1,30}(?<!\.)")
 
 Holders = dict[str, int]
-"""Folded name -> user. Nearly always one name: more, where they share a hash; none, once it was given up."""
+"""Folded name -> user. Nearly always one name; more where names share a hash, none once the name was released."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Holders).decode
 
 
-class Move(NamedTuple):
-    """From one name to another: records to put before and after the profile, and what they rest on."""
+class NameChange(NamedTuple):
+    """A change of name as records to put before and after the profile, and the conditions of that put."""
 
     before: list[Record]
     after: list[Record]
@@ -40,7 +40,7 @@ class Move(NamedTuple):
 
 
 def check_username(name: str) -> None:
-    """InvalidContent unless a user may be called so. What passes fits into a path, and is no id."""
+    """InvalidContent unless this is a valid username. A valid one fits into a path and cannot be an id."""
     if not _SYNTAX.fullmatch(name):
         raise InvalidContent(
             f"username must have 1 to {USERNAME_CHARS_MAX} of a-z, A-Z, 0-9, _ and ., with a letter among them "
@@ -50,29 +50,29 @@ def check_username(name: str) -> None:
 
 
 def fold(name: str) -> str:
-    """What all spellings of a name share."""
+    """The form that all spellings of a name share."""
     return name.lower()
 
 
 async def holder_of(store: RecordStore, name: str) -> int | None:
-    """Who holds the name, if their profile says it too; nobody holds what cannot be one."""
+    """The user who holds a name, by its record; None if nobody does. Their profile may not show the name yet."""
     if not _SYNTAX.fullmatch(name):
         return None
-    (record,) = await store.get_many(Kind.USERNAME, [_id(fold(name))])
+    (record,) = await store.get_many(RecordKind.USERNAME, [_id(fold(name))])
     return _holders(record).get(fold(name))
 
 
-async def move(
+async def change_name(
     store: RecordStore, user: NodeId, names: tuple[str, str], version: Hlc, says: Callable[[int], Awaitable[str]]
-) -> Move:
-    """What makes `user` hold the second of `names` and no longer the first; "" is none. UsernameTaken.
+) -> NameChange:
+    """The records that give `user` the second of `names` and release the first; "" is no name. UsernameTaken.
 
-    `says`: the username in the profile of a user. `version`: of the records, at least.
+    `version`: the least version of these records. `says`: reads the username in a user's profile.
     """
     old, new = map(fold, names)
-    plan = Move([], [], [])
+    change = NameChange([], [], [])
     ids = list(dict.fromkeys(_id(name) for name in (new, old) if name))
-    for id_, stored in zip(ids, await store.get_many(Kind.USERNAME, ids), strict=True):
+    for id_, stored in zip(ids, await store.get_many(RecordKind.USERNAME, ids), strict=True):
         holders, at = _holders(stored), Hlc(0) if stored is None else stored.updated_at
         if old and holders.get(old) == user:
             del holders[old]
@@ -81,10 +81,10 @@ async def move(
             if holder != user and (ms_of(version) - ms_of(at) < ABANDONED_MS or fold(await says(holder)) == new):
                 raise UsernameTaken("this username is taken; choose another", username=names[1])
             holders[new] = user
-        record = Record(Kind.USERNAME, id_, max(version, Hlc(at + 1)), _encode(holders))
-        (plan.before if takes else plan.after).append(record)
-        plan.only_if.append(AtVersion(Kind.USERNAME, id_, at))
-    return plan
+        record = Record(RecordKind.USERNAME, id_, max(version, Hlc(at + 1)), _encode(holders))
+        (change.before if takes else change.after).append(record)
+        change.only_if.append(AtVersion(RecordKind.USERNAME, id_, at))
+    return change
 
 
 def _holders(record: Record | None) -> Holders:

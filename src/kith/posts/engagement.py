@@ -1,7 +1,7 @@
 """What people do with posts and comments: like, save, share, view, hide. Each is an edge.
 
-So each is idempotent, each count is the exact length of a list, right after any crash, and the log tells of it.
-Only who may see a post can do any of it; the commit itself looks for a block, so none is overtaken.
+So each is idempotent, the log tells it, and each count is the exact length of a list, even after a crash. Only a user
+who may see a post can do any of it. The commit itself looks for a block, so a block made just before is not missed.
 """
 
 from __future__ import annotations
@@ -26,19 +26,17 @@ from kith.posts.posts import Posts
 
 
 class Engaged(NamedTuple):
-    """The answer to a write: how it stands, since when, for how many it does, its place for read-your-writes, and
-    whether it changed anything.
-    """
+    """The answer to a write."""
 
-    holds: bool
-    at_ms: int
-    total: int
-    mark: WriteMark
+    holds: bool  # whether the edge is there now
+    at_ms: int  # since when
+    total: int  # how many users have such an edge
+    mark: WriteMark  # the place of the write, for read-your-writes
     changed: bool
 
 
-class Counts(NamedTuple):
-    """What a post has got, exactly, and what of it is the viewer's."""
+class PostCounts(NamedTuple):
+    """The counts of a post, exact, and whether the viewer likes and saved it."""
 
     likes: int
     comments: int
@@ -49,10 +47,10 @@ class Counts(NamedTuple):
 
 
 class Engagement:
-    """Sets and counts the edges from people to posts and comments."""
+    """Adds, drops and counts the edges from people to posts."""
 
-    def __init__(self, objects: Posts) -> None:
-        self._objects, self._graph = objects, objects.graph
+    def __init__(self, posts: Posts) -> None:
+        self._posts, self._graph = posts, posts.graph
         self._likes, self._saves = self._number(LIKES), self._number(SAVES)
         self._lists = (
             (self._likes, Direction.IN), (self._number(COMMENTS), Direction.OUT),
@@ -60,11 +58,12 @@ class Engagement:
         )  # fmt: skip
 
     async def add(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
-        """`actor` likes, saves, ... the post.
+        """Like, save, share, view or hide a post; `graph` says which.
 
-        Errors: PostNotFound where they may not see it; Forbidden where it may not be shared, and as below.
+        Errors: PostNotFound if the actor may not see it; Forbidden if the actor is deactivated, or its author does not
+        want it shared.
         """
-        target = await self._objects.get(actor, post)
+        target = await self._posts.get(actor, post)
         if graph == SHARES and not target.allow_sharing:
             raise Forbidden("its author does not want this post shared; save it instead", id=str(post))
         return await engage(self._graph, self._number(graph), actor, post, NodeId(target.author))
@@ -72,35 +71,36 @@ class Engagement:
     async def add_many(
         self, graph: str, actor: NodeId, posts: Sequence[NodeId]
     ) -> tuple[list[Engaged | None], WriteMark]:
-        """The same for many posts in one write, but for shares; None for each that `actor` may not see.
+        """Like `add` for many posts in one write; not for shares. None for each post that `actor` may not see.
 
-        Error: Forbidden as below.
+        Forbidden if the actor is deactivated.
         """
-        there = [post for post in await self._objects.visible(actor, posts) if post is not None]
+        there = [post for post in await self._posts.visible(actor, posts) if post is not None]
         targets = {NodeId(post.id): NodeId(post.author) for post in there}
         engaged, mark = await _engaged(self._graph, self._number(graph), actor, list(targets.items()))
         found = dict(zip(targets, engaged, strict=True))
         return [found.get(post) for post in posts], mark
 
     async def drop(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
-        """The opposite. PostNotFound where they may not see it, unless there is something of theirs to take back; then
-        the total is 0.
+        """Undo `add`. An edge to a post that the actor may no longer see is dropped too, with a total of 0.
+
+        PostNotFound if they may not see the post and have no such edge.
         """
-        there = await self._objects.visible(actor, [post]) != [None]
+        there = await self._posts.visible(actor, [post]) != [None]
         found = await disengage(self._graph, self._number(graph), actor, post, counted=there)
         if not there and not found.changed:
-            raise self._objects.missing(post)
+            raise self._posts.missing(post)
         return found
 
-    async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[Counts]:
-        """The numbers under each of `posts`, in one batch; of posts that the viewer may see."""
+    async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[PostCounts]:
+        """The counts of each of `posts`, in one batch; the caller makes sure that the viewer may see them."""
         store, ids = self._graph.store, np.array(posts, np.int64)
         columns = (await store.counts(self._lists, ids)).tolist()
         own = [[False] * len(ids)] * 2
         if viewer is not None:
             mine = [Listing(graph, viewer, Direction.OUT) for graph in (self._likes, self._saves)]
             own = [(await store.contains(listing, ids)).tolist() for listing in mine]
-        return list(map(Counts, *columns, *own))
+        return list(map(PostCounts, *columns, *own))
 
     def _number(self, graph: str) -> int:
         return self._graph.graphs.number(graph)
@@ -114,9 +114,9 @@ async def engage(
     author: NodeId,
     missing: type[NotFound] = PostNotFound,
 ) -> Engaged:
-    """Add the edge from `actor` to what `author` made.
+    """Add an edge from `actor` to `target`, which `author` made. `number`: the graph.
 
-    Errors: Forbidden where the actor is deactivated; `missing` where a block came in between.
+    Errors: Forbidden if the actor is deactivated; `missing` if one of the two blocks the other.
     """
     (engaged,), _ = await _engaged(graph, number, actor, [(target, author)])
     if engaged is None:
@@ -127,9 +127,10 @@ async def engage(
 async def _engaged(
     graph: Graph, number: int, actor: NodeId, targets: Sequence[tuple[NodeId, NodeId]]
 ) -> tuple[list[Engaged | None], WriteMark]:
-    """Add an edge from `actor` to each (target, its author) in one write; None where a block came in between.
+    """Add an edge from `actor` to each (target, author) in one write; None where `actor` and the author block each
+    other.
 
-    Error: Forbidden where the actor is deactivated.
+    Forbidden if the actor is deactivated.
     """
     privacy = Privacy(graph)
     writes = [
@@ -155,7 +156,7 @@ async def _engaged(
 
 
 async def disengage(graph: Graph, number: int, actor: NodeId, target: NodeId, *, counted: bool) -> Engaged:
-    """Take the edge back; changes nothing where there is none. `counted`: whether the actor may know the total."""
+    """Drop the edge, if there is one. `counted`: whether the actor may know the total."""
     write = graph.dropping(number, actor, target)
     changes = await graph.store.apply([write])
     at_ms = ms_of((changes[0].after or write.edge).updated_at)

@@ -1,8 +1,8 @@
-"""Moderation: the labels that the app puts on posts and users, and why.
+"""Moderation: the labels that the app puts on posts and users, and the reasons.
 
-What takes effect lies where every read looks anyway: a post's labels in its record, a user's beside their state in the
-graph. Why is a record of its own. Both are told to the log, so caches and streams can react. Limit: one set of
-labels an object; who set it, and what was there before, is the app's to keep.
+Labels are stored where every read looks anyway: a post's in its record, a user's beside their state in the graph. The
+reason is a record of its own. Every change is logged, so caches and streams can react. Limit: a post or user has one
+set of labels; who set it, and what it was before, is not kept.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from kith.graph.edge import State
 from kith.posts.post import read_post
 from kith.posts.posts import Posts
 from kith.records.fields import check_text
-from kith.records.store import Kind, Record
+from kith.records.store import Record, RecordKind
 
 REASON_CHARS_MAX = 1_000
 Labelled = Literal["post", "user"]
 """What can be labelled."""
-_NOTES = {"post": Kind.POST_LABELS, "user": Kind.USER_LABELS}
+_NOTES = {"post": RecordKind.POST_LABELS, "user": RecordKind.USER_LABELS}
 
 
 class Labels(NamedTuple):
-    """What the app decided about an object (`core.labels`), why, and when (ms since the epoch; 0: never)."""
+    """The labels of a post or user, the reason, and when they were set (ms since the epoch; 0: never)."""
 
     labels: int = 0
     reason: str = ""
@@ -41,22 +41,22 @@ _decode = msgspec.msgpack.Decoder(Labels).decode
 
 
 class Moderation:
-    """Reads and sets labels. Who may is decided at the door: the app alone."""
+    """Reads and sets labels. For the app only: callers check that."""
 
-    def __init__(self, objects: Posts) -> None:
-        self._objects, self._store, self._graph = objects, objects.store, objects.graph
+    def __init__(self, posts: Posts) -> None:
+        self._posts, self._store, self._graph = posts, posts.store, posts.graph
 
     async def get(self, what: Labelled, id_: NodeId) -> Labels:
-        """The labels of an object; PostNotFound, UserNotFound (users unknown so far have none)."""
+        """The labels of a post or user; an unknown user has none. Errors: PostNotFound; UserNotFound if removed."""
         labels = await self._post_labels(id_) if what == "post" else await self._user_labels(id_)
         (record,) = await self._store.get_many(_NOTES[what], [id_])
         note = Labels() if record is None else _decode(record.data)
         return note if note.labels == labels else Labels(labels)
 
     async def set(self, what: Labelled, id_: NodeId, labels: int, reason: str = "") -> tuple[Labels, WriteMark]:
-        """Replace the labels of an object; none (0) take them off. Repeating it changes nothing.
+        """Replace the labels of a post or user; 0 removes them. Repeating it changes nothing.
 
-        In effect when it returns. Errors as in `get`; InvalidContent.
+        They are in effect when it returns. Errors as in `get`; InvalidContent for a reason that is too long.
         """
         check_text(reason, needed=False, chars_max=REASON_CHARS_MAX, field="reason")
         stored = await self.get(what, id_)
@@ -69,13 +69,13 @@ class Moderation:
             return Record(_NOTES[what], id_, version, _encode(new))
 
         if what == "post":
-            return new, await self._objects.label(id_, labels, note)
+            return new, await self._posts.label(id_, labels, note)
         await self._graph.store.change_node(id_, labels=labels, tell=user_changed(id_, version))
         return new, (await self._store.put([note(self._graph.clock.next())])).mark
 
     async def _post_labels(self, id_: NodeId) -> int:
-        await self._objects.get(None, id_)  # which shows its author's labels too; these are its own
-        (record,) = await self._store.get_many(Kind.POST, [id_])
+        await self._posts.get(None, id_)  # checks that it exists; it adds the author's labels, so they are read below
+        (record,) = await self._store.get_many(RecordKind.POST, [id_])
         return 0 if record is None else read_post(record).labels
 
     async def _user_labels(self, id_: NodeId) -> int:

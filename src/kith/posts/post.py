@@ -1,6 +1,6 @@
-"""What a post is, what it may hold, and how it becomes a record.
+"""What a post is, what it may hold, and how it becomes a record. Pure: nothing here reads or writes.
 
-Pure: nothing here reads or writes. Every bound has a name, and InvalidContent says which was met.
+Every limit has a name, and InvalidContent says which one was exceeded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kith.core.clock import Hlc
 from kith.core.errors import InvalidContent
 from kith.media.media import MediaType
 from kith.records.fields import NO_ATTRIBUTES, check_text
-from kith.records.store import Kind, Record
+from kith.records.store import Record, RecordKind
 
 PostType = Literal["text", "link", "image", "video"]
 Visibility = Literal["public", "friends", "private", "custom"]
@@ -32,7 +32,7 @@ _LINK = re.compile(r"https?://[^\s/?#]+[^\s]*")
 
 
 class Location(msgspec.Struct, frozen=True, array_like=True):
-    """Where a post is from: degrees, and what people call the place."""
+    """Where a post was made: degrees, and the name of the place."""
 
     latitude: float
     longitude: float
@@ -40,9 +40,9 @@ class Location(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Draft(msgspec.Struct, frozen=True, array_like=True):
-    """What an author says of a post. `type` may be left open: `check_draft` finds it, from the media if there are any.
+    """What an author sends to make a post. `type` may be None: `check_draft` finds it.
 
-    `audience`: who may see it where the visibility is custom. `attributes`: a JSON object of the app's own.
+    `audience`: who may see the post if its visibility is custom. `attributes`: the app's own JSON object.
     """
 
     type: PostType | None = None
@@ -58,8 +58,8 @@ class Draft(msgspec.Struct, frozen=True, array_like=True):
     location: Location | None = None
 
 
-class Change(msgspec.Struct, frozen=True):
-    """What to change of a post; what is UNSET stays, and who made it and when. The type follows media and link."""
+class PostEdit(msgspec.Struct, frozen=True):
+    """What to change in a post; UNSET fields stay as they are. The type follows from media and link."""
 
     text: str | UnsetType = UNSET
     link: str | UnsetType | None = UNSET
@@ -93,15 +93,15 @@ class Post(msgspec.Struct, frozen=True, array_like=True):
     allow_sharing: bool = True
     location: Location | None = None
     labels: int = 0
-    """Of `core.labels`: as stored its own; as read through `Posts.visible` its author's too."""
+    """See `core.labels`. As stored: its own. As read through `Posts.visible`: its author's too."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Post).decode
 
 
-def post_record(post: Post, version: Hlc, kind: Kind = Kind.POST) -> Record:
-    """The record of a post, or of a `kind` that is one in all but its shelf."""
+def post_record(post: Post, version: Hlc, kind: RecordKind = RecordKind.POST) -> Record:
+    """The record of a post, or of another `kind` that is stored like a post."""
     return Record(kind, post.id, version, _encode(post))
 
 
@@ -111,7 +111,7 @@ def read_post(record: Record) -> Post:
 
 
 def fingerprint_of(draft: Draft) -> bytes:
-    """Bytes that are the same for the same draft only, in whatever order its ids and attributes were given."""
+    """Bytes that are equal only for equal drafts, whatever the order of their ids and attributes."""
     audience, mentions = tuple(sorted(draft.audience)), tuple(sorted(draft.mentions))
     try:
         return _encode(msgspec.structs.replace(draft, audience=audience, mentions=mentions))
@@ -120,7 +120,7 @@ def fingerprint_of(draft: Draft) -> bytes:
 
 
 def check_draft(draft: Draft, media_types: Sequence[MediaType] = ()) -> Draft:
-    """The draft with its type; InvalidContent if it breaks a rule. `media_types`: of what it shows, if anything."""
+    """The draft with its type; InvalidContent if it breaks a rule. `media_types`: the types of its media."""
     found = type_of(draft, media_types)
     kind: PostType = draft.type or found
     check_text(draft.text, needed=not (draft.link or draft.media), chars_max=TEXT_CHARS_MAX)
@@ -147,14 +147,14 @@ def check_draft(draft: Draft, media_types: Sequence[MediaType] = ()) -> Draft:
 
 
 def type_of(draft: Draft, media_types: Sequence[MediaType]) -> PostType:
-    """The type that follows from what a draft holds: a video among the media makes it one of video."""
+    """The type of a draft by its content; with a video among its media it is a video."""
     if draft.media:
         return "video" if "video" in media_types else "image"
     return "link" if draft.link else "text"
 
 
 def check_location(location: Location) -> None:
-    """InvalidContent unless it lies on the Earth and its name is short."""
+    """InvalidContent unless the degrees are valid and the name is short enough."""
     for field, value, value_max in (
         ("latitude", location.latitude, LATITUDE_MAX),
         ("longitude", location.longitude, LONGITUDE_MAX),
@@ -164,7 +164,7 @@ def check_location(location: Location) -> None:
     check_text(location.name, needed=False, chars_max=PLACE_CHARS_MAX, field="location.name")
 
 
-def made(id_: int, author: int, created_at: int, draft: Draft) -> Post:
+def post_from(id_: int, author: int, created_at: int, draft: Draft) -> Post:
     """The post of a checked draft."""
     if draft.type is None:
         raise ValueError("this draft was not checked")
@@ -175,10 +175,10 @@ def made(id_: int, author: int, created_at: int, draft: Draft) -> Post:
     )  # fmt: skip
 
 
-def edited(post: Post, change: Change, at_ms: int, media_types: Sequence[MediaType] = ()) -> Post:
-    """The post with `change`; InvalidContent if it would break a rule. `media_types`: of the media it changes to.
+def edited(post: Post, change: PostEdit, at_ms: int, media_types: Sequence[MediaType] = ()) -> Post:
+    """The post after `change`, or the same object if nothing changes; InvalidContent if it would break a rule.
 
-    The same post where nothing is named.
+    `media_types`: the types of the new media.
     """
     changes = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
     if not changes:
@@ -194,13 +194,13 @@ def edited(post: Post, change: Change, at_ms: int, media_types: Sequence[MediaTy
     return msgspec.structs.replace(post, **{**msgspec.structs.asdict(draft), "edited_at": at_ms})
 
 
-def labelled(post: Post, more: int) -> Post:
-    """The post with its author's labels as well; the same object where they add none."""
+def with_labels(post: Post, more: int) -> Post:
+    """The post with its author's labels as well, or the same object if they add none."""
     return post if post.labels | more == post.labels else msgspec.structs.replace(post, labels=post.labels | more)
 
 
 def emptied(post: Post) -> Post:
-    """What remains of a deleted post: that there was one, whose and when, and who has to be told that it is gone."""
+    """What remains of a deleted post: its author, time and labels, and the audience that must be told it is gone."""
     return Post(
         post.id, post.author, post.created_at, post.type, "", None, (), post.visibility, post.audience, (),
         NO_ATTRIBUTES, deleted=True, labels=post.labels,

@@ -1,9 +1,9 @@
-"""Making, editing and deleting posts, and the one door through which everybody reads them.
+"""Creates, edits and deletes posts; every read of a post goes through here, so each viewer sees only what they may.
 
-A post and its place in the author's outbox (an edge of the graph `authored`) are one write; where the engine
-has no transactions the record comes first, and the edge makes it visible. An edit writes that edge again, at
-its old place, so that the log tells of it. A changed post replaces the version it was made from and no other,
-so an edit never brings back what was deleted meanwhile.
+A post and its place in the author's outbox (an edge of the graph `authored`) are one write. Where the engine has no
+transactions, the record is written first, and the edge makes it visible. An edit writes the edge again at its old
+place, so that the log tells it. A change replaces only the version that it was made from, so an edit never brings back
+a post that was deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -31,45 +31,45 @@ from kith.people.accounts import check_active, is_removed
 from kith.people.privacy import Privacy
 from kith.posts.post import (
     MEDIA_MAX,
-    Change,
     Draft,
     Post,
+    PostEdit,
     check_draft,
     edited,
     emptied,
     fingerprint_of,
-    labelled,
-    made,
+    post_from,
     post_record,
     read_post,
+    with_labels,
 )
 from kith.posts.visibility import may_see
 from kith.records.claims import claim_of, first_of
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
-from kith.records.store import AtVersion, Claim, Kind, Put, Record, RecordStore
+from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, RecordStore
 
 OUTBOX_LOOKS_MAX = 5_000
-"""How many posts one page of an outbox may look at to find those that its reader may see; some 5 us each."""
+"""How many posts a page of an outbox may look at to find those that its viewer may see; about 5 us each."""
 
 
 class Shelf(NamedTuple):
-    """What an Posts keeps: a kind of posts, each in the list of its author in one graph."""
+    """One kind of posts: its records, the graph of its authors' lists, its noun in messages, its error."""
 
-    kind: Kind = Kind.POST
+    kind: RecordKind = RecordKind.POST
     graph: str = AUTHORED
     noun: str = "post"
     missing: type[NotFound] = PostNotFound
 
 
 class PostWritten(NamedTuple):
-    """A post as a write left it, and the place of the write for read-your-writes."""
+    """A post after a write, and the place of the write for read-your-writes."""
 
     post: Post
     mark: WriteMark
 
 
 class Posts:
-    """The rules of posts over an RecordStore and the graph. `shelf`: which posts; none sees those of another."""
+    """Writes posts, and reads those that a viewer may see. `shelf`: the kind of posts; other kinds are not seen."""
 
     def __init__(self, store: RecordStore, graph: Graph, snowflakes: Snowflakes, shelf: Shelf | None = None) -> None:
         self.store, self.graph, self.snowflakes = store, graph, snowflakes
@@ -79,10 +79,10 @@ class Posts:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def create(self, actor: NodeId, draft: Draft, key: str | None = None) -> PostWritten:
-        """A new post of `actor`. With a `key` a repetition within 24 h answers as the first did, and makes nothing.
+        """Create a post of `actor`. With a `key`, a repetition within 24 h returns the same post and makes no other.
 
-        Errors: InvalidContent; Forbidden where the actor is deactivated; IdempotencyKeyReused where the key
-        came with another draft.
+        Errors: InvalidContent; Forbidden if the actor is deactivated; IdempotencyKeyReused if the key came with another
+        draft.
         """
         id_, version = self.snowflakes.next(), self.graph.clock.next()
         claim = None
@@ -95,30 +95,33 @@ class Posts:
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
             post, edge = self._new(id_, version, actor, draft)
-            if not self.store.transactional:  # the first try may have ended half way; merging it again finishes it
+            if not self.store.transactional:  # the first try may have stopped half way; writing it again finishes it
                 put = await self.store.put([self._record(post, version)], [edge])
-        await self.unless_refused(
+        await self.raise_if_inactive(
             actor, put, [self._record(emptied(post), Hlc(version + 1))], [self._dropping(actor, id_)]
         )
         return PostWritten(post, put.mark)
 
-    async def edit(self, actor: NodeId, id_: NodeId, change: Change) -> PostWritten:
-        """Change a post. Errors: PostNotFound; Forbidden to all but its author; InvalidContent."""
+    async def edit(self, actor: NodeId, id_: NodeId, change: PostEdit) -> PostWritten:
+        """Change a post. Errors: PostNotFound; Forbidden for all but its author; InvalidContent."""
         now_ms = ms_of(self.graph.clock.next())
         types = [] if change.media is UNSET else await self._media_types(actor, change.media)
         return await self._rewrite(actor, id_, lambda post: edited(post, change, now_ms, types), self._keeping)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
-        """Empty a post for good and take it out of the outbox. Errors: PostNotFound; Forbidden as in `edit`."""
+        """Empty a post for good and remove it from the outbox. Errors: PostNotFound; Forbidden as in `edit`."""
         return (await self._rewrite(actor, id_, emptied, self._dropping)).mark
 
     async def label(self, id_: NodeId, labels: int, note: Callable[[Hlc], Record]) -> WriteMark:
-        """Set the app's labels of a post, with a record that says why. Told to the log as an edit. PostNotFound."""
+        """Set the app's labels on a post, with a `note` that says why. The log tells it as an edit. PostNotFound."""
         replaced = partial(msgspec.structs.replace, labels=labels)
         return (await self._rewrite(None, id_, replaced, self._keeping, note)).mark
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
-        """Empty the author's own posts in an outbox that is taken down; in any other list nothing. May be repeated."""
+        """Empty posts of a removed author; may be repeated.
+
+        `listing`: the list that is being removed. Only an outbox of these posts matters here.
+        """
         if (listing.graph, listing.direction) != (self._authored, Direction.OUT):
             return
 
@@ -132,13 +135,13 @@ class Posts:
 
         await rewrite(f"a {self._shelf.noun} of this account", listing.node, empty_those_left)
 
-    async def unless_refused(
+    async def raise_if_inactive(
         self, actor: NodeId, put: Put, empty: Sequence[Record], edges: Sequence[EdgeWrite]
     ) -> None:
-        """Forbidden where the account was deactivated or removed before something new of it was written.
+        """Forbidden if the account was deactivated or removed before `put` wrote something new of it.
 
-        Where the engine has no transactions it is asked after the write as well, and what was written is emptied: what
-        came before a removal is found by the job that empties all (`erase`).
+        Where the engine has no transactions, a removal is looked for after the write too, and then what was written is
+        emptied by `empty` and `edges`. What was written before a removal is emptied by the removal's job (`erase`).
         """
         refused = put.refusal is Outcome.INACTIVE
         if not self.store.transactional and (refused or await is_removed(self.graph.store, actor)):
@@ -149,7 +152,7 @@ class Posts:
             raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
 
     async def _types_of(self, actor: NodeId, draft: Draft, claim: Claim | None) -> Sequence[MediaType]:
-        """Of what types the media of a draft are; as they were, where the claim was taken: they may be gone by now."""
+        """The types of a draft's media. For a repetition, those of the first time: the media may be deleted by now."""
         known = None if claim is None or not draft.media else await self.store.claimed(claim)
         if claim is not None and known is not None:
             (record,) = await self.store.get_many(self._shelf.kind, [first_of(known, claim)[0]])
@@ -158,30 +161,30 @@ class Posts:
         return await self._media_types(actor, draft.media)
 
     async def _media_types(self, actor: NodeId, ids: Sequence[int]) -> list[MediaType]:
-        """What `actor` would show; InvalidContent for what they have not uploaded, and for more than a post takes."""
+        """The types of these media; InvalidContent if there are too many, or `actor` did not upload one."""
         if len(ids) > MEDIA_MAX:
             raise InvalidContent(f"mediaIds takes at most {MEDIA_MAX} ids", field="mediaIds", max=MEDIA_MAX)
-        records = await self.store.get_many(Kind.MEDIA, ids) if ids else []
+        records = await self.store.get_many(RecordKind.MEDIA, ids) if ids else []
         return [media.type for media in owned(actor, ids, records, "mediaIds")]
 
     async def author_of(self, id_: int) -> int | None:
-        """Who made it, whoever may see it; None if there never was one."""
+        """The author of a post, whoever may see it; None if there never was one."""
         (record,) = await self.store.get_many(self._shelf.kind, [id_])
         return None if record is None else read_post(record).author
 
     # --- reading ---------------------------------------------------------------------------------------
 
     async def visible(self, viewer: NodeId | None, ids: Sequence[int]) -> list[Post | None]:
-        """For each id the post, or None where `viewer` must not see it; None is the app itself.
+        """The post of each id, or None if `viewer` must not see it. The viewer None is the app itself.
 
-        One batch of records and a few of the graph, however many ids.
+        Costs one batch of records and a few of the graph, however many ids.
         """
         records = await self.store.get_many(self._shelf.kind, ids)
         posts = [None if record is None else read_post(record) for record in records]
         return await self._filtered(viewer, posts)
 
     async def get(self, viewer: NodeId | None, id_: int) -> Post:
-        """One post; PostNotFound where `visible` has none."""
+        """One post; PostNotFound if `viewer` must not see it."""
         (post,) = await self.visible(viewer, [id_])
         if post is None:
             raise self.missing(id_)
@@ -190,10 +193,10 @@ class Posts:
     async def seen_by(
         self, id_: int, viewers: Sequence[int], *, deleted: bool = False
     ) -> tuple[Post | None, list[bool]]:
-        """One post, and for each of many viewers whether they may see it: `visible`, asked the other way round.
+        """One post, and whether each of many viewers may see it.
 
-        The post has its author's labels as well where there are viewers. `deleted`: whether they might if it were not
-        deleted. One record and a few batches, however many viewers.
+        If there are viewers, the post has its author's labels too. `deleted`: answer as if the post were not deleted.
+        Costs one record and a few batches of the graph, however many viewers.
         """
         (record,) = await self.store.get_many(self._shelf.kind, [id_])
         if record is None:
@@ -203,22 +206,24 @@ class Posts:
         ties = post.visibility == "friends" or bool(post.labels & LIMIT)
         authors = await self._privacy.standing_to(post.author, viewers, ties=ties)
         seen = [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
-        return labelled(post, authors[0].labels) if authors else post, seen
+        return with_labels(post, authors[0].labels) if authors else post, seen
 
     async def outbox(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
-        """The posts of `author` that `viewer` may see, newest first, and their page: as if there were no others.
+        """The posts of `author` that `viewer` may see, newest first, and their page, as if there were no others.
 
-        Where OUTBOX_LOOKS_MAX posts were not enough to fill it, the page is short and says that there is more.
+        A page that is not full after looking at OUTBOX_LOOKS_MAX posts is short, and says that there is more.
         """
         shown: dict[int, Post] = {}
 
-        async def kept(marks: Sequence[Mark]) -> list[bool]:
+        async def are_shown(marks: Sequence[Mark]) -> list[bool]:
             posts = await self.visible(viewer, [mark.id for mark in marks])
             shown.update((post.id, post) for post in posts if post is not None)
             return [post is not None for post in posts]
 
         listing = Listing(self._authored, author, Direction.OUT)
-        page = await walk(self.graph.store, listing, window, kept, entries_max=OUTBOX_LOOKS_MAX, first=window.limit + 1)
+        page = await walk(
+            self.graph.store, listing, window, are_shown, entries_max=OUTBOX_LOOKS_MAX, first=window.limit + 1
+        )
         return [shown[mark.id] for mark in page.items], page
 
     async def _filtered(self, viewer: NodeId | None, posts: Sequence[Post | None]) -> list[Post | None]:
@@ -228,14 +233,14 @@ class Posts:
         ties_of = {post.author for post in alive if post.visibility == "friends" or post.labels & LIMIT}
         authors = await self._privacy.standings(viewer, (post.author for post in alive), ties_of)
         return [
-            labelled(post, authors[post.author].labels)
+            with_labels(post, authors[post.author].labels)
             if post is not None and not post.deleted and may_see(post, viewer, authors[post.author])
             else None
             for post in posts
         ]
 
     def _keeping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
-        """The edge of a post once more, at its place: so the log tells that the post was changed."""
+        """The edge of a post written again at its place, so that the log tells the change."""
         edge = self.graph.now(self._authored, author, id_, State.NORMAL)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.NORMAL}))
 
@@ -243,8 +248,8 @@ class Posts:
         return self.graph.dropping(self._authored, author, id_)
 
     def _new(self, id_: NodeId, version: Hlc, actor: NodeId, draft: Draft) -> tuple[Post, EdgeWrite]:
-        """The post of a draft and its edge: the same for the same arguments, so that a repetition changes nothing."""
-        post = made(id_, actor, made_at_ms(id_), draft)
+        """The post of a draft, and its edge. Equal arguments give an equal result, so a repetition changes nothing."""
+        post = post_from(id_, actor, made_at_ms(id_), draft)
         edge = Edge(self._authored, actor, id_, State.NORMAL, post.created_at, version)
         return post, EdgeWrite(edge, if_active=True)
 
@@ -252,7 +257,7 @@ class Posts:
         return post_record(post, version, self._shelf.kind)
 
     def missing(self, id_: int) -> NotFound:
-        """The error for one that is not there, or not there for who asks."""
+        """The error for a post that does not exist, or that the viewer must not see."""
         return self._shelf.missing(f"there is no such {self._shelf.noun}, or it is not there for you", id=str(id_))
 
     async def _rewrite(
@@ -263,9 +268,10 @@ class Posts:
         edge: Callable[[NodeId, NodeId], EdgeWrite],
         note: Callable[[Hlc], Record] | None = None,
     ) -> PostWritten:
-        """Replace a post by `change` of it, unless somebody else did in between; then look again.
+        """Replace a post by what `change` makes of it; retry if somebody else changed it in between.
 
-        `actor`: its author, or None for the app. `note`: another record to put with it.
+        `actor`: its author, or None for the app. `edge`: makes the edge to write. `note`: makes a record to put with
+        it.
         """
         if actor is not None:
             await check_active(self.graph.store, actor)
@@ -282,7 +288,7 @@ class Posts:
             records = [self._record(new, version), *([] if note is None else [note(version)])]
             seen = AtVersion(self._shelf.kind, id_, record.updated_at)
             put = await self.store.put(records, [edge(NodeId(post.author), id_)], only_if=[seen])
-            return put, labelled(new, post.labels)
+            return put, with_labels(new, post.labels)
 
         put, new = await rewrite(f"this {self._shelf.noun}", id_, replace)
         return PostWritten(new, put.mark)

@@ -1,6 +1,6 @@
-"""Who may see which post or comment: the hard rules, which no ranking and no door may step over.
+"""Who may see which post or comment: the hard rules, which no ranking and no route may break. Pure.
 
-Pure. How an author stands to a viewer comes from `people.privacy`, in batches; a post's labels are in its record.
+How an author stands to a viewer comes from `people.privacy`, in batches. A post's labels are in its record.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from kith.posts.post import Post
 
 
 def may_see(post: Post, viewer: NodeId | None, author: Standing) -> bool:
-    """Whether `viewer` may see the post. None is the app itself: it sees all that is not deleted.
+    """Whether `viewer` may see the post. The viewer None is the app: it sees all that is not deleted.
 
-    Authors see their own whatever its labels: what the app hides of them, it does not hide from them.
+    Authors see their own posts, whatever the labels.
     """
     if post.deleted or author.state == State.REMOVED:
         return False
@@ -37,7 +37,7 @@ def may_see(post: Post, viewer: NodeId | None, author: Standing) -> bool:
 
 
 def may_see_comment(deleted: bool, by: int, viewer: NodeId | None, author: Standing) -> bool:
-    """Whether `viewer`, who may see the post, may see a comment on it."""
+    """Whether `viewer`, who may see the post, may see a comment on it. `by`: who wrote the comment."""
     if deleted or author.state == State.REMOVED:
         return False
     if viewer is None or viewer == by:
@@ -46,5 +46,5 @@ def may_see_comment(deleted: bool, by: int, viewer: NodeId | None, author: Stand
 
 
 def _kept_back(labels: int, followed: bool) -> bool:
-    """Whether labels hide from a viewer what somebody else made."""
+    """Whether labels hide something from a viewer who did not make it."""
     return bool(labels & HIDE or (labels & LIMIT and not followed))

@@ -1,1 +1,5 @@
-"""Records of any kind: `store` (the port) · `claims` (what an Idempotency-Key stands for)."""
+"""Records of any kind, kept by kind and id beside the graph.
+
+Files: `store` (the port that engines implement) · `rewriting` (change a record unless somebody else did, and retry) ·
+`claims` (Idempotency-Keys) · `fields` (checks of fields that several kinds have).
+"""

@@ -1,4 +1,4 @@
-"""What an Idempotency-Key stands for, for 24 h: what was asked with it, and the id and version of what was made."""
+"""Claims of Idempotency-Keys: for 24 h a key stands for one request, and for the id and version of what it made."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _DIGEST_BYTES = 16
 
 
 def claim_of(noun: str, actor: NodeId, key: str, asked: bytes, id_: int, version: Hlc) -> Claim:
-    """The claim of `actor`'s key to make the `noun` that these bytes ask for, under this id and version.
+    """The claim that `actor` makes with a key. `noun`: what is made; `asked`: the request as bytes; then what is made.
 
-    BadRequest for a key that cannot be kept. Keys of different actors and nouns have nothing to do with each other.
+    BadRequest for a key with forbidden characters or length. Equal keys of different actors or nouns do not meet.
     """
     if not (0 < len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable()):
         raise BadRequest(f"Idempotency-Key must have 1 to {KEY_CHARS_MAX} printable ASCII characters")
@@ -27,8 +27,9 @@ def claim_of(noun: str, actor: NodeId, key: str, asked: bytes, id_: int, version
 
 
 def first_of(value: bytes, claim: Claim) -> tuple[NodeId, Hlc]:
-    """The id and version that the first claim of the same key stands for. IdempotencyKeyReused where it asked for
-    something else.
+    """The id and version that the first claim of this key stands for; `value` is its value.
+
+    IdempotencyKeyReused if that claim was for another request.
     """
     asked, made = value[:_DIGEST_BYTES], value[_DIGEST_BYTES:]
     if asked != claim.value[:_DIGEST_BYTES]:

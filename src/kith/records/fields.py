@@ -1,4 +1,4 @@
-"""Fields that records of several kinds have: a text, and a JSON object of the app's own."""
+"""Checks of the fields that several kinds of records have: texts, and the app's own JSON object (attributes)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_ATTRIBUTES = b"{}"
 
 
 def check_text(text: str, *, needed: bool, chars_max: int, field: str = "text") -> None:
-    """InvalidContent unless `text` has 1 (if `needed`) to `chars_max` characters that UTF-8 can say."""
+    """InvalidContent if `text` is too long, empty although `needed`, or not valid UTF-8."""
     if len(text) > chars_max:
         raise InvalidContent(
             f"{field} has {len(text)} characters; at most {chars_max} are stored", field=field, max=chars_max
@@ -28,7 +28,7 @@ def check_text(text: str, *, needed: bool, chars_max: int, field: str = "text") 
 
 
 def pack_attributes(attributes: dict[str, Any]) -> bytes:
-    """An app's own JSON object as stored, its keys in order; InvalidContent beyond its bounds."""
+    """The app's own JSON object as stored bytes, keys sorted; InvalidContent if it is too large or too deep."""
     if _nested(attributes, ATTRIBUTES_DEPTH_MAX):
         raise InvalidContent(
             f"attributes are nested more than {ATTRIBUTES_DEPTH_MAX} deep; store them flatter", max=ATTRIBUTES_DEPTH_MAX

@@ -1,4 +1,4 @@
-"""Changing records under their versions: read, decide, write unless somebody else wrote in between, and try again."""
+"""The compare-and-set loop for records: read, decide, write unless somebody else wrote in between; otherwise retry."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from kith.core.tokens import WriteMark
 from kith.records.store import Put, Record
 
 REWRITES_MAX = 16
-"""How often a change is tried again because somebody else changed the same record in between."""
+"""How often a change is tried, because somebody else may change the same record in between."""
 NOTHING_TO_DO = Put(True, [], WriteMark(0, 0))
-"""What an attempt answers that finds everything as it should be."""
-Made = TypeVar("Made")
+"""The `Put` of an attempt that found nothing to change."""
+_Made = TypeVar("_Made")
 
 
 def next_version(clock: HybridClock, stored: Record | None) -> Hlc:
-    """A version that replaces the stored one, whichever host's clock made it."""
+    """A version that is greater than the stored one, even if another host's clock made that."""
     return clock.next() if stored is None else max(clock.next(), Hlc(stored.updated_at + 1))
 
 
-async def rewrite(what: str, id_: int, attempt: Callable[[], Awaitable[tuple[Put, Made]]]) -> tuple[Put, Made]:
-    """Call `attempt` until its `put` is stored; what it answered then.
+async def rewrite(what: str, id_: int, attempt: Callable[[], Awaitable[tuple[Put, _Made]]]) -> tuple[Put, _Made]:
+    """Call `attempt` until its put is stored, and return what it returned then.
 
-    `attempt` reads the records anew, and puts them under the condition that they are as it read them (`AtVersion`).
-    Conflict after REWRITES_MAX attempts; `what` and `id_` name the record in its message.
+    Each attempt reads the records anew, and puts them on the condition that they are unchanged (`AtVersion`). Conflict
+    after REWRITES_MAX attempts; its message names `what`, its details `id_`.
     """
     for _ in range(REWRITES_MAX):
         put, made = await attempt()

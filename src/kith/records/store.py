@@ -1,4 +1,4 @@
-"""The port behind posts, comments and profiles: what every engine that keeps records must do.
+"""The port behind posts, comments, profiles and media: what every engine that keeps records must do.
 
 Implemented by `engines/embedded` (LMDB) and held to `tests/reference_records.py` by the conformance suite.
 """
@@ -16,37 +16,37 @@ from kith.core.tokens import WriteMark
 from kith.graph.edge import REFUSED, EdgeChange, EdgeWrite, Outcome
 
 
-class Kind(enum.IntEnum):
-    """What a record is. Part of its key, because ids of users come from the app and may equal others."""
+class RecordKind(enum.IntEnum):
+    """What a record is. Part of its key, because ids of users come from the app and may equal other ids."""
 
     USER = 1
     POST = 2
     COMMENT = 3
     MEDIA = 4
-    USERNAME = 5  # its id is a hash of the name, see `usernames`
-    POST_LABELS, USER_LABELS = 6, 7  # why it is labelled, see `labels`
+    USERNAME = 5  # its id is a hash of the name; see `people.usernames`
+    POST_LABELS, USER_LABELS = 6, 7  # why it is labelled; see `posts.labels`
     STORY = 8
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One object as stored. A deleted object is a record that says so; only what has had its time is taken out."""
+    """One record. Deleting a post, say, leaves a record that says so; only expired records are taken out (`forget`)."""
 
-    kind: Kind
+    kind: RecordKind
     id: int
     updated_at: Hlc
     data: bytes
 
 
 class AtVersion(NamedTuple):
-    """A condition: the stored record has this version; 0 stands for no record at all."""
+    """A condition: the stored record has this version; 0 means that there is no record."""
 
-    kind: Kind
+    kind: RecordKind
     id: int
     version: int
 
 
 class Claim(NamedTuple):
-    """A key that stands for one write, so that a repetition is noticed. `key` has 16 bytes."""
+    """A key that stands for one write, so that a repetition is noticed. `key` has 16 bytes. Kept for `keep_ms`."""
 
     key: bytes
     value: bytes
@@ -57,9 +57,9 @@ class Claim(NamedTuple):
 class Put(NamedTuple):
     """The answer to a `put`.
 
-    `stored`: whether all conditions held; if not, nothing was written. `claimed`: the value of an earlier claim of the
-    same key, which is one way not to hold; a first edge that is REFUSED is another. `mark` stands for the state after
-    the call, so that whoever carries it sees the write, or what was in its way.
+    `stored`: whether it was written; if not, nothing was. There are three reasons not to: a condition does not hold;
+    the key was claimed before, and then `claimed` is the value of that claim; or the first edge is REFUSED. `mark`: the
+    state after the call; a reader that carries it sees the write, or what prevented it.
     """
 
     stored: bool
@@ -69,7 +69,7 @@ class Put(NamedTuple):
 
     @property
     def refusal(self) -> Outcome | None:
-        """What became of the first edge, where it was REFUSED."""
+        """The outcome of the first edge, if it was REFUSED."""
         outcome = self.changes[0].outcome if self.changes else None
         return outcome if outcome in REFUSED else None
 
@@ -77,12 +77,12 @@ class Put(NamedTuple):
 class RecordStore(Protocol):
     """Records by kind and id.
 
-    Order: of two versions of a record the newer remains (`newer`), whichever came first. Atomicity: one `put`
-    with its conditions, claim, records and edges is one transaction where `transactional` is true. Where it
-    is false, the claim is taken first, then the records are written, each at once with the conditions on it,
-    then the edges: an edge is what makes an object be found, so none is found half written, and whoever
-    repeats the call finishes it; where the first edge is refused the records are there, for the caller to
-    empty. `get_many` is always current. Durability and errors as in `EdgeStore`.
+    Order: of two versions of a record the newer remains (`newer`), whichever came first. Atomicity: where
+    `transactional` is true, a `put` with its conditions, claim, records and edges is one transaction. Where it is
+    false, the claim is taken first; then each record is written, atomically with the conditions on it; then the edges.
+    Records are found through their edges, so nothing is found half written, and repeating the call finishes it. If the
+    first edge is refused there, the records are stored already and the caller empties them. `get_many` is always
+    current. Durability and errors as in `EdgeStore`.
     """
 
     transactional: bool
@@ -95,28 +95,26 @@ class RecordStore(Protocol):
         only_if: Sequence[AtVersion] = (),
         claim: Claim | None = None,
     ) -> Put:
-        """Write all, or nothing where a condition does not hold, the claim is taken and not yet over, or the first edge
-        is REFUSED.
-        """
+        """Write all, or nothing: if a condition fails, the key was claimed before, or the first edge is REFUSED."""
         ...
 
-    async def get_many(self, kind: Kind, ids: Sequence[int]) -> list[Record | None]:
-        """One answer an id, in their order; None where there never was a record."""
+    async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
+        """The record of each id, in their order; None where there never was one."""
         ...
 
     async def claimed(self, claim: Claim) -> bytes | None:
-        """The value of an earlier claim of the same key that is not over; None if there is none."""
+        """The value of an earlier claim of the same key that has not expired; None if there is none."""
         ...
 
-    async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
-        """Take records out for good. Only for those whose id alone says that their time is over: an older version
-        that came late would be stored again.
+    async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
+        """Delete records for good. Only where the id alone says that the record has expired, because a late, older
+        version would be stored again.
         """
         ...
 
 
 def newer(stored: Record | None, incoming: Record) -> Record:
-    """The record that remains of two versions; of equal ones the greater data, so that order never matters."""
+    """The record that remains of two versions: the greater version, then the greater data, so order never matters."""
     if stored is None or (incoming.updated_at, incoming.data) > (stored.updated_at, stored.data):
         return incoming
     return stored

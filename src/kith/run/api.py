@@ -36,8 +36,8 @@ from kith.api.resources.stream import StreamResource
 from kith.api.resources.suggestions import SuggestionsResource
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
-from kith.engines.embedded import quotas
-from kith.engines.embedded.quotas import FileQuotas
+from kith.engines.embedded import quota_store
+from kith.engines.embedded.quota_store import FileQuotas
 from kith.run import limits
 from kith.run.config import Settings
 from kith.run.services import Services, running
@@ -58,7 +58,7 @@ async def serving(
 ) -> AsyncIterator[Api]:
     """What an API process runs."""
     async with running(settings, create=create, on_fatal=on_fatal) as services:
-        counts = FileQuotas(Path(settings.data) / quotas.FILE)
+        counts = FileQuotas(Path(settings.data) / quota_store.FILE)
         try:
             yield api_over(settings, services, Quotas(counts, limits.quotas(settings)))
         finally:

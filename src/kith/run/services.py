@@ -10,8 +10,8 @@ from typing import NamedTuple
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.engines.embedded import environment as environments
-from kith.engines.embedded.rings import RingReader
-from kith.engines.embedded.served import ServedFiles
+from kith.engines.embedded.served_log import ServedFiles
+from kith.engines.embedded.timeline_store import RingReader
 from kith.graph.nodes import NodeJobs
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
@@ -24,6 +24,7 @@ from kith.media.library import MediaLibrary
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
 from kith.people.relations import Relations
+from kith.people.removal import account_jobs
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
@@ -98,7 +99,7 @@ async def _services(settings: Settings, parts: Opened, number: int) -> AsyncIter
         posts, engagement, parts.log, parts.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
     )  # fmt: skip
-    jobs = NodeJobs(graph, posts.erase, comments.erase, stories.erase, forget=profiles.forget)
+    jobs = account_jobs(graph, posts.erase, comments.erase, stories.erase, forget=profiles.forget)
     await jobs.resume()
     try:
         yield Services(

@@ -13,15 +13,15 @@ from kith.access.guard import UserTokens, hash_key
 from kith.core.clock import HybridClock, ms_of, wall_ms
 from kith.core.errors import StoreMismatch
 from kith.core.ids import Snowflakes
-from kith.engines.blobs.store import open_blobs
+from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.embedded import environment as environments
 from kith.engines.embedded.commits import CommitQueue
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import LOADING, Environment
-from kith.engines.embedded.log import EmbeddedLog
-from kith.engines.embedded.records import EmbeddedRecords
-from kith.engines.embedded.rings import Rings
-from kith.engines.embedded.suggestions import EmbeddedSuggestions
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
+from kith.engines.embedded.timeline_store import Rings
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.home.fanout import deliveries
@@ -29,7 +29,7 @@ from kith.home.sources import DELIVERIES_NOTE
 from kith.log.runner import lag_of
 from kith.media.library import MediaLibrary
 from kith.people.privacy import Privacy
-from kith.people.relations import Limits, Relations
+from kith.people.relations import RelationLimits, Relations
 from kith.posts.posts import Posts
 from kith.run import limits
 from kith.run.config import Settings
@@ -116,7 +116,7 @@ async def opened(
 
 def relations(settings: Settings, graph: Graph) -> Relations:
     """The rules of people, over an open folder."""
-    return Relations(graph, Privacy(graph), Limits(settings.follows_max, settings.batch_max))
+    return Relations(graph, Privacy(graph), RelationLimits(settings.follows_max, settings.batch_max))
 
 
 def timelines(settings: Settings) -> Rings:

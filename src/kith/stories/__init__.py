@@ -1,2 +1,5 @@
-"""Stories: `stories` (posts that are over after some hours) · `strip` (whose there are for a reader) · `reclaiming`
-(their room given back)."""
+"""Stories: posts that expire after some hours.
+
+Files: `stories` (create, delete, read, view) · `strip` (whose stories a reader has, and in which order) · `reclaiming`
+(deletes expired stories from the store).
+"""

@@ -1,8 +1,8 @@
-"""Stories: posts that are over after some hours, on a shelf of their own, so that no other door shows them.
+"""Stories: posts that expire after some hours, kept apart from other posts, so that only stories' own routes show them.
 
-A story is a post of kind STORY in its author's list of the graph `stories`; whoever has seen it is an edge of
-`story_views`. When it is over follows from its id, which is a time: so from that millisecond on nobody finds it,
-whatever `reclaiming` has or has not taken out yet. Limit: a story is seen whole or not at all, and is not edited.
+A story is a post of kind STORY in its author's list of the graph `stories`; each view is an edge of `story_views`. Its
+id holds the time it was made, so it is gone for everybody at the same millisecond, whether `reclaiming` has deleted it
+yet or not. Limit: a story cannot be edited.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import STORIES, STORY_VIEWS
 from kith.graph.store import Ids, Listing
 from kith.people.privacy import Privacy
-from kith.posts.comments import turned, turned_window
+from kith.posts.comments import reversed_page, reversed_window
 from kith.posts.engagement import engage
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts, PostWritten, Shelf
-from kith.records.store import Kind, RecordStore
+from kith.records.store import RecordKind, RecordStore
 
 HOUR_MS = 3_600_000
-SHELF = Shelf(Kind.STORY, STORIES, "story", StoryNotFound)
+SHELF = Shelf(RecordKind.STORY, STORIES, "story", StoryNotFound)
 
 
-class Viewed(NamedTuple):
-    """That somebody has seen a story, since when, and the place of the write for read-your-writes."""
+class StoryView(NamedTuple):
+    """When a viewer first saw a story, and the place of the write for read-your-writes."""
 
     at_ms: int
     mark: WriteMark
 
 
 class Stories:
-    """The rules of stories. `hours`: how long one is there, old ones included when it is changed."""
+    """Creates, deletes, shows and counts stories. `hours`: how long a story lives; a change also holds for old ones."""
 
     def __init__(
         self,
@@ -58,52 +58,52 @@ class Stories:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def create(self, actor: NodeId, draft: Draft, key: str | None = None) -> PostWritten:
-        """A new story of `actor`; errors and `key` as for posts, and InvalidContent where nobody could see it."""
+        """Create a story of `actor`. `key` and errors as in `Posts.create`; InvalidContent for a private one."""
         if draft.visibility == "private":
             raise InvalidContent("a story is for public, friends or custom; a private one would have no viewers")
         return await self._shelf.create(actor, draft, key)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
-        """Empty a story for good. Errors: StoryNotFound; Forbidden to all but its author."""
+        """Empty a story for good. Errors: StoryNotFound; Forbidden for all but its author."""
         self._check_live(id_)
         return await self._shelf.delete(actor, id_)
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
-        """Empty the stories of an author whose list is taken down; see `Posts.erase`."""
+        """Empty stories of a removed author; see `Posts.erase`."""
         await self._shelf.erase(listing, ids)
 
-    async def view(self, viewer: NodeId, id_: NodeId) -> Viewed:
-        """`viewer` has seen it; repeating it changes nothing, and authors do not count among their viewers.
+    async def view(self, viewer: NodeId, id_: NodeId) -> StoryView:
+        """Note that `viewer` has seen a story. Repeating it changes nothing; a view by its author is not counted.
 
-        Errors: StoryNotFound; Forbidden where the viewer is deactivated.
+        Errors: StoryNotFound; Forbidden if the viewer is deactivated.
         """
         story = await self.get(viewer, id_)
         if story.author == viewer:
-            return Viewed(story.created_at, WriteMark(0, 0))
+            return StoryView(story.created_at, WriteMark(0, 0))
         seen = await engage(self.graph, self._views, viewer, id_, NodeId(story.author), StoryNotFound)
-        return Viewed(seen.at_ms, seen.mark)
+        return StoryView(seen.at_ms, seen.mark)
 
     # --- reading ---------------------------------------------------------------------------------------
 
     async def visible(self, viewer: NodeId | None, ids: Sequence[int]) -> list[Post | None]:
-        """For each id the story, or None where its time is over or `viewer` must not see it; one batch a kind."""
+        """The story of each id, or None if it has expired or `viewer` must not see it; in a few batches."""
         since = self._since()
         live = [id_ for id_ in ids if made_at_ms(id_) >= since]
         found = dict(zip(live, await self._shelf.visible(viewer, live), strict=True))
         return [found.get(id_) for id_ in ids]
 
     async def get(self, viewer: NodeId | None, id_: NodeId) -> Post:
-        """One story; StoryNotFound where `visible` has none."""
+        """One story; StoryNotFound if it has expired or `viewer` must not see it."""
         self._check_live(id_)
         return await self._shelf.get(viewer, id_)
 
     async def of_author(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
-        """The stories of `author` that `viewer` may see, oldest first, as they are played; and their page, as of
+        """The stories of `author` that `viewer` may see, oldest first, as they are played; and their page, as in
         `Posts.outbox`.
         """
-        asked = turned_window(window)._replace(since=self._since())
+        asked = reversed_window(window)._replace(since=self._since())
         stories, page = await self._shelf.outbox(viewer, author, asked)
-        return stories[::-1], turned(page)
+        return stories[::-1], reversed_page(page)
 
     async def seen(self, viewer: NodeId | None, stories: Sequence[Post]) -> list[bool]:
         """For each story: has `viewer` seen it? Authors have seen their own."""
@@ -113,10 +113,10 @@ class Stories:
         return [saw or story.author == viewer for saw, story in zip(seen, stories, strict=True)]
 
     async def viewers(self, actor: NodeId | None, id_: NodeId, window: Window) -> Page:
-        """Who has seen a story, latest first, for its author (or the app); less those a block stands between, and
-        those whom the app hides.
+        """The viewers of a story, latest first, for its author or the app (None).
 
-        Errors: StoryNotFound; Forbidden to others.
+        Without viewers who block the author or are blocked by them, and without those whom the app hides. Errors:
+        StoryNotFound; Forbidden for others.
         """
         story = await self.get(actor, id_)
         if actor not in (None, story.author):
@@ -134,27 +134,27 @@ class Stories:
         return Page(shown, page.more_after, page.more_before, covers)
 
     async def view_counts(self, ids: Sequence[int]) -> list[int]:
-        """How many have seen each story; exact."""
+        """The exact number of viewers of each story."""
         return await self.graph.store.count_many([self._viewers(id_) for id_ in ids])
 
     async def with_stories(self, authors: Ids) -> list[int]:
-        """Those of the authors whose list is not empty: all who have live stories, and some whose are just over.
+        """The authors whose list of stories is not empty: all with live stories, and some whose stories just expired.
 
-        One lookup an author, so that of thousands only those are looked at who matter.
+        One lookup per author, so that of thousands of authors only these few need a closer look.
         """
         (counts,) = await self.graph.store.counts([(self._stories, Direction.OUT)], authors)
         return [int(author) for author in authors[counts > 0]]
 
     async def newest(self, author: int, limit: int) -> list[Mark]:
-        """The newest live stories of an author, as (made at, id), newest first; who may see them is not asked."""
+        """The newest live stories of an author as (made at, id), newest first, without a check of who may see them."""
         return (await self.graph.store.page(self._list(author), Window(limit, since=self._since()))).items
 
     def over_at(self, story: Post) -> int:
-        """From when on nobody sees it, ms since the epoch."""
+        """When a story expires, in ms since the epoch."""
         return story.created_at + self.life_ms
 
     def _since(self) -> int:
-        """When the oldest live story can have been made."""
+        """The earliest time at which a live story can have been made, in ms since the epoch."""
         return self.now_ms() - self.life_ms + 1
 
     def _check_live(self, id_: int) -> None:

@@ -1,9 +1,9 @@
-"""The strip of stories over a feed: whose stories there are for a reader, and in which order.
+"""The strip of stories above a feed: which authors have stories for a reader, and in which order.
 
-One entry an author: the reader's own first, then those with something unseen, then the rest; among equals the closest
-to the reader first, then who told last. Of thousands who are followed only those are looked at whose list of stories
-is not empty (docs/decisions). Limits: AUTHORS_MAX authors, the closest ones, and the newest STORIES_MAX of each; the
-answer says where there is more.
+One entry per author: the reader's own first, then those with unseen stories, then the rest; in each group the authors
+closest to the reader first, then those with the newest story. Of all followed authors only those whose list of stories
+is not empty are looked at (docs/decisions/0007). Limits: the AUTHORS_MAX closest authors, and the newest STORIES_MAX
+stories of each; the answer says where there is more.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from kith.graph.store import Listing
 from kith.stories.stories import Stories
 
 Closeness: TypeAlias = Callable[[NodeId, Sequence[int]], Awaitable[Sequence[float]]]
-"""How close each author is to a reader: 0 or more, greater is closer."""
+"""Takes (reader, authors); says how close each author is to the reader: 0 or more, greater is closer."""
 AUTHORS_MAX = 500
 STORIES_MAX = 50
 LOOKED_AT_MAX = 500
-"""The newest stories of an author that are looked at to find those which a reader may see."""
+"""How many of an author's newest stories are looked at to find those that a reader may see."""
 PART = 16
-"""Authors looked at without a break: some milliseconds, of a few hundred for AUTHORS_MAX with STORIES_MAX each."""
+"""How many authors are read before other work gets a turn: a few ms, of a few hundred ms for the longest strip."""
 _UNSEEN = 1 << 62
 _SECONDS_MAX = (1 << 31) - 1
 _CLOSENESS_MAX = 1e38  # what a 32-bit float can say
 
 
 class StripEntry(NamedTuple):
-    """One author's stories, as far as the reader may see them. `more`: there may be older ones beyond STORIES_MAX."""
+    """The stories of one author that the reader may see. `more`: there may be older ones beyond STORIES_MAX."""
 
     author: int
     stories: int
@@ -47,7 +47,7 @@ class StripEntry(NamedTuple):
 
 
 class StripPage(NamedTuple):
-    """Entries in order, and the page they stand on. `partial`: more authors have stories than were looked at."""
+    """Entries in order, and their page. `partial`: more authors have stories than were looked at."""
 
     entries: list[StripEntry]
     page: Page
@@ -55,15 +55,16 @@ class StripPage(NamedTuple):
 
 
 class Strip:
-    """Reads strips."""
+    """Makes the strips of readers."""
 
     def __init__(self, graph: Graph, stories: Stories, closeness: Closeness) -> None:
         self._graph, self._stories, self._closeness = graph, stories, closeness
         self._follows, self._mutes = graph.graphs.number(FOLLOWS), graph.graphs.number(MUTES)
 
     async def page(self, viewer: NodeId, window: Window) -> StripPage:
-        """A part of the strip of `viewer`. Between two pages an author whose place changes may be met again or missed;
-        the next first page is right.
+        """A page of the strip of `viewer`.
+
+        An author whose place changes between two pages may appear twice or not at all; a new first page is right again.
         """
         close, partial = await self._authors(viewer)
         authors, entries = list(close), dict[int, StripEntry]()
@@ -78,7 +79,7 @@ class Strip:
         return StripPage([entries[mark.id] for mark in page.items], page, partial)
 
     async def _authors(self, viewer: NodeId) -> tuple[dict[int, float], bool]:
-        """Whose stories to look at, with how close they are; and whether there were more."""
+        """The authors to look at, with their closeness; and whether there are more."""
         followed = await self._graph.store.ids(Listing(self._follows, viewer, Direction.OUT))
         telling = await self._stories.with_stories(np.append(followed, np.int64(viewer)))
         others = [author for author in telling if author != viewer]
@@ -90,7 +91,7 @@ class Strip:
         return own | {author: close[author] for author in nearest}, len(others) > len(nearest)
 
     async def _entries(self, viewer: NodeId, authors: Sequence[int]) -> list[StripEntry]:
-        """An entry for each author with a story that `viewer` may see."""
+        """An entry for each of `authors` with a story that `viewer` may see."""
         newest = [await self._stories.newest(author, LOOKED_AT_MAX) for author in authors]
         ids = [mark.id for marks in newest for mark in marks]
         shown = [story for story in await self._stories.visible(viewer, ids) if story is not None]
@@ -107,9 +108,10 @@ class Strip:
 
 
 def _place(entry: StripEntry, viewer: NodeId, close: float) -> Mark:
-    """Where an entry stands, as a place in a list: greater comes first.
+    """The place of an entry in the strip; greater comes first.
 
-    62 bits below "unseen": the closeness as a 32-bit float, whose bits sort as it does, and the seconds of the newest.
+    The bit "unseen", then 62 bits: the closeness as a 32-bit float, whose bits sort like its value, and the time of the
+    newest story in seconds.
     """
     if entry.author == viewer:
         return Mark(POSITION_MAX, entry.author)

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from kith.core.labels import shown
-from kith.posts.engagement import Counts
+from kith.posts.engagement import PostCounts
 from kith.posts.post import Post
 from kith.streams.places import Lost
 
@@ -76,7 +76,7 @@ def new_post(post: Post, *, own: bool) -> NewPost:
     return NewPost(str(post.id), str(post.author), preview_of(post.text), shown(post.labels, own=own))
 
 
-def engagement_update(post: int, counts: Counts) -> EngagementUpdate:
+def engagement_update(post: int, counts: PostCounts) -> EngagementUpdate:
     """The message about a post's numbers."""
     return EngagementUpdate(str(post), counts.likes, counts.comments, counts.shares, counts.views)
 

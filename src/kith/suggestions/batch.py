@@ -1,8 +1,9 @@
-"""Suggestions for everyone, computed by a job: two passes over the nodes of the graph, in their order.
+"""A job that computes suggestions for all users: two passes over the nodes of the graph, by id.
 
-The first counts who follows somebody and who is followed most; the second ranks user by user and keeps the results,
-a chunk at a time, with a checkpoint a chunk. Killed anywhere it goes on after the last checkpoint, and what it repeats
-it only writes again. Memory holds a chunk of results and one walk, whatever the size of the graph.
+The first pass counts the users who follow somebody, and finds the most followed accounts. The second ranks user by
+user, and keeps the results chunk by chunk, with a checkpoint after each. A killed job resumes after its last
+checkpoint; repeating a chunk writes the same again. Memory holds one chunk of results and one walk, whatever the size
+of the graph.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from kith.core.ids import NodeId
 from kith.graph.store import Degrees
-from kith.suggestions.store import Kept
+from kith.suggestions.store import RankingRow
 from kith.suggestions.suggestions import Suggestions
 
 POPULAR_MAX = 200
@@ -24,39 +25,41 @@ _NODES_A_CHUNK = 5_000
 _NOTE = "suggestions/batch"
 
 
-class Checkpoint(msgspec.Struct, frozen=True):
-    """How far a job has come, as kept in the store after every chunk."""
+class BatchCheckpoint(msgspec.Struct, frozen=True):
+    """How far a job is, as saved after every chunk."""
 
-    users: int  # who follow somebody, as counted when it began
+    users: int  # who follow somebody, as counted by the first pass
     done: int
-    after: int  # nodes up to this one are done
+    after: int  # all nodes up to this id are done
     started_ms: int
 
 
-class Report(Protocol):
-    """What wants to know how far it is."""
+class BatchObserver(Protocol):
+    """Is told how far a job is (progress bars)."""
 
     def counted(self, users: int) -> None:
-        """The first pass has found this many users so far."""
+        """The first pass has counted this many users until now."""
         ...
 
     def ranked(self, done: int, users: int) -> None:
-        """Of about `users` this many are done, those of an interrupted run included."""
+        """`done` of about `users` users are ranked, those of an interrupted run included."""
         ...
 
 
-class Everyone(msgspec.Struct, frozen=True):
-    """What a run did: users ranked now, and before it was interrupted."""
+class BatchResult(msgspec.Struct, frozen=True):
+    """How many users this run ranked, and how many an interrupted run had ranked before."""
 
     ranked: int
     before: int
 
 
-async def suggest_everyone(suggestions: Suggestions, *, first: int, fresh_ms: int, report: Report) -> Everyone:
-    """Rank all users and keep the `first` suggestions of each for `fresh_ms`.
+async def suggest_everyone(
+    suggestions: Suggestions, *, first: int, fresh_ms: int, report: BatchObserver
+) -> BatchResult:
+    """Rank all users, and keep the `first` suggestions of each for `fresh_ms`.
 
-    An interrupted run is taken up, unless what it did first is over by now. Errors: StoreFull, StoreUnavailable;
-    what was kept until then stays, and the next run goes on there.
+    Resumes an interrupted run, unless that began more than `fresh_ms` ago. Errors: StoreFull, StoreUnavailable; what
+    was done stays, and the next run resumes there.
     """
     store = suggestions.graph.store
     at = await _unfinished(suggestions, fresh_ms) or await _begun(suggestions, report)
@@ -70,17 +73,17 @@ async def suggest_everyone(suggestions: Suggestions, *, first: int, fresh_ms: in
         await store.put_note(_NOTE, msgspec.json.encode(at))
         report.ranked(at.done, max(at.users, at.done))
     await store.put_note(_NOTE, None)
-    return Everyone(at.done - before, before)
+    return BatchResult(at.done - before, before)
 
 
-async def _unfinished(suggestions: Suggestions, fresh_ms: int) -> Checkpoint | None:
+async def _unfinished(suggestions: Suggestions, fresh_ms: int) -> BatchCheckpoint | None:
     raw = await suggestions.graph.store.get_note(_NOTE)
-    at = None if raw is None else msgspec.json.decode(raw, type=Checkpoint)
+    at = None if raw is None else msgspec.json.decode(raw, type=BatchCheckpoint)
     return at if at is not None and 0 <= suggestions.now_ms() - at.started_ms < fresh_ms else None
 
 
-async def _begun(suggestions: Suggestions, report: Report) -> Checkpoint:
-    """The first pass: count users, and keep the most followed accounts."""
+async def _begun(suggestions: Suggestions, report: BatchObserver) -> BatchCheckpoint:
+    """The first pass: count the users, and keep the most followed accounts."""
     users, after = 0, -1
     top: list[Degrees] = []
     while nodes := await suggestions.graph.store.degrees(suggestions.follows, after, _NODES_A_CHUNK):
@@ -90,11 +93,11 @@ async def _begun(suggestions: Suggestions, report: Report) -> Checkpoint:
         report.counted(users)
     ids, followers = [node.node for node in top], [node.into for node in top]
     await suggestions.keep_popular(np.array(ids, np.int64), np.array(followers, np.int64))
-    at = Checkpoint(users, 0, -1, suggestions.now_ms())
+    at = BatchCheckpoint(users, 0, -1, suggestions.now_ms())
     await suggestions.graph.store.put_note(_NOTE, msgspec.json.encode(at))
     return at
 
 
-async def _row(suggestions: Suggestions, user: NodeId, first: int, fresh_ms: int) -> Kept:
+async def _row(suggestions: Suggestions, user: NodeId, first: int, fresh_ms: int) -> RankingRow:
     _, data = await suggestions.rank(user, await suggestions.followees(user), first)
-    return Kept(user, suggestions.now_ms() + fresh_ms, data)
+    return RankingRow(user, suggestions.now_ms() + fresh_ms, data)

@@ -1,8 +1,8 @@
-"""People you may know: a walk of two hops over follows, scored by how many of one's followees follow each.
+"""People you may know: a walk of two hops over follows. A candidate's score is the number of followees who follow them.
 
-Pure but for `lists_of`, the one reading. Bounds (article 000): the 500 newest followees, the 500 newest followees of
-each, 1,000 candidates. So a mutual count is what the walk saw: of someone who follows more than 500, the 500 newest
-count. Farther than two hops is not walked. What is kept and who may be shown: see `suggestions`.
+Pure, except for `lists_of`, which reads. Limits (article 000): the 500 newest followees, the 500 newest followees of
+each of them, 1,000 candidates, two hops. So a mutual count is what the walk saw: of a followee who follows more than
+500, only the 500 newest count. `suggestions` says what is kept and who may be shown.
 """
 
 from __future__ import annotations
@@ -15,56 +15,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.graph.edge import Direction
-from kith.graph.store import EdgeStore, Ids, Listing, Lists
+from kith.graph.store import EdgeStore, IdLists, Ids, Listing
 
 FACES = 3
-"""How many followees explain a suggestion."""
+"""How many followees are named to explain a suggestion."""
 _VERSION = b"1"
-"""Of scoring and of what is kept: another one makes all that is kept void."""
+"""The version of scores and kept rankings; changing it makes all kept rankings invalid."""
 _HASH_BITS = 16
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # multiplicative hashing, Knuth
 
 
 class Reach(NamedTuple):
-    """How far the walk goes. The defaults are article 000's."""
+    """How far the walk goes. The defaults are those of article 000."""
 
-    followees: int = 500
-    each: int = 500
+    followees: int = 500  # of the user
+    each: int = 500  # followees of each followee
     candidates: int = 1_000
 
 
 class Ranked(NamedTuple):
-    """Candidates, best first: the greater score, then the greater id.
+    """Candidates, best first: by score, then by id, the greater first."""
 
-    ids, scores: int64 (n,); the score of the walk is the mutual count. faces: int64 (n, FACES), places in the list of
-    followees (newest first), the newest first, -1 for none.
-    """
-
-    ids: Ids
-    scores: Ids
-    faces: NDArray[np.int64]
+    ids: Ids  # int64 (n,)
+    scores: Ids  # int64 (n,): the mutual count
+    faces: NDArray[np.int64]  # int64 (n, FACES): indexes in the list of followees, the newest first, -1 for none
 
     def first(self, count: int) -> Ranked:
-        """The best `count`."""
+        """The best `count` candidates."""
         return Ranked(self.ids[:count], self.scores[:count], self.faces[:count])
 
 
 def without_faces(ids: Ids, scores: Ids) -> Ranked:
-    """Candidates whom no followee explains."""
+    """Candidates that no followee explains."""
     return Ranked(ids, scores, np.full((len(ids), FACES), -1))
 
 
-async def lists_of(store: EdgeStore, follows: int, followees: Sequence[int], reach: Reach) -> Lists:
-    """Whom each of the followees follows, the newest `reach.each`."""
+async def lists_of(store: EdgeStore, follows: int, followees: Sequence[int], reach: Reach) -> IdLists:
+    """The newest `reach.each` followees of each followee."""
     return await store.ids_many([Listing(follows, one, Direction.OUT) for one in followees], reach.each)
 
 
-def score(lists: Lists, places: Ids, never: Ids, held_back: Ids, candidates_max: int) -> Ranked:
+def score(lists: IdLists, places: Ids, never: Ids, held_back: Ids, candidates_max: int) -> Ranked:
     """The best candidates of a walk.
 
-    `lists`: whom each followee follows; `places`: where each of these followees stands in the list of all, ascending.
-    `never`: who is no candidate. `held_back`: who may not be shown now, but perhaps when it is asked again: they take
-    no place away from others, and up to `candidates_max` of them are in the answer where they rank.
+    `lists`: whom each followee follows. `places`: the index of each of these followees in the list of all followees,
+    ascending. `never`: ids that are no candidates. `held_back`: ids that may not be shown now, but perhaps later: up to
+    `candidates_max` of them are in the result where they rank, and they take no place from others.
     """
     ids, counts = np.unique(lists.ids, return_counts=True)
     if len(ids):
@@ -78,23 +74,23 @@ def score(lists: Lists, places: Ids, never: Ids, held_back: Ids, candidates_max:
 
 
 def fingerprint(followees: Ids, count: int) -> bytes:
-    """8 bytes that change when the newest followees do, or how many there are in all, or _VERSION."""
+    """8 bytes that change when the newest followees change, or their number in all, or _VERSION."""
     seen = followees.astype("<i8").tobytes() + count.to_bytes(8, "little")
     return hashlib.blake2b(seen, digest_size=8, person=_VERSION).digest()
 
 
 def _best(counts: Ids, limit: int) -> Ids:
-    """The places of the greatest counts above 0, greatest first; of equal ones the last place (the greater id)."""
+    """The indexes of up to `limit` greatest counts above 0, greatest first; of equal counts the greater index."""
     keys = counts * len(counts) + np.arange(len(counts))
     top = np.argpartition(keys, -limit)[-limit:] if len(keys) > limit else np.arange(len(keys))
     top = top[np.argsort(keys[top])[::-1]]
     return top[counts[top] > 0]
 
 
-def _faces(lists: Lists, places: Ids, chosen: Ids) -> NDArray[np.int64]:
+def _faces(lists: IdLists, places: Ids, chosen: Ids) -> NDArray[np.int64]:
     """For each chosen id the first FACES followees whose list has it; (n, FACES), -1 for none.
 
-    Most of what a walk sees is not chosen, so a table of hashes drops it before the search, which is dearer.
+    Most ids of a walk are not chosen. A table of hashes drops these before the search, which costs more.
     """
     faces = np.full((len(chosen), FACES), -1)
     order = np.argsort(chosen)
@@ -133,6 +129,6 @@ def pack(ranked: Ranked) -> bytes:
 
 
 def unpack(data: bytes) -> Ranked:
-    """The opposite of `pack`."""
+    """Undo `pack`."""
     rows = np.frombuffer(data, _CANDIDATE)
     return Ranked(rows["id"].astype(np.int64), rows["score"].astype(np.int64), rows["faces"].astype(np.int64))

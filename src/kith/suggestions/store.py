@@ -1,6 +1,6 @@
-"""The port that keeps computed suggestions for a while, so that API processes and the batch job share them.
+"""The port that keeps computed rankings for a while, so that API processes and the batch job share them.
 
-Implemented by `engines/embedded` (LMDB). What is kept can be computed again, so losing any of it costs time only.
+Implemented by `engines/embedded` (LMDB). A ranking can be computed again, so losing one costs only time.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 
-class Kept(NamedTuple):
-    """What is kept for a user, until a time in ms since the epoch."""
+class RankingRow(NamedTuple):
+    """A user's ranking as bytes, and when it expires, in ms since the epoch."""
 
     user: int
     until_ms: int
@@ -18,16 +18,16 @@ class Kept(NamedTuple):
 
 
 class SuggestionStore(Protocol):
-    """One row a user; the last one put stands.
+    """One row per user; a later row replaces an earlier one.
 
-    Atomicity: one `put_many` is atomic per row. Expiry: a row is there until its time, and may be gone or not after it;
-    what is over is forgotten in time without a job. Errors: as of EdgeStore.
+    Atomicity: one `put_many` is atomic per row. Expiry: a row is there until it expires; after that it may or may not
+    be there, and is deleted in time without a job. Errors: as in `EdgeStore`.
     """
 
-    async def put_many(self, rows: Sequence[Kept], now_ms: int) -> None:
-        """Keep these rows. `now_ms`: what is over before it may be forgotten."""
+    async def put_many(self, rows: Sequence[RankingRow], now_ms: int) -> None:
+        """Keep these rows. Rows that expired before `now_ms` may be deleted."""
         ...
 
-    async def get(self, user: int) -> Kept | None:
-        """The row of a user, even if it is over and not yet forgotten."""
+    async def get(self, user: int) -> RankingRow | None:
+        """The row of a user, also an expired one that is not deleted yet; None if there is none."""
         ...

@@ -1,12 +1,12 @@
-"""Suggestions as they are served: computed once, kept for a while, and checked on every read.
+"""Suggestions as served: ranked once, kept for a while, and checked on every read.
 
-What is kept is the ranking of a walk (see `discovery`), in a store that all processes and the batch job share. It is
-bound to the followees it was made from, so one's own follow or unfollow makes it void at once. Who may be shown is
-decided on every read: never oneself, or someone followed, asked, blocked either way, muted, hidden, not active, or kept
-back by a label of the app. The
-faces are checked too, and a count loses those found gone; what else changed among others waits for the next ranking.
+The ranking of a walk (see `discovery`) is kept in a store that all processes and the batch job share. It is bound to
+the followees that it was made from, so a follow or unfollow of the user makes it invalid at once. Every read decides
+who may be shown: never the user, nor accounts they follow, have asked, muted or hidden, nor with a block in either
+direction, inactive, or held back by a label. Faces are checked too, and the mutual count is reduced by those that are
+gone. Other changes among other people wait for the next ranking.
 
-Whoever's walk finds nobody gets the most followed accounts, as counted by the last batch job; before the first one
+A user whose walk finds nobody gets the most followed accounts, as counted by the last batch job. Before the first job
 there are none, and the answer says so.
 """
 
@@ -31,17 +31,19 @@ from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTIO
 from kith.graph.store import Ids, Listing
 from kith.people.accounts import check_not_removed
 from kith.people.privacy import Privacy
-from kith.people.relations import Written
+from kith.people.relations import RelationWritten
 from kith.suggestions.discovery import Ranked, Reach, fingerprint, lists_of, pack, score, unpack, without_faces
-from kith.suggestions.store import Kept, SuggestionStore
+from kith.suggestions.store import RankingRow, SuggestionStore
 
 OWN_MAX = 10_000
-"""Of whom one follows, asked, blocked, muted or hid, or was blocked by, a ranking looks at the newest this many."""
+"""How many of the newest accounts that a user follows, asked, blocked, muted or hid, or that block them, a ranking
+leaves out; more are still left out on reading."""
 COMPUTING_MAX, WAITING_MAX = 2, 100
-"""Rankings computed at once in a process, and how many more may wait for it; beyond: Overloaded."""
+"""How many rankings a process computes at once, and how many more may wait; beyond that, Overloaded."""
 KEEP_MS = 15 * 60_000  # article 000
 POPULAR_NOTE = "suggestions/popular"
 _IN_LOOP_MAX = 20_000
+"""A walk over more ids than this is scored in a thread, so that no request waits for it."""
 _HEAD = struct.Struct("<8sQB")  # fingerprint of the followees, computed at ms, whether it holds all candidates
 _POPULAR_HEAD = struct.Struct("<Q")  # counted at ms
 _CHUNK_MIN = 64
@@ -50,15 +52,15 @@ Source = Literal["network", "popular", "none"]
 
 
 class Suggestion(NamedTuple):
-    """Someone to follow: how many followees follow them, and up to 3 of these, whom one followed last first."""
+    """An account to follow: how many of the user's followees follow it, and up to FACES of these, the newest first."""
 
     id: int
     mutual_count: int
     mutuals: list[int]
 
 
-class Suggested(NamedTuple):
-    """A page. `source`: what it was made of; `computed_at_ms`: when that was ranked."""
+class SuggestionPage(NamedTuple):
+    """A page of suggestions. `source`: where they come from. `computed_at_ms`: when they were ranked."""
 
     items: list[Suggestion]
     page: Page
@@ -66,8 +68,8 @@ class Suggested(NamedTuple):
     computed_at_ms: int | None
 
 
-class Part(NamedTuple):
-    """A part of a ranking: who may be shown, and whether it came to the ranking's end."""
+class _Part(NamedTuple):
+    """A part of a ranking without those who may not be shown. `ended`: the ranking ends here."""
 
     items: list[Suggestion]
     page: Page
@@ -75,14 +77,14 @@ class Part(NamedTuple):
 
 
 class Followees(NamedTuple):
-    """Whom a user follows: the newest ids, and what tells whether they changed."""
+    """The newest followees of a user, and a fingerprint that changes when they do."""
 
     ids: Ids
-    print: bytes
+    fingerprint: bytes
 
 
-class Ranking(NamedTuple):
-    """A ranking as kept. `complete`: it holds all candidates of the walk."""
+class KeptRanking(NamedTuple):
+    """A user's ranking. `complete`: it holds all candidates of the walk."""
 
     ranked: Ranked
     computed_at_ms: int
@@ -90,7 +92,7 @@ class Ranking(NamedTuple):
 
 
 class Suggestions:
-    """Ranks, keeps and serves suggestions. `keep_ms`: how long a ranking made for a reader is kept."""
+    """Ranks, keeps and serves suggestions. `keep_ms`: how long a ranking made on a read is kept."""
 
     def __init__(
         self,
@@ -108,13 +110,13 @@ class Suggestions:
         self.follows, self._blocks, self._hides = number(FOLLOWS), number(BLOCKS), number(SUGGESTION_HIDES)
         own = (self.follows, number(FOLLOW_REQUESTS), self._blocks, number(MUTES), self._hides)
         self._barring = [*((graph, Direction.OUT) for graph in own), (self._blocks, Direction.IN)]
-        self._computing: dict[tuple[int, bytes], asyncio.Task[Ranking]] = {}
+        self._computing: dict[tuple[int, bytes], asyncio.Task[KeptRanking]] = {}
         self._slots = asyncio.Semaphore(COMPUTING_MAX)
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    async def page(self, user: NodeId, window: Window) -> Suggested:
-        """A part of the suggestions of a user, best first. Errors: Overloaded."""
+    async def page(self, user: NodeId, window: Window) -> SuggestionPage:
+        """A page of a user's suggestions, best first. Errors: Overloaded."""
         followees = await self.followees(user)
         ranking = await self._kept(user, followees) or await self._ranking(user, followees)
         part = await self._part(user, ranking.ranked, followees.ids, window)
@@ -122,20 +124,20 @@ class Suggestions:
             ranking = await self._ranking(user, followees)
             part = await self._part(user, ranking.ranked, followees.ids, window)
         if len(ranking.ranked.ids):
-            return Suggested(part.items, part.page, "network", ranking.computed_at_ms)
+            return SuggestionPage(part.items, part.page, "network", ranking.computed_at_ms)
         counted_at_ms, popular = await self._popular()
         part = await self._part(user, popular, followees.ids, window)
-        return Suggested(part.items, part.page, "popular" if counted_at_ms else "none", counted_at_ms)
+        return SuggestionPage(part.items, part.page, "popular" if counted_at_ms else "none", counted_at_ms)
 
     async def followees(self, user: NodeId) -> Followees:
-        """The newest followees of a user."""
+        """The newest followees of a user, with their fingerprint."""
         listing = Listing(self.follows, user, Direction.OUT)
         ids = await self.graph.store.ids(listing, self._reach.followees)
         (count,) = await self.graph.store.count_many([listing])
         return Followees(ids, fingerprint(ids, count))
 
-    async def _part(self, user: NodeId, ranked: Ranked, followees: Ids, window: Window) -> Part:
-        """The part of a ranking that `window` asks for, less those who may not be shown."""
+    async def _part(self, user: NodeId, ranked: Ranked, followees: Ids, window: Window) -> _Part:
+        """The part of a ranking that `window` asks for, without those who may not be shown."""
         start, end = _places(ranked, window)
         backward = window.before is not None
         places = np.arange(start, end)[:: -1 if backward else 1]
@@ -148,33 +150,33 @@ class Suggestions:
         more, found = len(found) > window.limit, found[: window.limit][:: -1 if backward else 1]
         marks, items = [mark for mark, _ in found], [one for _, one in found]
         if backward:
-            return Part(items, Page(marks, end < len(ranked.ids), more))
-        return Part(items, Page(marks, more, start > 0), ended=not more)
+            return _Part(items, Page(marks, end < len(ranked.ids), more))
+        return _Part(items, Page(marks, more, start > 0), ended=not more)
 
     async def _allowed(
         self, user: NodeId, ranked: Ranked, places: Ids, followees: Ids
     ) -> list[tuple[Mark, Suggestion]]:
-        """Those of the ranked at `places` who may be shown now, with the faces that may be."""
+        """The candidates at `places` that may be shown now, with those of their faces that may be."""
         ids, scores = ranked.ids[places].tolist(), ranked.scores[places].tolist()
         rows = [[int(followees[face]) for face in row if face >= 0] for row in ranked.faces[places].tolist()]
         store, faces = self.graph.store, sorted({face for row in rows for face in row})
         nodes = await store.nodes(ids)
         barred = await self._barred(user, ids)
-        away = {face for face, ok in zip(faces, await self._stand(user, faces), strict=True) if not ok}
+        away = {face for face, ok in zip(faces, await self._may_be_named(user, faces), strict=True) if not ok}
         pairs = [(face, id_) for id_, row in zip(ids, rows, strict=True) for face in row]
         follow = dict(zip(pairs, await store.exists_many(self.follows, pairs), strict=True))
         found = []
         for id_, score_, row, node, bar in zip(ids, scores, rows, nodes, barred, strict=True):
             shown = [face for face in row if face not in away and follow[(face, id_)]]
             mutual_count = score_ - (len(row) - len(shown)) if row else 0
-            unasked = not row and node.private  # nobody leads here, and they did not want to be found by all
-            kept_back = node.state != State.NORMAL or node.labels & (HIDE | LIMIT)
-            if not (bar or unasked or kept_back or (row and not mutual_count)):
+            unfindable = not row and node.private  # no followee leads here, and a private account is not for everybody
+            held_back = node.state != State.NORMAL or node.labels & (HIDE | LIMIT)
+            if not (bar or unfindable or held_back or (row and not mutual_count)):
                 found.append((Mark(score_, id_), Suggestion(id_, mutual_count, shown)))
         return found
 
     async def _barred(self, user: NodeId, ids: Sequence[int]) -> list[bool]:
-        """For each of `ids`: is there an edge that keeps them from being suggested, if only until it is restored?"""
+        """For each of `ids`: does a follow, request, block, mute or hide rule it out? Archived ones count too."""
         barred = [id_ == user for id_ in ids]
         for graph, direction in self._barring:
             pairs = [(int(user), id_) if direction is Direction.OUT else (id_, int(user)) for id_ in ids]
@@ -182,8 +184,8 @@ class Suggestions:
                 barred[at] = barred[at] or (edge is not None and edge.state in BARRING)
         return barred
 
-    async def _stand(self, user: NodeId, followees: Sequence[int]) -> list[bool]:
-        """For each followee: are they active, not hidden by the app, with no block between? Else nothing is told."""
+    async def _may_be_named(self, user: NodeId, followees: Sequence[int]) -> list[bool]:
+        """For each followee: may they be named? Only if active, not hidden by the app, and with no block in between."""
         nodes = await self.graph.store.nodes(followees)
         blocked = await self._privacy.blocked(user, followees)
         return [
@@ -199,77 +201,77 @@ class Suggestions:
         return _POPULAR_HEAD.unpack_from(raw)[0], without_faces(ids, followers)
 
     async def keep_popular(self, ids: Ids, followers: Ids) -> None:
-        """Keep the most followed accounts, best first, with how many follow each."""
+        """Keep the most followed accounts, best first, with their numbers of followers."""
         rows = np.stack([ids, followers]).astype("<i8").tobytes()
         await self.graph.store.put_note(POPULAR_NOTE, _POPULAR_HEAD.pack(self.now_ms()) + rows)
 
     # --- ranking ---------------------------------------------------------------------------------------
 
-    async def rank(self, user: NodeId, followees: Followees, first: int | None = None) -> tuple[Ranking, bytes]:
-        """The ranking of a user now (its `first` candidates), and the bytes in which it is kept."""
-        stand = np.flatnonzero(await self._stand(user, followees.ids.tolist()))
-        lists = await lists_of(self.graph.store, self.follows, followees.ids[stand].tolist(), self._reach)
+    async def rank(self, user: NodeId, followees: Followees, first: int | None = None) -> tuple[KeptRanking, bytes]:
+        """Rank a user's candidates now, and keep the `first` of them; the ranking, and its bytes for the store."""
+        named = np.flatnonzero(await self._may_be_named(user, followees.ids.tolist()))
+        lists = await lists_of(self.graph.store, self.follows, followees.ids[named].tolist(), self._reach)
         followed, *others = [
             await self.graph.store.ids(Listing(graph, user, direction), OWN_MAX) for graph, direction in self._barring
         ]
         never, held_back = np.append(followed, np.int64(user)), np.concatenate(others)
-        arguments = lists, stand, never, held_back, self._reach.candidates
+        arguments = lists, named, never, held_back, self._reach.candidates
         ranked = score(*arguments) if len(lists.ids) <= _IN_LOOP_MAX else await asyncio.to_thread(score, *arguments)
         complete = first is None or len(ranked.ids) <= first
-        ranking = Ranking(ranked.first(len(ranked.ids) if first is None else first), self.now_ms(), complete)
-        return ranking, _HEAD.pack(followees.print, ranking.computed_at_ms, complete) + pack(ranking.ranked)
+        ranking = KeptRanking(ranked.first(len(ranked.ids) if first is None else first), self.now_ms(), complete)
+        return ranking, _HEAD.pack(followees.fingerprint, ranking.computed_at_ms, complete) + pack(ranking.ranked)
 
     async def close(self) -> None:
-        """Finish the rankings under way."""
+        """Wait for the rankings that are being computed."""
         await asyncio.gather(*self._computing.values(), return_exceptions=True)
 
-    async def _kept(self, user: NodeId, followees: Followees) -> Ranking | None:
-        """The ranking kept for a user, if it is still good."""
+    async def _kept(self, user: NodeId, followees: Followees) -> KeptRanking | None:
+        """The kept ranking of a user, if it has not expired and their followees are the same."""
         row = await self.store.get(user)
         if row is None or row.until_ms <= self.now_ms():
             return None
         known, computed_at_ms, complete = _HEAD.unpack_from(row.data)
-        if known != followees.print or computed_at_ms > self.now_ms():  # by a clock that was put back since
+        if known != followees.fingerprint or computed_at_ms > self.now_ms():  # the clock was put back since
             return None
-        return Ranking(unpack(row.data[_HEAD.size :]), computed_at_ms, bool(complete))
+        return KeptRanking(unpack(row.data[_HEAD.size :]), computed_at_ms, bool(complete))
 
-    async def _ranking(self, user: NodeId, followees: Followees) -> Ranking:
-        """A new ranking, made once however many ask for it."""
-        key = (int(user), followees.print)
+    async def _ranking(self, user: NodeId, followees: Followees) -> KeptRanking:
+        """A new ranking. Requests for the same one at the same time share it."""
+        key = (int(user), followees.fingerprint)
         task = self._computing.get(key)
         if task is None:
             if len(self._computing) >= COMPUTING_MAX + WAITING_MAX:
                 raise Overloaded(f"{len(self._computing)} rankings are being computed; repeat later")
             task = self._computing[key] = asyncio.create_task(self._rank_and_keep(user, followees))
             task.add_done_callback(lambda done: (self._computing.pop(key), done.cancelled() or done.exception()))
-        return await asyncio.shield(task)  # whoever asked first may go, the others wait on
+        return await asyncio.shield(task)  # if the first request is cancelled, the others still get it
 
-    async def _rank_and_keep(self, user: NodeId, followees: Followees) -> Ranking:
+    async def _rank_and_keep(self, user: NodeId, followees: Followees) -> KeptRanking:
         async with self._slots:
             ranking, data = await self.rank(user, followees)
-        with contextlib.suppress(Unavailable):  # no room to keep it: the answer is as good
+        with contextlib.suppress(Unavailable):  # if it cannot be kept, the answer is still good
             now_ms = self.now_ms()
-            await self.store.put_many([Kept(user, now_ms + self._keep_ms, data)], now_ms)
+            await self.store.put_many([RankingRow(user, now_ms + self._keep_ms, data)], now_ms)
         return ranking
 
     # --- hiding ----------------------------------------------------------------------------------------
 
-    async def hide(self, actor: NodeId, target: NodeId) -> Written:
-        """`actor` no longer wants `target` suggested; nobody else learns of it. Errors: SelfEdge; Forbidden."""
+    async def hide(self, actor: NodeId, target: NodeId) -> RelationWritten:
+        """Never suggest `target` to `actor` again. Nobody else learns of it. Errors: SelfEdge; Forbidden."""
         if actor == target:
             raise SelfEdge("one is never suggested to oneself; name another user", id=str(actor))
         await check_not_removed(self.graph.store, actor)
         changes, mark = await self.graph.write([self.graph.adding(self._hides, actor, target)])
-        return Written(True, changes[0].outcome is Outcome.APPLIED, mark)
+        return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
-    async def unhide(self, actor: NodeId, target: NodeId) -> Written:
-        """The opposite."""
+    async def unhide(self, actor: NodeId, target: NodeId) -> RelationWritten:
+        """Undo `hide`."""
         changes, mark = await self.graph.write([self.graph.dropping(self._hides, actor, target)])
-        return Written(False, changes[0].outcome is Outcome.APPLIED, mark)
+        return RelationWritten(False, changes[0].outcome is Outcome.APPLIED, mark)
 
 
 def _places(ranked: Ranked, window: Window) -> tuple[int, int]:
-    """From which place to which the window looks: below `after`, or above `before`."""
+    """The range of indexes that the window asks for: below `after`, or above `before`."""
     mark = window.after or window.before
     if mark is None:
         return 0, len(ranked.ids)

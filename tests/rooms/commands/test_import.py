@@ -28,8 +28,9 @@ from kith.engines.embedded import bulk
 from kith.graph.audit import audit
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
-from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.graph.nodes import NodeOperation
 from kith.graph.store import Listing
+from kith.people.removal import account_jobs
 from kith.run import supervisor, wiring
 from kith.run.config import Settings
 
@@ -120,7 +121,7 @@ def archive(set_to: Settings, user: int, operation: NodeOperation = NodeOperatio
 
     async def run() -> None:
         async with chores.service(set_to) as service:
-            jobs = NodeJobs(service)
+            jobs = account_jobs(service)
             await jobs.start(operation, NodeId(user))
             await asyncio.gather(*jobs._running.values())
 

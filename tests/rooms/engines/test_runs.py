@@ -112,7 +112,7 @@ def check_blocks(dump: list[tuple[bytes, bytes]], block_rows: int) -> None:
     assert {key[:9] for key, _ in dump} == {key[:9] for key, _ in dump if key[9:] == b"\1"}
 
 
-@pytest.mark.parametrize("block_rows", [1, 2, 3, 4, 61])
+@pytest.mark.parametrize("block_rows", [1, 2, 3, 4, 61], ids="{} a block".format)
 @settings(max_examples=100)
 @given(steps=operations)
 def test_runs_answer_like_sorted_lists(
@@ -134,7 +134,7 @@ def test_runs_answer_like_sorted_lists(
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending", "random", "inside out"])
-@pytest.mark.parametrize("size", [1, 61, 62, 122, 123, 1000])
+@pytest.mark.parametrize("size", [1, 61, 62, 122, 123, 1000], ids="{} rows".format)
 def test_long_runs_at_the_real_block_size(environment: lmdb.Environment, order: str, size: int) -> None:
     rows = [list_row(at // 2, at) for at in range(size)]
     inserted = {
@@ -177,7 +177,7 @@ def test_a_row_lands_in_its_place_after_the_tail_was_emptied(environment: lmdb.E
         assert runs.rows_newest(opened.cursor, PREFIXES[0], None) == b"".join(expected)
 
 
-@pytest.mark.parametrize("block_rows", [1, 3, 61])
+@pytest.mark.parametrize("block_rows", [1, 3, 61], ids="{} a block".format)
 @given(lists=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 300)), max_size=8, unique_by=lambda pair: pair[0]))
 def test_packing_is_what_inserting_in_order_leaves(
     environment: lmdb.Environment, block_rows: int, lists: list[tuple[int, int]]

@@ -7,7 +7,7 @@ from homes import HomeScene, open_home
 from world import ALICE, BOB, CAROL, DANA, FakeClock, Run
 
 from kith.core.ids import NodeId
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
 from kith.home.affinity import HALF, HALF_LIFE_MS, KEPT_MS, NEWEST_MAX

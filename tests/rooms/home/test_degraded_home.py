@@ -14,7 +14,7 @@ from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
 from kith.core.events import Event
 from kith.core.paging import Window
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.home.degraded import Degraded
 from kith.log.store import Failure

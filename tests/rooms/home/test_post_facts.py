@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from world import ALICE, BOB, CAROL, DANA, FakeClock, Run
 
 from kith.core.labels import LIMIT
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import LIKES, SAVES, SHARES
 from kith.home import facts as facts_module
 from kith.home.facts import KEPT_MS, RENEWED_MS, WAYS, PostFacts, fingerprint
 from kith.home.rank.features import TYPES, Facts
 from kith.posts.labels import Moderation
-from kith.posts.post import Change, Post, read_post
+from kith.posts.post import Post, PostEdit, read_post
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_changed_post_is_described_anew_and_an_unchanged_one_is_not(
     before = of(run, home.facts, [edited.id, labelled.id, same.id])
     assert not before.limited.any()
     link = "https://example.com/new"
-    run(home.objects.edit(BOB, edited.id, Change(link=link)))
+    run(home.objects.edit(BOB, edited.id, PostEdit(link=link)))
     run(Moderation(home.objects).set("post", labelled.id, LIMIT))
     home.clock.ms += KEPT_MS + 1
     looked_into: list[int] = []

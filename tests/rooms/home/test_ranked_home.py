@@ -13,7 +13,7 @@ from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, answer
 from kith.core.errors import PostNotFound, SelfEdge, StoreUnavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.edge import State
 from kith.graph.graphs import HIDES, LIKES, VIEWS

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from world import START_MS
 
 from kith.core.ids import ID_MAX
-from kith.engines.embedded import served as files
-from kith.engines.embedded.served import FLUSH_BYTES, ServedFiles, read_served
+from kith.engines.embedded import served_log as files
+from kith.engines.embedded.served_log import FLUSH_BYTES, ServedFiles, read_served
 from kith.home.served import Served
 
 

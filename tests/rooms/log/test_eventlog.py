@@ -30,12 +30,12 @@ from world import (
 
 from kith.core.clock import Hlc, HybridClock
 from kith.core.events import BULK_LOADED, Event
-from kith.engines.embedded import eventlog
+from kith.engines.embedded import event_log
 from kith.engines.embedded.commits import Batch
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.eventlog import EVENTS_PER_ROW
-from kith.engines.embedded.log import EmbeddedLog
+from kith.engines.embedded.event_log import EVENTS_PER_ROW
+from kith.engines.embedded.log_store import EmbeddedLog
 from kith.graph.edge import Direction, Edge, Outcome, State
 from kith.graph.store import EdgeStore, Listing
 
@@ -44,7 +44,7 @@ AROUND_ROWS = [0, 1, 27, 28, 29, 55, 56, 57, 100]
 
 def read(environment: Environment, after: int = 0, limit: int = 10**9) -> list[Event]:
     with environment.lmdb.begin() as txn:
-        return list(eventlog.read(txn, environment.log, after, limit))
+        return list(event_log.read(txn, environment.log, after, limit))
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_what_changes_nothing_is_not_logged(opened: tuple[Environment, EmbeddedE
 
 def test_a_bulk_load_is_one_event_with_its_size(opened: tuple[Environment, EmbeddedEdges], run: Run) -> None:
     environment, store = opened
-    load = eventlog.bulk_loaded(G, 10**12, Hlc(77))
+    load = event_log.bulk_loaded(G, 10**12, Hlc(77))
     run(EmbeddedLog(environment, store._commits).announce(load))
     (event,) = read(environment)
     assert event == msgspec.structs.replace(load, sequence=1, logged_ms=event.logged_ms)
@@ -108,7 +108,7 @@ def test_a_refused_transaction_leaves_no_gap(opened: tuple[Environment, Embedded
     environment, store = opened
 
     def fails(batch: Batch) -> None:
-        batch.log.append(eventlog.pack_change(None, edge_of(9, 9)))
+        batch.log.append(event_log.pack_change(None, edge_of(9, 9)))
         raise ValueError("a job's own fault")
 
     run(store.apply(writes_of(edge_of(ALICE, BOB))))

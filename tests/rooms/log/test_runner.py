@@ -16,8 +16,8 @@ from world import ALICE, FakeClock, Run, edge_of, open_embedded, writes_of
 from kith.core.clock import Hlc
 from kith.core.errors import StoreFull, StoreUnavailable, Unavailable
 from kith.core.events import TIMELINE_WANTED, Event
-from kith.engines.embedded.edges import EmbeddedEdges
-from kith.engines.embedded.log import EmbeddedLog
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import GONE_ON_AFTER_MS, Lag, Pace, Runner, lag_of, replay
 from kith.log.store import Failure
 

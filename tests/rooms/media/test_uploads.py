@@ -1,4 +1,4 @@
-"""Uploads as a whole: what is kept of them, what a failure leaves (nothing), who may do what, and the sweep."""
+"""Uploads: what is stored, that a failure leaves nothing, who may do what, and the sweep."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kith.core.errors import (
     StoreUnavailable,
 )
 from kith.core.ids import NodeId, Snowflakes
-from kith.engines.blobs.store import FolderBlobs
+from kith.engines.blobs.blob_store import FolderBlobs
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, Graphs
@@ -34,9 +34,9 @@ from kith.media import library
 from kith.media.library import SWEPT_AFTER_MS, MediaLibrary, MediaLimits
 from kith.media.media import ALT_TEXT_CHARS_MAX, Media, key_of, keys_of, media_record, read_media, thumbnail_key_of
 from kith.people.profiles import Profile, Profiles
-from kith.posts.post import Change, Draft
+from kith.posts.post import Draft, PostEdit
 from kith.posts.posts import Posts
-from kith.records.store import Kind
+from kith.records.store import RecordKind
 
 LIMITS = MediaLimits(image_bytes_max=100_000, video_bytes_max=200_000, pixels_max=1_000_000, side_max=500, threads=2)
 FAR_MS = 10**14
@@ -96,7 +96,7 @@ def test_an_image_is_kept_with_a_thumbnail_and_a_record(run: Run, room: Room) ->
     assert (room.folder / key_of(media)).stat().st_size == media.size
 
 
-@pytest.mark.parametrize(("data", "form"), [(mp4(), "mp4"), (webm(), "webm")])
+@pytest.mark.parametrize(("data", "form"), [(mp4(), "mp4"), (webm(), "webm")], ids=["mp4", "webm"])
 def test_a_video_is_kept_as_it_is_without_a_thumbnail(run: Run, room: Room, data: bytes, form: str) -> None:
     media = run(upload(room, ALICE, data))
     assert (media.type, media.format, media.width, media.height) == ("video", form, 320, 180)
@@ -124,20 +124,19 @@ def test_a_record_reads_as_it_was_stored() -> None:
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b"", InvalidContent),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>", InvalidContent),
-        (b"<!doctype html><html>", InvalidContent),
-        (b"%PDF-1.7", InvalidContent),
-        (encoded(form="BMP"), InvalidContent),
-        (encoded(form="TIFF"), InvalidContent),
-        (webm(doc_type=b"matroska"), InvalidContent),
-        (mp4(brand=b"heic").replace(b"isommp42", b"heicheic"), InvalidContent),
-        (photo()[:-100], InvalidContent),
-        (encoded(drawing(2_000, 2_000), quality=1), InvalidContent),
-        (photo() + bytes(100_000), BodyTooLarge),
-        (mp4() + bytes(200_000), BodyTooLarge),
+        pytest.param(b"", InvalidContent, id="empty"),
+        pytest.param(b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>", InvalidContent, id="svg"),
+        pytest.param(b"<!doctype html><html>", InvalidContent, id="html"),
+        pytest.param(b"%PDF-1.7", InvalidContent, id="pdf"),
+        pytest.param(encoded(form="BMP"), InvalidContent, id="bmp"),
+        pytest.param(encoded(form="TIFF"), InvalidContent, id="tiff"),
+        pytest.param(webm(doc_type=b"matroska"), InvalidContent, id="matroska"),
+        pytest.param(mp4(brand=b"heic").replace(b"isommp42", b"heicheic"), InvalidContent, id="heic"),
+        pytest.param(photo()[:-100], InvalidContent, id="a photo cut off"),
+        pytest.param(encoded(drawing(2_000, 2_000), quality=1), InvalidContent, id="too many pixels"),
+        pytest.param(photo() + bytes(100_000), BodyTooLarge, id="too large a photo"),
+        pytest.param(mp4() + bytes(200_000), BodyTooLarge, id="too large a video"),
     ],
-    ids=range(12),
 )
 def test_what_cannot_be_shown_is_refused_and_leaves_nothing(
     run: Run, room: Room, data: bytes, error: type[Exception]
@@ -270,7 +269,7 @@ def test_deleted_media_is_gone_with_its_files_and_text(run: Run, room: Room) -> 
     assert run(room.media.get_many([media.id])) == {}
     assert run(answer(room.media.get(ALICE, media.id))) is MediaNotFound
     assert run(answer(room.media.describe(ALICE, media.id, "x"))) is MediaNotFound
-    assert b"secret" not in room.store.records[Kind.MEDIA, media.id].data
+    assert b"secret" not in room.store.records[RecordKind.MEDIA, media.id].data
 
 
 def test_a_delete_that_failed_half_way_is_finished_by_repeating_it(
@@ -319,7 +318,7 @@ def test_an_edit_may_take_media_and_link_away_and_the_type_follows(run: Run, roo
     post = run(room.posts.create(ALICE, Draft(text="hi", media=(image.id,), link="https://example.com/"))).post
 
     def edit(**changes: Any) -> Any:
-        return run(room.posts.edit(ALICE, NodeId(post.id), Change(**changes))).post
+        return run(room.posts.edit(ALICE, NodeId(post.id), PostEdit(**changes))).post
 
     assert edit(text="ho").type == "image"
     assert (edit(link=None).type, edit(link="https://example.com/a").type) == ("image", "image")
@@ -328,7 +327,7 @@ def test_an_edit_may_take_media_and_link_away_and_the_type_follows(run: Run, roo
     assert (edit(media=()).type, edit(link=None).type) == ("link", "text")
     assert edit(media=(image.id,)).type == "image"
     other = run(upload(room, BOB, photo()))
-    assert run(answer(room.posts.edit(ALICE, NodeId(post.id), Change(media=(other.id,))))) is InvalidContent
+    assert run(answer(room.posts.edit(ALICE, NodeId(post.id), PostEdit(media=(other.id,))))) is InvalidContent
 
 
 def test_an_avatar_is_an_image_of_the_user(run: Run, room: Room) -> None:
@@ -382,6 +381,6 @@ def test_a_sweep_removes_what_no_record_names_once_it_is_old(run: Run, room: Roo
         "of whoever else keeps files there"
     )
     assert run(room.media.sweep(FAR_MS, remove=True)).orphans == 0
-    (record,) = run(room.store.get_many(Kind.MEDIA, [removed.id]))
+    (record,) = run(room.store.get_many(RecordKind.MEDIA, [removed.id]))
     assert record is not None
     assert (read_media(record).alt_text, read_media(record).deleted) == ("", True)

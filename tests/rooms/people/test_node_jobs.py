@@ -1,4 +1,4 @@
-"""Bulk operations that processes take up from each other, after a crash or both at once."""
+"""Bulk jobs on accounts that two processes run: one after a crash of the other, or both at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from world import ALICE, BOB, FakeClock, Run, Social
 
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId
-from kith.engines.embedded.edges import EmbeddedEdges
+from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.edge import State
 from kith.graph.graphs import BUILT_IN, Graphs
-from kith.graph.nodes import Job, NodeJobs, NodeOperation
+from kith.graph.nodes import Job, NodeOperation
+from kith.people.removal import account_jobs
 
 
 def test_a_job_of_two_processes_never_goes_back(
@@ -26,7 +27,7 @@ def test_a_job_of_two_processes_never_goes_back(
         graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
         for user in range(10, 20):
             await graph.people.follow(ALICE, NodeId(user))
-        fast, slow = NodeJobs(graph), NodeJobs(graph)
+        fast, slow = account_jobs(graph), account_jobs(graph)
         await fast._save(Job("archive-1-1", NodeOperation.ARCHIVE, ALICE))
         await edges.change_node(ALICE, state=State.ARCHIVED)
         put, following = edges.put_note, slow._next
@@ -62,7 +63,7 @@ def test_who_is_removed_is_forgotten_by_the_job_also_after_a_crash(
 
     async def play() -> None:
         graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
-        killed, next_process = NodeJobs(graph), NodeJobs(graph, forget=forget)
+        killed, next_process = account_jobs(graph), account_jobs(graph, forget=forget)
         await killed._save(Job("remove-1-1", NodeOperation.REMOVE, ALICE))
         await edges.change_node(ALICE, state=State.REMOVED)
         await next_process.start(NodeOperation.ARCHIVE, BOB)

@@ -1,4 +1,4 @@
-"""A username is one user's, in every spelling, whoever asks at once and wherever a process stops."""
+"""A username belongs to one user, in every spelling, if many ask at once and wherever a process stops."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ def test_a_name_whose_taker_stopped_half_way_is_free_after_a_while(
     assert names.take(ALICE, "ann") is UsernameTaken, "Bob says it too"
 
 
-@pytest.mark.parametrize("hashes", [1, 3])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("hashes", [1, 3], ids="{} hashes".format)
+@pytest.mark.parametrize("seed", range(6), ids="seed {}".format)
 def test_names_that_share_a_hash_stay_apart(
     run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, seed: int, hashes: int
 ) -> None:

@@ -15,9 +15,9 @@ from kith.graph.edge import Direction, State
 from kith.graph.graphs import COMMENTED
 from kith.graph.store import Listing
 from kith.posts.comments import TEXT_CHARS_MAX
-from kith.posts.post import Change, Draft, Post
+from kith.posts.post import Draft, Post, PostEdit
 from kith.records.claims import KEY_KEPT_MS
-from kith.records.store import Kind
+from kith.records.store import RecordKind
 
 
 @pytest.fixture(params=["transactions", "none"])
@@ -117,7 +117,7 @@ def test_what_hangs_on_a_comment_that_is_not_there_is_not_there_either(run: Run,
     run(room.comments.delete(BOB, NodeId(reply)))
 
 
-@pytest.mark.parametrize("blocker", [ALICE, CAROL])
+@pytest.mark.parametrize("blocker", [ALICE, CAROL], ids=["Alice blocks", "Carol blocks"])
 def test_a_comment_that_a_block_overtakes_is_refused_in_its_commit(
     run: Run, room: Room, monkeypatch: pytest.MonkeyPatch, blocker: NodeId
 ) -> None:
@@ -150,7 +150,7 @@ def test_a_comment_is_deleted_by_its_author_or_that_of_the_post(run: Run, room: 
     run(room.comments.delete(ALICE, two))
     settle(room)
     assert run(room.comments.of_post(ALICE, post.id, "newest", Window(5)))[2] == 0
-    assert b"secret" not in room.store.records[Kind.COMMENT, one].data
+    assert b"secret" not in room.store.records[RecordKind.COMMENT, one].data
 
 
 def test_comments_of_those_one_blocked_are_not_shown_and_the_page_goes_on(run: Run, room: Room) -> None:
@@ -163,7 +163,9 @@ def test_comments_of_those_one_blocked_are_not_shown_and_the_page_goes_on(run: R
     assert sorted(listed(run, room, post, "newest", 1, None)) == ["a", "b", "c", "d"]
 
 
-@pytest.mark.parametrize("text", ["", " \n", "x" * (TEXT_CHARS_MAX + 1), "\ud800"])
+@pytest.mark.parametrize(
+    "text", ["", " \n", "x" * (TEXT_CHARS_MAX + 1), "\ud800"], ids=["empty", "blank", "too long", "not UTF-8"]
+)
 def test_a_comment_without_text_or_with_too_much_is_refused(run: Run, room: Room, text: str) -> None:
     post = write(run, room)
     assert run(answer(room.comments.create(BOB, post.id, text))) is InvalidContent
@@ -191,7 +193,7 @@ def test_the_same_key_makes_one_comment_for_a_day(run: Run, room: Room, clock: F
 def test_a_repeated_comment_is_answered_also_where_it_could_not_be_made_any_more(run: Run, room: Room) -> None:
     post = write(run, room)
     first, _ = run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))
-    run(room.posts.edit(ALICE, NodeId(post.id), Change(allow_comments=False)))
+    run(room.posts.edit(ALICE, NodeId(post.id), PostEdit(allow_comments=False)))
     assert run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))[0] == first
     run(room.graph.people.block(ALICE, BOB))
     assert run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))[0] == first
@@ -207,7 +209,7 @@ def test_a_repeated_comment_that_is_not_there_any_more_says_so_and_stays_gone(ru
     assert run(answer(room.comments.create(BOB, post, "once", None, "key"))) is CommentNotFound
     settle(room)
     assert run(room.comments.of_post(None, post, "newest", Window(10))).total == 0
-    assert b"once" not in room.store.records[Kind.COMMENT, first.id].data
+    assert b"once" not in room.store.records[RecordKind.COMMENT, first.id].data
 
 
 def test_a_comment_that_a_block_overtook_leaves_no_word_and_no_answer_that_it_was_made(
@@ -252,7 +254,7 @@ def test_a_repetition_finishes_a_comment_that_was_left_half_done(run: Run, room:
     post = NodeId(write(run, room).id)
     first, _ = run(room.comments.create(BOB, post, "once", None, "key"))
     settle(room)
-    del room.store.records[Kind.COMMENT, first.id]  # the claim was taken, and then the process ended
+    del room.store.records[RecordKind.COMMENT, first.id]  # the claim was taken, and then the process ended
     assert run(room.comments.create(BOB, post, "once", None, "key"))[0] == first
     settle(room)
     assert run(room.comments.of_post(None, post, "newest", Window(10))).comments == [first]

@@ -1,4 +1,4 @@
-"""Labels: kept, told to the log, in effect at once; and posts that go with their account."""
+"""Labels are kept, logged, and in effect at once; posts and comments of a removed account are emptied."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, BUILT_IN, COMMENTED, LIKES, SHARES, Graphs
-from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.graph.nodes import NodeOperation
 from kith.graph.store import Listing
+from kith.people.removal import account_jobs
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import REASON_CHARS_MAX, Labels, Moderation
-from kith.posts.post import Change, Draft, Post, read_post
+from kith.posts.post import Draft, Post, PostEdit, read_post
 from kith.posts.posts import Posts
-from kith.records.store import Kind
+from kith.records.store import RecordKind
 
 
 class Room(NamedTuple):
@@ -110,12 +111,12 @@ def test_a_label_stays_through_edits_and_edits_through_labels(
 
     async def overtaken(*args: Any, **conditions: Any) -> Any:
         monkeypatch.setattr(room.store, "put", put)
-        await room.posts.edit(ALICE, id_, Change(text="new"))
+        await room.posts.edit(ALICE, id_, PostEdit(text="new"))
         return await put(*args, **conditions)
 
     monkeypatch.setattr(room.store, "put", overtaken)
     run(room.moderation.set("post", id_, SENSITIVE))
-    edited = run(room.posts.edit(ALICE, id_, Change(attributes=b'{"a":1}'))).post
+    edited = run(room.posts.edit(ALICE, id_, PostEdit(attributes=b'{"a":1}'))).post
     assert (edited.text, edited.labels) == ("new", SENSITIVE | LIMIT)
     run(room.moderation.set("user", ALICE, 0))
     assert run(room.posts.get(BOB, id_)).labels == SENSITIVE, "the labels of the author are not written into posts"
@@ -167,10 +168,10 @@ def test_a_post_takes_comments_and_shares_as_its_author_says(run: Run, room: Roo
     for actor in (ALICE, BOB):
         assert run(answer(room.comments.create(actor, id_, "x"))) is Forbidden
         assert run(answer(room.engagement.add(SHARES, actor, id_))) is Forbidden
-    run(room.posts.edit(ALICE, id_, Change(allow_comments=True, allow_sharing=True)))
+    run(room.posts.edit(ALICE, id_, PostEdit(allow_comments=True, allow_sharing=True)))
     comment, _ = run(room.comments.create(BOB, id_, "x"))
     run(room.engagement.add(SHARES, BOB, id_))
-    run(room.posts.edit(ALICE, id_, Change(allow_comments=False, allow_sharing=False)))
+    run(room.posts.edit(ALICE, id_, PostEdit(allow_comments=False, allow_sharing=False)))
     assert run(room.comments.get(ALICE, comment.id)).text == "x", "what is there stays"
     assert not run(room.engagement.drop(SHARES, BOB, id_)).holds
 
@@ -181,14 +182,14 @@ def test_a_post_takes_comments_and_shares_as_its_author_says(run: Run, room: Roo
 async def remove(room: Room, *erase: Any) -> None:
     """Remove Alice, by a job of this process."""
     with time_flies(room.edges):
-        jobs = NodeJobs(room.graph, *erase)
+        jobs = account_jobs(room.graph, *erase)
         await jobs.start(NodeOperation.REMOVE, ALICE)
         await asyncio.gather(jobs.wait(), return_exceptions=True)
 
 
 def left(room: Room, posts: Sequence[Post]) -> list[str]:
     """What the posts of these ids say as stored."""
-    return [read_post(room.store.records[Kind.POST, post.id]).text for post in posts]
+    return [read_post(room.store.records[RecordKind.POST, post.id]).text for post in posts]
 
 
 def test_the_posts_of_a_removed_account_are_emptied(run: Run, room: Room, clock: FakeClock) -> None:
@@ -224,7 +225,7 @@ def test_the_comments_of_a_removed_account_are_emptied_and_leave_their_lists(
     run(remove(room, room.posts.erase, room.comments.erase))
     if isinstance(room.edges, ScrambledEdges):
         room.edges.settle()
-    left = [room.store.records[Kind.COMMENT, comment.id].data for comment in made]
+    left = [room.store.records[RecordKind.COMMENT, comment.id].data for comment in made]
     assert not [data for data in left if b"alice" in data]
     assert run(room.comments.of_post(BOB, NodeId(post.id), "newest", Window(5))).total == 1
     assert run(room.comments.counts(BOB, [answered.id])) == [(0, 0, False)]
@@ -252,7 +253,7 @@ def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Room, cloc
 
     async def resume() -> None:
         with time_flies(room.edges):
-            jobs = NodeJobs(room.graph, room.posts.erase)
+            jobs = account_jobs(room.graph, room.posts.erase)
             await jobs.resume()
             await jobs.wait()
 
@@ -263,7 +264,7 @@ def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Room, cloc
 def test_jobs_that_were_done_long_ago_are_forgotten_when_another_begins(run: Run, room: Room) -> None:
     async def there_and_back() -> None:
         with time_flies(room.edges):
-            jobs = NodeJobs(room.graph)
+            jobs = account_jobs(room.graph)
             first = await jobs.start(NodeOperation.ARCHIVE, ALICE)
             await jobs.wait()
             old = msgspec.structs.replace(await jobs.get(first.id), finished_at=1.0)
@@ -275,7 +276,9 @@ def test_jobs_that_were_done_long_ago_are_forgotten_when_another_begins(run: Run
     run(there_and_back())
 
 
-@pytest.mark.parametrize("error", [StoreFull("no room"), Overloaded("too much at once"), Conflict("overtaken")])
+@pytest.mark.parametrize(
+    "error", [StoreFull("no room"), Overloaded("too much at once"), Conflict("overtaken")], ids=lambda error: error.code
+)
 def test_a_removal_waits_for_the_store_and_is_finished_by_the_same_process(
     run: Run, room: Room, error: KithError
 ) -> None:
@@ -291,7 +294,7 @@ def test_a_removal_waits_for_the_store_and_is_finished_by_the_same_process(
     run(remove(room, failing))
     assert not failures
     assert left(room, [post]) == [""]
-    assert b"hi" not in room.store.records[Kind.COMMENT, comment.id].data
+    assert b"hi" not in room.store.records[RecordKind.COMMENT, comment.id].data
 
 
 def test_what_a_removal_overtakes_is_not_kept(run: Run, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +324,7 @@ def test_deactivation_empties_nothing(run: Run, room: Room) -> None:
 
     async def away() -> None:
         with time_flies(room.edges):
-            jobs = NodeJobs(room.graph, room.posts.erase)
+            jobs = account_jobs(room.graph, room.posts.erase)
             await jobs.start(NodeOperation.ARCHIVE, ALICE)
             await jobs.wait()
 

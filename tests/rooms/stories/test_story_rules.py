@@ -1,4 +1,4 @@
-"""Stories over both kinds of engine: who sees them, until when, in which order, and that nothing of them stays."""
+"""Stories over both kinds of engine: who sees them, until when, in which order, and that they are deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kith.graph.graphs import AUTHORED, BUILT_IN, STORIES, STORY_VIEWS, Graphs
 from kith.graph.store import Listing
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts
-from kith.records.store import Kind
+from kith.records.store import RecordKind
 from kith.stories import strip as strips
 from kith.stories.reclaiming import GRACE_MS, reclaim
 from kith.stories.stories import HOUR_MS, Stories
@@ -403,7 +403,7 @@ def test_nothing_of_a_story_stays_when_its_time_is_long_over(theatre: Theatre, r
     }
     stories = theatre.graph.graphs.number(STORIES)
     assert [row.destination for row in theatre.edges.rows.values() if row.graph == stories] == [young.id]
-    assert [id_ for kind, id_ in theatre.store.records if kind is Kind.STORY] == [young.id]
+    assert [id_ for kind, id_ in theatre.store.records if kind is RecordKind.STORY] == [young.id]
     assert run(theatre.edges.count_many([Listing(views, old.id, Direction.IN)])) == [0]
     assert theatre.found(BOB, young)
 

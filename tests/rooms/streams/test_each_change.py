@@ -17,7 +17,7 @@ from kith.core.events import BULK_LOADED, Event, user_changed
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.graph.graphs import FOLLOWS, HIDES, LIKES
-from kith.posts.post import Change, Draft
+from kith.posts.post import Draft, PostEdit
 
 
 class Case(NamedTuple):
@@ -63,12 +63,12 @@ CASES = {
         resumed=["post_removed author_deleted"],
     ),
     "alice edits the post, which stays public": Case(
-        lambda hall, post: hall.objects.edit(ALICE, post, Change(text="y")),
+        lambda hall, post: hall.objects.edit(ALICE, post, PostEdit(text="y")),
         live=[],
         resumed=[],
     ),
     "alice makes the post private": Case(
-        lambda hall, post: hall.objects.edit(ALICE, post, Change(visibility="private")),
+        lambda hall, post: hall.objects.edit(ALICE, post, PostEdit(visibility="private")),
         live=["post_removed unavailable"],
         resumed=RESET,
     ),

@@ -13,7 +13,7 @@ from world import ALICE, BOB, CAROL
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
 from kith.graph.graphs import LIKES
-from kith.posts.post import Change, Draft
+from kith.posts.post import Draft, PostEdit
 from kith.streams import readers, rounds
 
 
@@ -200,7 +200,7 @@ async def let_go(hall: Hall, _: NodeId) -> None:
 
 
 async def closed(hall: Hall, post: NodeId) -> None:
-    await hall.objects.edit(ALICE, post, Change(visibility="private"))
+    await hall.objects.edit(ALICE, post, PostEdit(visibility="private"))
 
 
 @pytest.mark.parametrize("lost", [unfollowed, let_go, closed])

@@ -9,7 +9,7 @@ from world import ALICE, BOB, CAROL
 from kith.core.events import user_changed
 from kith.core.ids import NodeId
 from kith.graph.graphs import LIKES
-from kith.posts.post import Change
+from kith.posts.post import PostEdit
 from kith.streams import missed
 
 
@@ -74,7 +74,7 @@ def test_a_reader_who_missed_very_many_removals_or_edits_loads_the_feed_anew(
             if what == "deleted":
                 await hall.objects.delete(ALICE, NodeId(int(post)))
             else:
-                await hall.objects.edit(ALICE, NodeId(int(post)), Change(text="y"))
+                await hall.objects.edit(ALICE, NodeId(int(post)), PostEdit(text="y"))
         ear = Ear(BOB)
         await hall.live.join(ear.stream, f"{place}-{place}", [])
         assert ear.heard == [("reset", {"reason": "too_far"})]

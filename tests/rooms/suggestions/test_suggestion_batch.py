@@ -1,4 +1,4 @@
-"""Suggestions for everyone: what the job keeps, what is served of it, and how it goes on where it was."""
+"""Suggestions for all users: what the job keeps, what is served of it, and how it resumes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN
 from kith.graph.store import EdgeStore
 from kith.suggestions import batch
-from kith.suggestions.batch import Everyone, suggest_everyone
-from kith.suggestions.store import Kept
+from kith.suggestions.batch import BatchResult, suggest_everyone
+from kith.suggestions.store import RankingRow
 from kith.suggestions.suggestions import KEEP_MS, Suggestions
 
 DAY_MS = 24 * 3_600_000
@@ -44,7 +44,7 @@ class Breaking(ReferenceSuggestions):
 
     room = 1 << 30
 
-    async def put_many(self, rows: Sequence[Kept], now_ms: int) -> None:
+    async def put_many(self, rows: Sequence[RankingRow], now_ms: int) -> None:
         if self.puts >= self.room:
             raise StoreFull("no room")
         await super().put_many(rows, now_ms)
@@ -62,7 +62,7 @@ class Town:
         edges = [edge_of(user, other) for user in USERS for other in chosen.sample([*USERS, *LONERS], 12)]
         run(graph.write(writes_of(*(edge for edge in edges if edge.source != edge.destination))))
 
-    def job(self) -> Everyone:
+    def job(self) -> BatchResult:
         self.report = Watched()
         job = suggest_everyone(self.suggestions, first=FIRST, fresh_ms=DAY_MS, report=self.report)
         return self.run(job)  # type: ignore[no-any-return]
@@ -80,7 +80,7 @@ def town(run: Run, store: EdgeStore, clock: FakeClock, monkeypatch: pytest.Monke
 
 
 def test_everyone_who_follows_somebody_is_ranked_once(town: Town) -> None:
-    assert town.job() == Everyone(ranked=len(USERS), before=0)
+    assert town.job() == BatchResult(ranked=len(USERS), before=0)
     assert sorted(town.kept.rows) == list(USERS)
     assert {row.until_ms for row in town.kept.rows.values()} == {town.clock.ms + DAY_MS}
     assert town.report.users[-1] == len(USERS)
@@ -126,7 +126,7 @@ def test_the_most_followed_are_for_those_who_follow_nobody(town: Town, monkeypat
     assert page.source == "popular"
 
 
-@pytest.mark.parametrize("room", [0, 1, 4, 8])
+@pytest.mark.parametrize("room", [0, 1, 4, 8], ids="room for {}".format)
 def test_a_job_that_met_a_full_store_goes_on_there(town: Town, room: int) -> None:
     town.kept.room = room
     with pytest.raises(StoreFull):
@@ -149,7 +149,7 @@ def test_a_job_interrupted_so_long_ago_that_its_results_are_over_begins_anew(tow
         town.job()
     town.kept.room = 1 << 30
     town.clock.ms += DAY_MS
-    assert town.job() == Everyone(ranked=len(USERS), before=0)
+    assert town.job() == BatchResult(ranked=len(USERS), before=0)
 
 
 def test_an_empty_graph_is_done_at_once(town: Town, run: Run, store: EdgeStore) -> None:
@@ -157,5 +157,5 @@ def test_an_empty_graph_is_done_at_once(town: Town, run: Run, store: EdgeStore) 
     empty = Suggestions(town.graph, ReferenceSuggestions(), now_ms=town.clock)
     empty.follows = town.graph.graphs.number("views")
     report = Watched()
-    assert run(suggest_everyone(empty, first=1, fresh_ms=1, report=report)) == Everyone(0, 0)
+    assert run(suggest_everyone(empty, first=1, fresh_ms=1, report=report)) == BatchResult(0, 0)
     assert report.done == []

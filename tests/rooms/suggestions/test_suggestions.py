@@ -17,12 +17,13 @@ from kith.core.paging import Mark, Window
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, FOLLOWS
-from kith.graph.nodes import NodeJobs, NodeOperation
+from kith.graph.nodes import NodeOperation
 from kith.graph.store import EdgeStore
+from kith.people.removal import account_jobs
 from kith.suggestions import suggestions as module
 from kith.suggestions.discovery import Reach
-from kith.suggestions.store import Kept
-from kith.suggestions.suggestions import KEEP_MS, Suggested, Suggestion, Suggestions
+from kith.suggestions.store import RankingRow
+from kith.suggestions.suggestions import KEEP_MS, Suggestion, SuggestionPage, Suggestions
 
 EVE, FAY, GUS = NodeId(5), NodeId(6), NodeId(7)
 
@@ -45,7 +46,7 @@ class Town:
         self.clock.ms += 1
         self.run(self.graph.people.follow(follower, followee))
 
-    def page(self, user: NodeId = ALICE, window: Window | None = None) -> Suggested:
+    def page(self, user: NodeId = ALICE, window: Window | None = None) -> SuggestionPage:
         return self.run(self.suggestions.page(user, window or Window(20)))
 
     def shown(self, user: NodeId = ALICE) -> list[int]:
@@ -101,7 +102,7 @@ def test_a_newcomer_is_not_stuck_with_an_empty_list(town: Town) -> None:
 
 
 def test_many_who_ask_at_once_are_answered_by_one_ranking(town: Town) -> None:
-    async def ask() -> list[Suggested]:
+    async def ask() -> list[SuggestionPage]:
         return await asyncio.gather(*(town.suggestions.page(ALICE, Window(20)) for _ in range(50)))
 
     pages = town.run(ask())
@@ -110,10 +111,10 @@ def test_many_who_ask_at_once_are_answered_by_one_ranking(town: Town) -> None:
 
 
 def test_who_asked_first_may_go_without_taking_the_others_answer(town: Town) -> None:
-    async def ask() -> Suggested:
+    async def ask() -> SuggestionPage:
         begun, gate = asyncio.Event(), asyncio.Event()
 
-        async def late(rows: Sequence[Kept], now_ms: int) -> None:
+        async def late(rows: Sequence[RankingRow], now_ms: int) -> None:
             begun.set()
             await gate.wait()
 
@@ -145,7 +146,7 @@ def test_beyond_what_may_wait_is_refused(town: Town, monkeypatch: pytest.MonkeyP
 
 
 def test_a_store_that_cannot_keep_a_ranking_does_not_take_the_answer(town: Town) -> None:
-    async def full(rows: Sequence[Kept], now_ms: int) -> None:
+    async def full(rows: Sequence[RankingRow], now_ms: int) -> None:
         raise StoreFull("no room")
 
     town.kept.put_many = full  # type: ignore[method-assign]
@@ -165,7 +166,7 @@ def test_past_the_part_that_the_batch_kept_all_is_ranked(town: Town) -> None:
 
     async def keep_first() -> None:
         _, data = await town.suggestions.rank(ALICE, await town.suggestions.followees(ALICE), first=1)
-        await town.kept.put_many([Kept(ALICE, town.clock.ms + 24 * 3_600_000, data)], town.clock.ms)
+        await town.kept.put_many([RankingRow(ALICE, town.clock.ms + 24 * 3_600_000, data)], town.clock.ms)
 
     town.run(keep_first())
     ranked_at = town.clock.ms
@@ -240,7 +241,7 @@ def test_a_follow_not_yet_restored_still_keeps_its_end_out(town: Town) -> None:
     town.follow(ALICE, DANA)
 
     async def leave() -> None:
-        jobs = NodeJobs(town.graph)
+        jobs = account_jobs(town.graph)
         await jobs.start(NodeOperation.ARCHIVE, DANA)
         await jobs.wait()
         await town.graph.store.change_node(DANA, state=State.NORMAL)

@@ -1,4 +1,4 @@
-"""Versions only grow: through a clock that stands, goes back, or is restarted behind its own past."""
+"""Versions only grow, even if the clock stands still, goes back, or is behind after a restart."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_was_observed_is_overtaken(clock: FakeClock) -> None:
     assert hybrid.next() == theirs + 2
 
 
-@pytest.mark.parametrize("ahead_ms", [SKEW_MS_MAX + 1, 10**9, MS_MAX - START_MS])
+@pytest.mark.parametrize("ahead_ms", [SKEW_MS_MAX + 1, 10**9, MS_MAX - START_MS], ids="{} ms".format)
 def test_a_version_from_the_far_future_is_refused_and_forgotten(clock: FakeClock, ahead_ms: int) -> None:
     hybrid = HybridClock(clock)
     for refuse in (hybrid.observe, hybrid.check_ahead):

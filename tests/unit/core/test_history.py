@@ -1,4 +1,4 @@
-"""What a store still has of what it was, after restores."""
+"""Which sequence numbers of which history a store still has after restores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cursors lead back to their place, for their query only; anything else is refused, never guessed at."""
+"""Cursors lead back to their place, for their own query only; anything else is refused."""
 
 from __future__ import annotations
 
@@ -100,18 +100,22 @@ def test_junk_is_refused(text: str) -> None:
         CURSORS.window(text, QUERY, 5)
 
 
-@pytest.mark.parametrize("text", ["\x00", "é" * 40, "A" * 100_000, "%%%%", "null", "\ud800"])
+@pytest.mark.parametrize(
+    "text",
+    ["\x00", "é" * 40, "A" * 100_000, "%%%%", "null", "\ud800"],
+    ids=["a zero byte", "not ASCII", "very long", "not base64", "a word", "not UTF-8"],
+)
 def test_strange_junk_is_refused(text: str) -> None:
     with pytest.raises(BadCursor):
         CURSORS.window(text, QUERY, 5)
 
 
-@pytest.mark.parametrize("limit", [1, 20, LIMIT_MAX])
+@pytest.mark.parametrize("limit", [1, 20, LIMIT_MAX], ids="limit {}".format)
 def test_limits_that_are_served(limit: int) -> None:
     assert CURSORS.window(None, QUERY, limit).limit == limit
 
 
-@pytest.mark.parametrize("limit", [0, -1, LIMIT_MAX + 1, 2**70])
+@pytest.mark.parametrize("limit", [0, -1, LIMIT_MAX + 1, 2**70], ids="limit {}".format)
 def test_limits_that_are_refused(limit: int) -> None:
     for text in (None, CURSORS.next(QUERY, MARK)):
         with pytest.raises(BadRequest) as raised:

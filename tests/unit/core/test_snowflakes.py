@@ -65,7 +65,7 @@ def test_after_a_restart_no_millisecond_is_used_again(clock: FakeClock) -> None:
     assert made_at_ms(after.next()) == START_MS + 1
 
 
-@pytest.mark.parametrize("node", [-1, NODES_MAX])
+@pytest.mark.parametrize("node", [-1, NODES_MAX], ids="node {}".format)
 def test_a_node_number_beyond_its_bits_is_refused(clock: FakeClock, node: int) -> None:
     with pytest.raises(ValueError, match="node"):
         Snowflakes(node, clock)

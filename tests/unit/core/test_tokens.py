@@ -60,7 +60,7 @@ def test_junk_is_refused(text: str) -> None:
         TOKENS.read(text)
 
 
-@pytest.mark.parametrize("secret", [b"", b"short", b"x" * 31])
+@pytest.mark.parametrize("secret", [b"", b"short", b"x" * 31], ids=["none", "short", "31 bytes"])
 def test_a_short_secret_is_refused(secret: bytes) -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         WriteTokens(secret)

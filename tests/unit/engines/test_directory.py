@@ -1,4 +1,4 @@
-"""The directory of timelines finds every user it holds and no other, whatever was put in and taken out."""
+"""The directory of timelines finds every user that it holds and no other, after any inserts and removals."""
 
 from __future__ import annotations
 

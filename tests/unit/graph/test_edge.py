@@ -1,4 +1,4 @@
-"""The merge law: of two writes the greater (version, rank of state, position) stays, in any order."""
+"""The merge law: of two writes the greater (version, state, position) wins, in any order. And conditions of writes."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ def test_any_order_and_repetition_leaves_the_greatest(edges: list[Edge], chance:
 
 
 def outcome_of(stored: Edge | None, write: EdgeWrite, out_count: int = 0, *, barred: bool = False) -> Outcome:
-    return decide(stored, write, resolve(stored, write), lambda: out_count, lambda: barred)
+    return decide(stored, write, resolve(stored, write), barred=lambda: barred, out_count=lambda: out_count)
 
 
 def test_the_first_version_of_an_edge_stays() -> None:
     assert merge(None, edge_of(ALICE, BOB)) == edge_of(ALICE, BOB)
 
 
-@pytest.mark.parametrize(
-    ("less", "greater"),
-    [
-        (edge_of(1, 2, 9, REMOVED, 1), edge_of(1, 2, 0, NORMAL, 2)),  # the version first
-        (edge_of(1, 2, 9, NORMAL, 1), edge_of(1, 2, 0, NEGATIVE, 1)),  # then the rank
-        (edge_of(1, 2, 9, NEGATIVE, 1), edge_of(1, 2, 0, ARCHIVED, 1)),
-        (edge_of(1, 2, 9, ARCHIVED, 1), edge_of(1, 2, 0, REMOVED, 1)),
-        (edge_of(1, 2, -9, ARCHIVED, 1), edge_of(1, 2, -8, ARCHIVED, 1)),  # then the position
-    ],
-)
+LESS_AND_GREATER: dict[str, tuple[Edge, Edge]] = {
+    "the version first": (edge_of(1, 2, 9, REMOVED, 1), edge_of(1, 2, 0, NORMAL, 2)),
+    "then the state": (edge_of(1, 2, 9, NORMAL, 1), edge_of(1, 2, 0, NEGATIVE, 1)),
+    "archived above negative": (edge_of(1, 2, 9, NEGATIVE, 1), edge_of(1, 2, 0, ARCHIVED, 1)),
+    "removed above archived": (edge_of(1, 2, 9, ARCHIVED, 1), edge_of(1, 2, 0, REMOVED, 1)),
+    "then the position": (edge_of(1, 2, -9, ARCHIVED, 1), edge_of(1, 2, -8, ARCHIVED, 1)),
+}
+
+
+@pytest.mark.parametrize(("less", "greater"), LESS_AND_GREATER.values(), ids=LESS_AND_GREATER)
 def test_ties_go_by_rank_then_by_position(less: Edge, greater: Edge) -> None:
     assert precedence(less) < precedence(greater)
     assert merge(less, greater) == greater == merge(greater, less)
@@ -89,28 +89,33 @@ def old(state: State) -> Edge:
     return edge_of(ALICE, BOB, 1, state, 1)
 
 
-@pytest.mark.parametrize(
-    ("stored", "write", "out_count", "outcome"),
-    [
-        (None, EdgeWrite(new), 0, Outcome.APPLIED),
-        (old(NORMAL), EdgeWrite(new, keep_live=True), 0, Outcome.UNCHANGED),
-        (old(ARCHIVED), EdgeWrite(new, keep_live=True), 0, Outcome.APPLIED),
-        (None, EdgeWrite(new, keep_live=True), 0, Outcome.APPLIED),
-        (None, EdgeWrite(gone, only_from=PRESENT), 0, Outcome.UNCHANGED),
-        (None, EdgeWrite(gone, only_from=frozenset({REMOVED})), 0, Outcome.APPLIED),
-        (old(REMOVED), EdgeWrite(gone, only_from=PRESENT), 0, Outcome.UNCHANGED),
-        (old(ARCHIVED), EdgeWrite(gone, only_from=PRESENT), 0, Outcome.APPLIED),
-        (old(NORMAL), EdgeWrite(gone, only_from=frozenset()), 0, Outcome.UNCHANGED),
-        (None, EdgeWrite(new, out_limit=3), 2, Outcome.APPLIED),
-        (None, EdgeWrite(new, out_limit=3), 3, Outcome.OVER_LIMIT),
-        (old(REMOVED), EdgeWrite(new, out_limit=3), 3, Outcome.OVER_LIMIT),
-        (old(NORMAL), EdgeWrite(new, out_limit=3), 3, Outcome.APPLIED),
-        (old(NORMAL), EdgeWrite(gone, out_limit=0), 3, Outcome.APPLIED),
-        (old(NORMAL), EdgeWrite(new, keep_live=True, out_limit=3), 3, Outcome.UNCHANGED),
-        (edge_of(ALICE, BOB, 1, REMOVED, 10), EdgeWrite(new, out_limit=3), 3, Outcome.UNCHANGED),
-        (None, EdgeWrite(new, out_limit=0), 0, Outcome.OVER_LIMIT),
-    ],
-)
+CONDITIONS: dict[str, tuple[Edge | None, EdgeWrite, int, Outcome]] = {
+    "no edge yet": (None, EdgeWrite(new), 0, Outcome.APPLIED),
+    "keep_live: is normal": (old(NORMAL), EdgeWrite(new, keep_live=True), 0, Outcome.UNCHANGED),
+    "keep_live: is archived": (old(ARCHIVED), EdgeWrite(new, keep_live=True), 0, Outcome.APPLIED),
+    "keep_live: no row": (None, EdgeWrite(new, keep_live=True), 0, Outcome.APPLIED),
+    "only_from present: no row": (None, EdgeWrite(gone, only_from=PRESENT), 0, Outcome.UNCHANGED),
+    "only_from removed: no row": (None, EdgeWrite(gone, only_from=frozenset({REMOVED})), 0, Outcome.APPLIED),
+    "only_from present: is removed": (old(REMOVED), EdgeWrite(gone, only_from=PRESENT), 0, Outcome.UNCHANGED),
+    "only_from present: is archived": (old(ARCHIVED), EdgeWrite(gone, only_from=PRESENT), 0, Outcome.APPLIED),
+    "only_from nothing": (old(NORMAL), EdgeWrite(gone, only_from=frozenset()), 0, Outcome.UNCHANGED),
+    "out_limit: room for one": (None, EdgeWrite(new, out_limit=3), 2, Outcome.APPLIED),
+    "out_limit: reached": (None, EdgeWrite(new, out_limit=3), 3, Outcome.OVER_LIMIT),
+    "out_limit: one more by a return": (old(REMOVED), EdgeWrite(new, out_limit=3), 3, Outcome.OVER_LIMIT),
+    "out_limit: none more": (old(NORMAL), EdgeWrite(new, out_limit=3), 3, Outcome.APPLIED),
+    "out_limit: one less": (old(NORMAL), EdgeWrite(gone, out_limit=0), 3, Outcome.APPLIED),
+    "keep_live before out_limit": (old(NORMAL), EdgeWrite(new, keep_live=True, out_limit=3), 3, Outcome.UNCHANGED),
+    "the merge law before out_limit": (
+        edge_of(ALICE, BOB, 1, REMOVED, 10),
+        EdgeWrite(new, out_limit=3),
+        3,
+        Outcome.UNCHANGED,
+    ),
+    "out_limit 0": (None, EdgeWrite(new, out_limit=0), 0, Outcome.OVER_LIMIT),
+}
+
+
+@pytest.mark.parametrize(("stored", "write", "out_count", "outcome"), CONDITIONS.values(), ids=CONDITIONS)
 def test_conditions(stored: Edge | None, write: EdgeWrite, out_count: int, outcome: Outcome) -> None:
     assert outcome_of(stored, write, out_count) is outcome
 
@@ -141,7 +146,7 @@ def test_what_bars_a_write_is_asked_only_if_it_would_change_something() -> None:
         (old(NORMAL), EdgeWrite(new, unless=bars, keep_live=True, out_limit=0)),
         (edge_of(ALICE, BOB, 1, REMOVED, 10), EdgeWrite(new, unless=bars, out_limit=0)),
     ]:
-        decide(stored, write, resolve(stored, write), unasked, unasked)
+        decide(stored, write, resolve(stored, write), barred=unasked, out_count=unasked)
     assert outcome_of(None, EdgeWrite(new, unless=bars), barred=True) is Outcome.FORBIDDEN
     assert outcome_of(None, EdgeWrite(new, unless=bars), barred=False) is Outcome.APPLIED
     assert outcome_of(None, EdgeWrite(new, unless=bars, out_limit=0), barred=True) is Outcome.FORBIDDEN

@@ -1,4 +1,4 @@
-"""What becomes of an image that somebody sends: pixels only, under limits, or a refusal."""
+"""An uploaded image becomes pixels only, under limits, or is refused."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_nothing_of_where_and_by_whom_it_was_taken_is_left(form: Format) -> None
         assert not {"exif", "xmp", "comment", "icc_profile", "photoshop"} & set(shown.info)
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("orientation", range(1, 9), ids="orientation {}".format)
 def test_a_turned_photo_is_shown_upright(orientation: int) -> None:
     turn = {
         2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -135,7 +135,7 @@ def test_a_large_image_is_scaled_down_and_a_small_one_is_left() -> None:
     assert decoded(read(photo(2_000, 2), side_max=500).data).size == (500, 1)
 
 
-@pytest.mark.parametrize("size", [(30_000, 30_000), (9_000, 9_000), (1_001, 1_000)])
+@pytest.mark.parametrize("size", [(30_000, 30_000), (9_000, 9_000), (1_001, 1_000)], ids="{0[0]} x {0[1]}".format)
 def test_a_bomb_is_refused_before_it_is_decoded(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image.Image, "load", lambda _: pytest.fail("decoded"))
     with pytest.raises(InvalidContent, match="pixels"):
@@ -162,7 +162,7 @@ def test_a_frame_does_not_show_through_the_next() -> None:
         assert [shown.convert("RGBA").getpixel((x, 5))[3] for x in (5, 15, 25)] == [255 * (x == at) for x in range(3)]  # type: ignore[index]
 
 
-@pytest.mark.parametrize(("mode", "key"), [("RGB", (200, 30, 30)), ("L", 200)])
+@pytest.mark.parametrize(("mode", "key"), [("RGB", (200, 30, 30)), ("L", 200)], ids=["RGB", "L"])
 def test_a_colour_that_stands_for_nothing_stays_transparent(mode: str, key: Any) -> None:
     image = Image.new(mode, (20, 10), key)
     image.paste(0, (10, 0, 20, 10))
@@ -208,21 +208,27 @@ def test_a_file_of_endless_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("form", STILL)
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999], ids="{:.1%}".format)
 def test_a_cut_off_image_is_refused(form: Format, share: float) -> None:
     with pytest.raises(InvalidContent):
         read(STILL[form][: int(len(STILL[form]) * share)], form)
 
 
 @pytest.mark.parametrize("form", STILL)
-@pytest.mark.parametrize("behind", [b"PK\3\4 an archive", b"<script>alert(1)</script>", b"=1;alert(1)//", b"%PDF-1.7"])
+@pytest.mark.parametrize(
+    "behind",
+    [b"PK\3\4 an archive", b"<script>alert(1)</script>", b"=1;alert(1)//", b"%PDF-1.7"],
+    ids=["an archive", "a page", "a script", "a pdf"],
+)
 def test_an_image_that_is_something_else_as_well_is_refused(form: Format, behind: bytes) -> None:
     with pytest.raises(InvalidContent, match="follow the end"):
         read(STILL[form] + behind, form)
 
 
 @pytest.mark.parametrize(
-    "behind", [bytes(50), encoded(drawing(seed=2)), b"\0\0\0\x1cftypmp42 a short film", b"Image_UTC_DataSEFT"]
+    "behind",
+    [bytes(50), encoded(drawing(seed=2)), b"\0\0\0\x1cftypmp42 a short film", b"Image_UTC_DataSEFT"],
+    ids=["zeros", "another view", "a short film", "notes of a phone"],
 )
 def test_what_cameras_put_behind_a_photo_is_accepted_and_dropped(behind: bytes) -> None:
     assert read(STILL["jpg"] + behind).data == read(STILL["jpg"]).data

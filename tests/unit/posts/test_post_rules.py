@@ -23,15 +23,15 @@ from kith.posts.post import (
     MENTIONS_MAX,
     PLACE_CHARS_MAX,
     TEXT_CHARS_MAX,
-    Change,
     Draft,
     Location,
     Post,
+    PostEdit,
     check_draft,
     edited,
     emptied,
     fingerprint_of,
-    made,
+    post_from,
     post_record,
     read_post,
 )
@@ -39,46 +39,46 @@ from kith.posts.visibility import Standing, may_see, may_see_comment
 from kith.records.fields import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_DEPTH_MAX, pack_attributes
 
 LINK = "https://example.com/a?b=c"
-GOOD: list[tuple[dict[str, Any], str]] = [
-    ({"text": "x"}, "text"),
-    ({"text": "é" * TEXT_CHARS_MAX}, "text"),
-    ({"text": "🦊\n\tمرحبا"}, "text"),
-    ({"link": LINK}, "link"),
-    ({"text": "look", "link": LINK}, "link"),
-    ({"media": (1,)}, "image"),
-    ({"media": (1, 2), "type": "video"}, "video"),
-    ({"media": (1,), "link": LINK}, "image"),
-    ({"text": "x", "visibility": "custom", "audience": (1,)}, "text"),
-    ({"text": "x", "location": Location(-90, 180.0, "é" * PLACE_CHARS_MAX)}, "text"),
-    ({"text": "x", "allow_comments": False, "allow_sharing": False}, "text"),
-]
-BAD: list[dict[str, Any]] = [
-    {"text": "x", "location": Location(90.01, 0)},
-    {"text": "x", "location": Location(0, -180.01)},
-    {"text": "x", "location": Location(float("nan"), 0)},
-    {"text": "x", "location": Location(0, float("inf"))},
-    {"text": "x", "location": Location(0, 0, "x" * (PLACE_CHARS_MAX + 1))},
-    {"text": "x", "location": Location(0, 0, "\ud800")},
-    {},
-    {"text": " \n\t"},
-    {"text": "x" * (TEXT_CHARS_MAX + 1)},
-    {"text": "x" * 100_000},
-    {"text": "\ud800"},
-    {"link": "javascript:alert(1)"},
-    {"link": "ftp://example.com"},
-    {"link": "https://"},
-    {"link": "https://a b"},
-    {"link": "http://" + "x" * LINK_CHARS_MAX},
-    {"text": "x", "type": "link"},
-    {"text": "x", "type": "image"},
-    {"text": "x", "media": (1,), "type": "text"},
-    {"link": LINK, "media": (1,), "type": "link"},
-    {"text": "x", "type": "video"},
-    {"text": "x", "mentions": tuple(range(MENTIONS_MAX + 1))},
-    {"text": "x", "visibility": "custom"},
-    {"text": "x", "visibility": "public", "audience": (1,)},
-    {"text": "x", "visibility": "custom", "audience": tuple(range(AUDIENCE_MAX + 1))},
-]
+GOOD: dict[str, tuple[dict[str, Any], str]] = {
+    "text": ({"text": "x"}, "text"),
+    "the longest text": ({"text": "é" * TEXT_CHARS_MAX}, "text"),
+    "any script": ({"text": "🦊\n\tمرحبا"}, "text"),
+    "link": ({"link": LINK}, "link"),
+    "text and link": ({"text": "look", "link": LINK}, "link"),
+    "image": ({"media": (1,)}, "image"),
+    "video": ({"media": (1, 2), "type": "video"}, "video"),
+    "image and link": ({"media": (1,), "link": LINK}, "image"),
+    "custom": ({"text": "x", "visibility": "custom", "audience": (1,)}, "text"),
+    "a place": ({"text": "x", "location": Location(-90, 180.0, "é" * PLACE_CHARS_MAX)}, "text"),
+    "no comments, no sharing": ({"text": "x", "allow_comments": False, "allow_sharing": False}, "text"),
+}
+BAD: dict[str, dict[str, Any]] = {
+    "north of the pole": {"text": "x", "location": Location(90.01, 0)},
+    "beyond the date line": {"text": "x", "location": Location(0, -180.01)},
+    "no number": {"text": "x", "location": Location(float("nan"), 0)},
+    "infinite": {"text": "x", "location": Location(0, float("inf"))},
+    "too long a name of a place": {"text": "x", "location": Location(0, 0, "x" * (PLACE_CHARS_MAX + 1))},
+    "a place that is not UTF-8": {"text": "x", "location": Location(0, 0, "\ud800")},
+    "empty": {},
+    "blank": {"text": " \n\t"},
+    "too long a text": {"text": "x" * (TEXT_CHARS_MAX + 1)},
+    "far too long a text": {"text": "x" * 100_000},
+    "a text that is not UTF-8": {"text": "\ud800"},
+    "a script as link": {"link": "javascript:alert(1)"},
+    "an ftp link": {"link": "ftp://example.com"},
+    "a link without a host": {"link": "https://"},
+    "a link with a space": {"link": "https://a b"},
+    "too long a link": {"link": "http://" + "x" * LINK_CHARS_MAX},
+    "type link without one": {"text": "x", "type": "link"},
+    "type image without one": {"text": "x", "type": "image"},
+    "type text with an image": {"text": "x", "media": (1,), "type": "text"},
+    "type link with an image": {"link": LINK, "media": (1,), "type": "link"},
+    "type video without one": {"text": "x", "type": "video"},
+    "too many mentions": {"text": "x", "mentions": tuple(range(MENTIONS_MAX + 1))},
+    "custom without an audience": {"text": "x", "visibility": "custom"},
+    "public with an audience": {"text": "x", "visibility": "public", "audience": (1,)},
+    "too large an audience": {"text": "x", "visibility": "custom", "audience": tuple(range(AUDIENCE_MAX + 1))},
+}
 
 
 def check(fields: dict[str, Any]) -> Draft:
@@ -89,22 +89,26 @@ def check(fields: dict[str, Any]) -> Draft:
 
 def post_of(**fields: Any) -> Post:
     """A post of Alice."""
-    return made(9, ALICE, START_MS, check({"text": "hello", **fields}))
+    return post_from(9, ALICE, START_MS, check({"text": "hello", **fields}))
 
 
-@pytest.mark.parametrize(("fields", "kind"), GOOD)
+@pytest.mark.parametrize(("fields", "kind"), GOOD.values(), ids=GOOD)
 def test_a_good_draft_gets_its_type(fields: dict[str, Any], kind: str) -> None:
     assert check(fields).type == kind
 
 
-@pytest.mark.parametrize("fields", BAD, ids=lambda fields: str(fields)[:50])
+@pytest.mark.parametrize("fields", BAD.values(), ids=BAD)
 def test_a_bad_draft_is_refused_with_a_reason(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidContent) as refused:
         check(fields)
     assert len(refused.value.message) > 15
 
 
-@pytest.mark.parametrize("attributes", [{"x": "y" * ATTRIBUTES_BYTES_MAX}, {"x": "\ud800"}, {"x": [1] * 3_000}])
+@pytest.mark.parametrize(
+    "attributes",
+    [{"x": "y" * ATTRIBUTES_BYTES_MAX}, {"x": "\ud800"}, {"x": [1] * 3_000}],
+    ids=["too long a text", "not UTF-8", "too long a list"],
+)
 def test_attributes_beyond_their_bounds_are_refused(attributes: dict[str, Any]) -> None:
     with pytest.raises(InvalidContent):
         pack_attributes(attributes)
@@ -116,12 +120,12 @@ def test_attributes_at_their_bound_are_kept() -> None:
 
 @given(text=st.text(min_size=1, max_size=50), media=st.lists(st.integers(0, 2**63 - 1), max_size=3, unique=True))
 def test_a_post_reads_as_it_was_stored(text: str, media: list[int]) -> None:
-    post = made(2**62, 2**63 - 1, START_MS, Draft("image", text, LINK, tuple(media), "custom", (0, 2**63 - 1)))
+    post = post_from(2**62, 2**63 - 1, START_MS, Draft("image", text, LINK, tuple(media), "custom", (0, 2**63 - 1)))
     assert read_post(post_record(post, hlc_of(START_MS))) == post
 
 
 def test_the_fingerprint_tells_drafts_apart() -> None:
-    drafts = [Draft(**fields) for fields, _ in GOOD] + [
+    drafts = [Draft(**fields) for fields, _ in GOOD.values()] + [
         Draft(text="x", attributes=b'{"a":1}'),
         Draft(text="x", mentions=(1,)),
     ]
@@ -130,22 +134,22 @@ def test_the_fingerprint_tells_drafts_apart() -> None:
 
 def test_an_edit_changes_what_is_given_and_checks_the_whole() -> None:
     post = post_of(visibility="custom", audience=(BOB,))
-    assert edited(post, Change(), 5) == post, "nothing was changed"
-    changed = edited(post, Change(text="new", mentions=(CAROL,)), 5)
+    assert edited(post, PostEdit(), 5) == post, "nothing was changed"
+    changed = edited(post, PostEdit(text="new", mentions=(CAROL,)), 5)
     assert (changed.text, changed.mentions, changed.audience, changed.edited_at) == ("new", (CAROL,), (BOB,), 5)
     assert (changed.id, changed.author, changed.created_at) == (post.id, post.author, post.created_at)
-    assert edited(post, Change(visibility="public"), 5).audience == ()
-    here = edited(post, Change(location=Location(1, 2, "here"), allow_comments=False), 5)
+    assert edited(post, PostEdit(visibility="public"), 5).audience == ()
+    here = edited(post, PostEdit(location=Location(1, 2, "here"), allow_comments=False), 5)
     assert (here.location, here.allow_comments, here.allow_sharing) == (Location(1, 2, "here"), False, True)
-    assert edited(here, Change(text="x"), 6).location == here.location
-    assert edited(here, Change(location=None), 6).location is None
-    assert edited(msgspec.structs.replace(post, labels=HIDE), Change(text="x"), 6).labels == HIDE
+    assert edited(here, PostEdit(text="x"), 6).location == here.location
+    assert edited(here, PostEdit(location=None), 6).location is None
+    assert edited(msgspec.structs.replace(post, labels=HIDE), PostEdit(text="x"), 6).labels == HIDE
     for change in (
-        Change(text=""),
-        Change(visibility="friends", audience=(BOB,)),
-        Change(audience=()),
-        Change(text="", link=None, media=()),
-        Change(location=Location(91, 0)),
+        PostEdit(text=""),
+        PostEdit(visibility="friends", audience=(BOB,)),
+        PostEdit(audience=()),
+        PostEdit(text="", link=None, media=()),
+        PostEdit(location=Location(91, 0)),
     ):
         with pytest.raises(InvalidContent):
             edited(post, change, 5)
@@ -167,23 +171,28 @@ def test_nothing_of_what_it_said_remains_of_a_deleted_post() -> None:
 FOLLOWED, FRIEND = Standing(followed=True), Standing(followed=True, follows_back=True)
 
 
-@pytest.mark.parametrize(
-    ("visibility", "viewer", "standing", "seen"),
-    [
-        ("public", BOB, Standing(), True),
-        ("public", BOB, Standing(private=True), False),
-        ("public", BOB, Standing(private=True, followed=True), True),
-        ("public", BOB, Standing(private=True, follows_back=True), False),
-        ("friends", BOB, Standing(), False),
-        ("friends", BOB, FOLLOWED, False),
-        ("friends", BOB, Standing(follows_back=True), False),
-        ("friends", BOB, FRIEND, True),
-        ("private", BOB, FRIEND, False),
-        ("custom", BOB, Standing(), True),
-        ("custom", CAROL, FRIEND, False),
-        ("custom", BOB, Standing(private=True), False),
-    ],
-)
+SEEN: dict[str, tuple[str, NodeId, Standing, bool]] = {
+    "public": ("public", BOB, Standing(), True),
+    "public, a private account": ("public", BOB, Standing(private=True), False),
+    "public, a private account, followed": ("public", BOB, Standing(private=True, followed=True), True),
+    "public, a private account that only follows back": (
+        "public",
+        BOB,
+        Standing(private=True, follows_back=True),
+        False,
+    ),
+    "friends, a stranger": ("friends", BOB, Standing(), False),
+    "friends, followed": ("friends", BOB, FOLLOWED, False),
+    "friends, follows back": ("friends", BOB, Standing(follows_back=True), False),
+    "friends, both": ("friends", BOB, FRIEND, True),
+    "private, a friend": ("private", BOB, FRIEND, False),
+    "custom, in the audience": ("custom", BOB, Standing(), True),
+    "custom, a friend not in the audience": ("custom", CAROL, FRIEND, False),
+    "custom, in the audience of a private account": ("custom", BOB, Standing(private=True), False),
+}
+
+
+@pytest.mark.parametrize(("visibility", "viewer", "standing", "seen"), SEEN.values(), ids=SEEN)
 def test_visibility_is_what_the_author_said(visibility: Any, viewer: NodeId, standing: Standing, seen: bool) -> None:
     post = post_of(visibility=visibility, audience=(BOB,) if visibility == "custom" else ())
     assert may_see(post, viewer, standing) is seen

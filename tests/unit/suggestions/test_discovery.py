@@ -1,4 +1,4 @@
-"""The scoring of a two-hop walk: a pure function over arrays, held to the plainest count of the same."""
+"""The scores of a two-hop walk, compared with a simple count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from world import ALICE, BOB, CAROL, DANA
 
-from kith.graph.store import Ids, Lists
+from kith.graph.store import IdLists, Ids
 from kith.suggestions.discovery import FACES, Ranked, fingerprint, pack, score, unpack
 
 EVE, FAY, GUS = 5, 6, 7
@@ -20,8 +20,8 @@ def ids_of(*ids: int) -> Ids:
     return np.array(ids, np.int64)
 
 
-def lists_of(lists: list[list[int]]) -> Lists:
-    return Lists(ids_of(*(one for each in lists for one in each)), ids_of(*map(len, lists)))
+def lists_of(lists: list[list[int]]) -> IdLists:
+    return IdLists(ids_of(*(one for each in lists for one in each)), ids_of(*map(len, lists)))
 
 
 def ranked(
@@ -83,12 +83,12 @@ def test_who_is_held_back_takes_no_place_from_others() -> None:
     assert [one for one, _, _ in ranked(lists, held_back=[CAROL, DANA, EVE], most=1)] == [CAROL, DANA]
 
 
-@pytest.mark.parametrize("lists", [[], [[]], [[], []], [[ALICE]], [[ALICE], [ALICE, BOB]]])
+@pytest.mark.parametrize("lists", [[], [[]], [[], []], [[ALICE]], [[ALICE], [ALICE, BOB]]], ids=repr)
 def test_nobody_to_suggest_is_an_empty_ranking(lists: list[list[int]]) -> None:
     assert ranked(lists, never=[ALICE, BOB]) == []
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(40), ids="seed {}".format)
 def test_any_walk_is_ranked_as_the_plainest_count_does(seed: int) -> None:
     chosen = random.Random(seed)
     pool = [chosen.randrange(2**63) for _ in range(chosen.choice((5, 40, 3_000)))]

@@ -14,7 +14,7 @@ from kith.api.call import Call
 from kith.api.operations import ask, delete, get, patch, post
 from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit, Since, Until
 from kith.api.presenter import AuthorAnswer, ContentAnswer, PostAnswer, PostsAnswer, Presenter, time_of
-from kith.posts.post import Change, Draft, Location, PostType, Visibility
+from kith.posts.post import Draft, Location, PostEdit, PostType, Visibility
 from kith.posts.posts import Posts
 from kith.records.fields import pack_attributes
 
@@ -140,11 +140,11 @@ class PostsResource:
         shown = iter(await self._present.posts(call.viewer, [post for post in found if post is not None]))
         return PostsLookedUp([None if post is None else next(shown) for post in found])
 
-    @patch("/posts/{post_id}", "Change a post", callers="acting")
+    @patch("/posts/{post_id}", "PostEdit a post", callers="acting")
     async def edit_post(self, call: Call, post_id: Id, body: PostChange) -> PostAnswer:
         """Its author only."""
         content = body.content or ContentChange()
-        change = Change(
+        change = PostEdit(
             content.text,
             content.link,
             UNSET if content.media_ids is UNSET else ids_of(content.media_ids or [], "mediaIds"),

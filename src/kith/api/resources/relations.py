@@ -11,7 +11,7 @@ from kith.api.operations import ask, delete, get, post
 from kith.api.parameters import Cursor, Id, Limit
 from kith.core.ids import parse_id
 from kith.core.paging import Page
-from kith.people.relations import Relations, Written
+from kith.people.relations import Relations, RelationWritten
 
 
 class Followed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -199,18 +199,18 @@ class RelationsResource:
         return call.answer(query, await self._access.people(call.caller, page))
 
 
-def _followed(call: Call, written: Written) -> Followed:
+def _followed(call: Call, written: RelationWritten) -> Followed:
     return Followed(written.holds, written.changed, call.wrote(written.mark), written.requested)
 
 
-def _blocked(call: Call, written: Written) -> Blocked:
+def _blocked(call: Call, written: RelationWritten) -> Blocked:
     return Blocked(written.holds, written.changed, call.wrote(written.mark))
 
 
-def _muted(call: Call, written: Written) -> Muted:
+def _muted(call: Call, written: RelationWritten) -> Muted:
     return Muted(written.holds, written.changed, call.wrote(written.mark))
 
 
-def _fewer(call: Call, written: Written) -> FewerAnswer:
+def _fewer(call: Call, written: RelationWritten) -> FewerAnswer:
     call.wrote(written.mark)
     return FewerAnswer(written.holds)

@@ -13,7 +13,7 @@ from kith.api.call import Call
 from kith.api.operations import delete, get, post
 from kith.api.parameters import Cursor, Id, Limit
 from kith.api.presenter import time_of
-from kith.people.relations import Written
+from kith.people.relations import RelationWritten
 from kith.suggestions.suggestions import Suggestions
 
 
@@ -90,5 +90,5 @@ class SuggestionsResource:
         return _hidden(call, await self._suggestions.unhide(call.acting, user_id))
 
 
-def _hidden(call: Call, written: Written) -> SuggestionHidden:
+def _hidden(call: Call, written: RelationWritten) -> SuggestionHidden:
     return SuggestionHidden(written.holds, written.changed, call.wrote(written.mark))

@@ -1,7 +1,9 @@
-"""The embedded engine: everything that lasts in one LMDB file, written by a commit queue, read without locks.
+"""The embedded engine: all durable data in one LMDB file, written by a commit queue, read without locks.
 
-Rooms: `environment` (opening the data folder, its format, its settings, backup) · `keys` (rows as bytes)
-· `runs` (lists as packed blocks) · `commits` (group commit) · `eventlog` · `edges` (the EdgeStore) ·
-`objects` (the RecordStore) · `log` (the LogStore) · `bulk` (sorted load of an empty graph). Timelines lie beside it:
-`rings` (the TimelineStore), `ringfile`, `directory`. README.md draws the layout and gives the figures that chose it.
+A file named after a port implements it: `edge_store`, `record_store`, `log_store` and `suggestion_store` in LMDB,
+`timeline_store` in shared memory, `quota_store` and `served_log` in files of their own. Under them: `environment`
+(opening the data folder, its format, its settings, backup) · `keys` (rows as bytes) · `runs` (lists as packed blocks)
+· `pages` (parts of a run) · `commits` (group commit) · `event_log` (rows of the log) · `bulk` (sorted load of an empty
+graph) · `strays` (for the auditor) · `ring_file`, `directory`, `read_habits` (for timelines). README.md draws the
+layout and lists the caveats.
 """

@@ -4,12 +4,12 @@
     loading-<graph>/<k>.out.npy   a run: (n, 3) int64 source, destination, position, by source
     loading-<graph>/<k>.in.npy    the same rows by destination
 
-First the file is cut into runs of RUN_ROWS, sorted both ways on disk. Then ranges of nodes, about RANGE_ROWS
-rows each, are cut out of all runs, merged (of one edge twice, the greater position stays) and appended to
-the graph, a commit a range with its number. Killed at any point, it goes on after the last run or range.
-Memory is bounded by a range, except that one node's list is packed as a whole: 16 bytes an edge of it.
-The graph must have no other writer, and nobody may serve it until the load is done: the note LOADING says that
-one is in progress. A working folder without that note is of a load that was done, or that had not begun.
+First the file is cut into runs of RUN_ROWS, each sorted both ways on disk. Then ranges of nodes, about RANGE_ROWS rows
+each, are cut out of all runs, merged (of an edge that is there twice, the greater position stays) and appended to the
+graph: one commit per range, with its number. A killed load resumes after the last run or range. Memory holds one range;
+but one node's list is packed as a whole, 16 bytes per edge. The graph must have no other writer, and nobody may serve
+it until the load is done: the note LOADING says that one is in progress. A working folder without that note belongs to
+a load that was done, or that had not begun.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kith.core.clock import Hlc, ms_of, wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import runs
 from kith.engines.embedded.environment import LOADING, Environment, put_note, sync_folder, translated
-from kith.engines.embedded.eventlog import LogWriter, bulk_loaded, pack_announcement
+from kith.engines.embedded.event_log import LogWriter, bulk_loaded, pack_announcement
 from kith.engines.embedded.keys import EDGE_KEY, SIGN, STATE_BITS, list_tag, read_prefix
 from kith.graph.edge import Direction, State
 from kith.graph.store import Listing
@@ -37,11 +37,11 @@ RANGE_ROWS = 400_000
 _POSITION_6_MAX = 1 << 48
 _SOURCE, _DESTINATION, _POSITION = 0, 1, 2
 
-Rows = NDArray[np.int64]
+EdgeRows = NDArray[np.int64]
 
 
-class Reading(msgspec.Struct):
-    """How far the file has been read into runs."""
+class ReadProgress(msgspec.Struct):
+    """How far the file has been cut into runs."""
 
     file: str  # fingerprint
     updated_at: int
@@ -52,22 +52,25 @@ class Reading(msgspec.Struct):
 
 
 class BulkLoad:
-    """One load in progress: `add` rows, `checkpoint` now and then, `finish`."""
+    """One load in progress: `add` all rows, then `finish`; or `discard` it."""
 
     def __init__(self, environment: Environment, graph: str, file: str, updated_at: Hlc) -> None:
-        """Begin to load the file with this fingerprint, or go on; Conflict if a load of another was cut short."""
+        """Begin or resume a load of the file with this fingerprint.
+
+        Errors: Conflict if a load of another file is not finished; StoreMismatch if the working folder is lost.
+        """
         self._environment, self._graph = environment, environment.graph_numbers()[graph]
         self._folder = environment.folder / f"loading-{graph}"
         self._state_file = self._folder / "state.json"
         self._note = LOADING + graph
-        self._pending: list[Rows] = []
+        self._pending: list[EdgeRows] = []
         self._pending_rows = 0
         begun = environment.get_note(self._note)
         if begun is None and self._folder.exists():
             shutil.rmtree(self._folder)
-        self.reading = Reading(file, updated_at)
+        self.reading = ReadProgress(file, updated_at)
         if self._state_file.exists():
-            self.reading = msgspec.json.decode(self._state_file.read_bytes(), type=Reading)
+            self.reading = msgspec.json.decode(self._state_file.read_bytes(), type=ReadProgress)
         elif begun is not None and int(begun):
             raise StoreMismatch(f"{self._folder} is gone, and with it the rest of an import; restore a backup")
         if self.reading.file != file:
@@ -77,8 +80,8 @@ class BulkLoad:
             self._save_reading()
             environment.put_note(self._note, b"0")
 
-    def add(self, rows: Rows, line: int, refused: int) -> None:
-        """Take rows (n, 2) or (n, 3) that end at `line` of the file, with `refused` lines among them."""
+    def add(self, rows: EdgeRows, line: int, refused: int) -> None:
+        """Add rows (n, 2) or (n, 3) up to `line` of the file; `refused` lines before it were refused."""
         self._pending.append(self._with_positions(rows))
         self._pending_rows += len(rows)
         self.reading.line, self.reading.refused = line, self.reading.refused + refused
@@ -87,7 +90,7 @@ class BulkLoad:
                 self._spill()
 
     def finish(self, progress: Callable[[int, int], None]) -> int:
-        """Append everything to the graph; the number of edges. `progress(rows done, rows in all)`."""
+        """Append all rows to the graph, and return its number of edges. Calls `progress(rows done, rows in all)`."""
         with translated("load the graph"):
             if not self.reading.complete:
                 self._spill(complete=True)
@@ -105,11 +108,11 @@ class BulkLoad:
             return self._complete()
 
     def discard(self) -> None:
-        """Forget the load (only before the first range was written)."""
+        """Drop the load; only before its first range was written."""
         self._environment.put_note(self._note, None)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _with_positions(self, rows: Rows) -> Rows:
+    def _with_positions(self, rows: EdgeRows) -> EdgeRows:
         default = ms_of(self.reading.updated_at)
         if rows.shape[1] == 3:
             rows[rows[:, _POSITION] == np.iinfo(np.int64).min, _POSITION] = default
@@ -137,7 +140,7 @@ class BulkLoad:
         partial.replace(self._state_file)
         sync_folder(self._folder)
 
-    def _load_range(self, index: int, outs: list[Rows], ins: list[Rows], low: int, high: int) -> None:
+    def _load_range(self, index: int, outs: list[EdgeRows], ins: list[EdgeRows], low: int, high: int) -> None:
         """Append the nodes from `low` to just below `high`: their edges, then their lists."""
         out_rows = _merged(_cut(outs, _SOURCE, low, high), _SOURCE, _DESTINATION)
         in_rows = _merged(_cut(ins, _DESTINATION, low, high), _DESTINATION, _SOURCE)
@@ -162,7 +165,7 @@ class BulkLoad:
 
 
 def may_load(environment: Environment, graph: str) -> bool:
-    """Whether a graph can be loaded in order: a load of it has begun, or it is empty and no node is archived."""
+    """Whether a graph can be bulk loaded: a load of it has begun, or it is empty and no node is archived or removed."""
     if environment.get_note(LOADING + graph) is not None:
         return True
     with environment.lmdb.begin() as txn:
@@ -176,8 +179,8 @@ def _sync(file: IO[bytes]) -> None:
     os.fsync(file.fileno())
 
 
-def _borders(outs: list[Rows], ins: list[Rows], total: int) -> list[int]:
-    """Node ids that cut all rows, counted at both ends, into about equal ranges; 0 first, 2**63 - 1 last."""
+def _borders(outs: list[EdgeRows], ins: list[EdgeRows], total: int) -> list[int]:
+    """Node ids that cut all rows, counted at both ends, into ranges of about equal size; 0 first, 2**63 last."""
     ranges = max(1, 2 * total // RANGE_ROWS)
     step = max(1, total // (ranges * 50))
     samples = [np.asarray(run[::step, column]) for runs_, column in ((outs, 0), (ins, 1)) for run in runs_]
@@ -186,7 +189,8 @@ def _borders(outs: list[Rows], ins: list[Rows], total: int) -> list[int]:
     return [0, *np.unique(cuts[cuts > 0]).tolist(), 1 << 63]
 
 
-def _cut(sorted_runs: list[Rows], column: int, low: int, high: int) -> Rows:
+def _cut(sorted_runs: list[EdgeRows], column: int, low: int, high: int) -> EdgeRows:
+    """The rows of all runs with `low` <= column < `high`."""
     parts = []
     for run in sorted_runs:
         start = np.searchsorted(run[:, column], low)
@@ -195,15 +199,15 @@ def _cut(sorted_runs: list[Rows], column: int, low: int, high: int) -> Rows:
     return np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
 
 
-def _merged(rows: Rows, node: int, other: int) -> Rows:
-    """Rows by (node, other end), each edge once, with its greatest position."""
+def _merged(rows: EdgeRows, node: int, other: int) -> EdgeRows:
+    """Rows sorted by (node, other end), each edge once, with its greatest position."""
     rows = rows[np.lexsort((rows[:, _POSITION], rows[:, other], rows[:, node]))]
     same_as_next = (rows[1:, :2] == rows[:-1, :2]).all(axis=1)
-    kept: Rows = rows[np.concatenate([~same_as_next, np.ones(min(1, len(rows)), np.bool_)])]
+    kept: EdgeRows = rows[np.concatenate([~same_as_next, np.ones(min(1, len(rows)), np.bool_)])]
     return kept
 
 
-def _edge_items(rows: Rows, updated_at: Hlc) -> Iterator[tuple[bytes, bytes]]:
+def _edge_items(rows: EdgeRows, updated_at: Hlc) -> Iterator[tuple[bytes, bytes]]:
     keys = rows[:, :2].astype(">i8").tobytes()
     positions = rows[:, _POSITION]
     values = np.zeros((len(rows), 16), np.uint8)
@@ -219,7 +223,7 @@ def _edge_items(rows: Rows, updated_at: Hlc) -> Iterator[tuple[bytes, bytes]]:
         yield keys[index * EDGE_KEY : (index + 1) * EDGE_KEY], packed[index * 16 : index * 16 + length]
 
 
-def _list_items(rows: Rows, direction: Direction, node: int, other: int) -> Iterator[tuple[bytes, bytes]]:
+def _list_items(rows: EdgeRows, direction: Direction, node: int, other: int) -> Iterator[tuple[bytes, bytes]]:
     rows = rows[np.lexsort((rows[:, other], rows[:, _POSITION], rows[:, node]))]
     prefixes = np.empty((len(rows), runs.PREFIX), np.uint8)
     prefixes[:, :8] = rows[:, node].astype(">i8").view(np.uint8).reshape(-1, 8)
@@ -230,7 +234,7 @@ def _list_items(rows: Rows, direction: Direction, node: int, other: int) -> Iter
     return runs.pack(prefixes, entries.view(np.uint8).reshape(-1, runs.ROW))
 
 
-def _count_edges(cursor: runs.Cursor) -> int:
+def _count_edges(cursor: runs.RunCursor) -> int:
     tag = list_tag(Direction.OUT, State.NORMAL)
     return sum(length for prefix, length, _ in runs.lengths(cursor) if prefix[8] == tag)
 

@@ -1,8 +1,8 @@
-"""Group commit: one queue a process turns concurrent writes into few synced transactions.
+"""Group commit: each process has one queue that turns concurrent writes into a few synced transactions.
 
-A write is a function of a `Batch` (one transaction in progress). The queue's thread runs all that wait in
-one transaction, syncs, and only then answers them. If the transaction fails, nothing of it is stored and
-all of them are told. A job that raises takes nobody down with it: the others are run again without it.
+A write is a function of a `Batch` (one transaction in progress). The queue's thread runs all waiting writes in one
+transaction, syncs it, and only then answers them. If the transaction fails, nothing of it is stored and all of them get
+the error. If one write raises, only that one fails: the others run again, each in a transaction of its own.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import lmdb
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, Overloaded, StoreUnavailable
 from kith.engines.embedded.environment import Environment, translate
-from kith.engines.embedded.eventlog import LogWriter
+from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.keys import node_key, read_node
 from kith.graph.edge import Edge, State
 from kith.graph.store import Node
 
-Answer = TypeVar("Answer")
+_Answer = TypeVar("_Answer")
 _READERS_CHECKED_S = 10.0
 
 
@@ -37,15 +37,15 @@ class Batch:
         self.log = LogWriter(txn, environment.log, now_ms)
         self._cursors: dict[int, lmdb.Cursor[bytes]] = {}
         self.nodes_known = bool(txn.stat(environment.nodes)["entries"])
-        """Whether any node is not as usual, this batch's own changes included."""
+        """Whether any node has a row of its own (see `keys`), changes of this batch included."""
 
     def node(self, node: int) -> Node:
-        """What is known of a node itself."""
+        """What is stored about a node itself."""
         row = self.txn.get(node_key(node), None, self.environment.nodes)
         return Node() if row is None else read_node(row)
 
     def ends(self, edge: Edge) -> State:
-        """The greater state of the two nodes of an edge; costs nothing while all nodes are as usual."""
+        """The greater state of the two nodes of an edge; costs nothing while no node has a row of its own."""
         if not self.nodes_known:
             return State.NORMAL
         return max(self.node(edge.source).state, self.node(edge.destination).state)
@@ -59,7 +59,7 @@ class Batch:
 
 
 class CommitObserver(Protocol):
-    """What wants to know of commits (metrics)."""
+    """Is told of commits (metrics)."""
 
     def committed(self, jobs: int, writes: int, seconds: float) -> None:
         """One transaction was synced."""
@@ -71,7 +71,7 @@ class CommitObserver(Protocol):
 
 
 class _Unobserved:
-    """Nobody wants to know."""
+    """Ignores everything."""
 
     def committed(self, jobs: int, writes: int, seconds: float) -> None: ...
     def failed(self, error: KithError) -> None: ...
@@ -87,10 +87,10 @@ class _Job(NamedTuple):
 class CommitQueue:
     """Runs write jobs in grouped, synced transactions.
 
-    `writes_max`: the most writes one transaction takes. `wait_ms`: how long the first write of a group waits
-    for company (0: not at all; while one commit syncs the next group forms by itself). `queue_max`: writes
-    that may wait; beyond it `Overloaded`. `events_max`: events the log keeps. `on_fatal`: called once the
-    store refuses everything and only a new process can open it again.
+    `writes_max`: the most writes in one transaction. `wait_ms`: how long the first write of a group waits for others
+    (0: not at all; while one commit syncs, the next group forms by itself). `queue_max`: how many writes may wait;
+    beyond that, `Overloaded`. `events_max`: how many events the log keeps. `on_fatal`: called when the store refuses
+    everything and only a new process can open it again.
     """
 
     def __init__(
@@ -116,19 +116,19 @@ class CommitQueue:
         self._lock = threading.Lock()
         self._closed = False
         self.failed = False
-        """Whether the store refused to go on; the process must reopen it (see `readyz`)."""
+        """Whether the store refuses everything; only a new process can open it again (see `/readyz`)."""
         self._thread = threading.Thread(target=self._loop, name="kith-commits", daemon=True)
         self._thread.start()
 
     @property
     def depth(self) -> int:
-        """Writes waiting or being committed."""
+        """How many writes wait or are being committed."""
         return self._waiting
 
-    async def run(self, work: Callable[[Batch], Answer], writes: int = 1) -> Answer:
-        """The answer of `work` once its transaction is durable."""
+    async def run(self, work: Callable[[Batch], _Answer], writes: int = 1) -> _Answer:
+        """Run `work` in a transaction, and return its answer once that is durable."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
+        future: asyncio.Future[_Answer] = loop.create_future()
         with self._lock:
             if self._closed or self.failed:
                 raise StoreUnavailable("the store is closing; repeat the request on another instance")
@@ -139,7 +139,7 @@ class CommitQueue:
         return await future
 
     def close(self) -> None:
-        """Commit everything that waits, then stop."""
+        """Commit all waiting writes, then stop."""
         with self._lock:
             if self._closed:
                 return
@@ -183,7 +183,7 @@ class CommitQueue:
             self._observer.failed(refused)
             self.failed = self.failed or self._is_panicking()
             outcomes = [(job, None, refused) for job in jobs]
-        except Exception as error:  # a job's own fault; the transaction is gone, so the others run again alone
+        except Exception as error:  # a job raised; its transaction is gone, so each job runs again alone
             if len(jobs) > 1:
                 for job in jobs:
                     self._commit([job])
@@ -199,11 +199,11 @@ class CommitQueue:
             self._on_fatal()
         if time.monotonic() - self._readers_checked > _READERS_CHECKED_S:
             self._readers_checked = time.monotonic()
-            with contextlib.suppress(lmdb.Error):  # looked at again the next time
+            with contextlib.suppress(lmdb.Error):  # checked again next time
                 self._environment.lmdb.reader_check()  # a killed reader's slot would keep old pages alive
 
     def _is_panicking(self) -> bool:
-        """Whether LMDB refuses everything from now on, as it does after its meta page could not be written."""
+        """Whether LMDB refuses everything from now on, as it does when its meta page could not be written."""
         try:
             self._environment.lmdb.begin().abort()
         except lmdb.Error:

@@ -1,12 +1,12 @@
-"""Who has which slot: a hash table in memory that other processes read while its one writer changes it.
+"""The slot of each user: a hash table in shared memory that other processes read while its one writer changes it.
 
-    cell     ~user i64 | slot i64       ~user: below 0 for every user; 0 never used, 1 given up
+    cell     ~user i64 | slot i64       ~user: below 0 for every user; 0 never used, 1 freed
     tables   two, of `cells` each; the word TURN says which one is in use: the one at TURN & 1
 
-Linear probing from a multiplied hash, at most 2/3 full. A cell that is given up stays in the way of probes until
-the other table is built without it and TURN moves on, so a search never meets a table that is half built. A
-search that finds nothing looks again if TURN moved meanwhile. What it finds may be out of date by the time it is
-used: the owner written at the slot decides.
+Linear probing from a multiplied hash, at most 2/3 full. A freed cell still counts as used, until the other table is
+built without it and TURN is increased; so a search never sees a table that is half built. A search that finds nothing
+looks again if TURN changed meanwhile. A result may be out of date when it is used: the owner written at the slot
+decides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kith.home.timelines import Ids
 
-_GIVEN_UP = 1
+_FREED = 1
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: neighbouring ids land far apart (Knuth, vol. 3, 6.4)
 _TRIES = 100
 _STRIDE = 8
@@ -31,17 +31,17 @@ def cells_for(slots: int) -> int:
 
 
 class Directory:
-    """The two tables (shape (2, cells, 2)) and TURN (shape (1,)), both int64; readers give read-only arrays."""
+    """The two tables (shape (2, cells, 2)) and TURN (shape (1,)), both int64; read-only for readers."""
 
     def __init__(self, tables: Tables, turn: NDArray[np.int64]) -> None:
         self._tables, self._turn = tables, turn
         self._cells = tables.shape[1]
         self._shift = 65 - self._cells.bit_length()
-        self._used = 0  # cells that are not 0, known to the writer once it has rebuilt
+        self._used = 0  # cells that are not 0; only right in the writer, after `rebuild`
 
     def find(self, user: int) -> int:
-        """The slot of a user, -1 if there is none."""
-        if user < 0:  # no user, though its complement may look like the mark of a cell
+        """The slot of a user; -1 if there is none."""
+        if user < 0:  # no user, but its complement could equal 0 or _FREED
             return -1
         for _ in range(_TRIES):
             turn = int(self._turn[0])
@@ -54,7 +54,7 @@ class Directory:
         return -1
 
     def find_many(self, users: Ids) -> Ids:
-        """The slot of each user, -1 where there is none."""
+        """The slot of each user; -1 where there is none."""
         for _ in range(_TRIES):
             turn = int(self._turn[0])
             slots = self._search(self._tables[turn & 1], users)
@@ -63,24 +63,24 @@ class Directory:
         return slots
 
     def insert(self, user: int, slot: int) -> None:
-        """Add a user who is not in it."""
+        """Add a user who is not there yet."""
         if 3 * self._used >= 2 * self._cells:
             table = self._tables[int(self._turn[0]) & 1]
             live = table[table[:, 0] < 0]
             self.rebuild(~live[:, 0], live[:, 1])
         table = self._tables[int(self._turn[0]) & 1]
-        at = self._place(table, user, give=True)
+        at = self._place(table, user, free=True)
         self._used += int(table[at, 0] == 0)
         table[at, 1] = slot
-        table[at, 0] = ~user  # after the slot: readers go by this word
+        table[at, 0] = ~user  # after the slot, because readers look for this word
 
     def remove(self, user: int) -> None:
-        """Take out a user who is in it."""
+        """Remove a user who is there."""
         table = self._tables[int(self._turn[0]) & 1]
-        table[self._place(table, user), 0] = _GIVEN_UP
+        table[self._place(table, user), 0] = _FREED
 
     def rebuild(self, users: Ids, slots: Ids) -> None:
-        """Hold exactly these users (none twice), with nothing given up."""
+        """Hold exactly these users (none twice), without freed cells."""
         turn = int(self._turn[0]) + 1
         table = self._tables[turn & 1]
         table[:] = 0
@@ -97,13 +97,13 @@ class Directory:
         self._used = len(users)
         self._turn[0] = turn
 
-    def _place(self, table: NDArray[np.int64], user: int, *, give: bool = False) -> int:
-        """The cell of a user, or the unused one where the search ends; with `give`, the first that is free."""
+    def _place(self, table: NDArray[np.int64], user: int, *, free: bool = False) -> int:
+        """The cell of a user, or the unused one where the search ends; with `free`, the first that can be written."""
         key, mask = ~user, self._cells - 1
         at: int = (user * _MULTIPLIER & 0xFFFF_FFFF_FFFF_FFFF) >> self._shift
         for _ in range(self._cells):
             found = int(table[at, 0])
-            if found in (key, 0) or (give and found == _GIVEN_UP):
+            if found in (key, 0) or (free and found == _FREED):
                 break
             at = (at + 1) & mask
         return at

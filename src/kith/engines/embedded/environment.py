@@ -6,7 +6,7 @@
     suggest.lock     held by the process that computes suggestions for everyone
     numbers/<n>      held by the process that makes ids with node number n
 
-The file is sparse inside a map of `bytes_max`; it grows as pages are written and never shrinks.
+The file grows as pages are written, up to `bytes_max`, and never shrinks.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import IO, Literal, TypeAlias
 import lmdb
 
 from kith.core.errors import Conflict, KithError, Overloaded, StoreFull, StoreMismatch, StoreUnavailable
-from kith.core.history import History, Turn
-from kith.engines.embedded import eventlog
+from kith.core.history import History, Restore
+from kith.engines.embedded import event_log
 from kith.graph.graphs import GRAPHS_MAX, assign
 
 FORMAT = 2
@@ -48,7 +48,7 @@ Txn: TypeAlias = "lmdb.Transaction[bytes]"
 
 
 class Environment:
-    """An open data folder. Open it once a process, after any fork; close it, or use it as a context."""
+    """An open data folder. Open it once per process, after any fork; close it, or use it as a context manager."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Environment:
             self.meta = self.lmdb.open_db(_META)
             self.log = self.lmdb.open_db(_LOG)
             self.nodes = self.lmdb.open_db(_NODES)
-            self.objects = self.lmdb.open_db(_OBJECTS)
+            self.records = self.lmdb.open_db(_OBJECTS)
             self.suggestions = self.lmdb.open_db(_SUGGESTIONS)
             self.lmdb.reader_check()  # slots of readers that were killed would keep old pages alive
         self._graphs: dict[int, lmdb._Database] = {}
@@ -98,7 +98,7 @@ class Environment:
         self.close()
 
     def close(self) -> None:
-        """Give the file back. Further use raises."""
+        """Close the file. Further use raises."""
         self.lmdb.close()
 
     def graph_db(self, graph: int) -> lmdb._Database:
@@ -111,7 +111,7 @@ class Environment:
         return {} if raw is None else dict(json.loads(raw))
 
     def declare(self, names: list[str]) -> dict[str, int]:
-        """Number the graphs that have no number yet, in one transaction."""
+        """Give numbers to the graphs that have none yet, in one transaction; the numbers of all graphs."""
         with translated("declare graphs"), self.lmdb.begin(write=True) as txn:
             raw = txn.get(b"graphs", None, self.meta)
             numbers = assign({} if raw is None else json.loads(raw), names)
@@ -121,7 +121,7 @@ class Environment:
         return numbers
 
     def get_note(self, key: str) -> bytes | None:
-        """A note by name."""
+        """A note by its key; None if there is none."""
         try:
             with self.lmdb.begin(db=self.meta) as txn:
                 return txn.get(key.encode(), None)
@@ -129,7 +129,7 @@ class Environment:
             raise translate(error, "read") from error
 
     def notes(self, prefix: str, limit: int | None = None) -> dict[str, bytes]:
-        """The notes whose names begin so, by the rest of their names; at most the first `limit`."""
+        """The notes whose keys start with `prefix`, by the rest of their keys; at most the first `limit`."""
         start = prefix.encode()
         found: dict[str, bytes] = {}
         try:
@@ -146,21 +146,21 @@ class Environment:
     def history(self) -> History:
         """The restores that this store has been through."""
         raw = self.get_note(_HISTORY)
-        return History(tuple(Turn(*turn) for turn in json.loads(raw or b"[]")))
+        return History(tuple(Restore(*restore) for restore in json.loads(raw or b"[]")))
 
     def begin_history(self) -> None:
-        """From here on it is another history than that of the store which this was a backup of."""
+        """Begin a new history, because this store was restored from a backup."""
         with translated("begin a history"), self.lmdb.begin() as txn:
-            _, last = eventlog.bounds(txn, self.log)
-        self.put_note(_HISTORY, json.dumps(self.history().restored(last).turns).encode())
+            _, last = event_log.bounds(txn, self.log)
+        self.put_note(_HISTORY, json.dumps(self.history().restored(last).restores).encode())
 
     def put_note(self, key: str, value: bytes | None) -> None:
-        """Write or (None) remove a note, synced."""
+        """Write a note, or remove it (None), synced."""
         with translated("write a note"), self.lmdb.begin(db=self.meta, write=True) as txn:
             put_note(txn, self.meta, key, value)
 
     def secret(self, name: str) -> bytes:
-        """A random secret of 32 bytes, made at first use and the same ever after."""
+        """A random secret of 32 bytes, made at its first use and kept."""
         key = f"secret/{name}".encode()
         with translated("read a secret"), self.lmdb.begin(db=self.meta, write=True) as txn:
             found = txn.get(key, None)
@@ -170,11 +170,11 @@ class Environment:
             return found
 
     def bytes_used(self) -> int:
-        """Bytes of the store in use, whole pages, free ones included."""
+        """How many bytes of the file are in use, in whole pages, free ones included."""
         return int(self.lmdb.info()["last_pgno"] + 1) * int(self.lmdb.stat()["psize"])
 
     def copy_to(self, target: Path) -> None:
-        """A compacted, consistent copy while others read and write."""
+        """Write a compacted, consistent copy to the folder `target`, while others read and write."""
         target.mkdir(parents=True, exist_ok=True)
         partial = target / f"{STORE_FILE}.part"
         with translated(f"back up to {target}", target):
@@ -191,10 +191,10 @@ class Environment:
             sync_folder(target)
 
     def _check_length(self) -> None:
-        """StoreMismatch if the file was cut short. Reading past its end would kill the process without a word.
+        """StoreMismatch if the file was cut short: reading past its end would kill this process without a message.
 
-        A sound file may end before its last page: LMDB need not write pages that were freed again. So a short
-        file is walked in another process first, whose end tells.
+        A good file may end before its last page too, because LMDB need not write pages that were freed again. So a
+        short file is first read by another process, which tells by whether it survives.
         """
         store = self.folder / STORE_FILE
         if store.stat().st_size >= self.bytes_used():
@@ -236,7 +236,7 @@ def put_note(txn: Txn, meta: lmdb._Database, key: str, value: bytes | None) -> N
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Sync a folder, so that the names in it are durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -256,7 +256,7 @@ with store.begin() as txn:
 
 @contextlib.contextmanager
 def translated(action: str, folder: Path | None = None) -> Iterator[None]:
-    """LMDB's and the system's errors as ours; drivers never leak."""
+    """Turn errors of LMDB and the system into ours. `action`: what was tried, for the message."""
     try:
         yield
     except KithError:
@@ -270,9 +270,9 @@ def translated(action: str, folder: Path | None = None) -> Iterator[None]:
 
 
 def translate(error: Exception, action: str, folder: Path | None = None) -> KithError:
-    """The error of our tree for one of LMDB's.
+    """Our error for one of LMDB's.
 
-    A disk that fills up cuts a write short, which LMDB reports as EIO; so the disk of `folder` is asked.
+    A full disk cuts a write short, which LMDB reports as EIO; so then the free space of `folder` is checked.
     """
     code = getattr(error, "code", 0)
     if code == errno.EIO and folder is not None and _is_full(folder):
@@ -293,10 +293,10 @@ def _is_full(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def node_number(folder: Path, numbers_max: int) -> Iterator[int]:
-    """The least number below `numbers_max` that no other process of this folder holds; Overloaded if none is free.
+    """Hold the least number below `numbers_max` that no other process of this folder holds; Overloaded if none is free.
 
-    A lock and not a setting or a counter: whoever starts the processes need not number them, the kernel gives
-    a number back however its process ends, and two that live never hold the same.
+    It is a lock, not a setting or a counter: nobody has to number the processes, two running ones never hold the same
+    number, and the kernel frees a number however its process ends.
     """
     (folder / NODE_NUMBERS).mkdir(exist_ok=True)
     for number in range(numbers_max):
@@ -309,10 +309,10 @@ def node_number(folder: Path, numbers_max: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def serving(folder: Path, agreed: Mapping[str, str | int]) -> Iterator[bool]:
-    """Hold the folder as a server with the `agreed` settings; StoreMismatch if others run with different ones.
+    """Hold the folder as a server; yields whether this is its first server.
 
-    Any number of servers may share one folder, but only with the same settings of the store. Yields whether
-    this is the first of them.
+    Any number of servers may share a folder, if they have the same settings of the store (`agreed`). StoreMismatch if
+    another server has different ones, or an import or restore holds the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK_FILE).open("a+") as file:
@@ -336,7 +336,7 @@ def serving(folder: Path, agreed: Mapping[str, str | int]) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def beside_servers(folder: Path) -> Iterator[None]:
-    """Hold the folder beside servers that run, or alone; StoreMismatch if an import or restore has it alone."""
+    """Hold the folder together with running servers, if any; StoreMismatch if an import or restore holds it alone."""
     with (folder / LOCK_FILE).open("a+") as file:
         if not _lock(file, fcntl.LOCK_SH):
             raise _held(folder)
@@ -345,7 +345,7 @@ def beside_servers(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def only_run(folder: Path, job: str) -> Iterator[None]:
-    """Hold a job of a folder; Conflict while another process runs it."""
+    """Hold the lock of a job on a folder; Conflict if another process runs that job."""
     with (folder / f"{job}.lock").open("a") as file:
         if not _lock(file, fcntl.LOCK_EX):
             raise Conflict(f"`kith {job}` runs over {folder} already; wait for it, or stop it first")
@@ -358,7 +358,7 @@ def _held(folder: Path) -> StoreMismatch:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[bool]:
-    """Hold the folder alone if no server has it; yields whether that worked."""
+    """Hold the folder alone; yields False if a server has it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK_FILE).open("a+") as file:
         yield _lock(file, fcntl.LOCK_EX)

@@ -1,14 +1,14 @@
-"""Rows as bytes. Everything is big-endian, so that LMDB's byte order is our order.
+"""Keys and rows of edges, lists and nodes as bytes. All numbers are big-endian, so LMDB's byte order is our order.
 
-One database a graph, with everything about a node side by side, so that a follow touches two pages:
+One database per graph, with all that belongs to a node side by side, so that a follow touches two pages:
 
     edge   key  source u64 | destination u64
            row  (updated_at << 2 | state) u64 | position
-                position is nothing (it equals the milliseconds of updated_at), 6 bytes (unsigned) or 8 (signed)
+                position: nothing (it equals the milliseconds of updated_at), 6 bytes (unsigned) or 8 (signed)
     list   a run of blocks (see `runs`) under  node u64 | 128 + direction << 2 + state, u8
            list row  position, sign flipped, u64 | other end u64
 
-    node   database nodes: key  id u64, row  state u8 | private u8 | labels u8; only nodes that are not as usual
+    node   database nodes: key  id u64, row  state u8 | private u8 | labels u8; only nodes that differ from `Node()`
 
 Ids are below 2**63, so the byte after the node tells an edge (below 128) from a list. An edge costs 34, 40 or
 42 bytes in LMDB with its header, an entry of a list 16; docs/decisions/0001 compares the layouts.
@@ -28,6 +28,8 @@ from kith.graph.edge import Direction, Edge, State
 from kith.graph.store import Listing, Node
 
 STATE_BITS = 2
+_STATE_MASK = (1 << STATE_BITS) - 1
+_STATE_BYTE = 7  # of an edge's row: the last byte of its first word
 SIGN = 1 << 63
 _POSITION_6_MAX = 1 << 48
 _PAIR = struct.Struct(">QQ")
@@ -37,7 +39,7 @@ _LIST = 128
 _OUT_LIST, _IN_LIST = _LIST | Direction.OUT << STATE_BITS, _LIST | Direction.IN << STATE_BITS
 TAIL_KEY = 10
 EDGE_KEY = ROW = _PAIR.size
-STATES = tuple(State)
+_STATES = tuple(State)
 
 pair_key = _PAIR.pack
 """(source, destination) -> the key of their edge."""
@@ -54,7 +56,7 @@ def node_row(node: Node) -> bytes:
 
 def read_node(row: bytes) -> Node:
     """The node of a stored row."""
-    return Node(STATES[row[0]], bool(row[1]), row[2])
+    return Node(_STATES[row[0]], bool(row[1]), row[2])
 
 
 def edge_row(edge: Edge) -> bytes:
@@ -73,17 +75,27 @@ def read_edge(graph: int, source: int, destination: int, row: bytes) -> Edge:
     word = int.from_bytes(row[:8], "big")
     updated_at = word >> STATE_BITS
     position = ms_of(updated_at) if len(row) == 8 else int.from_bytes(row[8:], "big", signed=len(row) == 16)
-    return Edge(graph, NodeId(source), NodeId(destination), STATES[word & 3], position, Hlc(updated_at))
+    return Edge(graph, NodeId(source), NodeId(destination), _STATES[word & _STATE_MASK], position, Hlc(updated_at))
+
+
+def state_of(row: bytes) -> State:
+    """The state in a stored edge row."""
+    return _STATES[row[_STATE_BYTE] & _STATE_MASK]
+
+
+def is_normal(row: bytes | None) -> bool:
+    """Whether there is a stored edge row and its state is NORMAL (0)."""
+    return row is not None and not row[_STATE_BYTE] & _STATE_MASK
 
 
 def list_prefix(listing: Listing) -> bytes:
-    """Where the run of a list lies."""
+    """The prefix of a list's run."""
     _, node, direction, state = listing
     return _PREFIX.pack(node, _LIST | direction << STATE_BITS | state)
 
 
 def tail_keys(direction: Direction, nodes: NDArray[np.int64]) -> list[bytes]:
-    """The keys of the tails (see `runs`) of these nodes' lists of NORMAL edges."""
+    """The keys of the tails (see `runs`) of the lists of NORMAL edges of `nodes`."""
     keys = np.empty((len(nodes), TAIL_KEY), np.uint8)
     keys[:, :8] = nodes.astype(">u8").view(np.uint8).reshape(-1, 8)
     keys[:, 8:] = list_tag(direction, State.NORMAL), 1
@@ -92,7 +104,7 @@ def tail_keys(direction: Direction, nodes: NDArray[np.int64]) -> list[bytes]:
 
 
 def list_prefixes(source: int, destination: int, state: State) -> tuple[bytes, bytes]:
-    """Where the two lists of an edge in this state lie: its source's, its destination's."""
+    """The prefixes of the two lists of an edge in this state: its source's and its destination's."""
     return _PREFIX.pack(source, _OUT_LIST | state), _PREFIX.pack(destination, _IN_LIST | state)
 
 
@@ -102,18 +114,18 @@ def list_tag(direction: Direction, state: State) -> int:
 
 
 def read_prefix(graph: int, prefix: bytes) -> Listing:
-    """The list of a run."""
+    """The list whose run has this prefix."""
     node, tag = _PREFIX.unpack(prefix)
-    return Listing(graph, node, Direction((tag - _LIST) >> STATE_BITS), STATES[tag & 3])
+    return Listing(graph, node, Direction((tag - _LIST) >> STATE_BITS), _STATES[tag & _STATE_MASK])
 
 
 def after_lists(key: bytes) -> bytes:
-    """Where the edges of the next node may begin, given a key inside the lists of one."""
+    """The first key that may belong to the next node, given a key inside the lists of one."""
     return (int.from_bytes(key[:8], "big") + 1).to_bytes(8, "big")
 
 
 def list_row(position: int, other: int) -> bytes:
-    """An entry of a list; bytes sort like (position, other end)."""
+    """An entry of a list; its bytes sort like (position, other end)."""
     return _PAIR.pack(position + SIGN, other)
 
 
@@ -122,13 +134,13 @@ AFTER_ALL = b"\xff" * ROW
 
 
 def just_before(row: bytes) -> bytes:
-    """The place directly before an entry: what lies after it includes the entry."""
+    """The place directly before an entry: the entries after this place include it."""
     number = int.from_bytes(row, "big")
     return (number - 1).to_bytes(ROW, "big") if number else b""
 
 
 def just_after(row: bytes) -> bytes:
-    """The place directly after an entry: what lies before it includes the entry."""
+    """The place directly after an entry: the entries before this place include it."""
     return row + b"\0"
 
 
@@ -139,5 +151,5 @@ def read_mark(row: bytes) -> Mark:
 
 
 def ids_of(rows: bytes) -> NDArray[np.int64]:
-    """The other ends in a run of entries, in their order."""
+    """The other ends of packed entries, in their order."""
     return np.frombuffer(rows, ">i8").reshape(-1, 2)[:, 1].astype(np.int64)

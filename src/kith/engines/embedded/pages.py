@@ -1,4 +1,4 @@
-"""A page of a list, between bounds: a few seeks, whatever the list's length and wherever the page lies."""
+"""A page of a list between bounds: a few seeks, however long the list is and wherever the page lies."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from kith.engines.embedded import runs
 from kith.engines.embedded.keys import AFTER_ALL, just_after, just_before, list_row, read_mark
 
 
-def page_of(cursor: runs.Cursor, prefix: bytes, window: Window) -> Page:
-    """A part of the run: every read is a seek to a place between the bounds, and a step from there.
+def page_of(cursor: runs.RunCursor, prefix: bytes, window: Window) -> Page:
+    """The page of a run that `window` asks for. Each read seeks to a place between the bounds, and steps from there.
 
-    `floor` < rows < `ceiling` are the bounds as bytes; `start` and what follows it directly are places in them.
+    `floor` < row < `ceiling` are the bounds as bytes; `start` is a place between them.
     """
     floor = b"" if window.since is None else just_before(list_row(window.since, 0))
     ceiling = AFTER_ALL if window.until is None else list_row(window.until, 0)

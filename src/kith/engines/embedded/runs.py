@@ -8,7 +8,7 @@ A run is a sorted sequence of 16-byte rows under a prefix of 9 bytes. It is cut 
 `seek(prefix | 0 | row)` therefore lands on the block that holds `row`, or on the tail. Lists are ordered by
 time, so nearly every insert is an append to the tail: one page touched, and a full tail is sealed whole.
 A block holds at most BLOCK_ROWS: four of them fill an LMDB page of 4 KB (docs/decisions/0001).
-Blocks that shrink are not joined again, only empty ones vanish; `kith backup` compacts a store.
+Blocks that shrink are not joined again, only empty ones are deleted; `kith backup` compacts a store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SEALED_KEY, _TAIL_KEY = PREFIX + 1 + ROW, PREFIX + 1  # keys of these lengths a
 _SEALED = b"\0"
 _TAIL = b"\1"
 
-Cursor: TypeAlias = "lmdb.Cursor[bytes]"
+RunCursor: TypeAlias = "lmdb.Cursor[bytes]"
 
 
 def length(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> int:
@@ -38,7 +38,7 @@ def length(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> i
 
 
 def length_of(tail: bytes) -> int:
-    """The length of the run that ends with this tail."""
+    """The length of the run with this tail."""
     return int.from_bytes(tail[:_LENGTH], "big")
 
 
@@ -51,7 +51,7 @@ def short(txn: lmdb.Transaction[bytes], db: lmdb._Database, prefix: bytes) -> by
     return rows if len(rows) == ROW * int.from_bytes(tail[:_LENGTH], "big") else None
 
 
-def insert(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
+def insert(cursor: RunCursor, prefix: bytes, row: bytes) -> bool:
     """Add `row`; False if it was there already."""
     tail_key = prefix + _TAIL
     if not cursor.set_key(tail_key):
@@ -78,8 +78,8 @@ def insert(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
     return cursor.put(tail_key, (count + 1).to_bytes(_LENGTH, "big") + changed)
 
 
-def remove(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
-    """Take `row` away; False if it was not there."""
+def remove(cursor: RunCursor, prefix: bytes, row: bytes) -> bool:
+    """Remove `row`; False if it was not there."""
     tail_key = prefix + _TAIL
     if not cursor.set_key(tail_key):
         return False
@@ -105,13 +105,13 @@ def remove(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
     return cursor.put(tail_key, max(0, count - 1).to_bytes(_LENGTH, "big") + rows)
 
 
-def contains(cursor: Cursor, prefix: bytes, row: bytes) -> bool:
+def contains(cursor: RunCursor, prefix: bytes, row: bytes) -> bool:
     """Whether the run has exactly this row."""
     block = _block_at(cursor, prefix, row)
     return block is not None and _find(block, row) >= 0
 
 
-def below(cursor: Cursor, prefix: bytes, row: bytes | None, limit: int) -> list[bytes]:
+def below(cursor: RunCursor, prefix: bytes, row: bytes | None, limit: int) -> list[bytes]:
     """Up to `limit` rows less than `row` (or the greatest, without it), greatest first."""
     if row is None:
         block = cursor.value()[_LENGTH:] if cursor.set_key(prefix + _TAIL) else None
@@ -132,7 +132,7 @@ def below(cursor: Cursor, prefix: bytes, row: bytes | None, limit: int) -> list[
         end = len(block)
 
 
-def above(cursor: Cursor, prefix: bytes, row: bytes, limit: int) -> list[bytes]:
+def above(cursor: RunCursor, prefix: bytes, row: bytes, limit: int) -> list[bytes]:
     """Up to `limit` rows greater than `row`, least first."""
     block = _block_at(cursor, prefix, row)
     found: list[bytes] = []
@@ -148,7 +148,7 @@ def above(cursor: Cursor, prefix: bytes, row: bytes, limit: int) -> list[bytes]:
     return found
 
 
-def rows_newest(cursor: Cursor, prefix: bytes, newest: int | None) -> bytes:
+def rows_newest(cursor: RunCursor, prefix: bytes, newest: int | None) -> bytes:
     """Rows in ascending order: all, or the greatest `newest` of them."""
     if not cursor.set_key(prefix + _TAIL):
         return b""
@@ -162,7 +162,7 @@ def rows_newest(cursor: Cursor, prefix: bytes, newest: int | None) -> bytes:
     return rows if newest is None else rows[max(0, len(rows) - newest * ROW) :]
 
 
-def lengths(cursor: Cursor) -> Iterator[tuple[bytes, int, int]]:
+def lengths(cursor: RunCursor) -> Iterator[tuple[bytes, int, int]]:
     """Every run as (prefix, length stored in its tail, rows really there); reads the whole database."""
     prefix, stored, real = b"", 0, 0
     for key, value in cursor.iternext():
@@ -179,7 +179,7 @@ def lengths(cursor: Cursor) -> Iterator[tuple[bytes, int, int]]:
         yield prefix, stored, real
 
 
-def set_length(cursor: Cursor, prefix: bytes, real: int) -> None:
+def set_length(cursor: RunCursor, prefix: bytes, real: int) -> None:
     """Correct the stored length of a run, with a new tail if it was lost (repair only)."""
     rows = cursor.value()[_LENGTH:] if cursor.set_key(prefix + _TAIL) else b""
     if real or rows:
@@ -188,7 +188,7 @@ def set_length(cursor: Cursor, prefix: bytes, real: int) -> None:
         cursor.delete()
 
 
-def blocks(cursor: Cursor, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+def blocks(cursor: RunCursor, start: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Every block from the key `start` on, as (its key, its rows); reads the whole database."""
     if not cursor.set_range(start):
         return
@@ -222,18 +222,18 @@ def pack(prefixes: NDArray[np.uint8], rows: NDArray[np.uint8]) -> Iterator[tuple
         yield prefix + _TAIL, (end - start).to_bytes(_LENGTH, "big") + packed[at * ROW : end * ROW]
 
 
-def _block_at(cursor: Cursor, prefix: bytes, row: bytes) -> bytes | None:
+def _block_at(cursor: RunCursor, prefix: bytes, row: bytes) -> bytes | None:
     """The rows of the block where `row` is or would be; leaves the cursor on it. None: no such run."""
     if not cursor.set_range(prefix + _SEALED + row):
         return None
     return _rows_here(cursor, prefix)
 
 
-def _next_block(cursor: Cursor, prefix: bytes) -> bytes | None:
+def _next_block(cursor: RunCursor, prefix: bytes) -> bytes | None:
     return _rows_here(cursor, prefix) if cursor.next() else None
 
 
-def _rows_here(cursor: Cursor, prefix: bytes) -> bytes | None:
+def _rows_here(cursor: RunCursor, prefix: bytes) -> bytes | None:
     key = cursor.key()
     if key[:PREFIX] != prefix:
         return None
@@ -241,7 +241,7 @@ def _rows_here(cursor: Cursor, prefix: bytes) -> bytes | None:
     return value[_LENGTH:] if key[PREFIX:] == _TAIL else value
 
 
-def _insert_sealed(cursor: Cursor, prefix: bytes, key: bytes, block: bytes, row: bytes) -> bool:
+def _insert_sealed(cursor: RunCursor, prefix: bytes, key: bytes, block: bytes, row: bytes) -> bool:
     changed = _with(block, row)
     if changed is None:
         return False

@@ -1,4 +1,4 @@
-"""Strays: entries that stand in lists where no edge puts them. The auditor looks for them, and takes them out."""
+"""Strays: entries of lists that belong to no edge. The auditor finds and deletes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Stray: TypeAlias = tuple[bytes, bytes]
 def find_strays(
     txn: Txn, db: lmdb._Database, graph: int, start: bytes, rows_max: int
 ) -> tuple[list[Stray], bytes | None]:
-    """The strays from the block `start` on, and where to go on after about `rows_max` rows; None at the end."""
+    """The strays of about `rows_max` rows from the block `start` on, and the block to continue at; None at the end."""
     found: list[Stray] = []
     seen = 0
     for key, rows in runs.blocks(txn.cursor(db), start):
@@ -35,7 +35,7 @@ def find_strays(
 
 
 def unlist_strays(batch: Batch, graph: int, entries: Sequence[Stray]) -> None:
-    """Take entries out of their lists, unless an edge puts them there by now."""
+    """Delete entries from their lists, unless they belong to an edge by now."""
     for prefix, row in entries:
         if _is_stray(batch.txn, batch.environment.graph_db(graph), graph, prefix, row):
             runs.remove(batch.cursor(graph), prefix, row)

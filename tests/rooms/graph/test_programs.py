@@ -18,7 +18,7 @@ from kith.core.errors import BadId, BadRequest, ProgramTooComplex, UnknownGraph
 from kith.graph import programs as set_programs
 from kith.graph.edge import Direction, Edge, State
 from kith.graph.graphs import Graphs
-from kith.graph.programs import DEPTH_MAX, PARTS_MAX, Difference, Evaluator, Intersect, Lists, Program, Union, parse
+from kith.graph.programs import DEPTH_MAX, PARTS_MAX, Difference, Evaluator, Intersect, Leaf, Program, Union, parse
 from kith.graph.store import EdgeStore, Ids, Listing
 
 NUMBER = Graphs({"follows": G, "likes": 2}).number
@@ -28,15 +28,15 @@ LEAF = {"graph": "follows", "node": "1", "direction": "out"}
 # --- reading a program ---------------------------------------------------------------------------------
 
 
-def leaf(node: int, direction: Direction = Direction.OUT, *states: State) -> Lists:
-    return Lists(tuple(Listing(G, node, direction, state) for state in states or (State.NORMAL,)))
+def leaf(node: int, direction: Direction = Direction.OUT, *states: State) -> Leaf:
+    return Leaf(tuple(Listing(G, node, direction, state) for state in states or (State.NORMAL,)))
 
 
 def test_a_list_is_read_with_its_states_each_once() -> None:
     assert parse(LEAF, NUMBER) == leaf(1)
     raw = {**LEAF, "node": 9, "direction": "in", "states": ["archived", "normal", "archived"]}
     assert parse(raw, NUMBER) == leaf(9, Direction.IN, State.ARCHIVED, State.NORMAL)
-    assert parse({**LEAF, "graph": "likes"}, NUMBER) == Lists((Listing(2, ALICE, Direction.OUT),))
+    assert parse({**LEAF, "graph": "likes"}, NUMBER) == Leaf((Listing(2, ALICE, Direction.OUT),))
 
 
 def test_operators_nest() -> None:
@@ -50,30 +50,32 @@ def test_operators_nest() -> None:
 @pytest.mark.parametrize(
     ("raw", "named"),
     [
-        (None, "object"),
-        ([], "object"),
-        ("follows", "object"),
-        (7, "object"),
-        ({"union": []}, "at least one"),
-        ({"union": LEAF}, "at least one"),
-        ({"intersect": None}, "at least one"),
-        ({"difference": [None]}, "object"),
-        ({}, "missing in a program: direction, graph, node"),
-        ({"graph": "follows"}, "missing in a program: direction, node"),
-        ({**LEAF, "limit": 3}, "unknown in a program: limit"),
-        ({"union": [LEAF], "intersect": [LEAF]}, "unknown in a program: intersect, union"),
-        ({"xor": [LEAF]}, "unknown in a program: xor"),
-        ({1: 2}, "unknown in a program: 1"),
-        ({**LEAF, "direction": "both"}, "direction"),
-        ({**LEAF, "direction": ["out"]}, "direction"),
-        ({**LEAF, "direction": 0}, "direction"),
-        ({**LEAF, "states": []}, "at least one state"),
-        ({**LEAF, "states": "normal"}, "at least one state"),
-        ({**LEAF, "states": ["NORMAL"]}, "normal, negative, archived, removed"),
-        ({**LEAF, "states": ["gone"]}, "normal, negative, archived, removed"),
-        ({**LEAF, "states": [0]}, "normal, negative, archived, removed"),
-        ({**LEAF, "states": [["normal"]]}, "normal, negative, archived, removed"),
-        ({**LEAF, "states": ["normal", None]}, "normal, negative, archived, removed"),
+        pytest.param(None, "object", id="null"),
+        pytest.param([], "object", id="a list"),
+        pytest.param("follows", "object", id="a text"),
+        pytest.param(7, "object", id="a number"),
+        pytest.param({"union": []}, "at least one", id="a union of nothing"),
+        pytest.param({"union": LEAF}, "at least one", id="a union of no list"),
+        pytest.param({"intersect": None}, "at least one", id="an intersection of null"),
+        pytest.param({"difference": [None]}, "object", id="a difference with null"),
+        pytest.param({}, "missing in a program: direction, graph, node", id="an empty object"),
+        pytest.param({"graph": "follows"}, "missing in a program: direction, node", id="no direction, no node"),
+        pytest.param({**LEAF, "limit": 3}, "unknown in a program: limit", id="an unknown field"),
+        pytest.param(
+            {"union": [LEAF], "intersect": [LEAF]}, "unknown in a program: intersect, union", id="two operators"
+        ),
+        pytest.param({"xor": [LEAF]}, "unknown in a program: xor", id="an unknown operator"),
+        pytest.param({1: 2}, "unknown in a program: 1", id="a number as a field"),
+        pytest.param({**LEAF, "direction": "both"}, "direction", id="no such direction"),
+        pytest.param({**LEAF, "direction": ["out"]}, "direction", id="a list as direction"),
+        pytest.param({**LEAF, "direction": 0}, "direction", id="a number as direction"),
+        pytest.param({**LEAF, "states": []}, "at least one state", id="no states"),
+        pytest.param({**LEAF, "states": "normal"}, "at least one state", id="a text as states"),
+        pytest.param({**LEAF, "states": ["NORMAL"]}, "normal, negative, archived, removed", id="a state in capitals"),
+        pytest.param({**LEAF, "states": ["gone"]}, "normal, negative, archived, removed", id="no such state"),
+        pytest.param({**LEAF, "states": [0]}, "normal, negative, archived, removed", id="a number as a state"),
+        pytest.param({**LEAF, "states": [["normal"]]}, "normal, negative, archived, removed", id="a list as a state"),
+        pytest.param({**LEAF, "states": ["normal", None]}, "normal, negative, archived, removed", id="null as a state"),
     ],
 )
 def test_what_is_malformed_is_named(raw: Any, named: str) -> None:
@@ -81,13 +83,13 @@ def test_what_is_malformed_is_named(raw: Any, named: str) -> None:
         parse(raw, NUMBER)
 
 
-@pytest.mark.parametrize("node", ["", "-1", "x", "1.5", 1.5, -1, 2**63, str(2**63), None, True, "１", [1]])
+@pytest.mark.parametrize("node", ["", "-1", "x", "1.5", 1.5, -1, 2**63, str(2**63), None, True, "１", [1]], ids=repr)
 def test_a_node_must_be_an_id(node: Any) -> None:
     with pytest.raises(BadId):
         parse({**LEAF, "node": node}, NUMBER)
 
 
-@pytest.mark.parametrize("graph", ["", "nope", None, 1, ["follows"], {}])
+@pytest.mark.parametrize("graph", ["", "nope", None, 1, ["follows"], {}], ids=repr)
 def test_a_graph_must_exist(graph: Any) -> None:
     with pytest.raises(UnknownGraph):
         parse({**LEAF, "graph": graph}, NUMBER)
@@ -139,7 +141,7 @@ EDGES = some_edges()
 def members(program: Program) -> set[int]:
     """The program by Python's sets."""
     match program:
-        case Lists(listings):
+        case Leaf(listings):
             return {
                 (edge.destination, edge.source)[listing.direction]
                 for edge, listing in product(EDGES, listings)
@@ -154,7 +156,7 @@ def members(program: Program) -> set[int]:
 
 
 leaves = st.builds(
-    lambda node, direction, states: Lists(tuple(Listing(G, node, direction, state) for state in states)),
+    lambda node, direction, states: Leaf(tuple(Listing(G, node, direction, state) for state in states)),
     st.sampled_from([*USERS, 20, DANA]),
     st.sampled_from(Direction),
     st.lists(st.sampled_from(State), min_size=1, unique=True),

@@ -3,8 +3,8 @@
     database suggestions    row      key  0 | user u64                  row  until ms u64 | data
                             its end  key  1 | until ms u64 | user u64   row  empty
 
-A row that is over is forgotten by the next ones: each row put takes out up to _FORGOTTEN_A_ROW, so the table holds
-about what is still good, and no job has to clean it.
+Each new row deletes up to _FORGOTTEN_A_ROW expired ones. So the table holds little more than the rows that are still
+valid, and needs no job to clean it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import lmdb
 
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment, translate
-from kith.suggestions.store import Kept
+from kith.suggestions.store import RankingRow
 
 _KEY = struct.Struct(">BQ")
 _UNTIL = struct.Struct(">Q")
@@ -27,24 +27,24 @@ _FORGOTTEN_A_ROW = 2
 
 
 class EmbeddedSuggestions:
-    """See `graph.suggestion_store.SuggestionStore`."""
+    """See `suggestions.store.SuggestionStore`."""
 
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
         self._environment, self._commits = environment, commits
 
-    async def put_many(self, rows: Sequence[Kept], now_ms: int) -> None:
+    async def put_many(self, rows: Sequence[RankingRow], now_ms: int) -> None:
         await self._commits.run(partial(_put, rows=rows, now_ms=now_ms), len(rows))
 
-    async def get(self, user: int) -> Kept | None:
+    async def get(self, user: int) -> RankingRow | None:
         try:
             with self._environment.lmdb.begin(self._environment.suggestions) as txn:
                 row = txn.get(_KEY.pack(_ROW, user), None)
         except lmdb.Error as error:
             raise translate(error, "read") from error
-        return None if row is None else Kept(user, _UNTIL.unpack_from(row)[0], row[_UNTIL.size :])
+        return None if row is None else RankingRow(user, _UNTIL.unpack_from(row)[0], row[_UNTIL.size :])
 
 
-def _put(batch: Batch, rows: Sequence[Kept], now_ms: int) -> None:
+def _put(batch: Batch, rows: Sequence[RankingRow], now_ms: int) -> None:
     cursor = batch.txn.cursor(batch.environment.suggestions)
     for user, until_ms, data in rows:
         key = _KEY.pack(_ROW, user)
@@ -59,7 +59,7 @@ def _put(batch: Batch, rows: Sequence[Kept], now_ms: int) -> None:
 
 
 def _forget_one(cursor: lmdb.Cursor[bytes], now_ms: int) -> None:
-    """Take out the row that is over for the longest, if there is one."""
+    """Delete the row that expired first, if one has expired."""
     if not cursor.set_range(bytes([_END])):
         return
     _, until_ms, user = _END_KEY.unpack(cursor.key())

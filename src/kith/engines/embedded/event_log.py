@@ -1,4 +1,4 @@
-"""The event log: every change of an edge, in the order of its commit, in the same transaction.
+"""Rows of the event log: every change of an edge, in the order of commits, in the transaction of the change.
 
     database log    key  first sequence number u64
                     row  greatest version so far u64 | 0 | events of 41 bytes, fewer than EVENTS_PER_ROW (the last row)
@@ -6,8 +6,8 @@
     event           logged at ms u48 | graph u8 | state before u8 (255: none) | state u8 | source u64 | destination u64
                     | position i64 | updated_at u64
 
-Sequence numbers grow by one an event and are never reused. What is no edge has a state that no edge has
-(see `core.events`).
+Sequence numbers grow by one per event and are never reused. An event that is not about an edge has a state that no edge
+has (see `core.events`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import lmdb
 
@@ -34,11 +33,9 @@ _PLAIN, _DEFLATED = 0, 1
 NONE_BEFORE = 255
 _TRIM_ROWS_A_COMMIT = 8
 
-Txn: TypeAlias = "lmdb.Transaction[bytes]"
-
 
 def pack_change(before: State | None, edge: Edge) -> bytes:
-    """The event of one applied change, as `LogWriter` takes it."""
+    """The bytes of the event of an applied change, for `LogWriter.append`."""
     return _EVENT.pack(
         edge.graph,
         NONE_BEFORE if before is None else before,
@@ -51,7 +48,7 @@ def pack_change(before: State | None, edge: Edge) -> bytes:
 
 
 def pack_announcement(event: Event) -> bytes:
-    """An event that is no edge; its sequence number is given by the log."""
+    """The bytes of an event that is not about an edge, for `LogWriter.append`, which numbers it."""
     return _EVENT.pack(
         event.graph, NONE_BEFORE, event.state, event.source, event.destination, event.position, event.updated_at
     )
@@ -63,9 +60,9 @@ def bulk_loaded(graph: int, edges: int, updated_at: Hlc) -> Event:
 
 
 class LogWriter:
-    """Appends the events of one transaction, which are logged at `now_ms`; `flush` before it commits."""
+    """Appends the events of one transaction, logged at `now_ms`. Call `flush` before the commit."""
 
-    def __init__(self, txn: Txn, log: lmdb._Database, now_ms: int) -> None:
+    def __init__(self, txn: lmdb.Transaction[bytes], log: lmdb._Database, now_ms: int) -> None:
         self._txn, self._log = txn, log
         self._now = max(0, now_ms).to_bytes(_MS_BYTES, "big")
         cursor = txn.cursor(log)
@@ -87,13 +84,13 @@ class LogWriter:
         return self._last
 
     def append(self, event: bytes) -> int:
-        """Queue an event; its sequence number."""
+        """Queue an event, and return its sequence number."""
         self._events.append(self._now + event)
         self._last += 1
         return self._last
 
     def flush(self, events_max: int) -> None:
-        """Write what is queued, and forget the oldest rows beyond `events_max` events."""
+        """Write the queued events, and delete the oldest rows beyond `events_max` events."""
         if not self._events:
             return
         newest = max(int.from_bytes(event[-8:], "big") for event in self._events)
@@ -113,7 +110,7 @@ class LogWriter:
             cursor.delete()
 
 
-def bounds(txn: Txn, log: lmdb._Database) -> tuple[int, int]:
+def bounds(txn: lmdb.Transaction[bytes], log: lmdb._Database) -> tuple[int, int]:
     """The first and last sequence number kept; (1, 0) when empty."""
     cursor = txn.cursor(log)
     if not cursor.first():
@@ -123,13 +120,13 @@ def bounds(txn: Txn, log: lmdb._Database) -> tuple[int, int]:
     return first, _SEQUENCE.unpack(cursor.key())[0] + _events_in(cursor.value()) - 1
 
 
-def newest_version(txn: Txn, log: lmdb._Database) -> int:
-    """The greatest version ever written, forgotten events included; 0 when empty."""
+def newest_version(txn: lmdb.Transaction[bytes], log: lmdb._Database) -> int:
+    """The greatest version ever logged, deleted events included; 0 when empty."""
     cursor = txn.cursor(log)
     return int.from_bytes(cursor.value()[:_VERSION], "big") if cursor.last() else 0
 
 
-def read(txn: Txn, log: lmdb._Database, after: int, limit: int) -> Iterator[Event]:
+def read(txn: lmdb.Transaction[bytes], log: lmdb._Database, after: int, limit: int) -> Iterator[Event]:
     """Up to `limit` events with a sequence number greater than `after`, oldest first."""
     cursor = txn.cursor(log)
     if not cursor.set_range(_SEQUENCE.pack(after + 1)):
@@ -150,7 +147,7 @@ def read(txn: Txn, log: lmdb._Database, after: int, limit: int) -> Iterator[Even
 
 
 def _packed(events: bytes) -> bytes:
-    """The rest of a row. By column, most bytes of neighbouring events are the same: a third remains."""
+    """The part of a row after its version. By column, bytes of neighbouring events are alike: a third remains."""
     if len(events) < _ROW_BYTES:
         return bytes([_PLAIN]) + events
     columns = b"".join(events[at::_EVENT_BYTES] for at in range(_EVENT_BYTES))

@@ -1,16 +1,18 @@
-"""Timelines as rings in shared memory: fan-out is one scatter, and every process reads without a lock.
+"""The TimelineStore as rings in shared memory: fan-out is one scatter, and every process reads without a lock.
 
-A slot is a ring of 512 ids, a tail of 16, and a counter, its head. A push writes the id behind the newest in the
-tail, then moves the head; so whoever stops between the two leaves a true timeline. A full tail is copied to the ring,
-as a line of it, before the head moves: so pushes touch memory that lies close together, and a ring's own page once in
-16. A reader copies tail and ring between two looks at the head, and looks again if another line was begun meanwhile.
-Before a line is written over, the greatest id there is noted as the floor: so ids may come in any order, and a reader
-knows which are all there. A slot changes hands under a version that is odd while it does: a reader who sees it odd,
-or changed, looks again. This rests on stores becoming visible in the order in which they are made, as on x86-64; see
-README.md. The file is drawn in `ringfile`, the directory of users in `directory`.
+A slot is a ring of 512 ids, a tail of 16, and a counter, its head. A push writes the id behind the newest one in the
+tail, then increases the head. So a writer that stops between the two leaves a correct timeline. A full tail is copied
+to the ring, as one line of it, before the head is increased. So pushes touch memory that lies close together, and the
+page of a ring only once in 16.
 
-What the writer keeps for itself (free slots, fill of the directory) is made anew when it opens the file. Slots
-that a killed writer left with an odd version are emptied then.
+A reader reads the head, copies tail and ring, reads the head again, and repeats that if another line was begun
+meanwhile. Before a line is overwritten, the greatest id in it is noted as the floor. So ids may come in any order, and
+a reader knows from where on all are there. While a slot changes its owner, its version is odd; a reader that sees it
+odd, or changed, reads again. This relies on stores becoming visible in the order in which they are made, as on x86-64;
+see README.md. `ring_file` draws the file, `directory` finds the slot of a user.
+
+The writer's own state (free slots, number of used cells) is computed when it opens the file. Slots that a killed writer
+left with an odd version are emptied then.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ from numpy.typing import NDArray
 
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreFull, StoreMismatch
-from kith.engines.embedded import reads, ringfile
+from kith.engines.embedded import read_habits, ring_file
 from kith.engines.embedded.environment import translated
-from kith.engines.embedded.ringfile import LINE, WIDTH, RingFile, Unusable
+from kith.engines.embedded.ring_file import LINE, WIDTH, RingFile, Unusable
 from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, Habits, Ids, Timeline
 
 SLOTS_DEFAULT = 100_000
 LOCK_FILE = "writer.lock"
-_CHUNK = 1 << 15  # users a scatter: their slots stay in the processor's cache
+_CHUNK = 1 << 15  # users per scatter: their slots stay in the processor's cache
 _TRIES = 50
 _MASK, _IN_LINE = WIDTH - 1, LINE - 1
 
@@ -42,10 +44,10 @@ _log = structlog.get_logger("kith.timelines")
 
 
 class RingReader:
-    """See `timeline.store.TimelineReader`: the timelines of a folder that another process writes, once it does."""
+    """See `home.timelines.TimelineReader`: reads timelines that another process writes, once it has begun."""
 
     def __init__(self, folder: Path, *, now_ms: Callable[[], int] = wall_ms) -> None:
-        self._path, self._now_ms = folder / ringfile.FILE, now_ms
+        self._path, self._now_ms = folder / ring_file.FILE, now_ms
         self._file: RingFile | None = None
 
     def read(self, user: int) -> Timeline | None:
@@ -78,7 +80,7 @@ class RingReader:
         if file is not None:
             slot = file.directory.find(user)
             if slot >= 0 and file.owners[slot] == ~user:
-                file.reads[slot] = reads.faded(int(file.reads[slot]), self._now_ms(), 1)
+                file.reads[slot] = read_habits.faded(int(file.reads[slot]), self._now_ms(), 1)
 
     def count(self) -> int:
         file = self._current()
@@ -101,10 +103,10 @@ class RingReader:
 
 
 class Rings(RingReader):
-    """See `timeline.store.TimelineStore`: the one writer of a folder, for `slots` users at a time."""
+    """See `home.timelines.TimelineStore`: the one writer of a folder, for `slots` users at a time."""
 
     def __init__(self, folder: Path, *, slots: int = SLOTS_DEFAULT, now_ms: Callable[[], int] = wall_ms) -> None:
-        """Take the folder and go on with its timelines, or begin anew where they cannot be used or `slots` differs.
+        """Open the folder with its timelines; begin with none if they cannot be used, or `slots` differs.
 
         StoreMismatch if another process writes it; StoreFull if there is no room for the tables.
         """
@@ -132,7 +134,7 @@ class Rings(RingReader):
         self.close()
 
     def close(self) -> None:
-        """Let another process write. Nothing may be called afterwards."""
+        """Let another process write. Call nothing afterwards."""
         super().close()
         del self._rings
         self._lock_file.close()
@@ -155,7 +157,7 @@ class Rings(RingReader):
 
     def habits(self, users: Ids) -> Habits:
         slots = self._rings.directory.find_many(users)
-        lately = reads.lately(self._rings.reads.take(slots), self._now_ms())
+        lately = read_habits.lately(self._rings.reads.take(slots), self._now_ms())
         return Habits(np.where(slots >= 0, lately, -1.0), np.where(slots >= 0, self._rings.lacks.take(slots), 0))
 
     def withhold(self, rate: int, users: Ids) -> None:
@@ -179,7 +181,9 @@ class Rings(RingReader):
             tail[: len(kept) - whole] = kept[whole:]
             rings.floors[slot] = max(0, kept[0] - 1) if len(kept) == TIMELINE_IDS_MAX else 0
             rings.heads[slot] = len(kept)
-            rings.reads[slot] = reads.faded(int(rings.reads[slot]), now, 0) if known else reads.first_read(now)
+            rings.reads[slot] = (
+                read_habits.faded(int(rings.reads[slot]), now, 0) if known else read_habits.first_read(now)
+            )
             rings.lacks[slot] = RATE_MAX
             rings.versions[slot] += 1
             if not known:
@@ -199,7 +203,7 @@ class Rings(RingReader):
     def evict(self, before_ms: int) -> int:
         rings = self._rings
         with self._changing:
-            unread = np.flatnonzero((rings.owners != 0) & (reads.read_ms(rings.reads) < before_ms))
+            unread = np.flatnonzero((rings.owners != 0) & (read_habits.read_ms(rings.reads) < before_ms))
             if len(unread):
                 _empty(rings, unread)
                 self._free += unread.tolist()
@@ -207,7 +211,7 @@ class Rings(RingReader):
             return len(unread)
 
     def _take_slot(self) -> int:
-        """A free slot that has its room on the disk; where there is none, that of the longest-unread timeline."""
+        """A free slot with allocated disk space; if there is none, the slot of the timeline unread for the longest."""
         try:
             if self._free:
                 self._rings.reserve(self._free[-1])
@@ -217,7 +221,9 @@ class Rings(RingReader):
                 raise
         owned = np.flatnonzero(self._rings.owners)
         words = self._rings.reads[owned]
-        words[reads.read_ms(words) > self._now_ms()] = 0  # of before the clock was put back: older than any since
+        words[read_habits.read_ms(words) > self._now_ms()] = (
+            0  # noted before the clock was put back: counts as the oldest
+        )
         self._release(int(owned[np.argmin(words)]))
         return self._free.pop()
 
@@ -229,17 +235,18 @@ class Rings(RingReader):
 
 
 def _newest_first(ring: Ids, oldest: int, head: int) -> Ids:
-    """Of a ring, the ids number `oldest` to `head` - 1, from the last to the first."""
+    """The ids number `oldest` to `head` - 1 of a ring, the last first."""
     first, end = oldest & _MASK, head & _MASK
     ids = ring[first:end] if first <= end else np.concatenate((ring[first:], ring[:end]))
     return ids[::-1]
 
 
 def _flush(rings: RingFile, slots: Ids, numbers: Ids) -> None:
-    """Copy full tails to their rings, and note before what goes there. `numbers`: of any id of each line.
+    """Copy full tails to their rings; before that, note in the floor what is overwritten. `numbers`: of one id per
+    line.
 
-    Their heads stand at the last place of the line, so that nothing is shown of what goes. That may be what a killed
-    writer wrote and did not count; then the timeline is poor, and made anew when it is read.
+    The heads are at the last place of the line, so nothing that is overwritten is still shown. It may be what a killed
+    writer wrote and did not count; then the timeline is `poor`, and is made anew when it is read.
     """
     if len(slots):
         rows, lines = rings.cells.reshape(-1, LINE), slots * (WIDTH // LINE) + (numbers & _MASK) // LINE
@@ -249,10 +256,10 @@ def _flush(rings: RingFile, slots: Ids, numbers: Ids) -> None:
 
 
 def _opened(path: Path, slots: int) -> RingFile:
-    """The file of the folder, made whole after a writer that was killed, or an empty one."""
+    """The file of the folder, repaired after a killed writer; or an empty one."""
     try:
         rings = RingFile(path, writable=True)
-        if not ringfile.boot_id():
+        if not ring_file.boot_id():
             raise Unusable("this machine does not say when it started")
         if rings.slots != slots:
             raise Unusable(f"it has {rings.slots} slots, and {slots} are asked for")
@@ -263,12 +270,12 @@ def _opened(path: Path, slots: int) -> RingFile:
         _log.warning("timelines are begun anew, and made again from outboxes as users return", reason=str(error))
     else:
         return rings
-    ringfile.create(path, slots)
+    ring_file.create(path, slots)
     return RingFile(path, writable=True)
 
 
 def _recover(rings: RingFile) -> None:
-    """Empty the slots that were changing hands, and find the rest again."""
+    """Empty the slots whose owner was being changed, and rebuild the directory for the others."""
     _empty(rings, np.flatnonzero(rings.versions & 1))
     owners = rings.owners[rings.owners != 0]
     if (owners > 0).any() or len(np.unique(owners)) < len(owners) or (rings.heads < 0).any():

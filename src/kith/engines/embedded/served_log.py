@@ -2,10 +2,10 @@
 
     a row   length u32 | CRC-32 u32 | a Served as MessagePack
 
-Written in pieces of FLUSH_BYTES or after FLUSH_S, by the request that finds it so; a crash loses what was not, and
-a reader stops at a row that is not whole. So nobody goes on with a file whose end may be torn: a process that starts,
-or whose disk refused a piece, begins another, and so it does beyond a share of `bytes_max`. The oldest files go when
-all together have more than that.
+Rows are buffered, and written by the next request once there are FLUSH_BYTES or FLUSH_S have passed; a crash loses the
+buffer. A reader stops at a row that is not whole, so nothing is appended to a file whose end may be torn: a process
+begins a new file when it starts, when the disk refused a write, and when a file has its share of `bytes_max`. The
+oldest files are deleted when all together have more than `bytes_max`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kith.home.served import Served
 
 FLUSH_BYTES, FLUSH_S = 1 << 16, 5.0
 FILES_MIN = 8
-"""Of all that is kept, a file holds at most this part; less where many processes write one each."""
+"""A file holds at most 1/FILES_MIN of `bytes_max`; less if many processes write one each."""
 _HEAD = struct.Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Served).decode
@@ -34,12 +34,15 @@ _log = structlog.get_logger("kith.home")
 
 
 class ServedFiles:
-    """See `feed.served.ServedLog`. `share`: of pages that are kept, spread evenly; `writers`: all of them."""
+    """See `home.served.ServedLog`.
+
+    `share`: which part of the pages is kept (0 to 1), spread evenly. `writers`: how many processes write here.
+    """
 
     def __init__(self, folder: Path, *, share: float, bytes_max: int, writers: int = 1) -> None:
         self._folder, self._share = folder, share
         self._file_max = bytes_max // max(FILES_MIN, 2 * writers)
-        self._done_max = bytes_max - writers * self._file_max  # what each is writing has room besides
+        self._done_max = bytes_max - writers * self._file_max  # leaves room for the file that each writer has open
         self._due, self._buffer, self._flushed = 0.0, bytearray(), time.monotonic()
         self._file: Path | None = None
         self._file_bytes = 0
@@ -55,7 +58,7 @@ class ServedFiles:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is buffered; where the disk does not take it, it is forgotten and said."""
+        """Write the buffer. If the disk refuses it, the rows are dropped and that is logged."""
         rows, self._buffer, self._flushed = bytes(self._buffer), bytearray(), time.monotonic()
         if not rows:
             return
@@ -77,7 +80,7 @@ class ServedFiles:
         self._file_bytes += len(rows)
 
     def _forget_oldest(self) -> None:
-        """Make room for a new file."""
+        """Delete the oldest files, to make room for a new one."""
         files = sorted(self._folder.glob("*.rows"))  # by their time
         sizes = [_size(file) for file in files]
         excess = sum(sizes) - self._done_max
@@ -95,7 +98,7 @@ def _size(file: Path) -> int:
 
 
 def read_served(file: Path) -> Iterator[Served]:
-    """The pages of a file, up to a row that is not whole."""
+    """The pages of a file, up to the first row that is not whole."""
     raw, at = file.read_bytes(), 0
     while at + _HEAD.size <= len(raw):
         length, crc = _HEAD.unpack_from(raw, at)

@@ -1,11 +1,11 @@
 """The QuotaStore of one machine: a file of counts that all its processes share, read and written in place.
 
     file quotas-1    kind x SETS x WAYS rows of 80 bytes
-    row              user + 1 u64 (0: free) | part u64 | 16 counts u32, newest first (see `core.quota`)
+    row              user + 1 u64 (0: free) | part u64 | 16 counts u32, newest first (see `access.sliding_window`)
 
-A user's rows lie in the set that the id chooses; in a full set the row that has rested longest gives way. Each call
-locks its set, for some microseconds; the kernel lets go of what a killed process held. The file is sparse and never
-synced: after a power cut some counts are gone.
+The user's id chooses the set of their row; in a full set the row with the oldest part is replaced. Each call locks its
+set for some microseconds; the kernel frees the lock of a killed process. The file is sparse and never synced: after a
+power cut some counts are lost.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import TypeVar
 from kith.access import sliding_window
 from kith.access.sliding_window import Counts, Quota, Taken
 
-Answer = TypeVar("Answer")
+_Answer = TypeVar("_Answer")
 FILE = "quotas-1"
 SETS, WAYS = 8_192, 8
-"""65,536 users a kind whose counts are kept at once: 5 MB."""
+"""Counts are kept of 65,536 users per kind at once: 5 MB."""
 _ROW = struct.Struct(f">QQ{sliding_window.PARTS + 1}I")
 _HEADS = struct.Struct(">" + f"QQ{4 * (sliding_window.PARTS + 1)}x" * WAYS)
 _SET_BYTES = WAYS * _ROW.size
@@ -32,13 +32,13 @@ _MIX = 0x9E3779B97F4A7C15  # spreads ids that lie close together, and ids with t
 
 
 class FileQuotas:
-    """See `core.quota.QuotaStore`. One a process, used by one thread."""
+    """See `access.sliding_window.QuotaStore`. One per process, used by one thread."""
 
     def __init__(self, file: Path) -> None:
         self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         os.close(self._descriptor)
 
     def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
@@ -47,8 +47,8 @@ class FileQuotas:
     def give_back(self, kind: int, user: int, part: int) -> None:
         self._update(kind, user, lambda held: (sliding_window.give_back(held, part), None))
 
-    def _update(self, kind: int, user: int, change: Callable[[Counts], tuple[Counts, Answer]]) -> Answer:
-        """Replace a user's counts by `change` of them, while nobody else does; its answer."""
+    def _update(self, kind: int, user: int, change: Callable[[Counts], tuple[Counts, _Answer]]) -> _Answer:
+        """Replace a user's counts by what `change` makes of them, under the lock, and return its answer."""
         at, descriptor = _place(kind, user), self._descriptor
         fcntl.lockf(descriptor, fcntl.LOCK_EX, _SET_BYTES, at)
         try:
@@ -56,7 +56,7 @@ class FileQuotas:
             way, held = _find(rows, user)
             counts, answer = change(held)
             if counts is not held:
-                with contextlib.suppress(OSError):  # a full disk counts nobody; the port says so
+                with contextlib.suppress(OSError):  # on a full disk nothing is counted; the port allows that
                     os.pwrite(descriptor, _ROW.pack(user + 1, counts.part, *counts.counts), at + way * _ROW.size)
         finally:
             fcntl.lockf(descriptor, fcntl.LOCK_UN, _SET_BYTES, at)
@@ -64,7 +64,7 @@ class FileQuotas:
 
 
 def _find(rows: bytes, user: int) -> tuple[int, Counts]:
-    """The user's row in a set, or the one to use instead."""
+    """The user's row in a set and its counts, or a row to replace and no counts."""
     heads = _HEADS.unpack(rows)
     owners, parts = heads[::2], heads[1::2]
     if user + 1 not in owners:
@@ -74,5 +74,5 @@ def _find(rows: bytes, user: int) -> tuple[int, Counts]:
 
 
 def _place(kind: int, user: int) -> int:
-    """Where the set of a user begins."""
+    """The offset of a user's set in the file."""
     return (kind * SETS + (user * _MIX >> 32) % SETS) * _SET_BYTES

@@ -1,4 +1,4 @@
-"""Which files of timelines are used and which are begun anew; who may write; what they weigh."""
+"""Which files of timelines are used and which are replaced, who may write them, and how large they are."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import structlog
 from world import ALICE, BOB, CAROL, FakeClock
 
 from kith.core.errors import StoreFull, StoreMismatch
-from kith.engines.embedded import ringfile
-from kith.engines.embedded.ringfile import Layout, RingFile
-from kith.engines.embedded.rings import RingReader, Rings
+from kith.engines.embedded import ring_file
+from kith.engines.embedded.ring_file import Layout, RingFile
+from kith.engines.embedded.timeline_store import RingReader, Rings
 
 SLOTS = 300
 FILE_BYTES = Layout.of(SLOTS).end
@@ -68,7 +68,7 @@ def test_an_empty_folder_has_no_timelines_and_is_not_worth_a_warning(tmp_path: P
 def test_a_file_of_another_boot_is_begun_anew(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     boot = tmp_path / "boot_id"
     boot.write_text("0b3c8d0e-0000-4000-8000-000000000000\n")
-    monkeypatch.setattr(ringfile, "_BOOT_ID", boot)
+    monkeypatch.setattr(ring_file, "_BOOT_ID", boot)
     assert shown(RingReader(folder), ALICE) is None
     assert_begun_anew(folder, "it was written before the machine started")
 
@@ -76,7 +76,7 @@ def test_a_file_of_another_boot_is_begun_anew(folder: Path, tmp_path: Path, monk
 def test_a_machine_that_does_not_say_when_it_started_begins_anew_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ringfile, "_BOOT_ID", tmp_path / "none")
+    monkeypatch.setattr(ring_file, "_BOOT_ID", tmp_path / "none")
     with Rings(tmp_path, slots=SLOTS) as rings:
         rings.put(ALICE, np.array([1]))
     assert_begun_anew(tmp_path, "this machine does not say when it started")
@@ -86,14 +86,16 @@ def test_other_slots_begin_anew(folder: Path) -> None:
     assert_begun_anew(folder, "it has 300 slots, and 301 are asked for", SLOTS + 1)
 
 
-@pytest.mark.parametrize("length", [0, 1, 63, 64, 2048, 4096, FILE_BYTES // 2, FILE_BYTES - 1, FILE_BYTES + 1])
+@pytest.mark.parametrize(
+    "length", [0, 1, 63, 64, 2048, 4096, FILE_BYTES // 2, FILE_BYTES - 1, FILE_BYTES + 1], ids="{} bytes".format
+)
 def test_a_file_cut_short_or_too_long_begins_anew(folder: Path, length: int) -> None:
-    os.truncate(folder / ringfile.FILE, length)
+    os.truncate(folder / ring_file.FILE, length)
     assert shown(RingReader(folder), ALICE) is None
     assert_begun_anew(folder, "its header is cut short" if length < 64 else "its length is wrong")
 
 
-@pytest.mark.parametrize("at", range(64))
+@pytest.mark.parametrize("at", range(64), ids="byte {}".format)
 def test_any_damage_to_the_header_begins_anew(folder: Path, at: int) -> None:
     damage(folder, at, b"\xa5")
     assert shown(RingReader(folder), ALICE) is None
@@ -101,12 +103,12 @@ def test_any_damage_to_the_header_begins_anew(folder: Path, at: int) -> None:
 
 
 def test_a_folder_of_noise_begins_anew(folder: Path) -> None:
-    (folder / ringfile.FILE).write_bytes(np.random.default_rng(1).bytes(FILE_BYTES))
+    (folder / ring_file.FILE).write_bytes(np.random.default_rng(1).bytes(FILE_BYTES))
     assert shown(RingReader(folder), ALICE) is None
     assert_begun_anew(folder, "its header is damaged")
 
 
-@pytest.mark.parametrize("value", [~ALICE, 5])
+@pytest.mark.parametrize("value", [~ALICE, 5], ids=["an owner of two slots", "no user"])
 def test_slots_that_contradict_each_other_begin_anew(folder: Path, value: int) -> None:
     damage(folder, Layout.of(SLOTS).owners + 8, np.array([value], np.int64).tobytes())
     assert_begun_anew(folder, "its slots contradict each other")
@@ -124,7 +126,7 @@ def test_a_damaged_directory_is_made_again(folder: Path) -> None:
 
 def damage(folder: Path, at: int, new: bytes) -> None:
     """Overwrite a part of the file."""
-    with (folder / ringfile.FILE).open("r+b") as file:
+    with (folder / ring_file.FILE).open("r+b") as file:
         file.seek(at)
         old = file.read(len(new))
         file.seek(at)
@@ -136,7 +138,7 @@ def damage(folder: Path, at: int, new: bytes) -> None:
 
 _OPEN = """
 import pathlib, sys
-from kith.engines.embedded.rings import Rings
+from kith.engines.embedded.timeline_store import Rings
 Rings(pathlib.Path(sys.argv[1]))
 """
 
@@ -162,7 +164,7 @@ def test_readers_follow_a_writer_that_begins_anew(folder: Path) -> None:
 
 
 def test_a_reader_cannot_write_timelines(folder: Path) -> None:
-    file = RingFile(folder / ringfile.FILE)
+    file = RingFile(folder / ring_file.FILE)
     for column in (file.heads, file.owners, file.versions, file.tails, file.cells):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 1
@@ -196,7 +198,7 @@ def test_a_slot_left_half_changed_is_not_shown_and_is_emptied_by_the_next_writer
 # --- what they weigh -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("slots", [1_000, 100_000, (1 << 17) + 1, 1_000_000])
+@pytest.mark.parametrize("slots", [1_000, 100_000, (1 << 17) + 1, 1_000_000], ids="{} slots".format)
 def test_a_user_costs_at_most_four_and_a_half_kilobytes(slots: int) -> None:
     assert Layout.of(slots).end / slots <= 4_608
 
@@ -205,7 +207,7 @@ def test_unused_slots_take_no_room_on_the_disk(tmp_path: Path) -> None:
     with Rings(tmp_path, slots=100_000) as rings:
         for user in range(100):
             rings.put(user, np.arange(500))
-        used = (tmp_path / ringfile.FILE).stat().st_blocks * 512
+        used = (tmp_path / ring_file.FILE).stat().st_blocks * 512
     assert used < 28_000_000  # of 434 MB: the tables, and the first part of the cells
 
 
@@ -234,7 +236,7 @@ def test_a_full_disk_refuses_a_new_store(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(StoreFull):
         Rings(tmp_path, slots=SLOTS)
     monkeypatch.undo()
-    assert not (tmp_path / ringfile.FILE).exists()
+    assert not (tmp_path / ring_file.FILE).exists()
     Rings(tmp_path, slots=SLOTS).close()
 
 
@@ -261,7 +263,7 @@ def test_where_the_disk_is_full_the_longest_unread_timeline_gives_way(
     with Rings(tmp_path, slots=2_000, now_ms=lambda: next(now)) as rings:
         for user in range(300):  # two parts of 256 slots
             rings.put(user, np.array([user]))
-        monkeypatch.setattr(ringfile, "_allocate", full)
+        monkeypatch.setattr(ring_file, "_allocate", full)
         for user in range(300, 600):
             rings.put(user, np.array([user]))
         assert rings.count() == 512
@@ -286,7 +288,7 @@ def test_a_file_that_cannot_be_opened_is_no_store(folder: Path, monkeypatch: pyt
 
     reader = RingReader(folder)
     with monkeypatch.context() as full:
-        full.setattr(ringfile.os, "open", open_)
+        full.setattr(ring_file.os, "open", open_)
         assert (shown(reader, ALICE), reader.name(), reader.count()) == (None, 0, 0)
         reader.touch(ALICE)
     assert shown(reader, ALICE) == [2, 1]

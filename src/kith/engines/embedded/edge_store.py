@@ -1,7 +1,7 @@
-"""The EdgeStore on LMDB: one row an edge, and a run of packed entries a list.
+"""The EdgeStore on LMDB: one row per edge, and one run of packed entries per list.
 
-Reads open a transaction of their own (no locks, a snapshot); writes go through the commit queue. Both ends,
-the counts and the log entry of a write are one transaction, so law 3 holds at once.
+Each read opens its own transaction (a snapshot, no locks). Writes go through the commit queue: both lists, the counts
+and the log entry of a write are one transaction, so they always agree.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from kith.core.clock import HybridClock
 from kith.core.events import Event
 from kith.core.ids import ID_MAX
 from kith.core.paging import Page, Window
-from kith.engines.embedded import eventlog, runs
+from kith.engines.embedded import event_log, runs
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment, Txn, put_note, translate
 from kith.engines.embedded.keys import (
     EDGE_KEY,
-    STATES,
     after_lists,
     edge_row,
     ids_of,
+    is_normal,
     list_prefix,
     list_prefixes,
     list_row,
@@ -38,12 +38,13 @@ from kith.engines.embedded.keys import (
     read_edge,
     read_node,
     read_prefix,
+    state_of,
     tail_keys,
 )
 from kith.engines.embedded.pages import page_of
 from kith.engines.embedded.strays import Stray, find_strays, unlist_strays
 from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
-from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair, Side
+from kith.graph.store import Degrees, Ends, IdLists, Ids, Listing, Node, Pair, Side
 
 _SCAN_ROWS = 2_000
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
@@ -81,13 +82,9 @@ class EmbeddedEdges:
         with self._begin(db) as txn:
             get = txn.get
             if len(pairs) == 1:
-                row = get(pair_key(*pairs[0]))
-                return [row is not None and not row[7] & 3]
+                return [is_normal(get(pair_key(*pairs[0])))]
             keys = struct.pack(f">{2 * len(pairs)}Q", *chain.from_iterable(pairs))
-            return [
-                (row := get(keys[at : at + 16])) is not None and not row[7] & 3  # the state's two bits: NORMAL is 0
-                for at in range(0, len(keys), 16)
-            ]
+            return [is_normal(get(keys[at : at + EDGE_KEY])) for at in range(0, len(keys), EDGE_KEY)]
 
     async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
         with self._begin(self._graph_db(graph)) as txn:
@@ -128,17 +125,17 @@ class EmbeddedEdges:
         (count,) = await self.count_many([listing])
         return read() if count <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
-    async def ids_many(self, listings: Sequence[Listing], newest: int) -> Lists:
-        def read() -> Lists:
+    async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
+        def read() -> IdLists:
             with self._begin(self._graph_db(listings[0].graph)) as txn:
                 cursor = txn.cursor()
                 # backwards, because a run is oldest first: turned round once, each list stands newest first
                 rows = [runs.rows_newest(cursor, list_prefix(listing), newest) for listing in reversed(listings)]
             lengths = np.fromiter((len(run) // runs.ROW for run in reversed(rows)), np.int64, len(rows))
-            return Lists(ids_of(b"".join(rows))[::-1], lengths)
+            return IdLists(ids_of(b"".join(rows))[::-1], lengths)
 
         if not listings:
-            return Lists(np.empty(0, np.int64), np.empty(0, np.int64))
+            return IdLists(np.empty(0, np.int64), np.empty(0, np.int64))
         size = len(listings) * newest
         if size > _IN_LOOP_MAX:
             size = sum(min(count, newest) for count in await self.count_many(listings))
@@ -164,7 +161,7 @@ class EmbeddedEdges:
             with self._begin(self._graph_db(listing.graph)) as txn:
                 get = txn.get
                 rows = [get(packed[at : at + 16], None) for at in range(0, len(packed), 16)]
-            return np.fromiter((row is not None and row[7] & 3 == state for row in rows), np.bool_, len(rows))
+            return np.fromiter((row is not None and state_of(row) == state for row in rows), np.bool_, len(rows))
 
         return read() if len(ids) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
@@ -201,7 +198,7 @@ class EmbeddedEdges:
                 return before
             batch.nodes_known = True
             if tell is not None:
-                batch.log.append(eventlog.pack_announcement(tell))
+                batch.log.append(event_log.pack_announcement(tell))
             if after == Node():
                 batch.txn.delete(node_key(node), db=db)
             else:
@@ -264,14 +261,14 @@ class EmbeddedEdges:
         return {prefix + rest: value for rest, value in self._environment.notes(prefix).items()}
 
     def log_bounds(self) -> tuple[int, int]:
-        """The first and last sequence number the log keeps."""
+        """The first and last sequence number that the log keeps."""
         with self._begin() as txn:
-            return eventlog.bounds(txn, self._environment.log)
+            return event_log.bounds(txn, self._environment.log)
 
     def restore_clock(self, clock: HybridClock) -> None:
-        """Make `clock` go on after the newest version in the log, even if the machine's clock went back."""
+        """Make `clock` continue above the newest version in the log, even if the machine's clock went back."""
         with self._begin() as txn:
-            clock.restore(eventlog.newest_version(txn, self._environment.log))
+            clock.restore(event_log.newest_version(txn, self._environment.log))
 
     def _degrees(self, graph: int, node: int, limit: int) -> list[Degrees]:
         db = self._graph_db(graph)
@@ -290,7 +287,7 @@ class EmbeddedEdges:
             return find_strays(txn, db, graph, start, _SCAN_ROWS)
 
     def _ends(self, graph: int, start: bytes) -> tuple[list[Ends], bytes | None]:
-        """Rows from `start` on with what the lists say, and where to go on."""
+        """A chunk of edges from the key `start` on, with what the lists say, and the key to continue at."""
         chunk: list[Ends] = []
         with self._begin() as txn:
             db = self._graph_db(graph)
@@ -319,7 +316,7 @@ def apply_all(batch: Batch, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
 
 
 def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
-    """Merge one write: the row, both lists, the log."""
+    """Merge one write into the row, both lists and the log."""
     asked = write.edge
     graph, txn, db = asked.graph, batch.txn, batch.environment.graph_db(asked.graph)
     key = pair_key(asked.source, asked.destination)
@@ -327,21 +324,21 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     stored = None if found is None else read_edge(graph, asked.source, asked.destination, found)
     edge = resolve(stored, write, batch.ends(asked))
 
-    def out_count() -> int:
-        normal, _ = list_prefixes(edge.source, edge.destination, State.NORMAL)
-        return runs.length(txn, db, normal)
-
-    def barred() -> bool:
-        rows = (txn.get(pair_key(*pair), None, batch.environment.graph_db(g)) for g, *pair in write.unless)
-        return any(row is not None and STATES[row[7] & 3] in BARRING for row in rows)
+    def private() -> bool:
+        return batch.nodes_known and batch.node(edge.destination).private
 
     def lapsed() -> bool:
         return write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]
 
-    def private() -> bool:
-        return batch.nodes_known and batch.node(edge.destination).private
+    def barred() -> bool:
+        rows = (txn.get(pair_key(*pair), None, batch.environment.graph_db(g)) for g, *pair in write.unless)
+        return any(row is not None and state_of(row) in BARRING for row in rows)
 
-    outcome = decide(stored, write, edge, out_count, barred, lapsed, private)
+    def out_count() -> int:
+        normal, _ = list_prefixes(edge.source, edge.destination, State.NORMAL)
+        return runs.length(txn, db, normal)
+
+    outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, out_count=out_count)
     if outcome is not Outcome.APPLIED:
         return EdgeChange(outcome, stored, stored)
     txn.put(key, edge_row(edge), db=db)
@@ -352,12 +349,12 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
                 runs.remove(cursor, *entry)
         for entry in _entries(edge):
             runs.insert(cursor, *entry)
-    sequence = batch.log.append(eventlog.pack_change(None if stored is None else stored.state, edge))
+    sequence = batch.log.append(event_log.pack_change(None if stored is None else stored.state, edge))
     return EdgeChange(outcome, stored, edge, sequence)
 
 
 def _forget(batch: Batch, graph: int, pairs: Sequence[Pair]) -> None:
-    """Take edges out, as if they had never been."""
+    """Delete edges, as if they had never been."""
     txn, db, cursor = batch.txn, batch.environment.graph_db(graph), batch.cursor(graph)
     for source, destination in pairs:
         row = txn.get(pair_key(source, destination), None, db)
@@ -368,7 +365,7 @@ def _forget(batch: Batch, graph: int, pairs: Sequence[Pair]) -> None:
 
 
 def _relist(batch: Batch, edge: Edge) -> None:
-    """Put the edge where its row says it belongs, in both lists, and nowhere else."""
+    """Add the edge to both lists at the place that its row says."""
     row = batch.txn.get(pair_key(edge.source, edge.destination), None, batch.environment.graph_db(edge.graph))
     if row is None:
         return
@@ -378,11 +375,11 @@ def _relist(batch: Batch, edge: Edge) -> None:
 
 
 def _entries(edge: Edge) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-    """Where an edge stands in the lists of its source and its destination: the run's prefix, and the row."""
+    """The entries of an edge in the lists of its source and its destination, as (prefix of the run, row)."""
     out, in_ = list_prefixes(edge.source, edge.destination, edge.state)
     return (out, list_row(edge.position, edge.destination)), (in_, list_row(edge.position, edge.source))
 
 
 def _after(source: int, destination: int) -> bytes:
-    """The key just after an edge."""
+    """The key directly after that of an edge."""
     return pair_key(source, destination + 1) if destination < ID_MAX else pair_key(source + 1, 0)

@@ -1,23 +1,22 @@
-"""The file of the timelines: where its parts lie, and whether it may be used.
+"""The file of the timelines: the layout of its parts, and checks whether it may be used.
 
     rings
-      header      format, cells a slot, slots, boot id, checksum; then the words NAME (0: another file took its place)
-                  and TURN (see `directory`)
-      heads       i64       slot -> how many ids it was given since its timeline was put; the newest is the last
+      header      format, cells per slot, slots, boot id, checksum; then the words NAME (0: another file has replaced
+                  this one) and TURN (see `directory`)
+      heads       i64       slot -> how many ids it was given by its `put` and by pushes since
       owners      i64       slot -> ~user; 0 nobody
-      versions    i64       slot -> odd while it changes hands or is put anew
-      lacks       i64       slot -> lowest rate of authors it lacks posts of, since it was put
-      floors      i64       slot -> no id above it was written over or left out, since it was put
-      tails       16 i64    slot -> the ids of the line that is begun: the n-th that it was given lies at n % 16
+      versions    i64       slot -> odd while its owner changes or its timeline is put anew
+      lacks       i64       slot -> lowest rate of authors whose posts it lacks, since it was put
+      floors      i64       slot -> no id above this was overwritten or left out, since it was put
+      tails       16 i64    slot -> the ids of the line that is not full yet: the n-th id is at n % 16
       directory   i64       two tables of (~user, slot)
-      reads       i64       slot -> when it was last read and how often (see `reads`); the one part that readers write
-      cells       512 i64   slot -> ring of ids, line by line: the n-th that it was given lies at n % 512, once its line
-                            is whole
+      reads       i64       slot -> when and how often it was read (see `read_habits`); only this part readers write
+      cells       512 i64   slot -> ring of ids, line by line: the n-th id is at n % 512, once its line is full
     writer.lock   held by the one process that may change them
 
-Everything is in the machine's byte order and zero at first, so the file is sparse. Nothing is ever synced: what a
-killed process wrote is still in the machine's memory, and what lay there when the machine stopped cannot be
-trusted. So a file of another boot is not used, nor one whose header does not hold: the writer begins anew.
+All words are in the machine's byte order and 0 at first, so the file is sparse. Nothing is ever synced: what a killed
+process wrote is still in the machine's memory, and what was on disk when the machine stopped cannot be trusted. So a
+file of another boot, or with an invalid header, is not used: the writer makes a new one.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kith.engines.embedded.directory import Directory, cells_for
 from kith.engines.embedded.environment import translated
@@ -41,7 +39,7 @@ FORMAT = 4
 FILE = "rings"
 WIDTH = 512
 LINE = 16
-"""Ids that are gathered beside each other before they are written to their ring in one go."""
+"""How many ids are gathered in the tail before they are written to the ring at once."""
 _MAGIC = b"kithring"
 _HEADER = struct.Struct("<8sIIQ36s")
 _CHECKSUM = struct.Struct("<I")
@@ -51,15 +49,13 @@ _ALIGNED = 1 << 16  # pages of every machine divide it
 _RESERVE_SLOTS = 256
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-Words = NDArray[np.int64]
-
 
 class Unusable(Exception):
-    """Why a file cannot be used as it is; the message says it."""
+    """A file cannot be used as it is; the message says why."""
 
 
 class Layout(NamedTuple):
-    """Where each part begins, in bytes, and how long the file is."""
+    """The offset of each part in bytes, and the length of the file (`end`)."""
 
     heads: int
     owners: int
@@ -74,10 +70,10 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, slots: int) -> Layout:
-        """The layout for so many slots."""
+        """The layout of a file with `slots` slots."""
         column, tables = 8 * slots, 2 * 16 * cells_for(slots)
         at, starts = _HEADER_BYTES, []
-        reads = (column, _ALIGNED)  # mapped apart, so neither it nor what follows shares a page
+        reads = (column, _ALIGNED)  # mapped separately, so it shares no page with other parts
         written = (*[(column, 64)] * 5, (column * LINE, 64), (tables, 64))
         for size, aligned in (*written, reads, (column * WIDTH, _ALIGNED), (0, _ALIGNED)):
             at = -(-at // aligned) * aligned
@@ -87,10 +83,10 @@ class Layout(NamedTuple):
 
 
 class RingFile:
-    """An open file as arrays, one element a slot. A reader may write `reads` and nothing else."""
+    """An open file as arrays, one element (or row) per slot. A reader may write only `reads`."""
 
     def __init__(self, path: Path, *, writable: bool = False) -> None:
-        """Map it. Unusable if it is of another boot, damaged or cut short; FileNotFoundError if there is none."""
+        """Map a file. Unusable if it is of another boot, damaged or cut short; FileNotFoundError if there is none."""
         self._descriptor = os.open(path, os.O_RDWR)
         weakref.finalize(self, os.close, self._descriptor)
         self.slots = slots = _checked_slots(self._descriptor)
@@ -115,20 +111,20 @@ class RingFile:
 
     @property
     def live(self) -> bool:
-        """Whether this is still the store, and not one that its writer has replaced."""
+        """Whether this file is in use; False once its writer has replaced it."""
         return self.name != 0
 
     @property
     def name(self) -> int:
-        """A random number, by which the store knows that these timelines are its own."""
+        """A random number that identifies these timelines; the store notes it, to know its own timelines again."""
         return int(self._words[_NAME])
 
     def rename(self) -> None:
-        """Take another name: for all who knew the old one these are not its timelines."""
+        """Take a new name, so that a store that noted the old one no longer takes these timelines for its own."""
         self._words[_NAME] = _new_name()
 
     def reserve(self, slot: int) -> None:
-        """Make sure of the disk under a slot: StoreFull here is better than a signal when its page is written."""
+        """Allocate the disk space of a slot: StoreFull now is better than a signal when its page is written."""
         part = slot // _RESERVE_SLOTS
         if part not in self._reserved:
             slots = min(_RESERVE_SLOTS, self.slots - part * _RESERVE_SLOTS)
@@ -142,12 +138,12 @@ def _new_name() -> int:
 
 
 def boot_id() -> str:
-    """Which start of the machine this is; empty where it does not say."""
+    """The id of this boot of the machine; empty if the system has none."""
     return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
 
 def create(path: Path, slots: int) -> None:
-    """An empty file in place of any other, whose readers are told."""
+    """Make an empty file, and replace any other; readers of that one notice (NAME is 0)."""
     layout, fixed = Layout.of(slots), _HEADER.pack(_MAGIC, FORMAT, WIDTH, slots, boot_id().encode())
     part = path.with_suffix(".part")
     part.unlink(missing_ok=True)

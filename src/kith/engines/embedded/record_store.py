@@ -4,8 +4,8 @@
                         claim    key  128 | key of 16 bytes           row  over at ms u64 | value
                         its end  key  129 | over at ms u64 | key      row  empty
 
-A claim that is over is forgotten by the next ones: each takes out up to _FORGOTTEN_A_CLAIM, so the table holds
-what was claimed in the time that claims are kept, and no job has to clean it.
+Each new claim deletes up to _FORGOTTEN_A_CLAIM expired ones. So the table holds little more than the claims that are
+still valid, and needs no job to clean it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import lmdb
 from kith.core.clock import Hlc
 from kith.core.tokens import WriteMark
 from kith.engines.embedded.commits import Batch, CommitQueue
-from kith.engines.embedded.edges import apply_all
+from kith.engines.embedded.edge_store import apply_all
 from kith.engines.embedded.environment import Environment, Txn, translate
 from kith.graph.edge import EdgeWrite
-from kith.records.store import AtVersion, Claim, Kind, Put, Record, newer
+from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, newer
 
 _KEY = struct.Struct(">BQ")
 _VERSION = struct.Struct(">Q")
@@ -32,7 +32,7 @@ _FORGOTTEN_A_CLAIM = 8
 
 
 class EmbeddedRecords:
-    """See `objects.store.RecordStore`; this engine is transactional."""
+    """See `records.store.RecordStore`; this engine is transactional."""
 
     transactional = True
 
@@ -50,9 +50,9 @@ class EmbeddedRecords:
         job = partial(_put, records=records, edges=edges, only_if=only_if, claim=claim)
         return await self._commits.run(job, len(records) + len(edges))
 
-    async def get_many(self, kind: Kind, ids: Sequence[int]) -> list[Record | None]:
+    async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         try:
-            with self._environment.lmdb.begin(self._environment.objects) as txn:
+            with self._environment.lmdb.begin(self._environment.records) as txn:
                 rows = [txn.get(_KEY.pack(kind, id_), None) for id_ in ids]
         except lmdb.Error as error:
             raise translate(error, "read") from error
@@ -61,12 +61,12 @@ class EmbeddedRecords:
     async def claimed(self, claim: Claim) -> bytes | None:
         try:
             with self._environment.lmdb.begin() as txn:
-                return _claimed(txn, self._environment.objects, claim)
+                return _claimed(txn, self._environment.records, claim)
         except lmdb.Error as error:
             raise translate(error, "read") from error
 
-    async def forget(self, kind: Kind, ids: Sequence[int]) -> None:
-        db = self._environment.objects
+    async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
+        db = self._environment.records
 
         def drop(batch: Batch) -> None:
             for id_ in ids:
@@ -82,8 +82,8 @@ def _put(
     only_if: Sequence[AtVersion],
     claim: Claim | None,
 ) -> Put:
-    """One call, inside a transaction."""
-    txn, db = batch.txn, batch.environment.objects
+    """One call of `put`, inside a transaction."""
+    txn, db = batch.txn, batch.environment.records
     newest = max((record.updated_at for record in records), default=0)
     claimed = None if claim is None else _claimed(txn, db, claim)
     if claimed is not None or not all(_holds(txn, db, condition) for condition in only_if):
@@ -102,12 +102,12 @@ def _put(
     return put._replace(mark=WriteMark(batch.log.last, newest))
 
 
-def _get(txn: Txn, db: lmdb._Database, kind: Kind, id_: int) -> Record | None:
+def _get(txn: Txn, db: lmdb._Database, kind: RecordKind, id_: int) -> Record | None:
     row = txn.get(_KEY.pack(kind, id_), None, db)
     return None if row is None else _read(kind, id_, row)
 
 
-def _read(kind: Kind, id_: int, row: bytes) -> Record:
+def _read(kind: RecordKind, id_: int, row: bytes) -> Record:
     return Record(kind, id_, Hlc(_VERSION.unpack_from(row)[0]), row[_VERSION.size :])
 
 
@@ -117,7 +117,7 @@ def _holds(txn: Txn, db: lmdb._Database, condition: AtVersion) -> bool:
 
 
 def _claimed(txn: Txn, db: lmdb._Database, claim: Claim) -> bytes | None:
-    """What the key stands for already."""
+    """The value of an earlier claim of the same key that has not expired."""
     row = txn.get(bytes([_CLAIM]) + claim.key, None, db)
     if row is None or _VERSION.unpack_from(row)[0] <= claim.now_ms:
         return None
@@ -125,7 +125,7 @@ def _claimed(txn: Txn, db: lmdb._Database, claim: Claim) -> bytes | None:
 
 
 def _take(txn: Txn, db: lmdb._Database, claim: Claim) -> None:
-    """Keep a claim, and forget some that are over."""
+    """Store a claim, and delete some expired ones."""
     until_ms = claim.now_ms + claim.keep_ms
     cursor = txn.cursor(db)
     for _ in range(_FORGOTTEN_A_CLAIM):

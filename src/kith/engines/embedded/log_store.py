@@ -1,6 +1,6 @@
-"""The LogStore on LMDB: the event log of the graph, and what its consumers note in `meta`.
+"""The LogStore on LMDB: reads the event log of the graph (`event_log`), and keeps consumers' notes in `meta`.
 
-group/<name>                 how far it is: a decimal sequence number
+group/<name>                 how far the consumer is: a decimal sequence number
 failure/<group>/<sequence>   a Failure as MessagePack
 """
 
@@ -12,7 +12,7 @@ import lmdb
 import msgspec
 
 from kith.core.events import Event
-from kith.engines.embedded import eventlog
+from kith.engines.embedded import event_log
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment, put_note, translate
 from kith.log.store import Failure
@@ -28,11 +28,11 @@ class EmbeddedLog:
 
     def bounds(self) -> tuple[int, int]:
         with self._begin() as txn:
-            return eventlog.bounds(txn, self._environment.log)
+            return event_log.bounds(txn, self._environment.log)
 
     def read(self, after: int, limit: int) -> Sequence[Event]:
         with self._begin() as txn:
-            return list(eventlog.read(txn, self._environment.log, after, limit))
+            return list(event_log.read(txn, self._environment.log, after, limit))
 
     async def progress(self, group: str) -> int | None:
         found = self._environment.get_note(_GROUP + group)
@@ -58,7 +58,7 @@ class EmbeddedLog:
         return {group: int(sequence) for group, sequence in self._environment.notes(_GROUP).items()}
 
     async def announce(self, event: Event) -> None:
-        packed = eventlog.pack_announcement(event)
+        packed = event_log.pack_announcement(event)
         await self._commits.run(lambda batch: batch.log.append(packed))
 
     def _begin(self) -> lmdb.Transaction[bytes]:

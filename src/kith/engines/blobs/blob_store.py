@@ -1,4 +1,4 @@
-"""See `objects.blobs.BlobStore`: files by key through obstore, in a local folder or in S3."""
+"""The BlobStore over obstore: files by key, in a local folder or in S3."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _S3_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Content-
 
 
 def open_blobs(url: str, folder: Path, *, sync: bool) -> BlobStore:
-    """Where `media_url` says: `s3://bucket/prefix`, or else in `folder`. `sync`: a file there survives a power cut."""
+    """The store that `media_url` names: `s3://bucket/prefix`, or empty for `folder`.
+
+    `sync`: files in the folder survive a power cut. BadRequest for another address.
+    """
     if not url:
         return FolderBlobs(folder, sync=sync)
     if url.startswith("s3://"):
@@ -35,7 +38,7 @@ def open_blobs(url: str, folder: Path, *, sync: bool) -> BlobStore:
 
 
 class FolderBlobs:
-    """Files in a local folder."""
+    """See `media.blobs.BlobStore`: files in a local folder."""
 
     def __init__(self, folder: Path, *, sync: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,13 +64,16 @@ class FolderBlobs:
         with _translated():
             async for found in obstore.list(self._store, chunk_size=_LISTED_AT_ONCE):
                 yield [_blob(one) for one in found]
-            for file in self._folder.glob("*/*#*"):  # what obstore has not finished, it does not list
+            for file in self._folder.glob("*/*#*"):  # obstore does not list files that it has not finished
                 about = file.stat()
                 yield [Blob(f"{file.parent.name}/{file.name}", about.st_size, int(about.st_mtime * 1000))]
 
 
 class BucketBlobs:
-    """Files in a bucket of S3, or of what speaks like it. Credentials and endpoint: the usual AWS_* variables."""
+    """See `media.blobs.BlobStore`: files in a bucket of S3 or of a compatible store.
+
+    Credentials and endpoint come from the usual AWS_* variables.
+    """
 
     def __init__(self, url: str) -> None:
         try:
@@ -107,7 +113,7 @@ def _blob(found: obstore.ObjectMeta) -> Blob:
 
 
 def _sync(folder: Path, key: str) -> None:
-    """The file, its folder, and the folder that names that one."""
+    """Sync the file, its folder, and the folder above."""
     path = folder / key
     for one in (path, path.parent, folder):
         number = os.open(one, os.O_RDONLY)
@@ -119,7 +125,7 @@ def _sync(folder: Path, key: str) -> None:
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    """Our errors for the library's. The text of its errors may hold keys, which give access, so it is not passed on."""
+    """Turn the library's errors into ours, without their text: it may hold keys, and a key gives access."""
     try:
         yield
     except (BaseError, OSError, ValueError) as error:

@@ -1,9 +1,9 @@
-"""When a timeline was last read and how often lately, in one word, so that any process may note a read.
+"""When a timeline was last read, and how often recently, in one word, so that any process may note a read.
 
-    ms since the epoch << 20 | reads lately, in sixteenths
+    ms since the epoch << 20 | recent reads, in sixteenths
 
-Words order by time. "Lately" fades: every read counts one and fades to 1/e in READS_MS, so the sum is an estimate of
-the reads in READS_MS. It ends at 65,535. Two processes that note a read at the same instant may count it once.
+Words sort by time. A read counts 1 and fades to 1/e in READS_MS, so the sum of recent reads estimates the reads in
+READS_MS. It stops at 65,535. Two reads that two processes note at the same instant may count once.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _MASK = (1 << _BITS) - 1
 
 
 def first_read(now_ms: int) -> int:
-    """The word of a timeline that is read for the first time."""
+    """The word of a timeline at its first read."""
     return now_ms << _BITS | _UNIT
 
 
 def faded(word: int, now_ms: int, more: int) -> int:
-    """The word as of now, with so many reads more."""
+    """The word as of now, with `more` reads added."""
     lately = (word & _MASK) * math.exp(min(0, (word >> _BITS) - now_ms) / READS_MS)
     return now_ms << _BITS | min(_MASK, round(lately) + more * _UNIT)
 
 
 def read_ms(words: Ids) -> Ids:
-    """When each was last read."""
+    """When each timeline was last read, in ms since the epoch."""
     return words >> _BITS
 
 
 def lately(words: Ids, now_ms: int) -> NDArray[np.float64]:
-    """About how often each was read in the last READS_MS."""
+    """About how often each timeline was read in the last READS_MS."""
     ages = np.minimum(0, (words >> _BITS) - now_ms) / READS_MS
     return np.asarray((words & _MASK) / _UNIT * np.exp(ages), np.float64)

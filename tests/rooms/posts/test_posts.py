@@ -18,10 +18,10 @@ from kith.graph.graphs import AUTHORED, HIDES, LIKES, SAVES, VIEWS
 from kith.graph.store import Listing
 from kith.media.media import Media, media_record
 from kith.people.profiles import Profile
-from kith.posts.post import Change, Draft
+from kith.posts.post import Draft, PostEdit
 from kith.records.claims import KEY_KEPT_MS
 from kith.records.fields import pack_attributes
-from kith.records.store import Kind
+from kith.records.store import RecordKind
 
 
 @pytest.fixture(params=["transactions", "none"])
@@ -108,14 +108,14 @@ def test_a_deleted_post_is_gone_for_all_and_from_the_outbox(run: Run, room: Room
     for viewer in (ALICE, BOB, None):
         assert run(room.posts.visible(viewer, [post.id])) == [None]
     assert run(room.posts.outbox(ALICE, ALICE, Window(10)))[1].items == []
-    for again in (room.posts.delete(ALICE, post.id), room.posts.edit(ALICE, post.id, Change(text="x"))):
+    for again in (room.posts.delete(ALICE, post.id), room.posts.edit(ALICE, post.id, PostEdit(text="x"))):
         assert run(answer(again)) is PostNotFound
 
 
 def test_only_the_author_changes_a_post_and_others_learn_no_more_than_they_may(run: Run, room: Room) -> None:
     public, private = write(run, room), write(run, room, visibility="private")
     for id_, expected in ((public.id, Forbidden), (private.id, PostNotFound), (5, PostNotFound)):
-        assert run(answer(room.posts.edit(BOB, id_, Change(text="mine")))) is expected
+        assert run(answer(room.posts.edit(BOB, id_, PostEdit(text="mine")))) is expected
         assert run(answer(room.posts.delete(BOB, id_))) is expected
     assert run(room.posts.visible(ALICE, [public.id, private.id])) == [public, private]
 
@@ -123,7 +123,7 @@ def test_only_the_author_changes_a_post_and_others_learn_no_more_than_they_may(r
 def test_an_edit_keeps_the_place_and_is_told_to_the_log(run: Run, room: Room, clock: FakeClock) -> None:
     post = write(run, room)
     clock.ms += 1_000
-    written = run(room.posts.edit(ALICE, post.id, Change(text="better")))
+    written = run(room.posts.edit(ALICE, post.id, PostEdit(text="better")))
     assert (written.post.text, written.post.edited_at) == ("better", clock.ms)
     assert run(room.posts.visible(BOB, [post.id])) == [written.post]
     told = room.edges.log[-1]
@@ -143,9 +143,9 @@ def test_an_edit_that_is_overtaken_by_a_delete_brings_nothing_back(
         return await put(*args, **conditions)
 
     monkeypatch.setattr(room.store, "put", overtaken)
-    assert run(answer(room.posts.edit(ALICE, post.id, Change(text="back")))) is PostNotFound
+    assert run(answer(room.posts.edit(ALICE, post.id, PostEdit(text="back")))) is PostNotFound
     assert run(room.posts.visible(ALICE, [post.id])) == [None]
-    assert b"back" not in room.store.records[Kind.POST, post.id].data
+    assert b"back" not in room.store.records[RecordKind.POST, post.id].data
 
 
 def test_the_same_key_makes_one_post_for_a_day(run: Run, room: Room, clock: FakeClock) -> None:
@@ -301,7 +301,9 @@ def test_a_profile_is_empty_until_it_is_set_and_changes_are_not_lost(
 
 
 @pytest.mark.parametrize(
-    "profile", [Profile(display_name="x" * 101), Profile(bio="x" * 1_001), Profile(display_name="\ud800")]
+    "profile",
+    [Profile(display_name="x" * 101), Profile(bio="x" * 1_001), Profile(display_name="\ud800")],
+    ids=["too long a name", "too long a bio", "not UTF-8"],
 )
 def test_a_profile_beyond_its_bounds_is_refused(run: Run, room: Room, profile: Profile) -> None:
     assert run(answer(room.profiles.change(ALICE, lambda _: profile))) is InvalidContent

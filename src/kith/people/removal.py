@@ -1,0 +1,29 @@
+"""Deactivating, reactivating and removing accounts: bulk jobs over their edges, in an order that is safe for people.
+
+Blocks, mutes and hides are restored first and removed last, so nothing that they hide shows in between. Follows are
+restored last and removed first: a consumer that sees a follow return may rely on the posts being there.
+"""
+
+from __future__ import annotations
+
+from kith.core.errors import KithError, UserNotFound
+from kith.core.ids import NodeId
+from kith.graph.graph import Graph
+from kith.graph.graphs import BLOCKS, FOLLOWS, HIDES, MUTES
+from kith.graph.nodes import Erase, Forget, NodeJobs
+
+_HIDING = frozenset((BLOCKS, MUTES, HIDES))
+
+
+def account_jobs(graph: Graph, *erase: Erase, forget: Forget | None = None) -> NodeJobs:
+    """The bulk jobs of accounts. `erase` and `forget` as for `NodeJobs`."""
+    return NodeJobs(graph, *erase, forget=forget, order=restore_order, removed=_removed)
+
+
+def restore_order(graph: str) -> int:
+    """The rank of a graph when an account is restored: 0 comes first, 2 last."""
+    return 0 if graph in _HIDING else 2 if graph == FOLLOWS else 1
+
+
+def _removed(user: NodeId) -> KithError:
+    return UserNotFound("this account was removed for good", id=str(user))
