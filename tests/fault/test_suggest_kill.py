@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from processes import serving
 
-from kith.commands import chores
+from kith.commands.edges import import_edges
 from kith.engines.embedded.environment import Environment, only_run
 from kith.run.config import Settings
 
@@ -38,7 +38,7 @@ def imported(folder: Path, seed: int) -> Path:
     ends = np.unique(np.column_stack([sources, targets]), axis=0)
     file = folder / "edges.csv"
     file.write_text("\n".join(f"{s},{d},{at}" for at, (s, d) in enumerate(ends.tolist()) if s != d) + "\n")
-    chores.import_edges(Settings(data=str(folder / "data")), "follows", file, _Silent())
+    import_edges(Settings(data=str(folder / "data")), "follows", file, _Silent())
     return folder / "data"
 
 

@@ -13,22 +13,52 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import httpx
 import msgspec
 import numpy as np
+import typer
+from rich.table import Table
 
+from kith.commands import console
+from kith.commands.console import out, say
 from kith.commands.transfer.formats import lines
 from kith.core.errors import BadRequest, Unauthorized, Unavailable
 from kith.core.ids import ID_MAX
 
+commands = typer.Typer()
 KINDS = ("MT", "RT", "RE")
 IN_FLIGHT_MAX = 256
 WATCHED_MAX = 16
 """Posts watched at a time; each costs a read every POLL_S."""
 POLL_S, GIVEN_UP_S = 0.02, 10.0
 _WORDS = "did you see this they found it at last what a day nobody knew and now everyone talks of it".split()  # noqa: SIM905
+
+
+@commands.command("replay")
+def run_replay(
+    file: Annotated[Path, typer.Argument(help="Lines `actor target unix_seconds MT|RT|RE`, plain, .gz or .zst.")],
+    key: Annotated[str, typer.Option("--key", envvar="KITH_REPLAY_KEY", help="A server key of the server.")],
+    url: Annotated[str, typer.Option(help="Where the server is.")] = "http://127.0.0.1:7400",
+    speed: Annotated[float, typer.Option(min=0.001, help="Seconds of the file a second.")] = 60.0,
+    count: Annotated[int | None, typer.Option(min=1, help="Actions to play; default: all.")] = None,
+    watch: Annotated[float, typer.Option(min=0, max=1, help="Share of posts whose way home is timed.")] = 0.05,
+) -> None:
+    """Play real activity (who mentioned, shared, answered whom, and when) against a running server."""
+    with console.counting("actions played") as progress:
+        report = asyncio.run(
+            replay(file, url, key, speed=speed, watch_share=watch, count=count, progress=lambda done, _: progress(done))
+        )
+    table = Table("what", "a second", "p50 ms", "p99 ms", "longest ms")
+    for row in rows(report):
+        table.add_row(*row)
+    out.print(table)
+    say(f"{report.actions:,} actions in {report.seconds:,.1f} s; {report.behind_s:,.1f} s behind at most")
+    for what, times in report.errors.items():
+        say(f"{times:,} x {what}")
+    if report.errors:
+        raise typer.Exit(1)
 
 
 class Action(NamedTuple):

@@ -18,20 +18,22 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from world import all_pages
 
-from kith.commands import chores
+from kith.commands.edges import export_edges, import_edges
 from kith.commands.transfer import loading
 from kith.commands.transfer.loading import Imported
 from kith.commands.transfer.unloading import export
 from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch
 from kith.core.ids import NodeId
 from kith.engines.embedded import bulk
+from kith.engines.embedded.environment import alone
 from kith.graph.audit import audit
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.store import Listing
-from kith.run import supervisor, wiring
+from kith.run import folders, supervisor, wiring
 from kith.run.config import Settings
+from kith.run.wiring import opened_graph
 
 FOLLOWS = "follows"
 ALICE, BOB, CAROL, ELSEWHERE = 1, 2, 3, 1 << 61
@@ -89,14 +91,14 @@ def bring(
     set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = False, progress: Silent | None = None
 ) -> Imported:
     """`kith import edges`."""
-    return chores.import_edges(set_to, graph, path, progress or Silent(), mutual=mutual)
+    return import_edges(set_to, graph, path, progress or Silent(), mutual=mutual)
 
 
 def merge(set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = False) -> Imported:
     """The same by the other way, even into an empty graph."""
 
     async def run() -> Imported:
-        async with chores.service(set_to) as service:
+        async with opened_graph(set_to) as service:
             report = Path(set_to.data) / "refused.tsv"
             return await loading.load_merging(path, service, graph, report, Silent(), mutual=mutual)
 
@@ -107,7 +109,7 @@ def do(set_to: Settings, *calls: tuple[str, int, int]) -> None:
     """Writes of users: `("follow", ALICE, BOB)`."""
 
     async def run() -> None:
-        async with chores.service(set_to) as service:
+        async with opened_graph(set_to) as service:
             people = wiring.relations(set_to, service)
             for call, one, other in calls:
                 await getattr(people, call)(NodeId(one), NodeId(other))
@@ -119,7 +121,7 @@ def archive(set_to: Settings, user: int, operation: NodeOperation = NodeOperatio
     """Send a user away, or back, with all edges."""
 
     async def run() -> None:
-        async with chores.service(set_to) as service:
+        async with opened_graph(set_to) as service:
             jobs = NodeJobs(service)
             await jobs.start(operation, NodeId(user))
             await asyncio.gather(*jobs._running.values())
@@ -131,7 +133,7 @@ def look(set_to: Settings, graph: str = FOLLOWS) -> Drawn:
     """The graph as it is, audited."""
 
     async def run() -> Drawn:
-        async with chores.service(set_to) as service:
+        async with opened_graph(set_to) as service:
             return await _look(service, graph)
 
     return asyncio.run(run())
@@ -318,7 +320,7 @@ def test_mutual_makes_edges_both_ways_at_one_position(set_to: Settings, tmp_path
 
 def test_a_folder_that_is_served_takes_the_merge_path(set_to: Settings, tmp_path: Path) -> None:
     supervisor.prepare(set_to)
-    with wiring.serving(set_to):
+    with folders.serving(set_to):
         done = bring(set_to, file_of(tmp_path, [(ALICE, BOB, 7)]))
     assert done.way == "merge"
     assert look(set_to).edges == wanted([(ALICE, BOB, 7)])
@@ -435,7 +437,7 @@ def test_a_graph_half_loaded_takes_no_other_writer(set_to: Settings, tmp_path: P
     """A second import while the first one runs must not merge into what is being written in order."""
     path = file_of(tmp_path, random_rows(1, 100, 3))
     cut_short(set_to, path, calls)
-    with wiring.environments.alone(Path(set_to.data)) as only:  # as the first one holds it
+    with alone(Path(set_to.data)) as only:  # as the first one holds it
         assert only
         with pytest.raises(KithError):
             bring(set_to, file_of(tmp_path, [(1, 2)], "other.csv"))
@@ -509,7 +511,7 @@ def test_lines_refused_before_a_kill_stay_counted_and_reported(set_to: Settings,
 def test_what_is_exported_is_imported_back_the_same(set_to: Settings, tmp_path: Path, name: str) -> None:
     rows = random_rows(3, 150, 3)
     bring(set_to, file_of(tmp_path, rows))
-    count = chores.export_edges(set_to, FOLLOWS, tmp_path / name, lambda _: None)
+    count = export_edges(set_to, FOLLOWS, tmp_path / name, lambda _: None)
     assert count == len(wanted(rows))  # type: ignore[arg-type]
     bring(set_to, tmp_path / name, "matches")
     assert look(set_to, "matches") == look(set_to)
@@ -517,7 +519,7 @@ def test_what_is_exported_is_imported_back_the_same(set_to: Settings, tmp_path: 
 
 def test_only_live_edges_are_exported(set_to: Settings, tmp_path: Path) -> None:
     do(set_to, ("follow", ALICE, BOB), ("follow", ALICE, CAROL), ("unfollow", ALICE, CAROL))
-    assert chores.export_edges(set_to, FOLLOWS, tmp_path / "out.csv", lambda _: None) == 1
+    assert export_edges(set_to, FOLLOWS, tmp_path / "out.csv", lambda _: None) == 1
     assert (tmp_path / "out.csv").read_text().startswith(f"{ALICE},{BOB},")
 
 
@@ -525,7 +527,7 @@ def test_an_export_that_fails_leaves_no_file(set_to: Settings, tmp_path: Path) -
     do(set_to, ("follow", ALICE, BOB))
 
     async def run() -> None:
-        async with chores.service(set_to) as service:
+        async with opened_graph(set_to) as service:
             await export(service.store, 1, tmp_path / "out.csv", _die)
 
     with pytest.raises(Killed):

@@ -18,7 +18,7 @@ from kith.core.errors import StoreFull, StoreUnavailable, Unavailable
 from kith.core.events import TIMELINE_WANTED, Event
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.log import EmbeddedLog
-from kith.log.runner import GONE_ON_AFTER_MS, Lag, Pace, Runner, lag_of, replay
+from kith.log.runner import BACKLOG_RETRY_MS, Lag, Pace, Runner, lag_of, replay
 from kith.log.store import Failure
 
 PACE = Pace(batch_max=10, tries_max=3, backoff_s=1.0, save_s=0.0)
@@ -44,7 +44,7 @@ class Remembering:
                 raise ValueError(f"event {event.sequence} is broken")
             self.seen.append(event.sequence)
 
-    async def go_on(self) -> bool:
+    async def work_backlog(self) -> bool:
         if self.left_error is not None:
             raise self.left_error
         self.left -= self.left > 0
@@ -198,7 +198,7 @@ def test_what_is_left_and_fails_holds_nobody_up_and_is_tried_again(world: World,
     world.consumer.left_error = None
     world.drain(runner)
     assert world.consumer.left == 3  # not before its time
-    world.clock.ms += GONE_ON_AFTER_MS
+    world.clock.ms += BACKLOG_RETRY_MS
     world.drain(runner)
     assert world.consumer.left == 0
     world.consumer.left, world.consumer.left_error = 3, error

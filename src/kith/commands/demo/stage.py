@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
-from kith.commands import chores, generate
+from kith.commands.communities import Community, stream
 from kith.commands.demo.asking import Asked, Asker, client
 from kith.commands.demo.filling import Filler
 from kith.commands.demo.living import live
@@ -28,10 +28,12 @@ from kith.commands.demo.people import Cast, choose
 from kith.commands.demo.questions import LATEST, Answered, Scene, ask_all
 from kith.commands.demo.script import write
 from kith.commands.demo.words import Person
+from kith.commands.edges import import_edges, summary
 from kith.commands.transfer.formats import Writer
 from kith.core.errors import BadRequest, KithError
-from kith.run import supervisor, wiring
+from kith.run import keys, supervisor
 from kith.run.config import Settings
+from kith.run.folders import open_environment
 
 SEED = 1
 """Of what people say and do before the questions."""
@@ -58,11 +60,11 @@ class _Quiet:
 def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) -> None:
     """Load, serve, fill, ask; with `stay` let life go on until it is stopped (Ctrl-C)."""
     supervisor.check_port(settings)
-    key = supervisor.new_key()
+    key = keys.new_key()
     level = "error" if settings.log_level == "info" else settings.log_level  # its lines would stand between ours
     settings = msgspec.structs.replace(settings, api_keys=(key, *settings.api_keys), log_level=level)
     _load(settings, file, console)
-    facts = chores.summary(settings, "follows")
+    facts = summary(settings, "follows")
     if not facts["edges"]:
         raise BadRequest(f"there is no edge to show in {settings.data}; name a file that has some, or none at all")
     console.print(
@@ -156,7 +158,7 @@ async def _numbered(answers: AsyncIterator[Answered]) -> AsyncIterator[tuple[int
 
 def _load(settings: Settings, file: Path | None, console: Console) -> None:
     folder = Path(settings.data)
-    with wiring.open_environment(settings) as environment:
+    with open_environment(settings) as environment:
         numbers = environment.graph_numbers()
         with environment.lmdb.begin(environment.graph_db(numbers["follows"])) as txn:
             loaded = txn.stat()["entries"] > 0
@@ -168,13 +170,13 @@ def _load(settings: Settings, file: Path | None, console: Console) -> None:
             f"Making up a community: {_USERS:,} people, {_EDGES:,} follows, one of them (Dana) with {_DANA:,}."
         )
         file = folder / "community.tsv.gz"
-        community = generate.Community(_USERS, _EDGES, 1, {"dana": _DANA})
+        community = Community(_USERS, _EDGES, 1, {"dana": _DANA})
         with Writer(file) as writer:
-            for chunk in generate.stream(community):
+            for chunk in stream(community):
                 writer.write(chunk)
     started = time.perf_counter()
     with Progress(console=console, transient=True) as bars:
-        done = chores.import_edges(settings, "follows", file, _Quiet(bars))
+        done = import_edges(settings, "follows", file, _Quiet(bars))
     seconds = time.perf_counter() - started
     refused = f", {done.refused:,} lines refused" if done.refused else ""
     console.print(f"Loaded {done.applied:,} follows in {seconds:.1f} s{refused}.")

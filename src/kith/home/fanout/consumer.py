@@ -95,7 +95,7 @@ class Fanout:
         if withheld:
             await self._sources.note_withheld(withheld)
 
-    async def go_on(self) -> bool:
+    async def work_backlog(self) -> bool:
         """Push the oldest delivery to its next followers; whether there is more to deliver. What fails goes last."""
         under_way = await self._sources.deliveries()
         if not under_way:
@@ -165,7 +165,7 @@ class Fanout:
             withheld[author] = RATE_MAX
         else:
             while not await self._begin(Delivery(post, author)):
-                await self.go_on()
+                await self.work_backlog()
         self._timelines.push(post, np.append(followers, np.int64(author)))
 
     def _plan(self, followers: int) -> Plan:
