@@ -17,7 +17,7 @@ from rich.progress import TaskID
 
 from kith.commands import console
 from kith.commands.console import Data, out, say
-from kith.commands.transfer.loading import Imported, Progress, Report, fingerprint, load_bulk, load_merging
+from kith.commands.transfer.loading import Imported, Progress, RefusalReport, fingerprint, load_bulk, load_merging
 from kith.commands.transfer.unloading import export
 from kith.core.clock import HybridClock
 from kith.core.errors import BadRequest
@@ -123,7 +123,7 @@ def _load_bulk(
 ) -> Imported:
     load = bulk.BulkLoad(environment, graph, fingerprint(path), HybridClock().next())
     try:
-        return load_bulk(path, load, Report(report, resume=load.reading.line > 0), progress, mutual=mutual)
+        return load_bulk(path, load, RefusalReport(report, resume=load.reading.line > 0), progress, mutual=mutual)
     except BadRequest:
         load.discard()  # the file cannot be read to its end: a whole one has another fingerprint
         raise

@@ -40,7 +40,7 @@ def _print_article() -> None:
     Console().print(table)
 
 
-def _print_plan(made: capacity.Plan) -> None:
+def _print_plan(made: capacity.CapacityPlan) -> None:
     """Both ways beside each other, the machines of each, and what was assumed."""
     table = Table("", "one machine", "cluster")
     for name, unit, one, many in (

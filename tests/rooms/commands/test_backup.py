@@ -54,8 +54,8 @@ def test_a_backup_holds_store_and_media_and_is_restored_whole(settings: Settings
         backup.restore(back, tmp_path / "kept")
 
 
-@pytest.mark.parametrize("broken", [1, 2, 3])
-def test_what_was_cut_short_is_no_backup_and_goes_on(
+@pytest.mark.parametrize("broken", [1, 2, 3], ids=["first file", "second file", "third file"])
+def test_a_backup_cut_short_is_none_yet_and_resumes(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: int
 ) -> None:
     kept, back = tmp_path / "kept", Settings(data=str(tmp_path / "back"))
@@ -92,7 +92,7 @@ class Failing:
         os.fsync(descriptor)
 
 
-def test_files_that_are_being_written_or_go_meanwhile_are_left_out(
+def test_files_that_are_being_written_or_deleted_are_left_out(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     media = folders.media_folder(settings)

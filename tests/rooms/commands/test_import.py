@@ -41,7 +41,7 @@ OLD = 5  # a position before every other
 
 
 class Silent:
-    """Progress that nobody looks at; `stop_after` calls the process dies."""
+    """Progress that nobody looks at; after `stop_after` calls the process dies."""
 
     def __init__(self, stop_after: int = 1 << 62) -> None:
         self._left = stop_after
@@ -55,7 +55,7 @@ class Silent:
 
 
 class Killed(BaseException):
-    """What stands for a kill here; real ones are in `fault/test_import_kill.py`."""
+    """Stands for a kill; real ones are in `fault/test_import_kill.py`."""
 
 
 class Drawn(NamedTuple):
@@ -95,7 +95,7 @@ def bring(
 
 
 def merge(set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = False) -> Imported:
-    """The same by the other way, even into an empty graph."""
+    """Import by merging, even into an empty graph."""
 
     async def run() -> Imported:
         async with opened_graph(set_to) as service:
@@ -161,7 +161,7 @@ async def _look(service: Graph, graph: str) -> Drawn:
 
 
 def timeless(graph: Graph, known: Iterable[tuple[int, ...]]) -> Drawn:
-    """The graph with the position that an import chose itself, its own time, as 0: two imports differ in it."""
+    """The graph with positions that an import chose itself as 0: they are its time, in which two imports differ."""
     given_positions = {row[2] for row in known if len(row) == 3}
     edges = {
         pair: (state, position if position in given_positions else 0) for pair, (state, position) in graph.edges.items()
@@ -173,7 +173,7 @@ def timeless(graph: Graph, known: Iterable[tuple[int, ...]]) -> Drawn:
 
 
 def wanted(rows: Iterable[tuple[int, int, int]]) -> dict[tuple[int, int], tuple[State, int]]:
-    """What rows with positions must leave: of an edge given twice, its greatest position."""
+    """What rows with positions must leave; an edge given twice has its greatest position."""
     edges: dict[tuple[int, int], tuple[State, int]] = {}
     for source, destination, position in rows:
         if source != destination:
@@ -197,8 +197,8 @@ def random_rows(seed: int, count: int, width: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("mutual", [False, True])
-@pytest.mark.parametrize("width", [2, 3])
+@pytest.mark.parametrize("mutual", [False, True], ids=["one way", "mutual"])
+@pytest.mark.parametrize("width", [2, 3], ids=["without positions", "with positions"])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_bulk_load_leaves_what_merging_leaves(
     set_to: Settings, tmp_path: Path, seed: int, width: int, mutual: bool
@@ -234,7 +234,11 @@ def test_whatever_the_rows_the_greatest_position_of_each_edge_stays(
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("rows", [[(ALICE, BOB, OLD), (ALICE, BOB)], [(ALICE, BOB), (ALICE, BOB, OLD)]])
+@pytest.mark.parametrize(
+    "rows",
+    [[(ALICE, BOB, OLD), (ALICE, BOB)], [(ALICE, BOB), (ALICE, BOB, OLD)]],
+    ids=["position first", "position last"],
+)
 def test_a_row_without_a_position_beside_one_with_means_the_same_both_ways(
     set_to: Settings, tmp_path: Path, rows: list[tuple[int, ...]]
 ) -> None:
@@ -247,7 +251,7 @@ def test_a_row_without_a_position_beside_one_with_means_the_same_both_ways(
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("way", [bring, merge])
 def test_nobody_is_connected_to_an_archived_user_by_an_import(set_to: Settings, tmp_path: Path, way: object) -> None:
-    """Law 6: an edge added to an archived node is stored archived, and comes back with them."""
+    """An edge added to an archived node is stored archived, and comes back with the node."""
     rows = [(ALICE, BOB, 10), (BOB, CAROL, 20), (ALICE, CAROL, 30)]
     archive(set_to, BOB)
     way(set_to, file_of(tmp_path, rows))  # type: ignore[operator]
@@ -285,8 +289,8 @@ def test_what_a_user_does_after_an_import_wins(set_to: Settings, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("mutual", [False, True])
-@pytest.mark.parametrize("width", [2, 3])
+@pytest.mark.parametrize("mutual", [False, True], ids=["one way", "mutual"])
+@pytest.mark.parametrize("width", [2, 3], ids=["without positions", "with positions"])
 def test_the_same_file_twice_changes_nothing(set_to: Settings, tmp_path: Path, width: int, mutual: bool) -> None:
     rows = list({row[:2]: row for row in random_rows(1, 100, width)}.values())
     if mutual:  # a pair once, so that no edge stands in the file twice
@@ -300,7 +304,9 @@ def test_the_same_file_twice_changes_nothing(set_to: Settings, tmp_path: Path, w
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("rows", [[(ALICE, BOB, 9), (ALICE, BOB, 5)], [(ALICE, BOB, 5), (ALICE, BOB, 9)]])
+@pytest.mark.parametrize(
+    "rows", [[(ALICE, BOB, 9), (ALICE, BOB, 5)], [(ALICE, BOB, 5), (ALICE, BOB, 9)]], ids=["falling", "rising"]
+)
 def test_a_file_with_an_edge_at_two_positions_changes_nothing_the_second_time(
     set_to: Settings, tmp_path: Path, rows: list[tuple[int, ...]]
 ) -> None:
@@ -353,7 +359,7 @@ def test_a_missing_file_and_an_unknown_graph_are_refused(set_to: Settings, tmp_p
         bring(set_to, file_of(tmp_path, [(1, 2)]), "nobody")
 
 
-@pytest.mark.parametrize("data", ["", "# nothing\n", "5,5\n"])
+@pytest.mark.parametrize("data", ["", "# nothing\n", "5,5\n"], ids=["empty", "a comment", "a self-edge"])
 def test_a_file_without_edges_leaves_an_empty_graph(set_to: Settings, tmp_path: Path, data: str) -> None:
     path = tmp_path / "edges.csv"
     path.write_text(data)
@@ -366,7 +372,7 @@ def test_a_file_without_edges_leaves_an_empty_graph(set_to: Settings, tmp_path: 
 
 
 def cut_short(set_to: Settings, path: Path, calls: int, **how: bool) -> None:
-    """Start an import that dies at its `calls`-th word of progress."""
+    """Start an import that dies when it reports progress for the `calls`-th time."""
     with pytest.raises(Killed):
         bring(set_to, path, progress=Silent(calls), **how)
 
@@ -386,7 +392,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     [*(("bulk", calls) for calls in (0, 1, 5, 13, 30, 44, 45, 46, 50, 54, 58)),  # from the 45th on it writes ranges
      *(("merge", calls) for calls in (0, 1, 5, 13, 30, 44))],
 )  # fmt: skip
-def test_an_import_cut_short_goes_on_and_ends_the_same(set_to: Settings, tmp_path: Path, calls: int, way: str) -> None:
+def test_an_import_cut_short_resumes_and_ends_the_same(set_to: Settings, tmp_path: Path, calls: int, way: str) -> None:
     if way == "merge":
         do(set_to, ("follow", 50, 51))
     rows = random_rows(7, 120, 3)
@@ -434,7 +440,7 @@ def test_a_graph_half_loaded_is_not_served_after_an_import_into_another(set_to: 
 @pytest.mark.usefixtures("tiny", "small_chunks")
 @pytest.mark.parametrize("calls", [10, 50])
 def test_a_graph_half_loaded_takes_no_other_writer(set_to: Settings, tmp_path: Path, calls: int) -> None:
-    """A second import while the first one runs must not merge into what is being written in order."""
+    """A second import must not merge into a graph that the first one is loading in sorted order."""
     path = file_of(tmp_path, random_rows(1, 100, 3))
     cut_short(set_to, path, calls)
     with alone(Path(set_to.data)) as only:  # as the first one holds it
@@ -445,37 +451,51 @@ def test_a_graph_half_loaded_takes_no_other_writer(set_to: Settings, tmp_path: P
     look(set_to)
 
 
-@pytest.mark.usefixtures("tiny", "small_chunks")
-@pytest.mark.parametrize("at", range(4))
-def test_killed_when_all_was_written_a_load_is_done(
-    set_to: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    """Between its last commit and the end of its working folder."""
+@pytest.fixture
+def written(
+    set_to: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: None, small_chunks: None
+) -> list[tuple[int, ...]]:
+    """The rows of edges.csv; its load was killed between its last commit and the end of its working folder."""
+
+    def die(*_: object, **__: object) -> None:
+        raise Killed
+
     rows = random_rows(1, 100, 3)
-    path = file_of(tmp_path, rows)
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", _die)
+        patch.setattr(shutil, "rmtree", die)
         with pytest.raises(Killed):
-            bring(set_to, path)
-    if at == 0:
-        bring(set_to, path)
-    elif at == 1:
-        bring(set_to, file_of(tmp_path, [(ALICE, ELSEWHERE + 5, 1)], "other.csv"))
-        rows.append((ALICE, ELSEWHERE + 5, 1))
-    elif at == 2:
+            bring(set_to, file_of(tmp_path, rows))
+    return rows
+
+
+ONE_MORE = (ALICE, ELSEWHERE + 5, 1)
+
+
+@pytest.mark.parametrize("then", ["the same file", "another file", "a server"])
+def test_killed_when_all_was_written_a_load_is_done(
+    set_to: Settings, tmp_path: Path, written: list[tuple[int, ...]], then: str
+) -> None:
+    if then == "the same file":
+        bring(set_to, tmp_path / "edges.csv")
+    elif then == "another file":
+        bring(set_to, file_of(tmp_path, [ONE_MORE], "other.csv"))
+        written.append(ONE_MORE)
+    else:
         supervisor.prepare(set_to)
-    else:  # served meanwhile: what users did must not be undone, nor lists damaged
-        do(set_to, ("unfollow", *next(pair for pair in wanted(rows))))  # type: ignore[arg-type]
-        removed = {pair for pair, (state, _) in look(set_to).edges.items() if state is State.REMOVED}
-        assert len(removed) == 1
-        bring(set_to, file_of(tmp_path, [(ALICE, ELSEWHERE + 5, 1)], "other.csv"))
-        assert {pair for pair, (state, _) in look(set_to).edges.items() if state is State.REMOVED} == removed
-        return
-    assert look(set_to).edges == wanted(rows)  # type: ignore[arg-type]
+    assert look(set_to).edges == wanted(written)  # type: ignore[arg-type]
 
 
-def _die(*_: object, **__: object) -> None:
-    raise Killed
+def test_killed_when_all_was_written_an_unfollow_since_then_is_not_undone(
+    set_to: Settings, tmp_path: Path, written: list[tuple[int, ...]]
+) -> None:
+    def removed() -> set[tuple[int, int]]:
+        return {pair for pair, (state, _) in look(set_to).edges.items() if state is State.REMOVED}
+
+    do(set_to, ("unfollow", *next(pair for pair in wanted(written))))  # type: ignore[arg-type]
+    before = removed()
+    assert len(before) == 1
+    bring(set_to, file_of(tmp_path, [ONE_MORE], "other.csv"))
+    assert removed() == before
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")

@@ -21,11 +21,11 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from kith.commands.communities import Community, stream
-from kith.commands.demo.asking import Asked, Asker, client
+from kith.commands.demo.asking import Asker, Timing, client
 from kith.commands.demo.filling import Filler
 from kith.commands.demo.living import live
 from kith.commands.demo.people import Cast, choose
-from kith.commands.demo.questions import LATEST, Answered, Scene, ask_all
+from kith.commands.demo.questions import LATEST, Scene, TimedAnswer, ask_all
 from kith.commands.demo.script import write
 from kith.commands.demo.words import Person
 from kith.commands.edges import import_edges, summary
@@ -36,12 +36,12 @@ from kith.run.config import Settings
 from kith.run.folders import open_environment
 
 SEED = 1
-"""Of what people say and do before the questions."""
+"""Decides what people say and do before the questions."""
 _USERS, _EDGES, _DANA = 50_000, 500_000, 20_000
 _READY_S = 60.0
 _PARENT_CHECK_S = 1.0
 _NEWCOMERS = 1 << 62
-"""Ids of newcomers: from here, by the time in ms; apps seldom have such."""
+"""Ids of newcomers: this plus the time in ms. Few apps have users with such ids."""
 
 
 class _Quiet:
@@ -61,7 +61,7 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
     """Load, serve, fill, ask; with `stay` let life go on until it is stopped (Ctrl-C)."""
     supervisor.check_port(settings)
     key = keys.new_key()
-    level = "error" if settings.log_level == "info" else settings.log_level  # its lines would stand between ours
+    level = "error" if settings.log_level == "info" else settings.log_level  # its lines would mix with ours
     settings = msgspec.structs.replace(settings, api_keys=(key, *settings.api_keys), log_level=level)
     _load(settings, file, console)
     facts = summary(settings, "follows")
@@ -87,7 +87,7 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
 
 
 async def _show(console: Console, url: str, key: str, star: int, *, stay: bool) -> None:
-    """Everything that happens over HTTP."""
+    """All that happens over HTTP."""
     seed, ours = time.time_ns(), asyncio.current_task()
     assert ours is not None  # noqa: S101 - we are in it
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)  # where SIGINT is ignored, too
@@ -105,7 +105,7 @@ async def _show(console: Console, url: str, key: str, star: int, *, stay: bool) 
 
 
 async def _fill(console: Console, asker: Asker, cast: Cast) -> None:
-    """Let those speak who have not yet."""
+    """Play the script for those who have not posted yet."""
     if not cast.new:
         console.print(f"The {len(cast.all)} people around {cast.star.name} have posted already.\n", markup=False)
         return
@@ -129,27 +129,27 @@ def _invite(console: Console, url: str, reader: Person, home: Any) -> None:
     console.print(f"What {reader.name}'s stream tells (GET /feed/stream as user {reader.id}):\n", markup=False)
 
 
-def _print(console: Console, number: int, answered: Answered) -> None:
+def _print(console: Console, number: int, answered: TimedAnswer) -> None:
     """A question, the requests it took with their times, and what was answered."""
-    said, asked = answered
-    took_ms = sum(one.took_ms for one in asked)
+    answer, timings = answered
+    took_ms = sum(one.took_ms for one in timings)
     console.print(
-        f"[bold]{number:>2}. {escape(said.title)}[/bold]  [dim]{escape(_requests(asked))}{took_ms:.1f} ms[/dim]"
+        f"[bold]{number:>2}. {escape(answer.title)}[/bold]  [dim]{escape(_requests(timings))}{took_ms:.1f} ms[/dim]"
     )
-    for line in said.lines:
+    for line in answer.lines:
         console.print(f"    {line}", markup=False)
 
 
-def _requests(asked: list[Asked]) -> str:
-    """What was asked, where that fits on the line."""
-    return f"{asked[0].what} " if len(asked) == 1 else f"{len(asked)} requests "
+def _requests(timings: list[Timing]) -> str:
+    """The request, or how many there were."""
+    return f"{timings[0].request} " if len(timings) == 1 else f"{len(timings)} requests "
 
 
 def _tell(console: Console, line: str) -> None:
     console.print(f"{time.strftime('%H:%M:%S')}  {line}", markup=False)
 
 
-async def _numbered(answers: AsyncIterator[Answered]) -> AsyncIterator[tuple[int, Answered]]:
+async def _numbered(answers: AsyncIterator[TimedAnswer]) -> AsyncIterator[tuple[int, TimedAnswer]]:
     number = 0
     async for answered in answers:
         number += 1
@@ -187,7 +187,7 @@ def _as_if_interrupted(number: int, frame: FrameType | None) -> None:
 
 
 def _serve(settings: Settings, parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops us, once it has said so
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which stops us
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     supervisor.run(settings)
 
