@@ -71,7 +71,7 @@ class Action(NamedTuple):
 
 
 class ReplayReport(msgspec.Struct):
-    """What happened. `latency_ms`: by operation. `visible_ms`: from a post's answer to when a follower's home had it."""
+    """What happened. `latency_ms`: by operation. `visible_ms`: from a post's answer till a follower's home had it."""
 
     seconds: float = 0.0
     actions: int = 0

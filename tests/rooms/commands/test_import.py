@@ -451,18 +451,19 @@ def test_a_graph_half_loaded_takes_no_other_writer(set_to: Settings, tmp_path: P
     look(set_to)
 
 
+def _die(*_: object, **__: object) -> None:
+    raise Killed
+
+
 @pytest.fixture
 def written(
     set_to: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: None, small_chunks: None
 ) -> list[tuple[int, ...]]:
     """The rows of edges.csv; its load was killed between its last commit and the end of its working folder."""
 
-    def die(*_: object, **__: object) -> None:
-        raise Killed
-
     rows = random_rows(1, 100, 3)
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", die)
+        patch.setattr(shutil, "rmtree", _die)
         with pytest.raises(Killed):
             bring(set_to, file_of(tmp_path, rows))
     return rows
