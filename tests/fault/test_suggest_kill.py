@@ -19,8 +19,8 @@ from kith.run.config import Settings
 # The command with chunks so small that a short run makes many moments to be killed at.
 _SUGGEST = """
 import sys
-from kith.graph import suggestion_batch
-suggestion_batch.USERS_A_CHUNK = 5
+from kith.suggestions import batch
+batch.USERS_A_CHUNK = 5
 from kith.commands.cli import main
 sys.argv[0] = "kith"
 print("ready", flush=True)
