@@ -61,8 +61,9 @@ class Server:
             self._running = None
 
     def _stop(self) -> None:
-        """granian waits for every answer to end, and streams do not by themselves. It takes SIGINT as it takes SIGTERM,
-        which is ours here; its supervisor sends SIGTERM in any case.
+        """Close the streams, then have granian stop: it waits for every answer to end, and streams have no end.
+
+        It is told by SIGINT, which it takes as it takes SIGTERM: SIGTERM, which its supervisor sends, is handled here.
         """
         if self._door is not None:
             self._door.close()

@@ -77,8 +77,9 @@ def run(settings: Settings) -> None:
 
 
 class _Server(MPServer):
-    """granian, which replaces what dies, and gives up once processes keep dying; by itself it ends all of them when
-    one dies again within 5.5 s.
+    """granian, replacing API processes that die until too many died lately.
+
+    Left alone, granian ends all of them as soon as one dies again within 5.5 s.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -102,9 +103,10 @@ def _let_sigterm_come() -> None:
 
 
 def _end_by_sigterm() -> None:
-    """An API process begins as a fork with the supervisor's handlers, which would take its signals and do nothing.
+    """Let SIGTERM end an API process that has just been forked, until granian sets its own handlers.
 
-    So until granian sets others, SIGTERM ends it; SIGINT, which a terminal sends to all, is the supervisor's to handle.
+    The fork has the supervisor's handlers, which would take its signals and do nothing. SIGINT is ignored: a terminal
+    sends it to all processes, and the supervisor handles it.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
