@@ -21,7 +21,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-from kith.commands.generate import Community, Ints, degree_tail, stream, tail_exponent
+from kith.commands.communities import Community, Ints, degree_tail, stream, tail_exponent
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

@@ -19,7 +19,8 @@ import httpx
 import msgspec
 import numpy as np
 
-from kith.commands import chores, generate
+from kith.commands.communities import Community, stream
+from kith.commands.edges import import_edges
 from kith.commands.transfer.formats import Writer, read
 from kith.run.config import Settings
 
@@ -98,7 +99,7 @@ def generated(folder: Path, users: int, edges: int, celebrities: dict[str, int] 
     file = folder / f"generated-{edges}.tsv"
     if not file.exists():
         with Writer(file) as writer:
-            for chunk in generate.stream(generate.Community(users, edges, 1, celebrities or {})):
+            for chunk in stream(Community(users, edges, 1, celebrities or {})):
                 writer.write(chunk)
     return Data(file, f"generated, {users:,} users, {edges:,} edges")
 
@@ -107,7 +108,7 @@ def imported(folder: Path, data: Data) -> Settings:
     """A data folder with the graph in it."""
     settings = Settings(data=str(folder / f"store-{data.file.name}"), port=free_port(), api_keys=(KEY,))
     if not Path(settings.data).exists():
-        chores.import_edges(settings, "follows", data.file, Silent())
+        import_edges(settings, "follows", data.file, Silent())
     return settings
 
 

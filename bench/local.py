@@ -17,13 +17,14 @@ import numpy as np
 
 from bench import peers
 from bench.figures import Data, Figure, Silent, generated, imported, pairs_of, real_graph, with_peer
-from kith.commands import chores
+from kith.commands.edges import import_edges, summary
 from kith.core.paging import Window
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.programs import Evaluator, parse
 from kith.graph.store import Listing
 from kith.run.config import Settings
+from kith.run.wiring import opened_graph
 
 _LIST = 1_000_000
 _GROWTH = (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
@@ -31,7 +32,7 @@ _GROWTH = (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
 
 def _with_service(settings: Settings, work: Callable[[Graph], Awaitable[list[Figure]]]) -> list[Figure]:
     async def run() -> list[Figure]:
-        async with chores.service(settings) as service:
+        async with opened_graph(settings) as service:
             return await work(service)
 
     return asyncio.run(run())
@@ -139,7 +140,7 @@ import re, sys, threading, time
 from pathlib import Path
 from typing import NamedTuple
 from bench.figures import Silent
-from kith import chores
+from kith.commands.edges import import_edges
 from kith.run.config import Settings
 peak = 0
 def watch():
@@ -149,7 +150,7 @@ def watch():
         time.sleep(0.02)
 threading.Thread(target=watch, daemon=True).start()
 started = time.perf_counter()
-done = chores.import_edges(Settings(data=sys.argv[2]), "follows", Path(sys.argv[1]), Silent())
+done = import_edges(Settings(data=sys.argv[2]), "follows", Path(sys.argv[1]), Silent())
 print(done.applied / (time.perf_counter() - started), peak / 1024)
 """
 
@@ -165,7 +166,7 @@ def store_size(folder: Path) -> list[Figure]:
     """Bytes an edge of the whole data folder after an import, and after as many random single writes."""
     data = real_graph(folder)
     settings = msgspec.structs.replace(imported(folder, data), data=str(folder / "size"))
-    edges = chores.import_edges(settings, "follows", data.file, Silent()).applied
+    edges = import_edges(settings, "follows", data.file, Silent()).applied
     after_import = _folder_bytes(Path(settings.data)) / edges
 
     async def work(service: Graph) -> list[Figure]:
@@ -183,7 +184,7 @@ def store_size(folder: Path) -> list[Figure]:
         return []
 
     _with_service(settings, work)
-    total = chores.summary(settings, "follows")["edges"]
+    total = summary(settings, "follows")["edges"]
     after_writes = _folder_bytes(Path(settings.data)) / total
     says = f"{data.says}; then {total - edges:,} random single writes"
     return [

@@ -71,7 +71,7 @@ def suggest_all(folder: Path) -> list[Figure]:
 _JOB = """
 import re, sys, threading, time
 from pathlib import Path
-from kith import chores
+from kith.commands.suggest import suggest_all
 from kith.run.config import Settings
 peak = 0
 def watch():
@@ -84,7 +84,7 @@ class Silent:
     def ranked(self, done, users): pass
 threading.Thread(target=watch, daemon=True).start()
 started = time.perf_counter()
-done = chores.suggest_all(Settings(data=sys.argv[1]), Silent())
+done = suggest_all(Settings(data=sys.argv[1]), Silent())
 print(done.ranked / (time.perf_counter() - started), done.ranked, peak / 1024)
 """
 

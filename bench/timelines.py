@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from bench import peers
 from bench.figures import Figure, generated, imported, real_graph, with_peer
-from kith.commands import chores
 from kith.commands.transfer.formats import read
 from kith.core.events import Event
 from kith.engines.embedded.timeline_store import Rings
@@ -31,6 +30,7 @@ from kith.home.fanout.plan import Thresholds
 from kith.home.sources import Sources
 from kith.home.timelines import TIMELINE_IDS_MAX
 from kith.run.config import Settings
+from kith.run.wiring import opened_graph
 
 _POSTS = 20_000
 _ROUNDS = 5
@@ -136,7 +136,7 @@ async def _deliver(service: Graph, rings: Rings, waits: list[float]) -> int:
     more = True
     while more:
         started = time.perf_counter()
-        more = await worker.go_on()
+        more = await worker.work_backlog()
         waits.append(time.perf_counter() - started)
     return len(posts) * rings.count()
 
@@ -155,7 +155,7 @@ def _rounds(settings: Settings, work: Callable[[Graph, int], Awaitable[int]]) ->
     """The same work again and again."""
 
     async def run() -> Rounds:
-        async with chores.service(settings) as service:
+        async with opened_graph(settings) as service:
             rates, deliveries = [], 0
             for _ in range(_ROUNDS):
                 started = time.perf_counter()
@@ -178,7 +178,7 @@ async def _push_each(service: Graph, graph: int, rings: Rings, authors: Ids) -> 
 
 def _followers_of_dana(settings: Settings) -> Ids:
     async def run() -> Ids:
-        async with chores.service(settings) as service:
+        async with opened_graph(settings) as service:
             return await service.store.ids(Listing(service.graphs.number("follows"), 1, Direction.IN))
 
     return asyncio.run(run())

@@ -18,13 +18,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kith.commands import chores
+from kith.commands.audit import audit_all
+from kith.commands.edges import export_edges, import_edges
 from kith.core.ids import NodeId
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.store import Listing
 from kith.run import wiring
 from kith.run.config import Settings
+from kith.run.wiring import opened_graph
 
 FOLDER = Path(os.environ.get("KITH_DATA_SETS") or Path(__file__).parents[3] / "shared" / "data")
 Rows = NDArray[np.int64]
@@ -80,7 +82,7 @@ def with_service(set_to: Settings, job: Any) -> Any:
     """What `job(service)` answers."""
 
     async def run() -> Any:
-        async with chores.service(set_to, create=False) as service:
+        async with opened_graph(set_to, create=False) as service:
             return await job(service)
 
     return asyncio.run(run())
@@ -105,13 +107,13 @@ async def positions_of(service: Graph, graph: str, pairs: list[tuple[int, int]])
 
 def audited(set_to: Settings) -> tuple[bool, int]:
     """Whether every graph is clean, and how many edges were looked at."""
-    audits = chores.audit_all(set_to, repair=False, sample=1.0, progress=lambda _: None)
+    audits = audit_all(set_to, repair=False, sample=1.0, progress=lambda _: None)
     return all(found.clean for found in audits), sum(found.edges for found in audits)
 
 
 def exported(set_to: Settings, graph: str, path: Path) -> Rows:
     """The edges of a graph by `kith export`, sorted."""
-    count = chores.export_edges(set_to, graph, path, lambda _: None)
+    count = export_edges(set_to, graph, path, lambda _: None)
     rows = np.array(gzip.decompress(path.read_bytes()).decode().replace(",", " ").split(), np.int64).reshape(-1, 3)
     assert len(rows) == count
     return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
@@ -127,7 +129,7 @@ def real(request: pytest.FixtureRequest) -> RealGraph:
 def test_a_real_graph_is_imported_counted_audited_and_exported_whole(tmp_path: Path, real: RealGraph) -> None:
     path, rows = path_of(real), straight_from(real)
     set_to = Settings(data=str(tmp_path / "data"), durability="relaxed")
-    done = chores.import_edges(set_to, real.graph, path, Quiet(), mutual=real.mutual)
+    done = import_edges(set_to, real.graph, path, Quiet(), mutual=real.mutual)
     assert (done.way, done.applied, done.refused) == ("bulk", real.edges, real.refused)
     assert len(rows) == real.edges
 
@@ -146,7 +148,7 @@ def test_a_real_graph_is_imported_counted_audited_and_exported_whole(tmp_path: P
         assert auditing.result() == (True, real.edges)
     assert np.array_equal(out[:, :2], rows)
     again = Settings(data=str(tmp_path / "again"), durability="relaxed")
-    assert chores.import_edges(again, real.graph, tmp_path / "out.csv.gz", Quiet()).applied == real.edges
+    assert import_edges(again, real.graph, tmp_path / "out.csv.gz", Quiet()).applied == real.edges
     pairs = [(source, destination) for source, destination in rows.tolist()]
     positions = with_service(again, lambda service: positions_of(service, real.graph, pairs))
     assert np.array_equal(np.array(positions), out[:, 2])
@@ -156,7 +158,7 @@ def test_nostr_lists_and_mutes_live_in_one_store_and_hold_what_the_files_hold(tm
     """The fast one: real mutes beside real follows, merged into a store that is in use."""
     set_to = Settings(data=str(tmp_path / "data"), durability="relaxed")
     for real in (NOSTR, NOSTR_MUTES):
-        done = chores.import_edges(set_to, real.graph, path_of(real), Quiet())
+        done = import_edges(set_to, real.graph, path_of(real), Quiet())
         assert (done.applied, done.refused) == (real.edges, 0)
     muted = straight_from(NOSTR_MUTES)
     muter, target = (NodeId(node) for node in muted[0].tolist())
@@ -180,8 +182,8 @@ def test_nostr_lists_and_mutes_live_in_one_store_and_hold_what_the_files_hold(tm
 def test_importing_a_real_graph_a_second_time_changes_nothing(tmp_path: Path) -> None:
     set_to = Settings(data=str(tmp_path / "data"), durability="relaxed")
     path = path_of(NOSTR_MUTES)
-    assert chores.import_edges(set_to, "mutes", path, Quiet()).applied == NOSTR_MUTES.edges
+    assert import_edges(set_to, "mutes", path, Quiet()).applied == NOSTR_MUTES.edges
     before = exported(set_to, "mutes", tmp_path / "before.csv.gz")
-    done = chores.import_edges(set_to, "mutes", path, Quiet())
+    done = import_edges(set_to, "mutes", path, Quiet())
     assert (done.way, done.applied) == ("merge", 0)
     assert np.array_equal(exported(set_to, "mutes", tmp_path / "after.csv.gz"), before)

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from kith.commands import chores
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded.environment import LOADING, Environment
 from kith.graph.audit import audit
 from kith.graph.edge import State
 from kith.run import supervisor
 from kith.run.config import Settings
+from kith.run.wiring import opened_graph
 
 # The command with runs, ranges and chunks so small that a short file makes many moments to be killed at.
 _IMPORT = """
@@ -108,7 +108,7 @@ def seen(data: Path, file: Path) -> Seen:
     """What is there now, audited."""
 
     async def run() -> list[tuple[int, int, int]]:
-        async with chores.service(Settings(data=str(data)), create=False) as service:
+        async with opened_graph(Settings(data=str(data)), create=False) as service:
             number = service.graphs.number("follows")
             found = await audit(service.store, "follows", number)
             assert found.clean, found

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 from processes import serving
 
-from kith.commands import chores
+from kith.commands.edges import import_edges
 from kith.engines.embedded.environment import Environment, only_run
 from kith.run.config import Settings
 
 # The command with chunks so small that a short run makes many moments to be killed at.
 _SUGGEST = """
 import sys
-from kith.graph import suggestion_batch
-suggestion_batch.USERS_A_CHUNK = 5
+from kith.suggestions import batch
+batch.USERS_A_CHUNK = 5
 from kith.commands.cli import main
 sys.argv[0] = "kith"
 print("ready", flush=True)
@@ -38,7 +38,7 @@ def imported(folder: Path, seed: int) -> Path:
     ends = np.unique(np.column_stack([sources, targets]), axis=0)
     file = folder / "edges.csv"
     file.write_text("\n".join(f"{s},{d},{at}" for at, (s, d) in enumerate(ends.tolist()) if s != d) + "\n")
-    chores.import_edges(Settings(data=str(folder / "data")), "follows", file, _Silent())
+    import_edges(Settings(data=str(folder / "data")), "follows", file, _Silent())
     return folder / "data"
 
 

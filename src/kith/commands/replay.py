@@ -1,9 +1,9 @@
-"""`kith replay`: plays a file of real activity against a running server, and says how it kept up.
+"""`kith replay`: plays a file of real activity against a running server, and reports how the server kept up.
 
 A line is `actor target unix_seconds kind`, in time order, as in the SNAP Higgs data: MT (the actor mentions the target
-in a post), RT (shares the target's newest post), RE (answers it with a comment). Who has no post yet to share or
-answer makes one first. Some posts are watched: when does a follower's home show them? Limit: IN_FLIGHT_MAX requests
-at a time; where the server or this machine is too slow for the speed, the report says how far it fell behind.
+in a post), RT (shares the target's newest post), RE (answers it with a comment). A target without a post makes one
+first. Some posts are watched: when does a follower's home show them? Limit: IN_FLIGHT_MAX requests at a time. If the
+server or this machine is too slow for the speed, the report says how far it fell behind.
 """
 
 from __future__ import annotations
@@ -13,16 +13,21 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import httpx
 import msgspec
 import numpy as np
+import typer
+from rich.table import Table
 
+from kith.commands import console
+from kith.commands.console import out, say
 from kith.commands.transfer.formats import lines
 from kith.core.errors import BadRequest, Unauthorized, Unavailable
 from kith.core.ids import ID_MAX
 
+commands = typer.Typer()
 KINDS = ("MT", "RT", "RE")
 IN_FLIGHT_MAX = 256
 WATCHED_MAX = 16
@@ -31,8 +36,33 @@ POLL_S, GIVEN_UP_S = 0.02, 10.0
 _WORDS = "did you see this they found it at last what a day nobody knew and now everyone talks of it".split()  # noqa: SIM905
 
 
+@commands.command("replay")
+def run_replay(
+    file: Annotated[Path, typer.Argument(help="Lines `actor target unix_seconds MT|RT|RE`, plain, .gz or .zst.")],
+    key: Annotated[str, typer.Option("--key", envvar="KITH_REPLAY_KEY", help="A server key of the server.")],
+    url: Annotated[str, typer.Option(help="Where the server is.")] = "http://127.0.0.1:7400",
+    speed: Annotated[float, typer.Option(min=0.001, help="Seconds of the file a second.")] = 60.0,
+    count: Annotated[int | None, typer.Option(min=1, help="Actions to play; default: all.")] = None,
+    watch: Annotated[float, typer.Option(min=0, max=1, help="Share of posts whose way home is timed.")] = 0.05,
+) -> None:
+    """Play real activity (who mentioned, shared, answered whom, and when) against a running server."""
+    with console.counting("actions played") as progress:
+        report = asyncio.run(
+            replay(file, url, key, speed=speed, watch_share=watch, count=count, progress=lambda done, _: progress(done))
+        )
+    table = Table("what", "a second", "p50 ms", "p99 ms", "longest ms")
+    for row in rows(report):
+        table.add_row(*row)
+    out.print(table)
+    say(f"{report.actions:,} actions in {report.seconds:,.1f} s; {report.behind_s:,.1f} s behind at most")
+    for what, times in report.errors.items():
+        say(f"{times:,} x {what}")
+    if report.errors:
+        raise typer.Exit(1)
+
+
 class Action(NamedTuple):
-    """One line."""
+    """One line of the file."""
 
     actor: int
     target: int
@@ -40,8 +70,8 @@ class Action(NamedTuple):
     kind: str
 
 
-class Report(msgspec.Struct):
-    """What happened. Latencies in ms by operation; `visible_ms`: from the answer to a post to its place in a home."""
+class ReplayReport(msgspec.Struct):
+    """What happened. `latency_ms`: by operation. `visible_ms`: from a post's answer till a follower's home had it."""
 
     seconds: float = 0.0
     actions: int = 0
@@ -52,7 +82,7 @@ class Report(msgspec.Struct):
 
 
 def actions(file: Path) -> Iterator[Action]:
-    """The lines of a file; BadRequest names the first that is not one."""
+    """The actions of a file; BadRequest names the first line that is none."""
     for number, line in enumerate(lines(file), 1):
         parts = line.split()
         if not parts or parts[0].startswith(b"#"):
@@ -65,7 +95,7 @@ def actions(file: Path) -> Iterator[Action]:
 
 
 class Player:
-    """Plays actions over HTTP. `progress` is told how many are done and when in the file's time that was."""
+    """Plays actions over HTTP. `progress` gets how many are begun, and the file's time of the last."""
 
     def __init__(
         self, http: httpx.AsyncClient, *, speed: float, watch_share: float, progress: Callable[[int, int], None]
@@ -75,10 +105,10 @@ class Player:
         self._making: dict[int, asyncio.Task[str | None]] = {}
         self._chosen = random.Random(1)
         self._watches: set[asyncio.Task[None]] = set()
-        self.report = Report()
+        self.report = ReplayReport()
 
-    async def play(self, what: Iterable[Action]) -> Report:
-        """Play them at the speed, each at its time or as soon after it as possible."""
+    async def play(self, what: Iterable[Action]) -> ReplayReport:
+        """Play actions at the speed asked, each at its time, or as soon after it as possible."""
         report, started, first = self.report, time.perf_counter(), None
         tasks: set[asyncio.Task[None]] = set()
         try:
@@ -105,7 +135,7 @@ class Player:
         return report
 
     def _start(self, work: Coroutine[None, None, None], among: set[asyncio.Task[None]]) -> None:
-        """Run it on its own, kept `among` others until it ends."""
+        """Run it as a task, kept in `among` until it ends."""
         task = asyncio.create_task(work)
         among.add(task)
         task.add_done_callback(among.discard)
@@ -126,7 +156,7 @@ class Player:
             await self._ask("comment", action.actor, f"/posts/{post}/comments", {"text": self._text()})
 
     async def _first_post(self, author: int) -> str | None:
-        """The author's first post, made once however many want it."""
+        """The author's first post, made once however many ask for it at a time."""
         if author not in self._making:
             self._making[author] = asyncio.create_task(self._post(author, []))
         made = await self._making[author]
@@ -144,7 +174,7 @@ class Player:
         return post
 
     async def _watch(self, author: int, post: str, since: float) -> None:
-        """Look at the home of a follower until the post is there."""
+        """Read the home of a follower until the post is there; note how long that took."""
         answer = await self._ask("followers", None, f"/users/{author}/followers?limit=1", method="GET")
         if answer is None or not answer.json()["items"]:
             return
@@ -160,7 +190,7 @@ class Player:
     async def _ask(
         self, name: str, user: int | None, path: str, body: object = None, method: str = "POST"
     ) -> httpx.Response | None:
-        """One request; None where it failed, which the report counts."""
+        """Send one request, and note how long it took; None where it failed, which the report counts."""
         headers = {} if user is None else {"x-kith-user": str(user)}
         started = time.perf_counter()
         try:
@@ -182,7 +212,7 @@ class Player:
 
 
 def _code(answer: httpx.Response) -> str:
-    """What an answer says went wrong."""
+    """The error code of an answer."""
     try:
         return str(answer.json()["error"]["code"])
     except (ValueError, KeyError, TypeError):
@@ -192,7 +222,7 @@ def _code(answer: httpx.Response) -> str:
 async def replay(
     file: Path, url: str, key: str, *, speed: float, watch_share: float, count: int | None,
     progress: Callable[[int, int], None],
-) -> Report:  # fmt: skip
+) -> ReplayReport:  # fmt: skip
     """Play a file against the server at `url`. Errors: BadRequest; Unauthorized; Unavailable where nobody answers."""
     limits = httpx.Limits(max_connections=IN_FLIGHT_MAX, max_keepalive_connections=IN_FLIGHT_MAX)
     headers = {"authorization": f"Bearer {key}"}
@@ -213,7 +243,7 @@ async def replay(
         return await player.play(action for action, _ in zip(what, _numbers(count), strict=False))
 
 
-def rows(report: Report) -> list[list[str]]:
+def rows(report: ReplayReport) -> list[list[str]]:
     """The report as a table: what, how many a second, p50, p99 and the longest, in ms."""
     timed = {**report.latency_ms, "visible in a follower's home": report.visible_ms}
     return [

@@ -1,1 +1,1 @@
-"""The event log and those who follow it: `store` (the port) · `runner` (groups, checkpoints, retries, dead letters)."""
+"""The event log and its consumers: `store` (the port) · `runner` (checkpoints, retries, dead letters, lag)."""

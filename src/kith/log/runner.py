@@ -1,7 +1,7 @@
-"""Runs one consumer over the log: batches, checkpoints, retries, an error queue, dead letters, lag.
+"""Runs one consumer over the log: batches, checkpoints, retries, dead letters, lag.
 
-An event that fails goes to the error queue and back through the same `handle`, later and later; after
-`tries_max` it is dead and waits for a person (`kith dead`). An outage (`Unavailable`) is no fault of an event: the
+An event that fails is kept as a failure and retried through the same `handle`, with growing pauses; after `tries_max`
+it is dead and waits for a person (`kith dead`). An outage (`Unavailable`) is not counted against any event: the
 runner waits and repeats the batch. Effects must be idempotent by event: after a crash, up to a batch is repeated.
 """
 
@@ -26,42 +26,42 @@ _log = structlog.get_logger("kith.log")
 
 
 RELOADED_S = 2.0
-"""How often a runner looks for failures that a person replayed."""
+"""How often a runner looks for failures that a person replayed or dropped."""
 SKEW_MS = 2_000
-"""How far ahead an event's time may be before nobody can say how old it is."""
-GONE_ON_AFTER_MS = 5_000
-"""How long a runner leaves alone what events left to do once that failed."""
+"""How far ahead of our clock an event's time may be; beyond, its age is unknown."""
+BACKLOG_RETRY_MS = 5_000
+"""Pause before retrying failed deferred work."""
 
 
 class Consumer(Protocol):
-    """What is done about events. `name` is the group: its progress and failures are kept under it."""
+    """Acts on events. `name` is its group: its progress and failures are kept under it."""
 
     name: str
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Take the events, in order. May see any of them again, and a failed one after later ones."""
+        """Act on events, in order. Any of them may come again, and one that failed comes after later ones."""
         ...
 
-    async def go_on(self) -> bool:
-        """Do a small piece of what earlier events left to do; whether there is more."""
+    async def work_backlog(self) -> bool:
+        """Do one bounded slice of the work that earlier events deferred; true if more remains."""
         ...
 
     async def lost(self) -> None:
-        """Events were forgotten before they were read: rebuild from the stores what they would have changed."""
+        """Rebuild from the stores what events change. For a new group, and when events were forgotten unread."""
         ...
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """The bounds of a runner; `tries_max` is the setting `log_tries_max`."""
+    """The bounds of a runner."""
 
     batch_max: int = 1_000
-    tries_max: int = 8
-    backoff_s: float = 0.5  # doubles with each try
+    tries_max: int = 8  # the setting `log_tries_max`
+    backoff_s: float = 0.5  # pause before the first retry; doubles with each try
     backoff_max_s: float = 300.0
-    outage_max_s: float = 5.0  # between looks at a store that is away
-    failures_max: int = 10_000  # dead ones included; beyond it the runner waits: the fault is not in single events
+    outage_max_s: float = 5.0  # longest pause between tries of a store that is away
+    failures_max: int = 10_000  # kept at most, dead ones too; beyond, the runner waits: no single event is at fault
     idle_s: float = 0.01  # how soon a new event is seen
-    save_s: float = 0.2  # how much work a crash repeats
+    save_s: float = 0.2  # between checkpoints: how much work a crash repeats
 
 
 class Lag(NamedTuple):
@@ -69,12 +69,12 @@ class Lag(NamedTuple):
 
     events: int
     oldest_s: float
-    """Age of the oldest event not handled; 0 if there is none, endless if it was forgotten, or is of a time to come,
-    as after a clock was put back."""
+    """Age of the oldest event not handled; 0 if there is none. Infinite if it was forgotten, or if its time is in the
+    future, as after a clock was put back."""
 
 
 class Runner:
-    """One consumer's loop. One runner a group: the lease of a group is the caller's to hold."""
+    """The loop of one consumer. The caller sees to it that a group has one runner at a time."""
 
     def __init__(
         self,
@@ -86,17 +86,17 @@ class Runner:
         self._consumer, self._log, self._pace, self._now_ms = consumer, log, pace or Pace(), now_ms
         self._at: int | None = None
         self._saved_at = 0
-        self._save_due_ms = self._reload_due_ms = self._go_on_due_ms = 0
+        self._save_due_ms = self._reload_due_ms = self._backlog_due_ms = 0
         self._waiting: dict[int, Failure] = {}
         self._dead = 0
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """End after the batch at hand."""
+        """Stop after the current batch."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Follow the log until stopped; what was done is saved before it returns."""
+        """Follow the log until stopped; save how far it is before returning."""
         outages = 0
         while not self._stopping.is_set():
             try:
@@ -113,7 +113,7 @@ class Runner:
             await self._save(self._at)
 
     async def step(self) -> bool:
-        """Retry what is due, then take one batch of new events; whether there was anything to do."""
+        """Retry what is due, handle one batch of new events, do a slice of the backlog; whether there was any work."""
         at = self._at if self._at is not None else await self._start()
         retried = await self._retry(at)
         _, last = self._log.bounds()
@@ -124,16 +124,16 @@ class Runner:
         if events:
             failures = await self._handle(events)
             at = events[-1].sequence
-            if failures:  # kept before the runner goes on: where that fails, the events are handled again
+            if failures:  # saved first: if that fails, the batch is handled again
                 await self._save(at, failures)
             self._at = at
         if at != self._saved_at and self._is_due(self._save_due_ms, int(self._pace.save_s * 1000)):
             await self._save(at)
-        more = await self._go_on()
+        more = await self._work_backlog()
         return bool(events) or retried or more
 
     async def _start(self) -> int:
-        """Where the group left off; a new group begins with what the stores hold, and follows from now on."""
+        """The checkpoint of the group; a new group rebuilds from the stores, and follows the log from now on."""
         saved = await self._log.progress(self._consumer.name)
         if saved is None:
             _, saved = self._log.bounds()
@@ -144,7 +144,7 @@ class Runner:
         return saved
 
     async def _handle(self, events: Sequence[Event]) -> dict[int, Failure | None]:
-        """Handle a batch; if it fails, one by one. The failures of single events."""
+        """Handle a batch; if it fails, its events one by one. Returns the failures by sequence number."""
         try:
             await self._consumer.handle(events)
             return {}
@@ -163,7 +163,7 @@ class Runner:
             return failures
 
     async def _try(self, event: Event, tries: int) -> Failure | None:
-        """Handle one event; its failure if it fails."""
+        """Handle one event; returns its failure, or None."""
         try:
             await self._consumer.handle([event])
             return None
@@ -178,21 +178,22 @@ class Runner:
             next_try = now + int(self._delay_s(tries) * 1000)
             return Failure(self._consumer.name, event, tries, f"{type(error).__name__}: {error}", now, next_try, dead)
 
-    async def _go_on(self) -> bool:
-        """A piece of what is left to do. Where that fails it is tried again later, and events are handled meanwhile."""
-        if not self._is_due(self._go_on_due_ms, GONE_ON_AFTER_MS):
+    async def _work_backlog(self) -> bool:
+        """Do a slice of the backlog. A failure is retried after a pause, and new events are handled meanwhile."""
+        if not self._is_due(self._backlog_due_ms, BACKLOG_RETRY_MS):
             return False
         try:
-            return await self._consumer.go_on()
+            return await self._consumer.work_backlog()
         except Unavailable as error:
-            _log.warning("what events left to do waits for the store", group=self._consumer.name, error=error.message)
+            _log.warning("deferred work waits for the store", group=self._consumer.name, error=error.message)
         except Exception:
-            _log.exception("what events left to do failed; it is tried again", group=self._consumer.name)
-        self._go_on_due_ms = self._now_ms() + GONE_ON_AFTER_MS
+            _log.exception("deferred work failed; it is tried again", group=self._consumer.name)
+        self._backlog_due_ms = self._now_ms() + BACKLOG_RETRY_MS
         return False
 
     async def _retry(self, at: int) -> bool:
-        if self._is_due(self._reload_due_ms, int(RELOADED_S * 1000)):  # what a person replayed, or dropped
+        """Retry failures that are due; whether there were any. Every RELOADED_S, read the list of failures again."""
+        if self._is_due(self._reload_due_ms, int(RELOADED_S * 1000)):
             self._reload_due_ms = self._now_ms() + int(RELOADED_S * 1000)
             waiting = self._log.failures(self._consumer.name)
             self._waiting = {failure.event.sequence: failure for failure in waiting if not failure.dead}
@@ -205,7 +206,7 @@ class Runner:
         return bool(due)
 
     async def _save(self, at: int, failures: Mapping[int, Failure | None] = MappingProxyType({})) -> None:
-        """Note that all up to `at` is done, but for these failures; None: one that is done now."""
+        """Save a checkpoint: all up to `at` is done but for these failures. None: that failure is settled."""
         if at == self._saved_at and not failures:
             return
         await self._log.save(self._consumer.name, at, failures)
@@ -218,7 +219,7 @@ class Runner:
                 self._waiting[sequence] = failure
 
     def _is_due(self, at_ms: int, wait_ms: int) -> bool:
-        """Whether it is time. What is further ahead than the longest wait was set before the clock was put back."""
+        """Whether it is time. A time further ahead than `wait_ms` was set before the clock was put back: it is due."""
         return not 0 < at_ms - self._now_ms() <= wait_ms
 
     def _delay_s(self, tries: int) -> float:
@@ -230,7 +231,7 @@ class Runner:
 
 
 def lag_of(log: LogStore, at: int, now_ms: int) -> Lag:
-    """How far a group that is done up to `at` is behind the end of the log."""
+    """How far a group whose checkpoint is `at` is behind the end of the log."""
     _, last = log.bounds()
     if at >= last:
         return Lag(0, 0.0)
@@ -240,18 +241,17 @@ def lag_of(log: LogStore, at: int, now_ms: int) -> Lag:
     return Lag(last - at, max(0, age_ms) / 1000)
 
 
-def dead(log: LogStore) -> dict[str, Failure]:
-    """Every dead event, by the name a person gives it: `<group>/<sequence>`."""
-    failures = [failure for failure in log.failures() if failure.dead]
-    return {f"{failure.group}/{failure.event.sequence}": failure for failure in failures}
+def dead(log: LogStore, group: str) -> dict[str, Failure]:
+    """Every dead event of a group, by the name that `kith dead` gives it: `<group>/<sequence>`."""
+    return {f"{group}/{failure.event.sequence}": failure for failure in log.failures(group) if failure.dead}
 
 
 async def drop(log: LogStore, failure: Failure) -> None:
-    """Forget a dead event: nobody will handle it."""
+    """Forget a dead event; it is never handled."""
     await log.save(failure.group, None, {failure.event.sequence: None})
 
 
 async def replay(log: LogStore, failure: Failure) -> None:
-    """Send a dead event back through the error queue; a running worker takes it up within RELOADED_S."""
+    """Have a dead event tried again from the first try on; a running worker takes it up within RELOADED_S."""
     revived = msgspec.structs.replace(failure, dead=False, tries=0, next_try_ms=0)
     await log.save(failure.group, None, {failure.event.sequence: revived})

@@ -1,6 +1,6 @@
-"""The port behind consumers: what every engine that keeps the log must do.
+"""The port behind consumers: what every engine that keeps the event log must do.
 
-Implemented by `engines/embedded` (LMDB) and held to what is said here by tests/unit/test_runner.py.
+Implemented by `engines/embedded` (LMDB); tests/rooms/log hold it to what is said here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kith.core.events import Event
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """An event that a group could not handle. It waits for `next_try_ms`; if `dead`, for a person."""
+    """An event that a group could not handle. It is retried at `next_try_ms`; if `dead`, it waits for a person."""
 
     group: str
     event: Event
@@ -26,7 +26,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class LogStore(Protocol):
-    """Events in the order of their commits, and how far each group of consumers has come.
+    """Events in the order of their commits, and the checkpoint and failures of each group of consumers.
 
     Order: sequence numbers grow by one an event and are never reused; an event is readable once the write that
     caused it is durable. Retention: the oldest events beyond a bound are forgotten, read or not; `bounds` tells.
@@ -38,15 +38,15 @@ class LogStore(Protocol):
         ...
 
     def read(self, after: int, limit: int) -> Sequence[Event]:
-        """Up to `limit` events beyond `after`, oldest first."""
+        """Up to `limit` events with numbers above `after`, oldest first."""
         ...
 
     async def progress(self, group: str) -> int | None:
-        """The sequence number up to which the group is done; None if it never saved one."""
+        """The checkpoint of a group: all events up to this number are done. None if it never saved one."""
         ...
 
     async def save(self, group: str, sequence: int | None, failures: Mapping[int, Failure | None]) -> None:
-        """Note that the group is done up to `sequence` (None: leave it); set or (None) remove failures by number."""
+        """Move the checkpoint to `sequence` (None: leave it); set failures by number, or remove them (None)."""
         ...
 
     def failures(self, group: str | None = None, limit: int | None = None) -> Sequence[Failure]:
@@ -54,7 +54,7 @@ class LogStore(Protocol):
         ...
 
     def groups(self) -> Mapping[str, int]:
-        """Every group that ever saved progress, and how far it is."""
+        """Every group that ever saved a checkpoint, and where that is."""
         ...
 
     async def announce(self, event: Event) -> None:

@@ -40,8 +40,8 @@ from kith.engines.embedded import quota_store
 from kith.engines.embedded.quota_store import FileQuotas
 from kith.run import limits
 from kith.run.config import Settings
+from kith.run.keys import server_keys, user_tokens
 from kith.run.services import Services, running
-from kith.run.wiring import server_keys, user_tokens
 
 
 class Api(NamedTuple):

@@ -24,7 +24,7 @@ FILE = "kith.toml"
 PREFIX = "KITH_"
 _SECRET_CHARS_MIN = 32
 _ALIKE = 0.85
-"""How alike, from 0 to 1, a variable is to a setting that it misspells."""
+"""How alike (0 to 1) a variable must be to a setting to count as a misspelling of it."""
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 
@@ -34,7 +34,7 @@ def _doc(text: str) -> Meta:
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that can be set. Bounds that a request can meet name the error it gets."""
+    """Everything that can be set. A bound that a request may exceed names the error that it then gets."""
 
     data: Annotated[str, _doc("Folder of the embedded engine.")] = "kith-data"
     host: Annotated[str, _doc("Address to listen on.")] = "127.0.0.1"
@@ -192,9 +192,9 @@ SECRET = frozenset({"api_keys", "jwt_secret"})
 
 
 def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
-    """The settings in force. `flags`: given on the command line, None where not given.
+    """The settings in force. `flags`: by name; None for one that was not given on the command line.
 
-    BadRequest names the source and the field of a value that cannot be used.
+    Errors: BadRequest names the source and the field of a value that cannot be used.
     """
     path = file or Path(FILE)
     sources = {
@@ -208,7 +208,7 @@ def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Se
 
 
 def _check(source: str, values: Mapping[str, Any]) -> None:
-    """That each value can be used; no setting depends on another."""
+    """Check each value of a source by itself; no setting depends on another."""
     try:
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -231,9 +231,10 @@ def _from_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """`KITH_PORT=7401` as port; lists as JSON or separated by commas.
+    """Settings from variables such as `KITH_PORT=7401`; lists are JSON, or names separated by commas.
 
-    Other variables that begin so may be anything's (a cluster names its services so); a misspelled one is refused.
+    A variable that looks like a misspelled setting is refused. Any other with the prefix is ignored: clusters set such
+    variables for their services.
     """
     known = {field.name: field.default for field in msgspec.structs.fields(Settings)}
     values: dict[str, Any] = {}

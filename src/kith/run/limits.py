@@ -1,4 +1,4 @@
-"""What the settings allow, in the words of those who hold to it. Pure; the wiring hands it on."""
+"""From settings to the limits that each service and door takes. Pure; `wiring` and `consumers` hand them on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kith.run.config import Settings
 
 
 def bounds(settings: Settings) -> Bounds:
-    """What a request may cost."""
+    """Bounds of a request: entries, bytes, ids, seconds."""
     return Bounds(
         settings.body_bytes_max,
         settings.request_timeout_ms / 1000,
@@ -25,7 +25,7 @@ def bounds(settings: Settings) -> Bounds:
 
 
 def rates(settings: Settings) -> Rates:
-    """Requests a second, of which each API process has its share."""
+    """Requests a second that one API process lets through: its share of the setting, rounded up."""
     asked = (
         settings.rate_user_read, settings.rate_user_write, settings.rate_server_read, settings.rate_server_write
     )  # fmt: skip
@@ -33,7 +33,7 @@ def rates(settings: Settings) -> Rates:
 
 
 def quotas(settings: Settings) -> dict[QuotaName, Quota]:
-    """What a user may do in longer times; what is left out has no quota."""
+    """What a user may do in a minute or an hour, by kind; a kind that is missing has no quota."""
     asked: dict[QuotaName, Quota] = {
         "feed": Quota(settings.rate_feed_per_minute, 60),
         "posts": Quota(settings.rate_posts_per_hour, 3_600),
@@ -44,19 +44,19 @@ def quotas(settings: Settings) -> dict[QuotaName, Quota]:
 
 
 def fanout(settings: Settings) -> Thresholds | ByRates:
-    """Who is pushed to."""
+    """The policy of fan-out: to whom a post is pushed."""
     if settings.fanout_policy == "rates":
         return ByRates(settings.fanout_pull_cost)
     return Thresholds(settings.fanout_push_max, settings.fanout_pull_min)
 
 
 def streams(settings: Settings) -> StreamLimits:
-    """Open streams."""
+    """Bounds of open streams."""
     return StreamLimits(settings.streams_max, settings.streams_user_max, settings.stream_buffer_bytes)
 
 
 def media(settings: Settings) -> MediaLimits:
-    """Uploads, and what of them is decoded."""
+    """Bounds of uploads, and of what is decoded from them."""
     return MediaLimits(
         settings.media_image_bytes_max,
         settings.media_video_bytes_max,

@@ -1,4 +1,4 @@
-"""How every process says what happens: structured lines on standard error, one JSON object each."""
+"""How every process logs: to standard error, a JSON object a line; repeated tracebacks are left out for a while."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-AGAIN_S = 10.0
-"""How long a traceback that was written is not written again; while a disk is full every request may have one."""
+REPEAT_S = 10.0
+"""How long a traceback that was written is not written again: while a disk is full, every request may have one."""
 _KINDS_MAX = 1_000
 
 
@@ -33,9 +33,9 @@ def configure(level: str) -> None:
 
 
 class SparingTracebacks:
-    """Leaves out events whose traceback was written lately: the same said of the same error, raised in the same line.
+    """Leaves out an event whose traceback was written lately: same fields, same error, raised at the same line.
 
-    The next one that is written says how many were left out, as `repeated`.
+    The next one that is written tells how many were left out, as `repeated`.
     """
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -43,7 +43,7 @@ class SparingTracebacks:
         self._written: dict[tuple[object, ...], tuple[float, int]] = {}  # kind: when last, and how often since
 
     def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-        """What structlog calls for each event; DropEvent leaves it out."""
+        """Called by structlog for each event; DropEvent leaves it out."""
         error = event.get("exc_info")
         if error is True:
             error = sys.exc_info()[1]
@@ -51,8 +51,8 @@ class SparingTracebacks:
             return event
         said = tuple(sorted((name, str(value)) for name, value in event.items() if name != "exc_info"))
         kind, now = (said, *_origin(error)), self._now_s()
-        at, repeated = self._written.get(kind, (-AGAIN_S, 0))
-        if now - at < AGAIN_S:
+        at, repeated = self._written.get(kind, (-REPEAT_S, 0))
+        if now - at < REPEAT_S:
             self._written[kind] = (at, repeated + 1)
             raise structlog.DropEvent
         if len(self._written) >= _KINDS_MAX:
@@ -62,7 +62,7 @@ class SparingTracebacks:
 
 
 def _origin(error: BaseException) -> tuple[object, ...]:
-    """The type of an error and the place where it was raised."""
+    """The type of an error, and the file and line where it was raised."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

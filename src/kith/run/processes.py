@@ -1,4 +1,7 @@
-"""What runs in each process that `kith serve` starts: the API over granian, and the background worker."""
+"""What runs inside a process that `kith serve` starts: an API process over granian, or the worker of a consumer.
+
+`supervisor` is the other side: the process that starts, watches and replaces these.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,19 @@ import msgspec
 import structlog
 
 from kith.api.exchange import Exchange, Scope
-from kith.core.clock import wall_ms
 from kith.core.errors import Unavailable
-from kith.home.fanout import consumer
-from kith.home.sources import Sources
 from kith.log.runner import Pace, Runner
-from kith.run import limits, logs
+from kith.run import logs
 from kith.run.api import Api, serving
 from kith.run.config import Settings, load
-from kith.run.wiring import Opened, object_store, opened, timelines
-from kith.stories.reclaiming import reclaim
+from kith.run.consumers import CONSUMERS
+from kith.run.wiring import opened
 
 SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
 """How `kith serve` hands its settings to the processes it starts."""
 SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
 """The supervisor's process id, for the processes that must not outlive it."""
 _SUPERVISOR_CHECK_S = 1.0
-_EVICTED_EVERY_S = 600.0
-_RECLAIMED_EVERY_S = 3_600.0
 _LAST_ANSWERS_S = 0.3
 _log = structlog.get_logger("kith")
 
@@ -60,8 +58,9 @@ class Server:
             self._running = None
 
     def _stop(self) -> None:
-        """granian waits for every answer to end, and streams do not by themselves. It takes SIGINT as it takes SIGTERM,
-        which is ours here; its supervisor sends SIGTERM in any case.
+        """Close the streams, then have granian stop: it waits for every answer to end, and streams have no end.
+
+        It is told by SIGINT, which it takes as it takes SIGTERM: SIGTERM, which its supervisor sends, is handled here.
         """
         if self._api is not None:
             self._api.end_streams()
@@ -98,41 +97,28 @@ def settings_of_process(data: str | None = None) -> Settings:
     return msgspec.json.decode(raw, type=Settings) if raw else load({"data": data})
 
 
-async def work(settings: Settings) -> None:
-    """Run the fan-out worker until it is told to stop; it saves where it is."""
+async def work(name: str, settings: Settings) -> None:
+    """Run a registered consumer until SIGTERM or SIGINT; then it saves how far it is."""
     logs.configure(settings.log_level)
-    async with opened(settings, consumer.NAME, create=False, on_fatal=_replace_process) as parts:
-        with timelines(settings) as rings:
-            worker = consumer.Fanout(
-                Sources(parts.graph),
-                rings,
-                graphs=parts.graph.graphs,
-                policy=limits.fanout(settings),
-            )
-            await worker.claim()
-            runner = Runner(worker, parts.log, Pace(tries_max=settings.log_tries_max))
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, runner.stop)
-
-            async def forget_unread() -> None:
-                rings.evict(wall_ms() - settings.timeline_days * 86_400_000)
-
-            async def forget_stories() -> None:
-                await _forget_stories(parts, settings.story_hours)
-
-            beside = [
-                asyncio.create_task(_end_with_supervisor()),
-                asyncio.create_task(_every(_EVICTED_EVERY_S, "unread timelines are given up", forget_unread)),
-                asyncio.create_task(_every(_RECLAIMED_EVERY_S, "stories are reclaimed", forget_stories)),
-            ]
-            await runner.run()
-            for task in beside:
-                task.cancel()
+    async with (
+        opened(settings, name, create=False, on_fatal=_replace_process) as parts,
+        CONSUMERS[name].open(settings, parts) as worker,
+    ):
+        runner = Runner(worker.consumer, parts.log, Pace(tries_max=settings.log_tries_max))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, runner.stop)
+        beside = [
+            asyncio.create_task(_end_with_supervisor()),
+            *(asyncio.create_task(_every(task.every_s, task.name, do)) for task, do in worker.tasks.items()),
+        ]
+        await runner.run()
+        for task in beside:
+            task.cancel()
 
 
 async def _every(seconds: float, what: str, do: Callable[[], Awaitable[None]]) -> None:
-    """Do it now and from time to time; what fails is logged, and done the next time."""
+    """Do it now, and again after so many seconds. A failure is logged, and waits for the next time."""
     while True:
         try:
             await do()
@@ -141,9 +127,3 @@ async def _every(seconds: float, what: str, do: Callable[[], Awaitable[None]]) -
         except Exception:
             _log.exception("failed; tried again later", what=what)
         await asyncio.sleep(seconds)
-
-
-async def _forget_stories(parts: Opened, hours: int) -> None:
-    """Give back the room of stories that are over."""
-    done = await reclaim(object_store(parts), parts.graph, hours)
-    _log.info("stories reclaimed", stories=done.stories, views=done.views)

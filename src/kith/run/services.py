@@ -30,15 +30,8 @@ from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
 from kith.run.config import Settings
-from kith.run.wiring import (
-    Opened,
-    media_over,
-    objects_of,
-    opened,
-    relations,
-    suggestions,
-    timelines_folder,
-)
+from kith.run.folders import Opened, timelines_folder
+from kith.run.wiring import media_over, objects_of, opened, relations, suggestions
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
 from kith.streams.live import Live

@@ -1,11 +1,13 @@
-"""`kith serve`: supervises the API processes (granian) and the background worker of one data folder."""
+"""The process of `kith serve` itself: starts, watches and replaces the API processes (by granian) and the workers.
+
+`processes` is the other side: what runs inside those. One data folder has one worker for each registered consumer.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import resource
-import secrets
 import signal
 import socket
 import sys
@@ -22,15 +24,16 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from kith.core.errors import Unavailable
-from kith.home.fanout import consumer
-from kith.run import processes, wiring
+from kith.run import folders, keys, processes
 from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
 
 _RESPAWN_S, _RESPAWN_S_MAX = 0.5, 10.0
-"""The pause before a worker is started again; doubled up to the latter while it ends itself (where another has it)."""
-_KILLED_S = 5.0
+"""Pause before a worker is started again. It doubles while workers exit by themselves, as where another one runs."""
+_TERMINATED_S, _KILLED_S = 0.2, 5.0
+"""How long a worker's end is waited for after SIGTERM, which is repeated, and after SIGKILL."""
 _DEATHS_MAX, _DEATHS_S = 10, 60.0
-"""So many API processes that died within so long are enough."""
+"""Give up when this many API processes died within this many seconds."""
 _REQUESTS_MAX = 4_096
 """Requests that an API process has under way at once, beside its streams; others wait."""
 _DESCRIPTORS = 512
@@ -40,25 +43,20 @@ _log = structlog.get_logger("kith")
 
 def prepare(settings: Settings) -> str | None:
     """Check the folder before any process starts; the first start makes a server key and returns it, once."""
-    with wiring.open_environment(settings) as environment:
-        wiring.refuse_unfinished_import(environment)
+    with folders.open_environment(settings) as environment:
+        folders.refuse_unfinished_import(environment)
         made = None
-        if not wiring.server_keys(environment, settings):
-            made = new_key()
-            wiring.add_server_key(environment, made)
+        if not keys.server_keys(environment, settings):
+            made = keys.new_key()
+            keys.add_server_key(environment, made)
     return made
-
-
-def new_key() -> str:
-    """A server key: 192 random bits."""
-    return "kith_" + secrets.token_urlsafe(24)
 
 
 def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops."""
     raise_descriptors(settings)
     os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_end_by_sigterm)
-    with wiring.serving(settings), worker(settings):
+    with folders.serving(settings), workers(settings):
         _Server(
             "kith.run.processes:serve_process",
             address=settings.host,
@@ -79,8 +77,9 @@ def run(settings: Settings) -> None:
 
 
 class _Server(MPServer):
-    """granian, which replaces what dies, and gives up once processes keep dying; by itself it ends all of them when
-    one dies again within 5.5 s.
+    """granian, replacing API processes that die until too many died lately.
+
+    Left alone, granian ends all of them as soon as one dies again within 5.5 s.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -104,9 +103,10 @@ def _let_sigterm_come() -> None:
 
 
 def _end_by_sigterm() -> None:
-    """An API process begins as a fork with the supervisor's handlers, which would take its signals and do nothing.
+    """Let SIGTERM end an API process that has just been forked, until granian sets its own handlers.
 
-    So until granian sets others, SIGTERM ends it; SIGINT, which a terminal sends to all, is the supervisor's to handle.
+    The fork has the supervisor's handlers, which would take its signals and do nothing. SIGINT is ignored: a terminal
+    sends it to all processes, and the supervisor handles it.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -128,55 +128,81 @@ def raise_descriptors(settings: Settings) -> None:
 
 
 @contextlib.contextmanager
-def worker(settings: Settings) -> Iterator[None]:
-    """Run the background worker in a process of its own beside the API, and another when it dies."""
+def workers(settings: Settings) -> Iterator[None]:
+    """Run each registered consumer in a process of its own beside the API, and start another when one dies."""
     os.environ[processes.SUPERVISOR_VARIABLE] = str(os.getpid())
     os.environ[processes.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
-    stopping, pid = threading.Event(), _spawn_worker()
-
-    def supervise() -> None:
-        nonlocal pid
-        pause_s, started = _RESPAWN_S, time.monotonic()
-        while True:
-            _, status = os.waitpid(pid, 0)
-            gave_up = os.WIFEXITED(status) and time.monotonic() - started < _RESPAWN_S_MAX
-            pause_s = min(2 * pause_s, _RESPAWN_S_MAX) if gave_up else _RESPAWN_S
-            again = _spawn_again(stopping, pause_s)
-            if again is None:
-                return
-            pid, started = again, time.monotonic()
-
-    thread = threading.Thread(target=supervise, name="kith-supervisor", daemon=True)
-    thread.start()
+    stopping, running = threading.Event(), list[_Worker]()
     try:
+        for name in CONSUMERS:
+            running.append(_Worker(name, stopping))
         yield
     finally:
         stopping.set()
-        deadline = time.monotonic() + settings.drain_timeout_s
-        while thread.is_alive() and time.monotonic() < deadline:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-            thread.join(0.2)
-        if thread.is_alive():  # it does not react
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            thread.join(_KILLED_S)
+        _end(running, settings.drain_timeout_s)
 
 
-def _spawn_again(stopping: threading.Event, pause_s: float) -> int | None:
-    """Start another worker after a pause, as soon as the system lets one start; None where all stop."""
-    while not stopping.wait(pause_s):
-        try:
-            return _spawn_worker()
-        except OSError as error:  # no memory, or no process id
-            _log.warning("the worker cannot be started; it is tried again", error=str(error))
-            pause_s = _RESPAWN_S_MAX
-    return None
+class _Worker:
+    """One worker process, and the thread that starts another when it dies."""
+
+    def __init__(self, name: str, stopping: threading.Event) -> None:
+        self._name, self._stopping = name, stopping
+        self._pid = _spawn_worker(name)
+        self._thread = threading.Thread(target=self._supervise, name="kith-supervisor", daemon=True)
+        self._thread.start()
+
+    def alive(self) -> bool:
+        """Whether there is a process, or will be another one."""
+        return self._thread.is_alive()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send the process a signal."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, number)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for its end, so long at most."""
+        self._thread.join(seconds)
+
+    def _supervise(self) -> None:
+        pause_s, started = _RESPAWN_S, time.monotonic()
+        while True:
+            _, status = os.waitpid(self._pid, 0)
+            gave_up = os.WIFEXITED(status) and time.monotonic() - started < _RESPAWN_S_MAX
+            pause_s = min(2 * pause_s, _RESPAWN_S_MAX) if gave_up else _RESPAWN_S
+            again = self._spawn_again(pause_s)
+            if again is None:
+                return
+            self._pid, started = again, time.monotonic()
+
+    def _spawn_again(self, pause_s: float) -> int | None:
+        """Start another process after a pause, as soon as the system lets one start; None where all stop."""
+        while not self._stopping.wait(pause_s):
+            try:
+                return _spawn_worker(self._name)
+            except OSError as error:  # no memory, or no process id
+                _log.warning("the worker cannot be started; it is tried again", worker=self._name, error=str(error))
+                pause_s = _RESPAWN_S_MAX
+        return None
 
 
-def _spawn_worker() -> int:
-    """Start the worker; its process id. Not by `subprocess`, which waits on a pipe that forks of granian keep open."""
-    command = [sys.executable, "-m", "kith", "worker", consumer.NAME]
+def _end(workers: list[_Worker], within_s: float) -> None:
+    """End workers by SIGTERM; those that are still there after `within_s`, by SIGKILL."""
+    deadline = time.monotonic() + within_s
+    while (left := [worker for worker in workers if worker.alive()]) and time.monotonic() < deadline:
+        for worker in left:
+            worker.send(signal.SIGTERM)
+        for worker in left:
+            worker.wait(_TERMINATED_S)
+    for worker in left:
+        worker.send(signal.SIGKILL)
+    for worker in left:
+        worker.wait(_KILLED_S)
+
+
+def _spawn_worker(name: str) -> int:
+    """Start a worker; its process id. Not by `subprocess`, which waits on a pipe that forks of granian keep open."""
+    command = [sys.executable, "-m", "kith", "worker", name]
     return os.posix_spawn(sys.executable, command, os.environ)
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kith.commands import backups
+from kith.commands import backup
 from kith.core.errors import Conflict, StoreFull
 from kith.engines.embedded.environment import STORE_FILE
-from kith.run import wiring
+from kith.run import folders
 from kith.run.config import Settings
 
 FILES = {"01/a.png": b"a" * 3000, "01/a.thumbnail.webp": b"b", "ff/c.mp4": b"c" * 70_000}
@@ -22,9 +22,9 @@ FILES = {"01/a.png": b"a" * 3000, "01/a.thumbnail.webp": b"b", "ff/c.mp4": b"c" 
 def settings(tmp_path: Path) -> Settings:
     """A data folder with a graph of its own and three files of media."""
     made = Settings(data=str(tmp_path / "data"), graphs=("matches",))
-    wiring.open_environment(made).close()
+    folders.open_environment(made).close()
     for name, data in FILES.items():
-        file = wiring.media_folder(made) / name
+        file = folders.media_folder(made) / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
     return made
@@ -37,44 +37,44 @@ def held(folder: Path) -> dict[str, bytes]:
 
 def test_a_backup_holds_store_and_media_and_is_restored_whole(settings: Settings, tmp_path: Path) -> None:
     counted: list[int] = []
-    made = backups.backup(settings, tmp_path / "kept", counted.append)
+    made = backup.backup(settings, tmp_path / "kept", counted.append)
     assert (made.files, made.elsewhere, counted) == (3, "", [1, 2, 3])
     assert made.store_bytes == (tmp_path / "kept" / STORE_FILE).stat().st_size
     assert set(held(tmp_path / "kept")) == {STORE_FILE, *(f"media/{name}" for name in FILES)}
     back = Settings(data=str(tmp_path / "back"))
     before = held(tmp_path / "kept")
-    backups.restore(back, tmp_path / "kept")
+    backup.restore(back, tmp_path / "kept")
     assert held(tmp_path / "kept") == before, "it may lie where nothing can be written"
-    assert held(wiring.media_folder(back)) == FILES
-    with wiring.open_environment(back, create=False) as environment:
+    assert held(folders.media_folder(back)) == FILES
+    with folders.open_environment(back, create=False) as environment:
         assert "matches" in environment.graph_numbers()
     with pytest.raises(Conflict, match="already holds a backup"):
-        backups.backup(settings, tmp_path / "kept")
+        backup.backup(settings, tmp_path / "kept")
     with pytest.raises(Conflict, match="already holds a store"):
-        backups.restore(back, tmp_path / "kept")
+        backup.restore(back, tmp_path / "kept")
 
 
-@pytest.mark.parametrize("broken", [1, 2, 3])
-def test_what_was_cut_short_is_no_backup_and_goes_on(
+@pytest.mark.parametrize("broken", [1, 2, 3], ids=["first file", "second file", "third file"])
+def test_a_backup_cut_short_is_none_yet_and_resumes(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: int
 ) -> None:
     kept, back = tmp_path / "kept", Settings(data=str(tmp_path / "back"))
     with monkeypatch.context() as patch:
-        patch.setattr(backups, "os", Failing(after=broken))
+        patch.setattr(backup, "os", Failing(after=broken))
         with pytest.raises(StoreFull, match="no room on the disk"):
-            backups.backup(settings, kept)
+            backup.backup(settings, kept)
     assert not (kept / STORE_FILE).exists()
     there = {file: file.stat().st_ino for file in kept.rglob("*.*") if file.parent.parent.name == "media"}
-    backups.backup(settings, kept)
+    backup.backup(settings, kept)
     for file, inode in there.items():
         assert file.suffix == ".part" or file.stat().st_ino == inode, "it was copied again"
     with monkeypatch.context() as patch:
-        patch.setattr(backups, "os", Failing(after=broken))
+        patch.setattr(backup, "os", Failing(after=broken))
         with pytest.raises(StoreFull):
-            backups.restore(back, kept)
+            backup.restore(back, kept)
     assert not (Path(back.data) / STORE_FILE).exists()
-    backups.restore(back, kept)
-    assert held(wiring.media_folder(back)) == FILES
+    backup.restore(back, kept)
+    assert held(folders.media_folder(back)) == FILES
 
 
 class Failing:
@@ -92,28 +92,28 @@ class Failing:
         os.fsync(descriptor)
 
 
-def test_files_that_are_being_written_or_go_meanwhile_are_left_out(
+def test_files_that_are_being_written_or_deleted_are_left_out(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    media = wiring.media_folder(settings)
+    media = folders.media_folder(settings)
     (media / "01" / "d.png#1").write_bytes(b"half")
-    copy = backups._copy
+    copy = backup._copy
 
     def after_a_sweep(file: Path, to: Path) -> None:
         (media / "ff" / "c.mp4").unlink(missing_ok=True)
         copy(file, to)
 
-    monkeypatch.setattr(backups, "_copy", after_a_sweep)
-    made = backups.backup(settings, tmp_path / "kept")
+    monkeypatch.setattr(backup, "_copy", after_a_sweep)
+    made = backup.backup(settings, tmp_path / "kept")
     assert made.files == 2
     assert set(held(tmp_path / "kept" / "media")) == {"01/a.png", "01/a.thumbnail.webp"}
 
 
 def test_media_in_a_bucket_are_named_and_not_copied(settings: Settings, tmp_path: Path) -> None:
     elsewhere = Settings(data=settings.data, graphs=settings.graphs, media_url="s3://pictures")
-    made = backups.backup(elsewhere, tmp_path / "kept")
+    made = backup.backup(elsewhere, tmp_path / "kept")
     assert (made.files, made.elsewhere) == (0, "s3://pictures")
     assert set(held(tmp_path / "kept")) == {STORE_FILE}
     back = Settings(data=str(tmp_path / "back"))
-    backups.restore(back, tmp_path / "kept")
-    assert held(wiring.media_folder(back)) == {}
+    backup.restore(back, tmp_path / "kept")
+    assert held(folders.media_folder(back)) == {}

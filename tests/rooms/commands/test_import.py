@@ -18,21 +18,23 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from world import all_pages
 
-from kith.commands import chores
+from kith.commands.edges import export_edges, import_edges
 from kith.commands.transfer import loading
 from kith.commands.transfer.loading import Imported
 from kith.commands.transfer.unloading import export
 from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch
 from kith.core.ids import NodeId
 from kith.engines.embedded import bulk
+from kith.engines.embedded.environment import alone
 from kith.graph.audit import audit
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.nodes import NodeOperation
 from kith.graph.store import Listing
 from kith.people.removal import account_jobs
-from kith.run import supervisor, wiring
+from kith.run import folders, supervisor, wiring
 from kith.run.config import Settings
+from kith.run.wiring import opened_graph
 
 FOLLOWS = "follows"
 ALICE, BOB, CAROL, ELSEWHERE = 1, 2, 3, 1 << 61
@@ -40,7 +42,7 @@ OLD = 5  # a position before every other
 
 
 class Silent:
-    """Progress that nobody looks at; `stop_after` calls the process dies."""
+    """Progress that nobody looks at; after `stop_after` calls the process dies."""
 
     def __init__(self, stop_after: int = 1 << 62) -> None:
         self._left = stop_after
@@ -54,7 +56,7 @@ class Silent:
 
 
 class Killed(BaseException):
-    """What stands for a kill here; real ones are in `fault/test_import_kill.py`."""
+    """Stands for a kill; real ones are in `fault/test_import_kill.py`."""
 
 
 class Drawn(NamedTuple):
@@ -90,14 +92,14 @@ def bring(
     set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = False, progress: Silent | None = None
 ) -> Imported:
     """`kith import edges`."""
-    return chores.import_edges(set_to, graph, path, progress or Silent(), mutual=mutual)
+    return import_edges(set_to, graph, path, progress or Silent(), mutual=mutual)
 
 
 def merge(set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = False) -> Imported:
-    """The same by the other way, even into an empty graph."""
+    """Import by merging, even into an empty graph."""
 
     async def run() -> Imported:
-        async with chores.service(set_to) as service:
+        async with opened_graph(set_to) as service:
             report = Path(set_to.data) / "refused.tsv"
             return await loading.load_merging(path, service, graph, report, Silent(), mutual=mutual)
 
@@ -108,7 +110,7 @@ def do(set_to: Settings, *calls: tuple[str, int, int]) -> None:
     """Writes of users: `("follow", ALICE, BOB)`."""
 
     async def run() -> None:
-        async with chores.service(set_to) as service:
+        async with opened_graph(set_to) as service:
             people = wiring.relations(set_to, service)
             for call, one, other in calls:
                 await getattr(people, call)(NodeId(one), NodeId(other))
@@ -120,7 +122,7 @@ def archive(set_to: Settings, user: int, operation: NodeOperation = NodeOperatio
     """Send a user away, or back, with all edges."""
 
     async def run() -> None:
-        async with chores.service(set_to) as service:
+        async with opened_graph(set_to) as service:
             jobs = account_jobs(service)
             await jobs.start(operation, NodeId(user))
             await asyncio.gather(*jobs._running.values())
@@ -132,7 +134,7 @@ def look(set_to: Settings, graph: str = FOLLOWS) -> Drawn:
     """The graph as it is, audited."""
 
     async def run() -> Drawn:
-        async with chores.service(set_to) as service:
+        async with opened_graph(set_to) as service:
             return await _look(service, graph)
 
     return asyncio.run(run())
@@ -160,7 +162,7 @@ async def _look(service: Graph, graph: str) -> Drawn:
 
 
 def timeless(graph: Graph, known: Iterable[tuple[int, ...]]) -> Drawn:
-    """The graph with the position that an import chose itself, its own time, as 0: two imports differ in it."""
+    """The graph with positions that an import chose itself as 0: they are its time, in which two imports differ."""
     given_positions = {row[2] for row in known if len(row) == 3}
     edges = {
         pair: (state, position if position in given_positions else 0) for pair, (state, position) in graph.edges.items()
@@ -172,7 +174,7 @@ def timeless(graph: Graph, known: Iterable[tuple[int, ...]]) -> Drawn:
 
 
 def wanted(rows: Iterable[tuple[int, int, int]]) -> dict[tuple[int, int], tuple[State, int]]:
-    """What rows with positions must leave: of an edge given twice, its greatest position."""
+    """What rows with positions must leave; an edge given twice has its greatest position."""
     edges: dict[tuple[int, int], tuple[State, int]] = {}
     for source, destination, position in rows:
         if source != destination:
@@ -196,8 +198,8 @@ def random_rows(seed: int, count: int, width: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("mutual", [False, True])
-@pytest.mark.parametrize("width", [2, 3])
+@pytest.mark.parametrize("mutual", [False, True], ids=["one way", "mutual"])
+@pytest.mark.parametrize("width", [2, 3], ids=["without positions", "with positions"])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_bulk_load_leaves_what_merging_leaves(
     set_to: Settings, tmp_path: Path, seed: int, width: int, mutual: bool
@@ -233,7 +235,11 @@ def test_whatever_the_rows_the_greatest_position_of_each_edge_stays(
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("rows", [[(ALICE, BOB, OLD), (ALICE, BOB)], [(ALICE, BOB), (ALICE, BOB, OLD)]])
+@pytest.mark.parametrize(
+    "rows",
+    [[(ALICE, BOB, OLD), (ALICE, BOB)], [(ALICE, BOB), (ALICE, BOB, OLD)]],
+    ids=["position first", "position last"],
+)
 def test_a_row_without_a_position_beside_one_with_means_the_same_both_ways(
     set_to: Settings, tmp_path: Path, rows: list[tuple[int, ...]]
 ) -> None:
@@ -246,7 +252,7 @@ def test_a_row_without_a_position_beside_one_with_means_the_same_both_ways(
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("way", [bring, merge])
 def test_nobody_is_connected_to_an_archived_user_by_an_import(set_to: Settings, tmp_path: Path, way: object) -> None:
-    """Law 6: an edge added to an archived node is stored archived, and comes back with them."""
+    """An edge added to an archived node is stored archived, and comes back with the node."""
     rows = [(ALICE, BOB, 10), (BOB, CAROL, 20), (ALICE, CAROL, 30)]
     archive(set_to, BOB)
     way(set_to, file_of(tmp_path, rows))  # type: ignore[operator]
@@ -284,8 +290,8 @@ def test_what_a_user_does_after_an_import_wins(set_to: Settings, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("mutual", [False, True])
-@pytest.mark.parametrize("width", [2, 3])
+@pytest.mark.parametrize("mutual", [False, True], ids=["one way", "mutual"])
+@pytest.mark.parametrize("width", [2, 3], ids=["without positions", "with positions"])
 def test_the_same_file_twice_changes_nothing(set_to: Settings, tmp_path: Path, width: int, mutual: bool) -> None:
     rows = list({row[:2]: row for row in random_rows(1, 100, width)}.values())
     if mutual:  # a pair once, so that no edge stands in the file twice
@@ -299,7 +305,9 @@ def test_the_same_file_twice_changes_nothing(set_to: Settings, tmp_path: Path, w
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("rows", [[(ALICE, BOB, 9), (ALICE, BOB, 5)], [(ALICE, BOB, 5), (ALICE, BOB, 9)]])
+@pytest.mark.parametrize(
+    "rows", [[(ALICE, BOB, 9), (ALICE, BOB, 5)], [(ALICE, BOB, 5), (ALICE, BOB, 9)]], ids=["falling", "rising"]
+)
 def test_a_file_with_an_edge_at_two_positions_changes_nothing_the_second_time(
     set_to: Settings, tmp_path: Path, rows: list[tuple[int, ...]]
 ) -> None:
@@ -319,7 +327,7 @@ def test_mutual_makes_edges_both_ways_at_one_position(set_to: Settings, tmp_path
 
 def test_a_folder_that_is_served_takes_the_merge_path(set_to: Settings, tmp_path: Path) -> None:
     supervisor.prepare(set_to)
-    with wiring.serving(set_to):
+    with folders.serving(set_to):
         done = bring(set_to, file_of(tmp_path, [(ALICE, BOB, 7)]))
     assert done.way == "merge"
     assert look(set_to).edges == wanted([(ALICE, BOB, 7)])
@@ -352,7 +360,7 @@ def test_a_missing_file_and_an_unknown_graph_are_refused(set_to: Settings, tmp_p
         bring(set_to, file_of(tmp_path, [(1, 2)]), "nobody")
 
 
-@pytest.mark.parametrize("data", ["", "# nothing\n", "5,5\n"])
+@pytest.mark.parametrize("data", ["", "# nothing\n", "5,5\n"], ids=["empty", "a comment", "a self-edge"])
 def test_a_file_without_edges_leaves_an_empty_graph(set_to: Settings, tmp_path: Path, data: str) -> None:
     path = tmp_path / "edges.csv"
     path.write_text(data)
@@ -365,7 +373,7 @@ def test_a_file_without_edges_leaves_an_empty_graph(set_to: Settings, tmp_path: 
 
 
 def cut_short(set_to: Settings, path: Path, calls: int, **how: bool) -> None:
-    """Start an import that dies at its `calls`-th word of progress."""
+    """Start an import that dies when it reports progress for the `calls`-th time."""
     with pytest.raises(Killed):
         bring(set_to, path, progress=Silent(calls), **how)
 
@@ -385,7 +393,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     [*(("bulk", calls) for calls in (0, 1, 5, 13, 30, 44, 45, 46, 50, 54, 58)),  # from the 45th on it writes ranges
      *(("merge", calls) for calls in (0, 1, 5, 13, 30, 44))],
 )  # fmt: skip
-def test_an_import_cut_short_goes_on_and_ends_the_same(set_to: Settings, tmp_path: Path, calls: int, way: str) -> None:
+def test_an_import_cut_short_resumes_and_ends_the_same(set_to: Settings, tmp_path: Path, calls: int, way: str) -> None:
     if way == "merge":
         do(set_to, ("follow", 50, 51))
     rows = random_rows(7, 120, 3)
@@ -433,10 +441,10 @@ def test_a_graph_half_loaded_is_not_served_after_an_import_into_another(set_to: 
 @pytest.mark.usefixtures("tiny", "small_chunks")
 @pytest.mark.parametrize("calls", [10, 50])
 def test_a_graph_half_loaded_takes_no_other_writer(set_to: Settings, tmp_path: Path, calls: int) -> None:
-    """A second import while the first one runs must not merge into what is being written in order."""
+    """A second import must not merge into a graph that the first one is loading in sorted order."""
     path = file_of(tmp_path, random_rows(1, 100, 3))
     cut_short(set_to, path, calls)
-    with wiring.environments.alone(Path(set_to.data)) as only:  # as the first one holds it
+    with alone(Path(set_to.data)) as only:  # as the first one holds it
         assert only
         with pytest.raises(KithError):
             bring(set_to, file_of(tmp_path, [(1, 2)], "other.csv"))
@@ -444,37 +452,52 @@ def test_a_graph_half_loaded_takes_no_other_writer(set_to: Settings, tmp_path: P
     look(set_to)
 
 
-@pytest.mark.usefixtures("tiny", "small_chunks")
-@pytest.mark.parametrize("at", range(4))
-def test_killed_when_all_was_written_a_load_is_done(
-    set_to: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    """Between its last commit and the end of its working folder."""
+def _die(*_: object, **__: object) -> None:
+    raise Killed
+
+
+@pytest.fixture
+def written(
+    set_to: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: None, small_chunks: None
+) -> list[tuple[int, ...]]:
+    """The rows of edges.csv; its load was killed between its last commit and the end of its working folder."""
+
     rows = random_rows(1, 100, 3)
-    path = file_of(tmp_path, rows)
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", _die)
         with pytest.raises(Killed):
-            bring(set_to, path)
-    if at == 0:
-        bring(set_to, path)
-    elif at == 1:
-        bring(set_to, file_of(tmp_path, [(ALICE, ELSEWHERE + 5, 1)], "other.csv"))
-        rows.append((ALICE, ELSEWHERE + 5, 1))
-    elif at == 2:
+            bring(set_to, file_of(tmp_path, rows))
+    return rows
+
+
+ONE_MORE = (ALICE, ELSEWHERE + 5, 1)
+
+
+@pytest.mark.parametrize("then", ["the same file", "another file", "a server"])
+def test_killed_when_all_was_written_a_load_is_done(
+    set_to: Settings, tmp_path: Path, written: list[tuple[int, ...]], then: str
+) -> None:
+    if then == "the same file":
+        bring(set_to, tmp_path / "edges.csv")
+    elif then == "another file":
+        bring(set_to, file_of(tmp_path, [ONE_MORE], "other.csv"))
+        written.append(ONE_MORE)
+    else:
         supervisor.prepare(set_to)
-    else:  # served meanwhile: what users did must not be undone, nor lists damaged
-        do(set_to, ("unfollow", *next(pair for pair in wanted(rows))))  # type: ignore[arg-type]
-        removed = {pair for pair, (state, _) in look(set_to).edges.items() if state is State.REMOVED}
-        assert len(removed) == 1
-        bring(set_to, file_of(tmp_path, [(ALICE, ELSEWHERE + 5, 1)], "other.csv"))
-        assert {pair for pair, (state, _) in look(set_to).edges.items() if state is State.REMOVED} == removed
-        return
-    assert look(set_to).edges == wanted(rows)  # type: ignore[arg-type]
+    assert look(set_to).edges == wanted(written)  # type: ignore[arg-type]
 
 
-def _die(*_: object, **__: object) -> None:
-    raise Killed
+def test_killed_when_all_was_written_an_unfollow_since_then_is_not_undone(
+    set_to: Settings, tmp_path: Path, written: list[tuple[int, ...]]
+) -> None:
+    def removed() -> set[tuple[int, int]]:
+        return {pair for pair, (state, _) in look(set_to).edges.items() if state is State.REMOVED}
+
+    do(set_to, ("unfollow", *next(pair for pair in wanted(written))))  # type: ignore[arg-type]
+    before = removed()
+    assert len(before) == 1
+    bring(set_to, file_of(tmp_path, [ONE_MORE], "other.csv"))
+    assert removed() == before
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")
@@ -510,7 +533,7 @@ def test_lines_refused_before_a_kill_stay_counted_and_reported(set_to: Settings,
 def test_what_is_exported_is_imported_back_the_same(set_to: Settings, tmp_path: Path, name: str) -> None:
     rows = random_rows(3, 150, 3)
     bring(set_to, file_of(tmp_path, rows))
-    count = chores.export_edges(set_to, FOLLOWS, tmp_path / name, lambda _: None)
+    count = export_edges(set_to, FOLLOWS, tmp_path / name, lambda _: None)
     assert count == len(wanted(rows))  # type: ignore[arg-type]
     bring(set_to, tmp_path / name, "matches")
     assert look(set_to, "matches") == look(set_to)
@@ -518,7 +541,7 @@ def test_what_is_exported_is_imported_back_the_same(set_to: Settings, tmp_path: 
 
 def test_only_live_edges_are_exported(set_to: Settings, tmp_path: Path) -> None:
     do(set_to, ("follow", ALICE, BOB), ("follow", ALICE, CAROL), ("unfollow", ALICE, CAROL))
-    assert chores.export_edges(set_to, FOLLOWS, tmp_path / "out.csv", lambda _: None) == 1
+    assert export_edges(set_to, FOLLOWS, tmp_path / "out.csv", lambda _: None) == 1
     assert (tmp_path / "out.csv").read_text().startswith(f"{ALICE},{BOB},")
 
 
@@ -526,7 +549,7 @@ def test_an_export_that_fails_leaves_no_file(set_to: Settings, tmp_path: Path) -
     do(set_to, ("follow", ALICE, BOB))
 
     async def run() -> None:
-        async with chores.service(set_to) as service:
+        async with opened_graph(set_to) as service:
             await export(service.store, 1, tmp_path / "out.csv", _die)
 
     with pytest.raises(Killed):

@@ -88,15 +88,15 @@ def test_chunks_take_about_as_long_as_wanted() -> None:
 def test_a_delivery_goes_on_by_a_chunk_and_others_come_in_between(run: Run, town: Town) -> None:
     run(town.post(ALICE, POST))
     assert town.having(POST) == []
-    assert run(town.worker.go_on())
+    assert run(town.worker.work_backlog())
     assert town.having(POST) == READERS[:4]
     run(town.post(CAROL, LATER))
     assert town.having(LATER) == [BOB, CAROL]
-    assert run(town.worker.go_on())
-    assert not run(town.worker.go_on())
+    assert run(town.worker.work_backlog())
+    assert not run(town.worker.work_backlog())
     assert town.having(POST) == READERS
     assert run(town.sources.deliveries()) == []
-    assert not run(town.worker.go_on())
+    assert not run(town.worker.work_backlog())
 
 
 @pytest.mark.parametrize("policy", [Thresholds(push_max=11), ByRates()], ids=["by followers", "by rates"])
@@ -129,7 +129,7 @@ def test_nobody_is_pushed_to_beyond_pull_min_whatever_push_max_says() -> None:
 def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, town: Town) -> None:
     run(town.post(ALICE, POST))
     for number in (4, 8, 10):
-        run(town.restarted().go_on())
+        run(town.restarted().work_backlog())
         assert town.having(POST) == READERS[:number]
     assert run(town.sources.deliveries()) == []
 
@@ -138,11 +138,11 @@ def test_what_was_not_noted_is_pushed_again(run: Run, town: Town) -> None:
     town.restarted(checkpoint_s=60.0)
     run(town.post(ALICE, POST))
     for number in (4, 8):
-        run(town.worker.go_on())
+        run(town.worker.work_backlog())
         assert town.having(POST) == READERS[:number]
     assert run(town.sources.deliveries()) == [Delivery(POST, ALICE)]
     town.restarted()
-    while run(town.worker.go_on()):
+    while run(town.worker.work_backlog()):
         pass
     assert town.having(POST) == READERS
     assert run(town.sources.deliveries()) == []
@@ -150,10 +150,10 @@ def test_what_was_not_noted_is_pushed_again(run: Run, town: Town) -> None:
 
 def test_an_event_that_is_handled_again_begins_its_delivery_again(run: Run, town: Town) -> None:
     run(town.post(ALICE, POST))
-    run(town.worker.go_on())
+    run(town.worker.work_backlog())
     run(town.post(ALICE, POST))
     assert run(town.sources.deliveries()) == [Delivery(POST, ALICE)]
-    while run(town.worker.go_on()):
+    while run(town.worker.work_backlog()):
         pass
     assert town.having(POST) == READERS
     assert town.timelines.read(BOB).ids.tolist() == [POST]  # type: ignore[union-attr]
@@ -171,10 +171,10 @@ LEAVING = {
 @pytest.mark.parametrize("leaving", LEAVING.values(), ids=LEAVING)
 def test_who_stops_following_meanwhile_holds_up_nobody_else(run: Run, town: Town, leaving: slice) -> None:
     run(town.post(ALICE, POST))
-    run(town.worker.go_on())
+    run(town.worker.work_backlog())
     for reader in READERS[leaving]:
         run(town.graph.people.unfollow(reader, ALICE))
-    while run(town.restarted().go_on()):
+    while run(town.restarted().work_backlog()):
         pass
     left = set(READERS[leaving])
     assert set(town.having(POST)) >= set(READERS) - left
@@ -208,9 +208,9 @@ def test_places_in_the_list_that_change_meanwhile_lose_nobody(
     run: Run, town: Town, reader: NodeId, position: int
 ) -> None:
     run(town.post(ALICE, POST))
-    run(town.worker.go_on())
+    run(town.worker.work_backlog())
     run(moved(town, reader, position))
-    while run(town.restarted().go_on()):
+    while run(town.restarted().work_backlog()):
         pass
     assert town.having(POST) == READERS
 
@@ -221,9 +221,9 @@ def test_deliveries_come_one_after_the_other(run: Run, town: Town) -> None:
     assert [delivery.post for delivery in run(town.sources.deliveries())] == [1, 2]
     assert run(town.sources.delivering()).tolist() == [ALICE]
     for _ in range(3):
-        run(town.worker.go_on())
+        run(town.worker.work_backlog())
     assert (town.having(1), town.having(2)) == (READERS, [])
-    while run(town.worker.go_on()):
+    while run(town.worker.work_backlog()):
         pass
     assert town.having(2) == READERS
     assert run(town.sources.delivering()).tolist() == []
@@ -260,11 +260,11 @@ def test_a_delivery_that_fails_holds_up_no_other(run: Run, town: Town, monkeypat
     monkeypatch.setattr(town.sources, "followers", failing)
     for _ in range(8):
         with contextlib.suppress(ValueError):
-            run(town.worker.go_on())
+            run(town.worker.work_backlog())
     assert town.having(LATER) == READERS
     assert run(town.sources.deliveries()) == [Delivery(POST, ALICE)], "its author is looked up meanwhile"
     broken.clear()
-    while run(town.worker.go_on()):
+    while run(town.worker.work_backlog()):
         pass
     assert town.having(POST) == READERS
 
@@ -280,14 +280,14 @@ def test_when_all_timelines_are_lost_nothing_is_left_to_deliver(run: Run, town: 
 def test_by_rates_each_chunk_is_decided_for_itself(run: Run, town: Town) -> None:
     town.restarted(ByRates(pull_cost=1000.0))
     run(town.post(ALICE, POST))
-    while run(town.worker.go_on()):
+    while run(town.worker.work_backlog()):
         pass
     assert town.having(POST) == READERS, "everybody reads often enough"
     town.restarted(ByRates(pull_cost=0.0))
     authored = town.graph.graphs.number(AUTHORED)
     run(town.graph.write([town.graph.adding(authored, ALICE, NodeId(post)) for post in range(LATER, LATER + 5)]))
     run(town.post(ALICE, LATER))
-    while run(town.worker.go_on()):
+    while run(town.worker.work_backlog()):
         pass
     assert town.having(LATER) == []
     assert run(town.sources.authors_lacked(BOB, 1)) == [ALICE]

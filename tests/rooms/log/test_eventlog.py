@@ -120,7 +120,7 @@ def test_a_refused_transaction_leaves_no_gap(opened: tuple[Environment, Embedded
 
 
 @pytest.mark.parametrize(("batch", "events_max"), [(1, 0), (1, 50), (7, 100), (40, 28), (200, 300)])
-def test_the_oldest_are_forgotten_beyond_the_bound_and_numbers_go_on(
+def test_the_oldest_are_forgotten_beyond_the_bound_and_numbers_keep_growing(
     tmp_path: Path, run: Run, batch: int, events_max: int
 ) -> None:
     with open_embedded(tmp_path, events_max=events_max) as (environment, store):
@@ -175,7 +175,7 @@ def test_a_clock_restored_from_an_empty_log_is_the_machine_clock(opened: tuple[E
     assert clock.next() == edge_of(1, 2).updated_at
 
 
-# --- law 2: all else can be made from the log ----------------------------------------------------------
+# Everything else can be made from the log
 
 small_edges = st.builds(
     edge_of, st.integers(1, 5), st.integers(1, 5), st.integers(-3, 3), st.sampled_from(State), st.integers(0, 9)

@@ -1,4 +1,4 @@
-"""A runner brings every event to its consumer, whatever fails, and what it noted survives it."""
+"""A runner brings every event to its consumer, whatever fails; its checkpoint and failures outlive it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kith.core.errors import StoreFull, StoreUnavailable, Unavailable
 from kith.core.events import TIMELINE_WANTED, Event
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.log_store import EmbeddedLog
-from kith.log.runner import GONE_ON_AFTER_MS, Lag, Pace, Runner, lag_of, replay
+from kith.log.runner import BACKLOG_RETRY_MS, Lag, Pace, Runner, lag_of, replay
 from kith.log.store import Failure
 
 PACE = Pace(batch_max=10, tries_max=3, backoff_s=1.0, save_s=0.0)
 
 
 class Remembering:
-    """A consumer that notes what it sees; `broken` events fail, and `outage` refuses everything."""
+    """A consumer that notes what it sees. `broken` events fail; `outage` refuses all; `left`: slices of its backlog."""
 
     name = "remembering"
 
@@ -44,7 +44,7 @@ class Remembering:
                 raise ValueError(f"event {event.sequence} is broken")
             self.seen.append(event.sequence)
 
-    async def go_on(self) -> bool:
+    async def work_backlog(self) -> bool:
         if self.left_error is not None:
             raise self.left_error
         self.left -= self.left > 0
@@ -69,7 +69,7 @@ class World:
         self._run(self._edges.apply(writes_of(*edges)))
 
     def runner(self, pace: Pace = PACE) -> Runner:
-        """A new process, so to speak."""
+        """A new runner, as a new process would have."""
         return Runner(self.consumer, self.log, pace, lambda: self.clock.ms)
 
     def drain(self, runner: Runner) -> None:
@@ -99,8 +99,8 @@ def test_a_new_group_builds_from_the_stores_and_follows_from_then_on(world: Worl
     assert (world.consumer.lost_count, world.consumer.seen) == (1, [6, 7, 8])
 
 
-@pytest.mark.parametrize("saved", [True, False])
-def test_the_next_process_goes_on_where_the_last_one_saved(world: World, saved: bool) -> None:
+@pytest.mark.parametrize("saved", [True, False], ids=["saved", "killed before saving"])
+def test_the_next_process_resumes_at_the_last_checkpoint(world: World, saved: bool) -> None:
     world.drain(world.runner())
     world.write(25)
     world.drain(world.runner(msgspec.structs.replace(PACE, save_s=0.0 if saved else 3600.0)))
@@ -108,7 +108,7 @@ def test_the_next_process_goes_on_where_the_last_one_saved(world: World, saved: 
     assert world.consumer.seen == list(range(1, 26)) * (1 if saved else 2)
 
 
-def test_an_event_that_fails_holds_nobody_up_and_comes_back(world: World) -> None:
+def test_an_event_that_fails_delays_no_others_and_is_retried(world: World) -> None:
     runner = world.runner()
     world.drain(runner)
     world.consumer.broken = {4}
@@ -127,7 +127,7 @@ def test_an_event_that_fails_holds_nobody_up_and_comes_back(world: World) -> Non
     assert not world.failures()
 
 
-def test_an_event_that_never_works_dies_and_is_brought_back_by_a_person(world: World, run: Run) -> None:
+def test_an_event_that_always_fails_dies_until_a_person_replays_it(world: World, run: Run) -> None:
     runner = world.runner()
     world.drain(runner)
     world.consumer.broken = {1}
@@ -147,7 +147,7 @@ def test_an_event_that_never_works_dies_and_is_brought_back_by_a_person(world: W
     assert not world.failures()
 
 
-def test_an_outage_is_nobodys_fault(world: World, run: Run) -> None:
+def test_an_outage_is_not_counted_against_events(world: World, run: Run) -> None:
     runner = world.runner()
     world.drain(runner)
     world.write(3)
@@ -174,7 +174,7 @@ def test_when_nearly_everything_fails_the_runner_waits(world: World, run: Run) -
     assert world.consumer.seen[-9:] == list(range(1, 10))
 
 
-def test_what_events_left_to_do_is_done_between_others(world: World, run: Run) -> None:
+def test_the_backlog_is_worked_between_events(world: World, run: Run) -> None:
     runner = world.runner()
     world.drain(runner)
     world.consumer.left = 5
@@ -187,8 +187,10 @@ def test_what_events_left_to_do_is_done_between_others(world: World, run: Run) -
     assert world.consumer.left == 0
 
 
-@pytest.mark.parametrize("error", [ValueError("what is left is broken"), StoreUnavailable("not now")])
-def test_what_is_left_and_fails_holds_nobody_up_and_is_tried_again(world: World, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [ValueError("the backlog is broken"), StoreUnavailable("not now")], ids=["a bug", "an outage"]
+)
+def test_a_backlog_that_fails_delays_no_events_and_is_retried(world: World, error: Exception) -> None:
     runner = world.runner()
     world.drain(runner)
     world.consumer.left, world.consumer.left_error = 3, error
@@ -198,13 +200,13 @@ def test_what_is_left_and_fails_holds_nobody_up_and_is_tried_again(world: World,
     world.consumer.left_error = None
     world.drain(runner)
     assert world.consumer.left == 3  # not before its time
-    world.clock.ms += GONE_ON_AFTER_MS
+    world.clock.ms += BACKLOG_RETRY_MS
     world.drain(runner)
     assert world.consumer.left == 0
     world.consumer.left, world.consumer.left_error = 3, error
     world.drain(runner)
     world.consumer.left_error = None
-    world.clock.ms -= 3_600_000  # and a clock that is put back holds it up no longer
+    world.clock.ms -= 3_600_000  # a clock that was put back does not delay it further
     world.drain(runner)
     assert world.consumer.left == 0
 
@@ -236,7 +238,7 @@ def test_the_age_of_an_event_is_that_of_its_commit_whatever_its_version_says(wor
         assert lag_of(world.log, world.log.bounds()[1] - 1, world.clock.ms + 1_000) == Lag(1, 1.0)
 
 
-def test_what_was_forgotten_and_what_is_of_a_time_to_come_is_endlessly_behind(world: World) -> None:
+def test_the_lag_behind_forgotten_events_or_those_of_the_future_is_infinite(world: World) -> None:
     world.drain(world.runner())
     world.write(7)
     hour_ms = 3_600_000
@@ -265,7 +267,7 @@ def test_events_forgotten_while_they_are_about_to_be_read_are_noticed(
     assert world.consumer.seen == list(range(21, 51))
 
 
-def test_a_clock_that_is_put_back_holds_up_neither_progress_nor_retries(world: World, run: Run) -> None:
+def test_a_clock_that_is_put_back_delays_neither_progress_nor_retries(world: World, run: Run) -> None:
     runner = world.runner()
     world.drain(runner)
     world.write(1)
@@ -281,7 +283,7 @@ def test_a_clock_that_is_put_back_holds_up_neither_progress_nor_retries(world: W
     assert not world.failures()
 
 
-def test_what_is_no_edge_is_announced_in_the_log(world: World, run: Run) -> None:
+def test_an_event_that_is_no_edge_is_announced_in_the_log(world: World, run: Run) -> None:
     run(world.log.announce(Event(0, 0, None, TIMELINE_WANTED, int(ALICE), 0, 0, Hlc(77))))
     (event,) = world.log.read(0, 10)
     assert (event.sequence, event.state, event.source) == (1, TIMELINE_WANTED, 1)
@@ -321,7 +323,7 @@ def test_every_event_arrives_whatever_fails_in_whatever_order(world: World, run:
     assert not world.failures()
 
 
-def test_a_failure_that_cannot_be_kept_is_not_forgotten(
+def test_an_event_whose_failure_cannot_be_saved_is_handled_again(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = world.runner()
@@ -338,7 +340,7 @@ def test_a_failure_that_cannot_be_kept_is_not_forgotten(
     assert run(world.log.progress("remembering")) == 3
 
 
-def test_what_died_makes_no_room_for_more_that_fails(world: World, run: Run) -> None:
+def test_dead_events_count_towards_the_bound_of_failures(world: World, run: Run) -> None:
     runner = world.runner(msgspec.structs.replace(PACE, failures_max=5))
     world.drain(runner)
     world.consumer.broken = set(range(1, 100))

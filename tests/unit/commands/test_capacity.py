@@ -12,8 +12,8 @@ from kith.commands.capacity import (
     ARTICLE_DEMAND,
     ArticleRow,
     Assumptions,
+    CapacityPlan,
     Demand,
-    Plan,
     Verdict,
     article_000,
     filter_bits,
@@ -33,7 +33,7 @@ def row(quantity: str) -> ArticleRow:
     return found
 
 
-def with_(demand: Demand, **changes: float) -> Plan:
+def with_(demand: Demand, **changes: float) -> CapacityPlan:
     return plan(msgspec.structs.replace(demand, **changes))
 
 

@@ -113,7 +113,7 @@ def test_everybody_takes_part_once() -> None:
     cast = chosen(FOLLOWS, profile(ALICE, followingCount=9))
     assert [one.id for one in cast.all] == [DANA, ALICE, BOB, CAROL]
     assert cast.new == cast.all
-    assert [one.id for one in cast.heard] == [DANA, BOB, CAROL]
+    assert [one.id for one in cast.followed] == [DANA, BOB, CAROL]
     assert (cast.name(DANA)[:5], cast.name("77")) == ("Dana ", "user 77")
 
 

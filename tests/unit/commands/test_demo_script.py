@@ -25,7 +25,7 @@ def cast_of(size: int, *, silent: int | None = None) -> Cast:
 
 
 def posts_of(author: Person, written: script.Script) -> int:
-    return sum(told.post.author == author for told in written.posts)
+    return sum(thread.post.author == author for thread in written.posts)
 
 
 # What they are called
@@ -101,31 +101,31 @@ def test_everybody_posts_and_nobody_does_too_much(size: int) -> None:
         written = script.write(cast, seed)
         assert posts_of(cast.star, written) == script.STAR_POSTS
         assert all(1 <= posts_of(one, written) <= script.POSTS_EACH_MAX for one in cast.all[1:])
-        assert sum(told.post.picture is not None for told in written.posts) <= script.PICTURES_MAX
+        assert sum(thread.post.picture is not None for thread in written.posts) <= script.PICTURES_MAX
         assert len({author for author, _ in written.stories}) <= script.STORIES_MAX
-        for told in written.posts:
-            assert len(told.liked_by) <= script.LIKES_MAX + 1, "the reader likes favourites as well"
-            assert len(told.comments) <= script.COMMENTS_MAX
-            assert told.post.author not in (*told.liked_by, *told.post.mentions)
-            assert len(set(told.liked_by)) == len(told.liked_by)
+        for thread in written.posts:
+            assert len(thread.liked_by) <= script.LIKES_MAX + 1, "the reader likes favourites as well"
+            assert len(thread.comments) <= script.COMMENTS_MAX
+            assert thread.post.author not in (*thread.liked_by, *thread.post.mentions)
+            assert len(set(thread.liked_by)) == len(thread.liked_by)
 
 
 def test_the_whole_story_is_in_it() -> None:
     written = script.write(cast_of(LARGEST), 1)
-    assert any(told.post.mentions for told in written.posts)
-    assert any(told.post.link for told in written.posts)
-    assert any(told.post.picture is not None for told in written.posts)
-    assert any(reply.liked_by for told in written.posts for reply in told.comments)
-    likes = sorted(len(told.liked_by) for told in written.posts)
+    assert any(thread.post.mentions for thread in written.posts)
+    assert any(thread.post.link for thread in written.posts)
+    assert any(thread.post.picture is not None for thread in written.posts)
+    assert any(reply.liked_by for thread in written.posts for reply in thread.comments)
+    likes = sorted(len(thread.liked_by) for thread in written.posts)
     assert likes[len(likes) // 2] <= 3 < 10 <= likes[-1], "a few get most"
 
 
 def test_who_has_posted_before_only_answers() -> None:
     cast = cast_of(10, silent=3)
     written = script.write(cast, 1)
-    assert {told.post.author for told in written.posts} == set(cast.new)
+    assert {thread.post.author for thread in written.posts} == set(cast.new)
     assert {author for author, _ in written.stories} <= set(cast.new)
-    answering = {one for told in written.posts for one in told.liked_by}
+    answering = {one for thread in written.posts for one in thread.liked_by}
     assert answering - set(cast.new)
 
 

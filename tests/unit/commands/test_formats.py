@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kith.commands.transfer import formats, lines
 from kith.commands.transfer.formats import Writer, kind_of, read, zstd
-from kith.commands.transfer.lines import Refused
+from kith.commands.transfer.lines import RefusedLine
 from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX
 from kith.graph.edge import POSITION_MIN
@@ -229,7 +229,7 @@ def test_ndjson_refuses_what_text_refuses(tmp_path: Path) -> None:
 def slow_only(path: Path, chunk_bytes: int) -> Got:
     """The file as read line by line, never by NumPy."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "fast", lambda block, first_line: None)
+        patch.setattr(lines, "parse_fast", lambda block, first_line: None)
         return all_of(path, chunk_bytes=chunk_bytes)
 
 
@@ -280,7 +280,7 @@ def test_fast_and_slow_agree_on_dirty_files(tmp_path: Path, text: str, chunk_byt
 
 def test_most_clean_chunks_are_read_by_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the tests above compare the slow parser with itself."""
-    monkeypatch.setattr(lines, "slow", lambda *_: pytest.fail("the slow parser was asked"))
+    monkeypatch.setattr(lines, "parse_lines", lambda *_: pytest.fail("the slow parser was asked"))
     for data in (b"1,2\n3,4\n", b"# head\n1\t2\t3\r\n4\t5\t6\r\n", b"id_1,id_2\n5,5\n6,7\n"):
         all_of(put(tmp_path, data))
 
@@ -508,4 +508,4 @@ def test_the_same_rows_make_the_same_file(tmp_path: Path) -> None:
 
 
 def test_refused_lines_carry_their_fields_by_name() -> None:
-    assert Refused(3, SELF) == (3, SELF)
+    assert RefusedLine(3, SELF) == (3, SELF)

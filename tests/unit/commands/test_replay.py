@@ -62,7 +62,7 @@ class App:
 Answering = Callable[[httpx.Request], httpx.Response]
 
 
-def play(app: Answering, *what: Action, watch_share: float = 0.0) -> replay.Report:
+def play(app: Answering, *what: Action, watch_share: float = 0.0) -> replay.ReplayReport:
     async def answer(request: httpx.Request) -> httpx.Response:
         if isinstance(app, App) and app.slow_s:
             app.under_way += 1
@@ -71,7 +71,7 @@ def play(app: Answering, *what: Action, watch_share: float = 0.0) -> replay.Repo
             app.under_way -= 1
         return app(request)
 
-    async def run() -> replay.Report:
+    async def run() -> replay.ReplayReport:
         async with httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://kith") as http:
             player = Player(http, speed=1e9, watch_share=watch_share, progress=lambda done, at: None)
             return await player.play(what)

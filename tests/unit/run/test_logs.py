@@ -10,7 +10,7 @@ import sys
 import pytest
 import structlog
 
-from kith.run.logs import AGAIN_S, SparingTracebacks
+from kith.run.logs import REPEAT_S, SparingTracebacks
 
 _FAILING = """
 import structlog
@@ -51,7 +51,7 @@ def fail(kind: type[Exception]) -> Exception:
 def test_a_traceback_is_written_once_in_a_while_and_says_how_often_it_was_not() -> None:
     written = Written()
     for step in range(25):
-        written.now_s = step * AGAIN_S / 10
+        written.now_s = step * REPEAT_S / 10
         written.say("broken", exc_info=fail(OSError), part="timelines")
     assert [event.get("repeated") for event in written.events] == [None, 9, 9]
 

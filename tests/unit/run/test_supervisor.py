@@ -19,7 +19,7 @@ def test_a_worker_that_the_system_does_not_let_start_is_started_later(
     started: list[int] = []
     refusals = [BlockingIOError(11, "Resource temporarily unavailable")] * 2
 
-    def spawn() -> int:
+    def spawn(name: str) -> int:
         if started and refusals:
             raise refusals.pop()
         started.append(os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ))
@@ -29,7 +29,7 @@ def test_a_worker_that_the_system_does_not_let_start_is_started_later(
     monkeypatch.setattr(supervisor, "_RESPAWN_S_MAX", 0.1)
     for name in (supervisor.processes.SUPERVISOR_VARIABLE, supervisor.processes.SETTINGS_VARIABLE):
         monkeypatch.setenv(name, "")  # so that it is put back
-    with supervisor.worker(Settings(data=str(tmp_path))):
+    with supervisor.workers(Settings(data=str(tmp_path))):
         os.kill(started[0], signal.SIGKILL)
         eventually(lambda: len(started) == 2)
     for pid in started:

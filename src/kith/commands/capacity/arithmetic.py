@@ -104,7 +104,7 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     cost_usd_month: float
 
 
-class Plan(msgspec.Struct, frozen=True):
+class CapacityPlan(msgspec.Struct, frozen=True):
     """Both answers, and in words what they rest on."""
 
     demand: Demand
@@ -113,10 +113,10 @@ class Plan(msgspec.Struct, frozen=True):
     assumptions: tuple[str, ...]
 
 
-def plan(demand: Demand, given: Assumptions | None = None) -> Plan:
+def plan(demand: Demand, given: Assumptions | None = None) -> CapacityPlan:
     """What `demand` needs, on one machine and on a cluster. Pure."""
     given = given or Assumptions()
-    return Plan(demand, _embedded(demand, given), _cluster(demand, given), spelled_out(demand, given))
+    return CapacityPlan(demand, _embedded(demand, given), _cluster(demand, given), spelled_out(demand, given))
 
 
 def _embedded(demand: Demand, given: Assumptions) -> EmbeddedPlan:

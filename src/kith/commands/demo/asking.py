@@ -1,6 +1,6 @@
-"""One request of the demo: sent with the server key for a user, timed, and an error that ends the demo where it fails.
+"""One request of the demo: sent with the server key for a user, and timed. A failure is an error that ends the demo.
 
-Like an app's backend it carries each user's own read-your-writes token, and nobody else's.
+Like an app's backend, it sends each user's own read-your-writes token with that user's requests, and with no others.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class Refused(KithError):
         self.status = status
 
 
-class Asked(NamedTuple):
+class Timing(NamedTuple):
     """A request that was answered, and how long that took."""
 
-    what: str
+    request: str  # such as `GET /feed`
     took_ms: float
 
 
 class Asker:
-    """Asks a server; `asked` lists what was answered since it was last emptied."""
+    """Asks a server. `timings`: the requests since the list was last cleared."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
         self._tokens: dict[int, str] = {}
-        self.asked: list[Asked] = []
+        self.timings: list[Timing] = []
 
     async def ask(
         self, method: str, path: str, body: Any = None, *, user: int | None = None, picture: bytes | None = None,
@@ -59,14 +59,14 @@ class Asker:
             raise Unavailable(f"the demo stopped at {method} {path}: the server gave no answer ({why})") from error
         if answer.is_error:
             raise Refused(answer.status_code, f"the demo stopped at {method} {path}: {_said(answer)}")
-        self.asked.append(Asked(f"{method} {path}", (time.perf_counter() - started) * 1000))
+        self.timings.append(Timing(f"{method} {path}", (time.perf_counter() - started) * 1000))
         if user is not None and _TOKEN in answer.headers:
             self._tokens[user] = answer.headers[_TOKEN]
         return answer.json() if answer.content else None
 
 
 def _said(answer: httpx.Response) -> str:
-    """A refusal in a line, whoever wrote it."""
+    """An error answer in a line, also one that is not of Kith."""
     try:
         error = answer.json()["error"]
         return f"{answer.status_code} {error['code']}: {error['message']}"

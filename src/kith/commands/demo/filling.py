@@ -1,6 +1,6 @@
-"""The script, over the public API: many requests at a time, posts before what they get, profiles last.
+"""Plays the script over the public API: many requests at a time, a post before its comments and likes, profiles last.
 
-A profile says that its owner has posted, so a demo that was stopped in between does the rest the next time.
+A profile marks that its owner has posted. So a demo that was stopped in between plays the rest the next time.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any, NamedTuple, TypeVar
 from kith.commands.demo import pictures
 from kith.commands.demo.asking import CONNECTIONS_MAX, Asker
 from kith.commands.demo.people import MARK, Cast
-from kith.commands.demo.script import NewPost, Reply, Script, Told
+from kith.commands.demo.script import NewPost, Reply, Script, Thread
 from kith.commands.demo.words import Person, Words
 
 T = TypeVar("T")
 UPLOADS_MAX = 4
-"""Pictures sent at a time; the server takes twice as many."""
+"""Pictures sent at a time; a server takes twice as many."""
 
 
 class Made(NamedTuple):
-    """A post that is there: its id and author."""
+    """A post that was made."""
 
     id: str
     author: Person
@@ -39,30 +39,30 @@ class Filled(NamedTuple):
 
 
 class Filler:
-    """Does what people do."""
+    """Does what the script says."""
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
         self._sending, self._uploading = asyncio.Semaphore(CONNECTIONS_MAX), asyncio.Semaphore(UPLOADS_MAX)
 
     async def fill(self, cast: Cast, script: Script, seed: int) -> Filled:
-        """Everything of a script."""
-        made = await _all(self._tell(told) for told in script.posts)
+        """Play a whole script: posts, then stories, then profiles."""
+        made = await _all(self._publish(thread) for thread in script.posts)
         await _all(self.story(author, text) for author, text in script.stories)
         words = Words(seed)
         await _all(self._introduce(one, words.bio()) for one in cast.new)
-        replies = [reply for told in script.posts for reply in told.comments]
+        replies = [reply for thread in script.posts for reply in thread.comments]
         return Filled(
             len(cast.new),
             made,
-            sum(told.post.picture is not None for told in script.posts),
+            sum(thread.post.picture is not None for thread in script.posts),
             len(replies),
-            sum(len(told.liked_by) for told in script.posts) + sum(len(reply.liked_by) for reply in replies),
+            sum(len(thread.liked_by) for thread in script.posts) + sum(len(reply.liked_by) for reply in replies),
             len(script.stories),
         )
 
     async def post(self, new: NewPost) -> Made:
-        """A post, its picture first."""
+        """Make a post; its picture is uploaded first."""
         content: dict[str, object] = {"text": new.text}
         if new.link is not None:
             content["link"] = new.link
@@ -78,26 +78,26 @@ class Filler:
         return Made(answer["id"], new.author)
 
     async def comment(self, post: str, reply: Reply) -> None:
-        """A comment, and its likes."""
+        """Make a comment, and its likes."""
         answer = await self._asker.ask("POST", f"/posts/{post}/comments", {"text": reply.text}, user=reply.author.id)
         for one in reply.liked_by:
             await self._asker.ask("POST", f"/comments/{answer['id']}/like", user=one.id)
 
     async def like(self, post: str, one: Person) -> None:
-        """A like of a post."""
+        """Like a post."""
         await self._asker.ask("POST", f"/posts/{post}/like", user=one.id)
 
     async def story(self, author: Person, text: str) -> None:
-        """A story."""
+        """Tell a story."""
         async with self._sending:
             await self._asker.ask("POST", "/stories", {"content": {"text": text}}, user=author.id)
 
-    async def _tell(self, told: Told) -> Made:
+    async def _publish(self, thread: Thread) -> Made:
         async with self._sending:
-            made = await self.post(told.post)
-            for one in told.liked_by:
+            made = await self.post(thread.post)
+            for one in thread.liked_by:
                 await self.like(made.id, one)
-            for reply in told.comments:
+            for reply in thread.comments:
                 await self.comment(made.id, reply)
             return made
 
@@ -108,7 +108,7 @@ class Filler:
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """All of it at once; the first that fails ends the rest."""
+    """Do all of it at once; the first failure cancels the rest."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in work]

@@ -1,7 +1,7 @@
-"""Life goes on: PACE_S between two things that somebody does, while one reader's stream tells of them.
+"""Life after the questions: somebody does something every PACE_S, and one reader's stream tells of it.
 
-What is printed is what `GET /feed/stream` tells that reader, and nothing else. It ends with a cancellation (Ctrl-C),
-or with the error of what failed.
+Only what `GET /feed/stream` tells that reader is printed. It ends when it is cancelled (Ctrl-C), or with the error of
+what failed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kith.core.errors import Unavailable
 
 PACE_S = 0.5
 RECENT_MAX = 50
-"""Posts that people still answer and like."""
+"""How many of the newest posts get comments and likes."""
 POSTS_SHARE, COMMENTS_SHARE, PICTURES_SHARE = 0.25, 0.3, 0.2
-"""Of what happens; the rest are likes. Pictures: of posts."""
+"""Shares of what happens; the rest are likes. PICTURES_SHARE is of the posts."""
 _NOT_FOUND = 404
 
 
 class Life:
-    """What the cast goes on doing."""
+    """What the cast does from then on."""
 
     def __init__(self, asker: Asker, cast: Cast, seed: int) -> None:
         self._asker, self._filler, self._cast = asker, Filler(asker), cast
@@ -37,24 +37,24 @@ class Life:
         self._recent: deque[Made] = deque(maxlen=RECENT_MAX)
 
     async def look(self) -> None:
-        """Learn what the reader sees now."""
+        """Take the posts that the reader sees now as the recent ones."""
         people = {one.id: one for one in self._cast.all}
         for post in reversed((await self._asker.ask("GET", LATEST, user=self._cast.reader.id))["posts"]):
             if int(post["author"]["id"]) in people:
                 self._recent.append(Made(post["id"], people[int(post["author"]["id"])]))
 
-    async def go_on(self) -> None:
-        """One thing every PACE_S, without end; what takes longer moves the rest."""
+    async def run(self) -> None:
+        """A step every PACE_S, without end; a step that takes longer delays the next."""
         while True:
             await asyncio.gather(self.step(), asyncio.sleep(PACE_S))
-            self._asker.asked.clear()
+            self._asker.timings.clear()
 
     async def step(self) -> None:
-        """One post, comment or like. A post that somebody deleted meanwhile is forgotten."""
+        """One post, comment or like. A post that was deleted meanwhile is left out from then on."""
         drawn = self._random.random()
         if drawn < POSTS_SHARE or not self._recent:
             picture = self._random.random() < PICTURES_SHARE
-            author = self._random.choice(self._cast.heard)
+            author = self._random.choice(self._cast.followed)
             self._recent.append(await self._filler.post(self._writer.post(author, picture=picture)))
             return
         post, somebody = self._random.choice(self._recent), self._random.choice(self._cast.all)
@@ -69,18 +69,18 @@ class Life:
             self._recent.remove(post)
 
     def author_of(self, post: int) -> str:
-        """Whose post it is, if it is a recent one."""
+        """Such as `Dana Brook's post`; by its number where it is not a recent one."""
         return next((f"{made.author.name}'s post" for made in self._recent if int(made.id) == post), f"post {post}")
 
 
 async def live(asker: Asker, cast: Cast, url: str, key: str, seed: int, say: Callable[[str], Any]) -> None:
-    """Go on until cancelled; `say` takes a line an event. Errors: Refused, Unavailable."""
+    """Live until cancelled; `say` takes a line for each event. Errors: Refused, Unavailable."""
     life = Life(asker, cast, seed)
     await life.look()
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(_listen(life, cast, url, key, say))
-            group.create_task(life.go_on())
+            group.create_task(life.run())
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
 

@@ -1,7 +1,8 @@
-"""Who takes part: the most followed user (the star), a follower of theirs (the reader), whom they follow, and fans.
+"""Who takes part: the most followed user (the star), one of their followers (the reader), others whom the reader
+follows, and more followers of the star (fans).
 
 Bounded, however large the community is: READERS_MAX followers are looked at, FOLLOWEES_MAX and FANS_MAX take part.
-Whoever has a profile that the demo did not write is left alone.
+Users with a profile that the demo did not write are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MARK = {"madeBy": "kith demo"}
 
 
 class Cast(NamedTuple):
-    """Everybody. `new`: those who have said nothing yet."""
+    """Everybody who takes part. `new`: those who have not posted yet."""
 
     star: Person
     reader: Person
@@ -35,17 +36,17 @@ class Cast(NamedTuple):
         return [self.star, self.reader, *self.followees, *self.fans]
 
     @property
-    def heard(self) -> list[Person]:
+    def followed(self) -> list[Person]:
         """Whom the reader follows."""
         return [self.star, *self.followees]
 
     def name(self, id_: int | str) -> str:
-        """What somebody is called; others have but their id."""
+        """Somebody's name; `user 7` for those who do not take part."""
         return next((one.name for one in self.all if one.id == int(id_)), f"user {id_}")
 
 
 async def choose(asker: Asker, star: int) -> Cast:
-    """The cast around `star`. Errors: BadRequest where the star is somebody else's."""
+    """Choose the cast around `star`. Errors: BadRequest where the star, or all followers, cannot take part."""
     followers = await _listed(asker, f"/users/{star}/followers?limit={READERS_MAX}")
     (of_star, *rows) = await _profiles(asker, [star, *followers])
     if of_star is None:
@@ -72,7 +73,7 @@ async def choose(asker: Asker, star: int) -> Cast:
 
 
 def _suits(row: Any) -> tuple[bool, int]:
-    """How well somebody suits as a reader: who follows many, but not too many."""
+    """How well a user suits as the reader: best are those who follow many, but not more than FOLLOWING_MAX."""
     following = int(row["followingCount"])
     return following <= FOLLOWING_MAX, following if following <= FOLLOWING_MAX else -following
 
@@ -87,7 +88,7 @@ async def _listed(asker: Asker, path: str) -> list[int]:
 
 
 async def _profiles(asker: Asker, ids: Sequence[int]) -> list[Any]:
-    """A profile an id; None for those who are gone, or not the demo's to speak for."""
+    """The profile of each id; None for users who are gone, or have a profile of their own."""
     found: list[Any] = []
     for start in range(0, len(ids), READERS_MAX):
         body = {"ids": list(map(str, ids[start : start + READERS_MAX]))}

@@ -1,4 +1,4 @@
-"""Ten questions that tell what Kith is for, asked of the running server. What is printed is what it answered.
+"""Ten questions that show what Kith is for, asked of the running server. What is printed is what it answered.
 
 Each question is a function: it asks, and returns its title and one or two lines. Times are those of whole requests.
 """
@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
-from kith.commands.demo.asking import Asked, Asker
+from kith.commands.demo.asking import Asker, Timing
 from kith.commands.demo.people import Cast
 from kith.commands.demo.script import NewPost
 from kith.commands.demo.words import Words
@@ -24,22 +24,22 @@ _TEXT_CHARS = 60
 _SHOWN = 3
 
 
-class Said(NamedTuple):
+class Answer(NamedTuple):
     """A question and what was answered."""
 
     title: str
     lines: list[str]
 
 
-class Answered(NamedTuple):
+class TimedAnswer(NamedTuple):
     """The same, with the requests that it took."""
 
-    said: Said
-    asked: list[Asked]
+    answer: Answer
+    timings: list[Timing]
 
 
 class Scene:
-    """What questions share: the people, whom to ask, and a user whom nobody has met yet."""
+    """What questions share: the server, the people, and a new user without any follows."""
 
     def __init__(self, asker: Asker, cast: Cast, newcomer: int, seed: int) -> None:
         self.ask, self.cast, self.newcomer, self.words = asker.ask, cast, newcomer, Words(seed)
@@ -47,23 +47,23 @@ class Scene:
         self.page: list[Any] = []  # the reader's ranked home
 
     def names(self, ids: list[Any]) -> str:
-        """What they are called, by commas."""
+        """Their names, separated by commas."""
         return ", ".join(map(self.cast.name, ids))
 
 
-async def follow_check(scene: Scene) -> Said:
+async def follow_check(scene: Scene) -> Answer:
     """One lookup, one exact count."""
     reader, star = scene.reader, scene.star
     holds = await scene.ask("GET", f"/graph/follows/{reader.id}/{star.id}")
     count = await scene.ask("GET", f"/graph/follows/{star.id}/in/count")
     answer = "Yes" if holds["exists"] else "No"
-    return Said(
+    return Answer(
         f"Does {reader.name} follow {star.name}, and how many do?",
         [f"{answer}; {star.name} has {count['count']:,} followers, counted exactly."],
     )
 
 
-async def intersection(scene: Scene) -> Said:
+async def intersection(scene: Scene) -> Answer:
     """A set program over two lists."""
     mine = {"graph": "follows", "node": str(scene.reader.id), "direction": "out"}
     theirs = {"graph": "follows", "node": str(scene.star.id), "direction": "in"}
@@ -71,13 +71,13 @@ async def intersection(scene: Scene) -> Said:
     count = await scene.ask("POST", "/graph/select/count", {"program": program})
     found = await scene.ask("POST", "/graph/select", {"program": program, "limit": _SHOWN})
     names = scene.names([item["id"] for item in found["items"]])
-    return Said(
+    return Answer(
         f"Which of {scene.star.name}'s followers does {scene.reader.name} follow?",
         [f"{count['count']:,}" + (f": {names}{' ...' if count['count'] > _SHOWN else ''}" if names else "")],
     )
 
 
-async def newcomer(scene: Scene) -> Said:
+async def newcomer(scene: Scene) -> Answer:
     """A follow fills a home at once."""
     star, new = scene.star, scene.newcomer
     before = (await scene.ask("GET", LATEST, user=new))["posts"]
@@ -85,7 +85,7 @@ async def newcomer(scene: Scene) -> Said:
     (first,) = (await scene.ask("GET", f"/users/{star.id}/followers?limit=1"))["items"]
     after = (await scene.ask("GET", LATEST, user=new))["posts"]
     top = "is" if int(first["id"]) == new else "is not"
-    return Said(
+    return Answer(
         f"A newcomer follows {star.name}: what changes at once?",
         [
             f"The newcomer {top} first in the list of followers; at their home: {len(before)} posts before, "
@@ -94,7 +94,7 @@ async def newcomer(scene: Scene) -> Said:
     )
 
 
-async def publish(scene: Scene) -> Said:
+async def publish(scene: Scene) -> Answer:
     """From one request to another user's home."""
     star, reader = scene.star, scene.reader
     await scene.ask("GET", LATEST, user=reader.id)
@@ -108,7 +108,7 @@ async def publish(scene: Scene) -> Said:
             raise KithError(f"the demo stopped: post {post} is not in a follower's home after {VISIBLE_S:.0f} s")
         await asyncio.sleep(_POLL_S)
     seen_ms = (time.perf_counter() - started) * 1000
-    return Said(
+    return Answer(
         f"{star.name} posts: when does {reader.name} see it?",
         [
             f"Stored {stored_ms:.1f} ms after it was sent, in {reader.name}'s home after {seen_ms:.1f} ms:",
@@ -117,60 +117,60 @@ async def publish(scene: Scene) -> Said:
     )
 
 
-async def ranked_home(scene: Scene) -> Said:
-    """The best first, each with a reason."""
+async def ranked_home(scene: Scene) -> Answer:
+    """The ranked home: the best first, each with a reason."""
     scene.page = (await scene.ask("GET", "/feed?limit=20", user=scene.reader.id))["posts"]
     rows = [
         f"{post['ranking']['score']:.2f} {post['ranking']['reason']:<18} {post_in_a_line(scene.cast, post)}"
         if "ranking" in post else post_in_a_line(scene.cast, post)
         for post in scene.page[:2]
     ]  # fmt: skip
-    return Said(f"What is best for {scene.reader.name} now? The first of {len(scene.page)}:", rows)
+    return Answer(f"What is best for {scene.reader.name} now? The first of {len(scene.page)}:", rows)
 
 
-async def why(scene: Scene) -> Said:
-    """A score, taken apart."""
+async def why(scene: Scene) -> Answer:
+    """A score in its parts."""
     told = await scene.ask("GET", f"/posts/{scene.page[0]['id']}/why", user=scene.reader.id)
     parts = " + ".join(f"{part['name']} {part['adds']:.2f}" for part in told["parts"])
     damped = f", damped by {told['damping']:.2f}" if told["damping"] < 1 else ""
-    return Said("Why is the first one there?", [f"{told['score']:.2f} = {parts}{damped}"])
+    return Answer("Why is the first one there?", [f"{told['score']:.2f} = {parts}{damped}"])
 
 
-async def top_comments(scene: Scene) -> Said:
-    """Of what is on the page, the post with most comments."""
+async def top_comments(scene: Scene) -> Answer:
+    """The top comments of the post on the page that has most."""
     post = max(scene.page, key=lambda shown: int(shown["engagement"]["commentCount"]))
     found = await scene.ask("GET", f"/posts/{post['id']}/comments?sort=top&limit=2", user=scene.reader.id)
     rows = [
         f"{counted(row['likeCount'], 'like')}: {row['author']['displayName']}: {quoted(row['text'])}"
         for row in found["items"]
     ]
-    return Said(
+    return Answer(
         f"What do people say to {scene.cast.name(post['author']['id'])}? The best of "
         f"{counted(found['totalCount'], 'comment')}:",
         rows or ["Nobody has said anything yet."],
     )
 
 
-async def stories(scene: Scene) -> Said:
+async def stories(scene: Scene) -> Answer:
     """The strip over the feed."""
     strip = (await scene.ask("GET", "/stories?limit=50", user=scene.reader.id))["items"]
     shown = ", ".join(f"{scene.cast.name(row['id'])} ({row['unseenCount']} new)" for row in strip[:4])
-    return Said(f"Whose stories has {scene.reader.name} not seen?", [shown or "Nobody tells one now."])
+    return Answer(f"Whose stories has {scene.reader.name} not seen?", [shown or "Nobody tells one now."])
 
 
-async def suggestions(scene: Scene) -> Said:
-    """People, and who explains them."""
+async def suggestions(scene: Scene) -> Answer:
+    """People to follow, each with mutual friends as the reason."""
     found = await scene.ask("GET", f"/users/{scene.reader.id}/suggestions?limit=2")
     rows = [
         f"{scene.cast.name(row['id'])}: followed by {row['mutualCount']} whom {scene.reader.name} follows, "
         f"such as {scene.names(row['mutuals'])}"
         for row in found["items"]
     ]
-    return Said(f"Whom might {scene.reader.name} know?", rows or ["Nobody else within two hops."])
+    return Answer(f"Whom might {scene.reader.name} know?", rows or ["Nobody else within two hops."])
 
 
-async def hide_and_block(scene: Scene) -> Said:
-    """What readers do not want is gone with the answer; the reader takes both back, the newcomer does not."""
+async def hide_and_block(scene: Scene) -> Answer:
+    """Hide, see fewer and block work at once. The reader undoes the first two; the newcomer's block stays."""
     reader, star, new = scene.reader.id, scene.star, scene.newcomer
     post = next((shown for shown in scene.page if int(shown["author"]["id"]) != reader), scene.page[0])
     id_, author = post["id"], post["author"]["id"]
@@ -184,7 +184,7 @@ async def hide_and_block(scene: Scene) -> Said:
     before = len((await scene.ask("GET", LATEST, user=new))["posts"])
     await scene.ask("POST", f"/users/{star.id}/block", user=new)
     after = len((await scene.ask("GET", LATEST, user=new))["posts"])
-    return Said(
+    return Answer(
         "What does one do who has seen enough?",
         [
             f"Hide a post: {'still there' if id_ in shown else 'gone from home'}. See fewer of "
@@ -194,21 +194,21 @@ async def hide_and_block(scene: Scene) -> Said:
     )
 
 
-QUESTIONS: list[Callable[[Scene], Awaitable[Said]]] = [
+QUESTIONS: list[Callable[[Scene], Awaitable[Answer]]] = [
     follow_check, intersection, newcomer, publish, ranked_home, why, top_comments, stories, suggestions, hide_and_block,
 ]  # fmt: skip
 
 
-async def ask_all(asker: Asker, scene: Scene) -> AsyncIterator[Answered]:
+async def ask_all(asker: Asker, scene: Scene) -> AsyncIterator[TimedAnswer]:
     """Each question in turn."""
     for question in QUESTIONS:
-        asker.asked.clear()
-        said = await question(scene)
-        yield Answered(said, list(asker.asked))
+        asker.timings.clear()
+        answer = await question(scene)
+        yield TimedAnswer(answer, list(asker.timings))
 
 
 def post_in_a_line(cast: Cast, post: Any) -> str:
-    """Who, what, and what it has got."""
+    """Author, text, likes and comments."""
     kind, got = post["content"]["type"], post["engagement"]
     shown = "" if kind == "text" else f" [{kind}]"
     return (

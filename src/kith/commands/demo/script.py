@@ -1,7 +1,7 @@
-"""What the people of a community do, decided purely: posts, pictures, comments, likes, stories. A seed, one script.
+"""What the people of a community do, decided purely: posts, pictures, comments, likes, stories. A seed is one script.
 
-A few posts get most of the likes and comments, and the reader likes some authors more than others, as people do: so
-a ranked home has something to rank.
+As in life, a few posts get most of the likes and comments, and the reader likes some authors more than others: so a
+ranked home has something to rank.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kith.commands.demo.words import Person, Words
 POSTS_EACH_MAX, STAR_POSTS = 4, 6
 PICTURES_MAX, STORIES_MAX = 14, 8
 LIKES_MAX, COMMENTS_MAX = 15, 6
-"""Of a post."""
+"""For one post."""
 _FAVOURITES = 3
 _LINK = "https://example.org/notes/"
 
@@ -32,15 +32,15 @@ class NewPost(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A comment, and how many like it."""
+    """A comment, and who likes it."""
 
     author: Person
     text: str
     liked_by: tuple[Person, ...]
 
 
-class Told(NamedTuple):
-    """A post and what it gets."""
+class Thread(NamedTuple):
+    """A post with its likes and comments."""
 
     post: NewPost
     liked_by: tuple[Person, ...]
@@ -50,7 +50,7 @@ class Told(NamedTuple):
 class Script(NamedTuple):
     """All that happens, in order."""
 
-    posts: list[Told]
+    posts: list[Thread]
     stories: list[tuple[Person, str]]
 
 
@@ -79,7 +79,7 @@ class Writer:
 
 
 def write(cast: Cast, seed: int) -> Script:
-    """What those do who have said nothing yet; the others answer and like."""
+    """The script: those who have not posted yet post; everybody comments and likes."""
     chosen, writer, people = random.Random(seed), Writer(cast, seed), cast.all
     authors = [
         author
@@ -88,7 +88,7 @@ def write(cast: Cast, seed: int) -> Script:
     ]
     chosen.shuffle(authors)
     with_picture = set(chosen.sample(range(len(authors)), min(PICTURES_MAX, len(authors) // 3)))
-    favourites = set(cast.heard[1 : 1 + _FAVOURITES]) or {cast.star}
+    favourites = set(cast.followed[1 : 1 + _FAVOURITES]) or {cast.star}
     posts = []
     for number, author in enumerate(authors):
         post = writer.post(author, picture=number in with_picture)
@@ -97,13 +97,13 @@ def write(cast: Cast, seed: int) -> Script:
             liked_by = tuple(dict.fromkeys((*liked_by, cast.reader)))
         by = _some(chosen, people, author, COMMENTS_MAX)
         posts.append(
-            Told(post, liked_by, tuple(writer.reply(one, _some(chosen, people, one, LIKES_MAX)) for one in by))
+            Thread(post, liked_by, tuple(writer.reply(one, _some(chosen, people, one, LIKES_MAX)) for one in by))
         )
-    tellers = [one for one in cast.heard if one in cast.new][:STORIES_MAX]
+    tellers = [one for one in cast.followed if one in cast.new][:STORIES_MAX]
     return Script(posts, [writer.story(one) for one in tellers for _ in range(chosen.randint(1, 2))])
 
 
 def _some(chosen: random.Random, people: Sequence[Person], not_: Person, most: int) -> tuple[Person, ...]:
-    """A few people, seldom many."""
+    """A few people other than `not_`; seldom many, at most `most`."""
     others = [one for one in people if one != not_]
     return tuple(chosen.sample(others, min(most, len(others), int(chosen.paretovariate(1.0)) - 1)))

@@ -20,26 +20,28 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
-from kith.commands import chores, generate
-from kith.commands.demo.asking import Asked, Asker, client
+from kith.commands.communities import Community, stream
+from kith.commands.demo.asking import Asker, Timing, client
 from kith.commands.demo.filling import Filler
 from kith.commands.demo.living import live
 from kith.commands.demo.people import Cast, choose
-from kith.commands.demo.questions import LATEST, Answered, Scene, ask_all
+from kith.commands.demo.questions import LATEST, Scene, TimedAnswer, ask_all
 from kith.commands.demo.script import write
 from kith.commands.demo.words import Person
+from kith.commands.edges import import_edges, summary
 from kith.commands.transfer.formats import Writer
 from kith.core.errors import BadRequest, KithError
-from kith.run import supervisor, wiring
+from kith.run import keys, supervisor
 from kith.run.config import Settings
+from kith.run.folders import open_environment
 
 SEED = 1
-"""Of what people say and do before the questions."""
+"""Decides what people say and do before the questions."""
 _USERS, _EDGES, _DANA = 50_000, 500_000, 20_000
 _READY_S = 60.0
 _PARENT_CHECK_S = 1.0
 _NEWCOMERS = 1 << 62
-"""Ids of newcomers: from here, by the time in ms; apps seldom have such."""
+"""Ids of newcomers: this plus the time in ms. Few apps have users with such ids."""
 
 
 class _Quiet:
@@ -58,11 +60,11 @@ class _Quiet:
 def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) -> None:
     """Load, serve, fill, ask; with `stay` let life go on until it is stopped (Ctrl-C)."""
     supervisor.check_port(settings)
-    key = supervisor.new_key()
-    level = "error" if settings.log_level == "info" else settings.log_level  # its lines would stand between ours
+    key = keys.new_key()
+    level = "error" if settings.log_level == "info" else settings.log_level  # its lines would mix with ours
     settings = msgspec.structs.replace(settings, api_keys=(key, *settings.api_keys), log_level=level)
     _load(settings, file, console)
-    facts = chores.summary(settings, "follows")
+    facts = summary(settings, "follows")
     if not facts["edges"]:
         raise BadRequest(f"there is no edge to show in {settings.data}; name a file that has some, or none at all")
     console.print(
@@ -85,7 +87,7 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
 
 
 async def _show(console: Console, url: str, key: str, star: int, *, stay: bool) -> None:
-    """Everything that happens over HTTP."""
+    """All that happens over HTTP."""
     seed, ours = time.time_ns(), asyncio.current_task()
     assert ours is not None  # noqa: S101 - we are in it
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)  # where SIGINT is ignored, too
@@ -103,7 +105,7 @@ async def _show(console: Console, url: str, key: str, star: int, *, stay: bool) 
 
 
 async def _fill(console: Console, asker: Asker, cast: Cast) -> None:
-    """Let those speak who have not yet."""
+    """Play the script for those who have not posted yet."""
     if not cast.new:
         console.print(f"The {len(cast.all)} people around {cast.star.name} have posted already.\n", markup=False)
         return
@@ -127,27 +129,27 @@ def _invite(console: Console, url: str, reader: Person, home: Any) -> None:
     console.print(f"What {reader.name}'s stream tells (GET /feed/stream as user {reader.id}):\n", markup=False)
 
 
-def _print(console: Console, number: int, answered: Answered) -> None:
+def _print(console: Console, number: int, answered: TimedAnswer) -> None:
     """A question, the requests it took with their times, and what was answered."""
-    said, asked = answered
-    took_ms = sum(one.took_ms for one in asked)
+    answer, timings = answered
+    took_ms = sum(one.took_ms for one in timings)
     console.print(
-        f"[bold]{number:>2}. {escape(said.title)}[/bold]  [dim]{escape(_requests(asked))}{took_ms:.1f} ms[/dim]"
+        f"[bold]{number:>2}. {escape(answer.title)}[/bold]  [dim]{escape(_requests(timings))}{took_ms:.1f} ms[/dim]"
     )
-    for line in said.lines:
+    for line in answer.lines:
         console.print(f"    {line}", markup=False)
 
 
-def _requests(asked: list[Asked]) -> str:
-    """What was asked, where that fits on the line."""
-    return f"{asked[0].what} " if len(asked) == 1 else f"{len(asked)} requests "
+def _requests(timings: list[Timing]) -> str:
+    """The request, or how many there were."""
+    return f"{timings[0].request} " if len(timings) == 1 else f"{len(timings)} requests "
 
 
 def _tell(console: Console, line: str) -> None:
     console.print(f"{time.strftime('%H:%M:%S')}  {line}", markup=False)
 
 
-async def _numbered(answers: AsyncIterator[Answered]) -> AsyncIterator[tuple[int, Answered]]:
+async def _numbered(answers: AsyncIterator[TimedAnswer]) -> AsyncIterator[tuple[int, TimedAnswer]]:
     number = 0
     async for answered in answers:
         number += 1
@@ -156,7 +158,7 @@ async def _numbered(answers: AsyncIterator[Answered]) -> AsyncIterator[tuple[int
 
 def _load(settings: Settings, file: Path | None, console: Console) -> None:
     folder = Path(settings.data)
-    with wiring.open_environment(settings) as environment:
+    with open_environment(settings) as environment:
         numbers = environment.graph_numbers()
         with environment.lmdb.begin(environment.graph_db(numbers["follows"])) as txn:
             loaded = txn.stat()["entries"] > 0
@@ -168,13 +170,13 @@ def _load(settings: Settings, file: Path | None, console: Console) -> None:
             f"Making up a community: {_USERS:,} people, {_EDGES:,} follows, one of them (Dana) with {_DANA:,}."
         )
         file = folder / "community.tsv.gz"
-        community = generate.Community(_USERS, _EDGES, 1, {"dana": _DANA})
+        community = Community(_USERS, _EDGES, 1, {"dana": _DANA})
         with Writer(file) as writer:
-            for chunk in generate.stream(community):
+            for chunk in stream(community):
                 writer.write(chunk)
     started = time.perf_counter()
     with Progress(console=console, transient=True) as bars:
-        done = chores.import_edges(settings, "follows", file, _Quiet(bars))
+        done = import_edges(settings, "follows", file, _Quiet(bars))
     seconds = time.perf_counter() - started
     refused = f", {done.refused:,} lines refused" if done.refused else ""
     console.print(f"Loaded {done.applied:,} follows in {seconds:.1f} s{refused}.")
@@ -185,7 +187,7 @@ def _as_if_interrupted(number: int, frame: FrameType | None) -> None:
 
 
 def _serve(settings: Settings, parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops us, once it has said so
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which stops us
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     supervisor.run(settings)
 

@@ -1,4 +1,4 @@
-"""What people of the demo are called and say: the same for the same seed. Small lists, so texts look alike in the end.
+"""Names and texts of the people in the demo, the same for the same seed. The lists are short, so texts look alike.
 
 No real person's words: every list was written for this file.
 """
@@ -61,7 +61,7 @@ _BIOS = ("tea before talk", "slow trains", "maps and bread", "mostly harmless", 
 
 
 class Person(NamedTuple):
-    """Somebody of the demo, as they are called."""
+    """Somebody in the demo."""
 
     id: int
     name: str
@@ -75,7 +75,7 @@ def person(id_: int, number: int, *, star: bool = False) -> Person:
 
 
 class Words:
-    """Texts, one after the other."""
+    """Draws texts, one after the other."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -99,5 +99,5 @@ class Words:
         return f"At {self._random.choice(_PLACES)} now. {self._random.choice(_HOW)}."
 
     def bio(self) -> str:
-        """What people say of themselves."""
+        """What somebody says of themselves."""
         return self._random.choice(_BIOS)

@@ -21,7 +21,7 @@ from kith.commands.transfer.lines import (
     NO_POSITION,
     POSITION_OUT_OF_RANGE,
     SHORT,
-    Refused,
+    RefusedLine,
     Rows,
     parse_ndjson,
     parse_text,
@@ -49,7 +49,7 @@ class Chunk(NamedTuple):
     """Some lines of a file. `edges`: (n, 2) or, with positions, (n, 3), int64; `line`: the last line read."""
 
     edges: Rows
-    refused: list[Refused]
+    refused: list[RefusedLine]
     line: int
     bytes_read: int  # of the file on disk
 
@@ -70,9 +70,9 @@ def _suffix(path: Path) -> str:
 
 
 def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
-    """The file in chunks, from the line after `skip_lines` on. Self-edges are refused here, once for all paths.
+    """Read a file in chunks, beginning after `skip_lines` lines. Self-edges are refused here, for every kind of import.
 
-    Raises BadRequest where the file cannot be read at all or ends in the middle (of a compressed stream).
+    Errors: BadRequest where the file cannot be read, or a compressed one is cut off.
     """
     kind = kind_of(path)
     if kind == PARQUET:
@@ -93,7 +93,7 @@ def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Ite
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """The lines of a text file, plain or compressed; BadRequest where it ends in the middle."""
+    """The lines of a text file, plain or compressed; BadRequest where it is cut off."""
     with path.open("rb") as raw:
         for block in _blocks(raw, path, CHUNK_BYTES):
             yield from block.splitlines()
@@ -118,14 +118,14 @@ def _blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def _open(raw: IO[bytes], path: Path) -> Any:
-    """What is in the file: `raw` itself, or a stream that takes it apart and says where it is cut off."""
+    """The content of a file: `raw` itself, or a stream that decompresses it and raises where it is cut off."""
     if path.suffix == ".gz":
         return gzip.GzipFile(fileobj=raw)
     return zstd.ZstdFile(raw) if path.suffix == ".zst" else raw
 
 
 def _create(raw: IO[bytes], path: Path) -> Any:
-    """What `_open` takes apart; the same content always makes the same file."""
+    """A stream that compresses for `_open`, or `raw` itself. The same content always makes the same file."""
     if path.suffix == ".gz":
         return gzip.GzipFile(fileobj=raw, mode="wb", mtime=0)
     if path.suffix != ".zst":
@@ -155,8 +155,8 @@ def _parquet(path: Path, skip_lines: int) -> Iterator[Chunk]:
         raise BadRequest(f"{path.name} is not a Parquet file, or damaged: {error}") from error
 
 
-def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Rows, list[Refused]]:
-    """The rows of a batch after `skip`, whose first is row `first` (from 0) of the file, and those refused."""
+def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Rows, list[RefusedLine]]:
+    """The rows of a batch but its first `skip`, and those refused. `first`: rows of the file before the batch."""
     arrow = _pyarrow("pyarrow")
     try:
         columns = [column.cast("int64") for column in batch.columns]
@@ -167,7 +167,7 @@ def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Rows, 
     misplaced = (rows[:, 2:] == NO_POSITION) & ~missing[:, 2:]
     bad = (rows[:, :2] < 0).any(axis=1) | (rows[:, 0] == rows[:, 1]) | misplaced.any(axis=1)
     refused = [
-        Refused(
+        RefusedLine(
             first + skip + at + 1,
             SHORT if missing[at, :2].any() else refusal(tuple(rows[at, :2].tolist())) or POSITION_OUT_OF_RANGE,
         )
@@ -177,7 +177,7 @@ def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Rows, 
 
 
 def _pyarrow(module: str) -> Any:
-    """pyarrow is an extra: 40 MB that most never need."""
+    """Import pyarrow, an extra of 40 MB that most never need."""
     try:
         return importlib.import_module(module)
     except ImportError:

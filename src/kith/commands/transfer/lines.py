@@ -1,7 +1,7 @@
 """Lines of an edge file as arrays: text (columns between commas, tabs or blanks) and NDJSON.
 
-A block of clean lines is parsed by NumPy in one go. A block with anything odd in it is parsed line by line, which
-names the lines that are refused. Both must say the same of the same block.
+A block of clean lines is parsed by NumPy in one go (`parse_fast`). A block with anything odd in it is parsed line by
+line (`parse_lines`), which names the lines that are refused. Both must give the same for the same block.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kith.core.ids import ID_MAX
 from kith.graph.edge import POSITION_MAX, POSITION_MIN
 
 NO_POSITION = POSITION_MIN
-"""A row without a position among rows with one; the import gives it its own."""
+"""Stands for the position of a row that has none, among rows that have one; the import chooses one."""
 SHORT, NOT_A_NUMBER, OUT_OF_RANGE = "fewer than two columns", "not a number", "id out of range"
 SELF_EDGE, POSITION_OUT_OF_RANGE = "self-edge", "position out of range"
 NOT_AN_EDGE = 'not an object like {"source": "1", "destination": "2"}'
@@ -34,21 +34,21 @@ Rows = NDArray[np.int64]
 """(n, 2) or, with positions, (n, 3)."""
 
 
-class Refused(NamedTuple):
-    """A line that is not an edge we take, and why."""
+class RefusedLine(NamedTuple):
+    """A line that is not taken, by its number in the file, and why."""
 
     line: int
     reason: str
 
 
-def parse_text(block: bytes, first_line: int) -> tuple[Rows, list[Refused]]:
-    """The edges of whole lines of text, and the lines refused. A first line that holds no number is a header."""
-    return fast(block, first_line) or slow(block, first_line, _text_row)
+def parse_text(block: bytes, first_line: int) -> tuple[Rows, list[RefusedLine]]:
+    """Parse whole lines of text; a first line without numbers is a header."""
+    return parse_fast(block, first_line) or parse_lines(block, first_line, _text_row)
 
 
-def parse_ndjson(block: bytes, first_line: int) -> tuple[Rows, list[Refused]]:
-    """The edges of whole lines of NDJSON, and the lines refused."""
-    return slow(block, first_line, _json_row)
+def parse_ndjson(block: bytes, first_line: int) -> tuple[Rows, list[RefusedLine]]:
+    """Parse whole lines of NDJSON."""
+    return parse_lines(block, first_line, _json_row)
 
 
 def refusal(row: Row) -> str | None:
@@ -64,8 +64,8 @@ def refusal(row: Row) -> str | None:
     return None
 
 
-def fast(block: bytes, first_line: int) -> tuple[Rows, list[Refused]] | None:
-    """The edges of a block in which every line is two or three plain numbers; None if any line is not."""
+def parse_fast(block: bytes, first_line: int) -> tuple[Rows, list[RefusedLine]] | None:
+    """Parse a block in which every line is two or three plain numbers; None if any line is not."""
     while first_line <= _HEAD_LINES and (block.startswith(b"#") or (first_line == 1 and _is_header(_line(block)))):
         block, first_line = block[len(_line(block)) + 1 :], first_line + 1
     if block.translate(None, _PLAIN) or block.count(b"\r") != block.count(b"\r\n"):
@@ -86,13 +86,13 @@ def fast(block: bytes, first_line: int) -> tuple[Rows, list[Refused]] | None:
         return None
     edges = numbers.reshape(-1, columns)
     selves = edges[:, 0] == edges[:, 1]
-    return edges[~selves], [Refused(first_line + int(at), SELF_EDGE) for at in np.flatnonzero(selves)]
+    return edges[~selves], [RefusedLine(first_line + int(at), SELF_EDGE) for at in np.flatnonzero(selves)]
 
 
 def _aligned(block: bytes, separator: bytes, columns: int) -> bool:
-    """Whether every line has as many separators as it needs: a short line and a long one would add up.
+    """Whether every line has as many separators as it needs. The total alone would hide a short line beside a long one.
 
-    A run of blanks is one separator; of commas and tabs each is one, and no blank stands beside them.
+    A run of blanks is one separator. Each comma and each tab is one, without blanks beside it.
     """
     if (separator != b" " and b" " in block) or (separator == b"," and b"\t" in block):
         return False
@@ -105,8 +105,10 @@ def _aligned(block: bytes, separator: bytes, columns: int) -> bool:
     return bool((np.diff(before[borders.astype(np.int64)]) == columns - 1).all())
 
 
-def slow(block: bytes, first_line: int, parse: Callable[[bytes, int], Row | str | None]) -> tuple[Rows, list[Refused]]:
-    """The edges of a block, line by line. `parse(line, number)` gives a row, what is wrong, or None for no edge."""
+def parse_lines(
+    block: bytes, first_line: int, parse: Callable[[bytes, int], Row | str | None]
+) -> tuple[Rows, list[RefusedLine]]:
+    """Parse a block line by line. `parse(line, number)` gives a row, the reason of a refusal, or None for no edge."""
     rows: list[Row] = []
     refused = []
     for number, raw in enumerate(block.split(b"\n"), first_line):
@@ -116,11 +118,11 @@ def slow(block: bytes, first_line: int, parse: Callable[[bytes, int], Row | str 
         row = parse(line, number)
         if isinstance(row, tuple):
             if reason := refusal(row):
-                refused.append(Refused(number, reason))
+                refused.append(RefusedLine(number, reason))
             else:
                 rows.append(row)
         elif row:
-            refused.append(Refused(number, row))
+            refused.append(RefusedLine(number, row))
     width = max(map(len, rows), default=2)
     rows = [row if len(row) == width else (*row, NO_POSITION) for row in rows]
     return np.array(rows, np.int64).reshape(-1, width), refused

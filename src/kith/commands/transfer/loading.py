@@ -1,8 +1,8 @@
 """Import of edges: resumable, idempotent, in flat memory.
 
-An empty graph that nobody serves is loaded in sorted order (`BulkLoad`, by the engine); a graph in use is
-merged edge by edge through the log, like any other write. Either way the whole import has one version, fixed
-when it starts, and of one edge at several positions the greatest stays: repeating a part, or all, changes nothing.
+An empty graph that nobody serves is loaded in sorted order (`BulkLoad`, by the engine). A graph in use is merged
+edge by edge through the log, like any other write. Either way the whole import has one version, fixed when it starts,
+and an edge that is given several positions keeps the greatest: so repeating a part, or all, changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from kith.commands.transfer.formats import read
-from kith.commands.transfer.lines import NO_POSITION, Refused, Rows
+from kith.commands.transfer.lines import NO_POSITION, RefusedLine, Rows
 from kith.core.clock import Hlc, ms_of
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State, applied
@@ -24,11 +24,11 @@ from kith.graph.graph import Graph
 
 _MERGE_ROWS = 2_000
 _FINGERPRINT_BYTES = 1 << 20
-_NOTE = "import/"
+_NOTE = "import/"  # notes: import/<graph>/<fingerprint of the file> -> _Checkpoint as JSON, until it is done
 
 
 class Imported(msgspec.Struct):
-    """What an import did. `refused` counts lines; the lines themselves went to the report."""
+    """What an import did. `refused` counts lines; which ones is in the report."""
 
     rows: int = 0
     applied: int = 0
@@ -38,7 +38,7 @@ class Imported(msgspec.Struct):
 
 
 class Progress(Protocol):
-    """What wants to know how far the import has come."""
+    """Is told how far an import is."""
 
     def reading(self, bytes_read: int, rows: int) -> None: ...
     def writing(self, rows_done: int, rows: int) -> None: ...
@@ -54,7 +54,7 @@ class Bulk(Protocol):
 
 
 def fingerprint(path: Path) -> str:
-    """What tells a file from another when an import resumes: its size, its first and its last megabyte."""
+    """Tells whether a resumed import reads the same file: from its size, its first and its last megabyte."""
     size = path.stat().st_size
     with path.open("rb") as file:
         digest = hashlib.blake2b(file.read(_FINGERPRINT_BYTES), digest_size=12)
@@ -63,8 +63,8 @@ def fingerprint(path: Path) -> str:
     return f"{size}-{digest.hexdigest()}"
 
 
-class Report:
-    """The refused lines, one a row: line number, reason."""
+class RefusalReport:
+    """A file of refused lines, one a row: line number, reason."""
 
     def __init__(self, path: Path, resume: bool) -> None:
         self.path = path
@@ -72,14 +72,14 @@ class Report:
         if not resume:
             path.unlink(missing_ok=True)
 
-    def add(self, refused: list[Refused]) -> None:
-        """Append lines. One that is reported twice after a crash is no harm."""
+    def add(self, refused: list[RefusedLine]) -> None:
+        """Append lines. After a crash some may be there twice."""
         if refused:
             with self.path.open("a") as file:
                 file.writelines(f"{line}\t{reason}\n" for line, reason in refused)
 
 
-def load_bulk(path: Path, bulk: Bulk, report: Report, progress: Progress, *, mutual: bool) -> Imported:
+def load_bulk(path: Path, bulk: Bulk, report: RefusalReport, progress: Progress, *, mutual: bool) -> Imported:
     """Load a file into an empty graph. `mutual`: each row is an edge both ways."""
     imported = Imported(resumed_at_line=bulk.reading.line, way="bulk")
     if not bulk.reading.complete:
@@ -104,12 +104,12 @@ class _Checkpoint(msgspec.Struct):
 async def load_merging(
     path: Path, service: Graph, graph: str, report_path: Path, progress: Progress, *, mutual: bool
 ) -> Imported:
-    """Merge a file into a graph in use. An edge that is live may get a greater position, and else stays as it is."""
+    """Merge a file into a graph in use. A live edge gets the file's position if that is greater, and else is left."""
     number = service.graphs.number(graph)
     note = f"{_NOTE}{graph}/{fingerprint(path)}"
     raw = await service.store.get_note(note)
     point = msgspec.json.decode(raw, type=_Checkpoint) if raw else _Checkpoint(service.clock.next())
-    report = Report(report_path, resume=point.line > 0)
+    report = RefusalReport(report_path, resume=point.line > 0)
     imported = Imported(resumed_at_line=point.line)
     for chunk in read(path, skip_lines=point.line, chunk_bytes=1 << 18):
         report.add(chunk.refused)
@@ -127,7 +127,7 @@ async def load_merging(
 
 
 def both_ways(edges: Rows) -> Rows:
-    """The rows, and the same with source and destination changed about."""
+    """The rows, and each with source and destination exchanged."""
     turned = edges.copy()
     turned[:, [0, 1]] = edges[:, [1, 0]]
     return np.concatenate([edges, turned])
@@ -139,9 +139,9 @@ def _slices(edges: Rows) -> Iterator[Rows]:
 
 
 async def _writes(service: Graph, graph: int, rows: Rows, version: Hlc) -> list[EdgeWrite]:
-    """What the rows change: of each edge one write at its greatest position; nothing where it has that, or a greater.
+    """One write for each edge, at its greatest position; none for a live edge whose position is as great already.
 
-    A row without a position stands at the time of the import, and does not move an edge that was live before.
+    A row without a position gets the time of the import, and does not move an edge that was live before.
     """
     positions: dict[tuple[int, int], int] = {}
     placed = set()

@@ -104,7 +104,7 @@ class Fanout:
         for user in users[self._timelines.habits(users).reads >= 0].tolist():
             self._timelines.drop(user)
 
-    async def go_on(self) -> bool:
+    async def work_backlog(self) -> bool:
         """Push the oldest delivery to its next chunk of followers; true if more is to deliver.
 
         One that fails goes behind the others, and the error is raised.
@@ -179,7 +179,7 @@ class Fanout:
             withheld[author] = RATE_MAX
         else:
             while not await self._begin(Delivery(post, author)):
-                await self.go_on()
+                await self.work_backlog()
         self._timelines.push(post, np.append(followers, np.int64(author)))
 
     def _plan(self, followers: int) -> Plan:

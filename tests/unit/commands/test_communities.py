@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kith.commands.generate import CHUNK_EDGES, OUT_DEGREE_MAX, Community, degree_tail, stream, tail_exponent
+from kith.commands.communities import CHUNK_EDGES, OUT_DEGREE_MAX, Community, degree_tail, stream, tail_exponent
 from kith.core.errors import BadRequest
 
 TOWN = Community(users=82_168, edges=870_161, seed=7, celebrities={"dana": 30_000, "erin": 5})

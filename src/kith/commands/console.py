@@ -1,0 +1,42 @@
+"""What commands share: where they print, how they show that work goes on, and the options that several of them take."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+Data = Annotated[str | None, typer.Option("--data", help="Data folder; default: the setting `data`.")]
+Port = Annotated[int | None, typer.Option("--port", help="Port to listen on.")]
+
+out = Console(soft_wrap=True, highlight=False)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def say(line: str) -> None:
+    """Print a line as it is: names given by the user are not taken for markup."""
+    out.print(line, markup=False)
+
+
+def fail(message: str) -> NoReturn:
+    """Say why a command is refused, and end with status 1."""
+    err.print(f"kith: {message}", style="red", markup=False)
+    sys.exit(1)
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int], None]]:
+    """Show a number that grows, such as `1,200 edges audited`; yields what takes the number."""
+    with err.status(f"0 {what}") as status:
+        yield lambda count: status.update(f"{count:,} {what}")
+
+
+def bars() -> Progress:
+    """Bars that show how much is done, how fast (the field `rate`), and how long it will take."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
+    return Progress(*columns, TimeRemainingColumn(), console=err)

@@ -1,0 +1,84 @@
+"""`kith dead`: events that a consumer failed on too often, for a person to look at, replay or drop."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from kith.commands.console import Data, out
+from kith.core.errors import BadRequest
+from kith.log import runner
+from kith.log.runner import RELOADED_S
+from kith.log.store import Failure
+from kith.run import config, wiring
+from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
+
+commands = typer.Typer(name="dead", no_args_is_help=True, help="Events that no worker could handle.")
+DeadEvent = Annotated[str, typer.Argument(help="GROUP/NUMBER, as `kith dead list` names it; or: all.")]
+
+
+@commands.command("list")
+def run_list(data: Data = None) -> None:
+    """Name every dead event with what went wrong."""
+    table = Table("event", "tries", "failed at", "error")
+    for name, failure in dead_events(config.load({"data": data})).items():
+        at = datetime.fromtimestamp(failure.failed_at_ms / 1000, UTC).isoformat(timespec="seconds")
+        table.add_row(name, str(failure.tries), at, escape(failure.error))
+    out.print(table)
+
+
+@commands.command("show")
+def run_show(event: DeadEvent, data: Data = None) -> None:
+    """Print dead events as JSON, a line each."""
+    for failure in chosen(dead_events(config.load({"data": data})), event):
+        print(msgspec.json.encode(failure).decode())
+
+
+@commands.command("replay")
+def run_replay(event: DeadEvent, data: Data = None) -> None:
+    """Send dead events back through their worker."""
+    count = settle(config.load({"data": data}), event, replay=True)
+    out.print(f"{count} sent back; a running worker takes them up within {RELOADED_S:.0f} s")
+
+
+@commands.command("drop")
+def run_drop(event: DeadEvent, data: Data = None) -> None:
+    """Forget dead events for good."""
+    out.print(f"{settle(config.load({'data': data}), event, replay=False)} dropped")
+
+
+def dead_events(settings: Settings) -> dict[str, Failure]:
+    """The dead events of every registered consumer, by name."""
+
+    async def run() -> dict[str, Failure]:
+        async with wiring.opened(settings, "chore", create=False) as parts:
+            return {name: failure for group in CONSUMERS for name, failure in runner.dead(parts.log, group).items()}
+
+    return asyncio.run(run())
+
+
+def chosen(known: dict[str, Failure], name: str) -> list[Failure]:
+    """The dead event of this name, or "all" of them; BadRequest for a name that none has."""
+    if name != "all" and name not in known:
+        raise BadRequest(f"no dead event is called {name!r}; `kith dead list` names them")
+    return list(known.values()) if name == "all" else [known[name]]
+
+
+def settle(settings: Settings, name: str, *, replay: bool) -> int:
+    """Replay or drop one dead event by its name, or "all"; how many."""
+    failures = chosen(dead_events(settings), name)
+
+    async def run() -> int:
+        async with wiring.opened(settings, "chore", create=False) as parts:
+            for failure in failures:
+                await (runner.replay if replay else runner.drop)(parts.log, failure)
+            return len(failures)
+
+    return asyncio.run(run())

@@ -1,0 +1,25 @@
+"""The command `kith demo`; `stage` runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kith.commands.console import Port, out
+from kith.commands.demo import stage
+from kith.run import config
+
+commands = typer.Typer()
+
+
+@commands.command("demo")
+def run_demo(
+    file: Annotated[Path | None, typer.Argument(help="Edges to load; default: a made-up community.")] = None,
+    port: Port = None,
+    data: Annotated[str, typer.Option("--data", help="Data folder of the demo.")] = "kith-data/demo",
+    once: Annotated[bool, typer.Option("--once", help="Stop after the ten questions.")] = False,
+) -> None:
+    """Load a community, serve it, let people post, answer ten questions; then life goes on until Ctrl-C."""
+    stage.run(config.load({"port": port, "data": data}), file, out, stay=not once)

@@ -1,0 +1,80 @@
+"""`kith doctor`: looks a data folder and its settings over, and says what needs attention."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+from rich.markup import escape
+
+from kith.commands.console import Data, out
+from kith.commands.dead import dead_events
+from kith.core.errors import KithError
+from kith.run import config
+from kith.run.config import Settings
+from kith.run.folders import open_environment, refuse_unfinished_import
+from kith.run.keys import server_keys
+
+commands = typer.Typer()
+
+
+class Finding(NamedTuple):
+    """One line of `kith doctor`."""
+
+    what: str
+    ok: bool
+    detail: str
+
+
+@commands.command("doctor")
+def run_doctor(data: Data = None) -> None:
+    """Look the data folder and the settings over. Status 1 if something needs attention."""
+    found = examine(config.load({"data": data}))
+    for finding in found:
+        mark = "[green]ok  [/green]" if finding.ok else "[yellow]look[/yellow]"
+        out.print(f"{mark} {finding.what}: {escape(finding.detail)}")
+    if not all(finding.ok for finding in found):
+        raise typer.Exit(1)
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Look a data folder and its settings over; no data is changed."""
+    folder = Path(settings.data)
+    free = shutil.disk_usage(folder if folder.exists() else Path()).free
+    found = [Finding("disk", free > 1 << 30, f"{free / 1e9:.1f} GB free")]
+    try:
+        for finding in _of_store(settings):
+            found.append(finding)  # one by one: those before an error are told, too
+        if found[-1].ok:  # with an unfinished import the log cannot be opened
+            found.append(_of_dead_events(settings))
+    except KithError as error:
+        found.append(Finding("store", False, error.message))
+    public = settings.host not in ("127.0.0.1", "::1", "localhost")
+    found.append(Finding("network", not public, "open to the network: put TLS in front" if public else settings.host))
+    return found
+
+
+def _of_store(settings: Settings) -> Iterator[Finding]:
+    """The store; the last finding is whether an import is unfinished."""
+    with open_environment(settings, create=False) as environment:
+        used = environment.bytes_used()
+        roomy = used < 0.9 * settings.store_bytes_max
+        yield Finding("store", roomy, f"{used / 1e6:.1f} MB of {settings.store_bytes_max / 1e9:.0f} GB")
+        yield Finding("readers", True, f"{environment.lmdb.reader_check()} stale slots cleared")
+        keys = len(server_keys(environment, settings))
+        hint = "" if keys else "; `kith serve` makes one at its first start"
+        yield Finding("server keys", keys > 0, f"{keys} known{hint}")
+        try:
+            refuse_unfinished_import(environment)
+            yield Finding("imports", True, "none unfinished")
+        except KithError as error:
+            yield Finding("imports", False, error.message)
+
+
+def _of_dead_events(settings: Settings) -> Finding:
+    dead = dead_events(settings)
+    hint = "; `kith dead list` says why" if dead else ""
+    return Finding("dead events", not dead, f"{len(dead)}{hint}")

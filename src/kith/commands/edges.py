@@ -1,0 +1,165 @@
+"""`kith import edges` and `kith export edges`: a file into a graph, and a graph into a file.
+
+Formats, resuming and merging are in `transfer`; here it is decided which way an import goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress as Bars
+from rich.progress import TaskID
+
+from kith.commands import console
+from kith.commands.console import Data, out, say
+from kith.commands.transfer.loading import Imported, Progress, RefusalReport, fingerprint, load_bulk, load_merging
+from kith.commands.transfer.unloading import export
+from kith.core.clock import HybridClock
+from kith.core.errors import BadRequest
+from kith.engines.embedded import bulk
+from kith.engines.embedded.environment import Environment, alone, beside_servers
+from kith.graph.edge import Direction, State
+from kith.run import config
+from kith.run.config import Settings
+from kith.run.folders import open_environment
+from kith.run.wiring import opened_graph
+
+importing = typer.Typer(name="import", no_args_is_help=True, help="Bring edges in.")
+exporting = typer.Typer(name="export", no_args_is_help=True, help="Take edges out.")
+Graph = Annotated[str, typer.Option("--graph", help="Name of the graph.")]
+
+
+@importing.command("edges")
+def run_import(
+    file: Annotated[Path, typer.Argument(help="CSV, TSV, NDJSON or Parquet; .gz and .zst too.")],
+    graph: Graph = "follows",
+    data: Data = None,
+    mutual: Annotated[bool, typer.Option("--mutual", help="Each row is an edge both ways.")] = False,
+    report: Annotated[Path | None, typer.Option("--report", help="Where refused lines go.")] = None,
+) -> None:
+    """Import a file of edges. Killed at any point, the same command goes on where it was."""
+    settings = config.load({"data": data})
+    with _import_bars(file.stat().st_size if file.is_file() else 1) as progress:
+        done = import_edges(settings, graph, file, progress, report=report, mutual=mutual)
+    if done.resumed_at_line:
+        out.print(f"went on after line {done.resumed_at_line:,}")
+    out.print(f"{done.applied:,} edges of {graph} written ({done.way})")
+    if done.refused:
+        where = report or _report_path(settings, file)
+        say(f"{done.refused:,} lines refused; line numbers and reasons in {where}")
+
+
+@exporting.command("edges")
+def run_export(
+    file: Annotated[Path, typer.Argument(help="What to write; its name says the format.")],
+    graph: Graph = "follows",
+    data: Data = None,
+) -> None:
+    """Export every live edge of a graph, with its position."""
+    with console.counting("exported") as progress:
+        count = export_edges(config.load({"data": data}), graph, file, progress)
+    say(f"{count:,} edges of {graph} in {file}")
+
+
+def import_edges(
+    settings: Settings, graph: str, path: Path, progress: Progress, *, report: Path | None = None, mutual: bool = False
+) -> Imported:
+    """Import a file of edges: in sorted order where the graph is empty and not served, else merged.
+
+    Errors: BadRequest for a missing file or graph; StoreMismatch while another import is unfinished.
+    """
+    if not path.is_file():
+        raise BadRequest(f"there is no file {path}")
+    folder = Path(settings.data)
+    where = report or _report_path(settings, path)
+    with alone(folder) as only:
+        if only:
+            with open_environment(settings) as environment:
+                if graph not in environment.graph_numbers():
+                    names = ", ".join(sorted(environment.graph_numbers()))
+                    raise BadRequest(f"no graph is called {graph!r}; there are: {names}")
+                if bulk.may_load(environment, graph):
+                    return _load_bulk(environment, graph, path, where, progress, mutual)
+            return asyncio.run(_load_merging(settings, graph, path, where, progress, mutual))
+    with beside_servers(folder):
+        return asyncio.run(_load_merging(settings, graph, path, where, progress, mutual))
+
+
+def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[[int], None]) -> int:
+    """Write every live edge of a graph to a file; how many there were."""
+
+    async def run() -> int:
+        async with opened_graph(settings, create=False) as graphs:
+            return await export(graphs.store, graphs.graphs.number(graph), path, progress)
+
+    return asyncio.run(run())
+
+
+def summary(settings: Settings, graph: str) -> dict[str, int]:
+    """A few numbers of a graph: its edges, and its most followed node."""
+    with open_environment(settings, create=False) as environment:
+        lists = bulk.list_lengths(environment, environment.graph_numbers()[graph])
+        edges, top, top_count = 0, 0, 0
+        for listing, length in lists:
+            if listing.state is State.NORMAL and listing.direction is Direction.OUT:
+                edges += length
+            elif listing.state is State.NORMAL and length > top_count:
+                top, top_count = listing.node, length
+    return {"edges": edges, "top": top, "top_count": top_count}
+
+
+def _report_path(settings: Settings, file: Path) -> Path:
+    """Where refused lines go unless `--report` says otherwise."""
+    return Path(settings.data) / "imports" / f"{file.name}.refused.tsv"
+
+
+def _load_bulk(
+    environment: Environment, graph: str, path: Path, report: Path, progress: Progress, mutual: bool
+) -> Imported:
+    load = bulk.BulkLoad(environment, graph, fingerprint(path), HybridClock().next())
+    try:
+        return load_bulk(path, load, RefusalReport(report, resume=load.reading.line > 0), progress, mutual=mutual)
+    except BadRequest:
+        load.discard()  # the file cannot be read to its end: a whole one has another fingerprint
+        raise
+
+
+async def _load_merging(
+    settings: Settings, graph: str, path: Path, report: Path, progress: Progress, mutual: bool
+) -> Imported:
+    async with opened_graph(settings) as graphs:
+        return await load_merging(path, graphs, graph, report, progress, mutual=mutual)
+
+
+class _ImportBars:
+    """A bar that reads the file, and one that writes what was sorted. See `transfer.loading.Progress`."""
+
+    def __init__(self, bars: Bars, size: int) -> None:
+        self._bars = bars
+        self._reading = bars.add_task("reading", total=size, rate="")
+        self._writing: TaskID | None = None
+
+    def reading(self, bytes_read: int, rows: int) -> None:
+        task = self._bars.tasks[self._reading]
+        rate = rows / task.elapsed if task.elapsed else 0
+        self._bars.update(self._reading, completed=bytes_read, rate=f"{rows:,} rows, {rate:,.0f}/s")
+
+    def writing(self, rows_done: int, rows: int) -> None:
+        if self._writing is None:
+            self._bars.update(self._reading, completed=self._bars.tasks[self._reading].total)
+            self._writing = self._bars.add_task("writing", total=rows, rate="")
+        task = self._bars.tasks[self._writing]
+        rate = rows_done / task.elapsed if task.elapsed else 0
+        self._bars.update(self._writing, completed=rows_done, rate=f"{rows_done:,} edges, {rate:,.0f}/s")
+
+
+@contextmanager
+def _import_bars(size: int) -> Iterator[_ImportBars]:
+    """The bars of an import. `size`: bytes of the file."""
+    with console.bars() as bars:
+        yield _ImportBars(bars, size)

@@ -1,0 +1,40 @@
+"""`kith sweep`: removes files of pictures and videos that no record names."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kith.commands.console import Data, say
+from kith.core.clock import wall_ms
+from kith.core.ids import NODES_MAX
+from kith.engines.embedded.environment import node_number
+from kith.media.library import Swept
+from kith.run import config, wiring
+from kith.run.config import Settings
+
+commands = typer.Typer()
+
+
+@commands.command("sweep")
+def run_sweep(
+    data: Data = None, dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False
+) -> None:
+    """Remove files of pictures and videos that no record names, once they are an hour old. Servers may run."""
+    files, gone, size = sweep(config.load({"data": data}), remove=not dry_run)
+    say(f"{gone:,} of {files:,} files {'would go' if dry_run else 'removed'}, {size / 1e6:,.1f} MB")
+
+
+def sweep(settings: Settings, *, remove: bool) -> Swept:
+    """Find, and `remove`, files of pictures and videos that no record names; servers may run."""
+
+    async def run() -> Swept:
+        async with wiring.opened(settings, "chore", create=False) as parts:
+            with node_number(Path(settings.data), NODES_MAX) as number:
+                media = wiring.media_over(settings, wiring.objects_of(parts, number))
+                return await media.sweep(wall_ms(), remove=remove)
+
+    return asyncio.run(run())

@@ -1,0 +1,72 @@
+"""`kith plan`: what a graph of a given size needs; `capacity` does the arithmetic."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from kith.commands import capacity
+from kith.commands.console import out
+
+commands = typer.Typer()
+
+
+@commands.command("plan")
+def run_plan(
+    users: Annotated[int, typer.Option(help="Users.")] = 500_000_000,
+    degree: Annotated[float, typer.Option(help="Average number of follows of a user.")] = 400,
+    largest: Annotated[int, typer.Option(help="Followers of the most followed account.")] = 200_000_000,
+    checks: Annotated[float, typer.Option(help="Checks a second, at the busiest.")] = 580_000,
+    writes: Annotated[float, typer.Option(help="Writes a second, at the busiest.")] = 60_000,
+    article: Annotated[bool, typer.Option("--article", help="Recompute the numbers of the article instead.")] = False,
+) -> None:
+    """What a graph of this size needs, on one machine and on a cluster."""
+    if article:
+        _print_article()
+        return
+    demand = capacity.Demand(
+        users=users, degree_mean=degree, degree_max=largest, checks_per_s=checks, writes_per_s=writes
+    )
+    _print_plan(capacity.plan(demand))
+
+
+def _print_article() -> None:
+    table = Table("quantity", "article", "ours", "verdict", "why")
+    for row in capacity.article_000():
+        table.add_row(row.quantity, row.article, row.ours, row.verdict.value, row.why)
+    Console().print(table)
+
+
+def _print_plan(made: capacity.CapacityPlan) -> None:
+    """Both ways beside each other, the machines of each, and what was assumed."""
+    table = Table("", "one machine", "cluster")
+    for name, unit, one, many in (
+        ("edges", "", made.embedded.storage.edges, made.cluster.storage.edges),
+        ("disk", "B", made.embedded.storage.disk_bytes, made.cluster.storage.disk_bytes),
+        ("  of it the log", "B", made.embedded.storage.log_bytes, made.cluster.storage.log_bytes),
+        ("memory", "B", made.embedded.memory.total_bytes, made.cluster.memory.total_bytes),
+        ("  of it the filter", "B", made.embedded.memory.filter_bytes, made.cluster.memory.filter_bytes),
+        ("cores", "", made.embedded.cores, made.cluster.cores),
+        ("network in", "B/s", made.embedded.network.in_bytes_per_s, made.cluster.network.in_bytes_per_s),
+        ("network out", "B/s", made.embedded.network.out_bytes_per_s, made.cluster.network.out_bytes_per_s),
+        ("machines", "", 1, made.cluster.machines),
+        ("USD a month", "", made.embedded.cost_usd_month, made.cluster.cost_usd_month),
+    ):
+        table.add_row(name, "-" if one is None else capacity.in_words(one, unit), capacity.in_words(many, unit))
+    out.print(table)
+    out.print(f"one machine: {made.embedded.verdict}")
+    for bound in made.embedded.bounds:
+        needed, there = capacity.in_words(bound.needed, bound.unit), capacity.in_words(bound.available, bound.unit)
+        out.print(f"  {bound.name}: needs {needed} of {there}")
+    roles = Table("cluster", "nodes", "decided by", "cores", "memory", "disk", "USD a month")
+    for role in made.cluster.roles:
+        memory, disk = capacity.in_words(role.memory_bytes, "B"), capacity.in_words(role.disk_bytes, "B")
+        cost = capacity.in_words(role.cost_usd_month, "")
+        roles.add_row(role.name, str(role.nodes), role.decided_by, f"{role.cores:.1f}", memory, disk, cost)
+    out.print(roles)
+    out.print("assumed:")
+    for line in made.assumptions:
+        out.print(f"- {line}")

@@ -1,0 +1,28 @@
+"""`kith serve`: the API and the workers of one data folder, until it is stopped."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kith import __version__
+from kith.commands.console import Data, Port, out, say
+from kith.run import config, supervisor
+
+commands = typer.Typer()
+Workers = Annotated[int | None, typer.Option("--workers", help="API processes.")]
+ApiKey = Annotated[str | None, typer.Option("--api-key", help="A server key to let in, beside those stored.")]
+
+
+@commands.command()
+def serve(data: Data = None, port: Port = None, workers: Workers = None, api_key: ApiKey = None) -> None:
+    """Serve the API until stopped. The first start of a folder makes a server key and prints it once."""
+    keys = [api_key] if api_key else None
+    settings = config.load({"data": data, "port": port, "workers": workers, "api_keys": keys})
+    supervisor.check_port(settings)
+    made = supervisor.prepare(settings)
+    if made:
+        out.print(f"server key, shown this once: [bold]{made}[/bold]")
+    say(f"Kith {__version__} at {supervisor.base_url(settings)} (data in {settings.data}); docs at /docs")
+    supervisor.run(settings)

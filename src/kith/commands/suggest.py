@@ -1,0 +1,83 @@
+"""`kith suggest`: computes people to follow for everyone, beside servers that run or without."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from rich.progress import Progress
+
+from kith.commands import console
+from kith.commands.console import Data, out
+from kith.core.errors import BadRequest
+from kith.engines.embedded.environment import STORE_FILE, only_run
+from kith.run import config, wiring
+from kith.run.config import Settings
+from kith.suggestions.batch import BatchObserver, BatchResult, suggest_everyone
+
+commands = typer.Typer()
+_NICE = 10
+"""Lowers the priority of long work beside a server."""
+
+
+@commands.command("suggest")
+def run_suggest(data: Data = None) -> None:
+    """Compute suggestions for everyone, at low priority. Killed at any point, the same command goes on there."""
+    os.nice(_NICE)
+    with _users_bar() as report:
+        done = suggest_all(config.load({"data": data}), report)
+    if done.before:
+        out.print(f"went on after {done.before:,} users")
+    out.print(f"suggestions of {done.ranked:,} users kept")
+
+
+def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
+    """Compute suggestions for everyone; servers that run use them at once. One run at a time a data folder."""
+
+    async def run() -> BatchResult:
+        async with wiring.opened(settings, "chore", create=False) as parts:
+            return await suggest_everyone(
+                wiring.suggestions(settings, parts),
+                first=settings.suggestions_kept,
+                fresh_ms=settings.suggestions_hours * 3_600_000,
+                report=report,
+            )
+
+    folder = Path(settings.data)
+    if not (folder / STORE_FILE).exists():
+        raise BadRequest(f"{folder} holds no Kith data; name the folder with --data")
+    with only_run(folder, "suggest"):
+        return asyncio.run(run())
+
+
+class _UsersBar:
+    """Counts the users, then goes through them. See `suggestions.batch.Report`."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._task = bars.add_task("counting", total=None, rate="")
+        self._begun: tuple[float, int] | None = None
+
+    def counted(self, users: int) -> None:
+        self._bars.update(self._task, rate=f"{users:,} users")
+
+    def ranked(self, done: int, users: int) -> None:
+        now = time.monotonic()
+        if self._begun is None:
+            self._begun = (now, done)
+        then, before = self._begun  # the rate is of this run alone; an interrupted one may have done the first users
+        rate = (done - before) / (now - then) if now > then else 0
+        self._bars.update(
+            self._task, description="suggesting", completed=done, total=users, rate=f"{done:,} users, {rate:,.0f}/s"
+        )
+
+
+@contextmanager
+def _users_bar() -> Iterator[_UsersBar]:
+    with console.bars() as bars:
+        yield _UsersBar(bars)

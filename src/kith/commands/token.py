@@ -1,0 +1,35 @@
+"""`kith token`: signs a user token as your app would, or makes a server key."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kith.commands.console import Data
+from kith.core.errors import BadRequest
+from kith.core.ids import parse_id
+from kith.run import config, keys
+from kith.run.folders import open_environment
+
+commands = typer.Typer()
+
+
+@commands.command()
+def token(
+    user: Annotated[str | None, typer.Option("--user", help="The user the token acts for.")] = None,
+    server: Annotated[bool, typer.Option("--server", help="Make a server key instead.")] = False,
+    hours: Annotated[int, typer.Option("--hours", min=1, max=24 * 365, help="How long a user token holds.")] = 24,
+    data: Data = None,
+) -> None:
+    """Sign a user token as your app would, or make a server key (in force from the next start)."""
+    if (user is None) == (not server):
+        raise BadRequest("say either --user ID or --server")
+    settings = config.load({"data": data})
+    with open_environment(settings, create=server) as environment:
+        if user is None:
+            made = keys.new_key()
+            keys.add_server_key(environment, made)
+        else:
+            made = keys.user_tokens(environment, settings).issue(parse_id(user, "--user"), hours * 3600)
+    print(made)

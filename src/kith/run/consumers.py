@@ -1,0 +1,86 @@
+"""The registry of consumers: all that follows the event log, each in a worker process of its own.
+
+To add one, write it in its room (see `log.runner.Consumer`), open it here, and enter it in CONSUMERS. Then `kith serve`
+runs it, `kith worker` and `kith dead` know its name, and `/metrics` tells its lag and its failures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple
+
+import structlog
+
+from kith.core.clock import wall_ms
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.timeline_store import Rings
+from kith.home.fanout import consumer as fanout
+from kith.home.fanout import deliveries
+from kith.home.sources import DELIVERIES_NOTE, Sources
+from kith.log.runner import Consumer
+from kith.run import limits
+from kith.run.config import Settings
+from kith.run.folders import Opened, timelines_folder
+from kith.stories.reclaiming import reclaim
+
+_DAY_MS = 86_400_000
+_log = structlog.get_logger("kith")
+
+
+class Task(NamedTuple):
+    """Work that no event asks for. A worker does it when it starts, and then every `every_s` seconds."""
+
+    name: str  # in the log, where it fails
+    every_s: float
+
+
+EVICT_TIMELINES = Task("unread timelines are given up", every_s=600.0)
+RECLAIM_STORIES = Task("stories are reclaimed", every_s=3_600.0)
+
+
+class Worker(NamedTuple):
+    """What a worker process runs: a consumer, and its tasks beside the log."""
+
+    consumer: Consumer
+    tasks: Mapping[Task, Callable[[], Awaitable[None]]]
+
+
+class Registered(NamedTuple):
+    """How a consumer is opened over an open data folder, and its gauges besides lag and failures."""
+
+    open: Callable[[Settings, Opened], AbstractAsyncContextManager[Worker]]
+    gauges: Callable[[Environment], Mapping[str, float]] = lambda _: {}
+
+
+@contextlib.asynccontextmanager
+async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+    """The one writer of timelines; stories are reclaimed beside it."""
+    with Rings(timelines_folder(settings), slots=settings.timelines_max) as timelines:
+        consumer = fanout.Fanout(
+            Sources(parts.graph),
+            timelines,
+            graphs=parts.graph.graphs,
+            policy=limits.fanout(settings),
+        )
+        await consumer.claim()
+
+        async def evict_timelines() -> None:
+            timelines.evict(wall_ms() - settings.timeline_days * _DAY_MS)
+
+        async def reclaim_stories() -> None:
+            done = await reclaim(parts.records, parts.graph, settings.story_hours)
+            _log.info("stories reclaimed", stories=done.stories, views=done.views)
+
+        yield Worker(consumer, {EVICT_TIMELINES: evict_timelines, RECLAIM_STORIES: reclaim_stories})
+
+
+def _fanout_gauges(environment: Environment) -> Mapping[str, float]:
+    return {"fanout_deliveries": len(deliveries.unpack(environment.get_note(DELIVERIES_NOTE)))}
+
+
+CONSUMERS: Mapping[str, Registered] = {
+    fanout.NAME: Registered(_fanout, _fanout_gauges),
+}
+"""By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""

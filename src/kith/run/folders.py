@@ -1,0 +1,86 @@
+"""A data folder: where things lie in it, how its store is opened, and how a server holds it.
+
+What is inside the store is the engine's; see `engines/embedded`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kith.core.errors import StoreMismatch
+from kith.engines.embedded import environment as environments
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.environment import LOADING, Environment
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.graph.graph import Graph
+from kith.graph.graphs import BUILT_IN
+from kith.run.config import Settings
+from kith.run.metrics import Metrics
+
+
+class Opened(NamedTuple):
+    """An open data folder and the graph over it, the same in every process; `wiring.opened` makes it."""
+
+    environment: Environment
+    commits: CommitQueue
+    store: EmbeddedEdges
+    log: EmbeddedLog
+    graph: Graph
+    metrics: Metrics
+
+    @property
+    def records(self) -> EmbeddedRecords:
+        """Its records: posts, comments, profiles and the rest."""
+        return EmbeddedRecords(self.environment, self.commits)
+
+
+def media_folder(settings: Settings) -> Path:
+    """Where the files of pictures and videos are, unless in a bucket."""
+    return Path(settings.data) / "media"
+
+
+def metrics_folder(settings: Settings) -> Path:
+    """Where each process leaves its counts, so that any of them can answer `/metrics` for all."""
+    return Path(settings.data) / "metrics"
+
+
+def timelines_folder(settings: Settings) -> Path:
+    """Where the fan-out worker keeps timelines."""
+    return Path(settings.timelines_folder or Path(settings.data) / "timelines")
+
+
+def open_environment(settings: Settings, *, create: bool = True) -> Environment:
+    """Open the store of the data folder, with the graphs of the settings declared."""
+    environment = Environment(
+        Path(settings.data), durability=settings.durability, bytes_max=settings.store_bytes_max, create=create
+    )
+    environment.declare([*BUILT_IN, *settings.graphs])
+    return environment
+
+
+def refuse_unfinished_import(environment: Environment) -> None:
+    """StoreMismatch if a bulk load of this folder was cut short: its graph would be half there."""
+    for graph in environment.notes(LOADING):
+        raise StoreMismatch(
+            f"an import into {graph!r} was cut short; run the same `kith import edges` again to finish it"
+        )
+
+
+@contextlib.contextmanager
+def serving(settings: Settings) -> Iterator[None]:
+    """Hold the data folder as a server. Several may, if they agree on these settings; the first resets the counts."""
+    agreed = {
+        "durability": settings.durability,
+        "store_bytes_max": settings.store_bytes_max,
+        "timelines_folder": str(timelines_folder(settings).resolve()),
+    }
+    with environments.serving(Path(settings.data), agreed) as first:
+        if first:
+            shutil.rmtree(metrics_folder(settings), ignore_errors=True)
+        yield

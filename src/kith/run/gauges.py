@@ -1,0 +1,39 @@
+"""What `/metrics` tells of the store and the event log, read when it is asked; `api.metrics` counts the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kith.core.clock import wall_ms
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.log.runner import lag_of
+from kith.run.consumers import CONSUMERS
+
+
+def gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
+    """Gauges by name, without the prefix `kith_`: of the log, of the store, and of each registered consumer."""
+    first, last = log.bounds()
+    values: dict[str, float] = {
+        "log_events": last - first + 1,
+        "log_sequence": last,
+        "store_bytes": environment.bytes_used(),
+    }
+    progress = log.groups()
+    for name, registered in CONSUMERS.items():
+        if name in progress:
+            values |= _of_group(log, name, progress[name])
+        values |= registered.gauges(environment)
+    return values
+
+
+def _of_group(log: EmbeddedLog, group: str, at: int) -> dict[str, float]:
+    """How far a group of consumers is behind, and how many events failed there."""
+    lag, failures = lag_of(log, at, wall_ms()), log.failures(group)
+    dead = sum(failure.dead for failure in failures)
+    return {
+        f"{group}_lag_events": lag.events,
+        f"{group}_lag_oldest_seconds": lag.oldest_s,
+        f"{group}_dead_events": dead,
+        f"{group}_failed_events": len(failures) - dead,
+    }

@@ -1,0 +1,133 @@
+"""A consumer is registered once; `kith serve`, `kith worker`, `kith dead` and `/metrics` take it from there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from world import ALICE, Run, edge_of, open_embedded, writes_of
+
+from kith.commands.dead import dead_events
+from kith.commands.worker import Name
+from kith.core.events import Event
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.log.runner import dead
+from kith.log.store import Failure
+from kith.run import consumers, folders, gauges, processes, supervisor, wiring
+from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS, Registered
+
+OTHER = "other"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings of a folder with a store."""
+    made = Settings(data=str(tmp_path))
+    folders.open_environment(made).close()
+    return made
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second consumer is registered."""
+    both = {**CONSUMERS, OTHER: Registered(consumers._fanout)}
+    for module in (supervisor, gauges):
+        monkeypatch.setattr(module, "CONSUMERS", both)
+    monkeypatch.setattr("kith.commands.dead.CONSUMERS", both)
+
+
+def failure_of(group: str, event: Event, *, dead: bool) -> Failure:
+    return Failure(group, event, 8, "a bug", 0, 0, dead=dead)
+
+
+def test_kith_worker_takes_the_names_of_the_registry_and_no_others() -> None:
+    assert get_args(Name) == tuple(CONSUMERS)
+
+
+@pytest.mark.parametrize("name", CONSUMERS)
+def test_a_consumer_is_registered_under_its_own_name(settings: Settings, run: Run, name: str) -> None:
+    async def opened() -> str:
+        async with (
+            wiring.opened(settings, "test", create=False) as parts,
+            CONSUMERS[name].open(settings, parts) as worker,
+        ):
+            assert all(task.every_s > 0 for task in worker.tasks)
+            for do in worker.tasks.values():
+                await do()
+            return worker.consumer.name
+
+    assert run(opened()) == name
+
+
+@pytest.mark.usefixtures("two")
+def test_kith_serve_runs_a_worker_for_each_consumer_and_ends_them_all(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: dict[str, int] = {}
+
+    def spawn(name: str) -> int:
+        started[name] = os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ)
+        return started[name]
+
+    monkeypatch.setattr(supervisor, "_spawn_worker", spawn)
+    for name in (processes.SUPERVISOR_VARIABLE, processes.SETTINGS_VARIABLE):
+        monkeypatch.setenv(name, "")  # so that it is put back
+    with supervisor.workers(settings):
+        assert list(started) == [*CONSUMERS, OTHER]
+        for pid in started.values():
+            os.kill(pid, 0)
+    for pid in started.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.fixture
+def failures(tmp_path: Path, run: Run) -> Iterator[EmbeddedLog]:
+    """A log of two events: `fanout` died on the first and retries the second, `other` died on the second."""
+    with open_embedded(tmp_path) as (_, edges):
+        run(edges.declare(["follows"]))
+        run(edges.apply(writes_of(edge_of(ALICE, 2), edge_of(ALICE, 3))))
+        log = EmbeddedLog(edges._environment, edges._commits)
+        first, second = log.read(0, 10)
+        kept = {1: failure_of("fanout", first, dead=True), 2: failure_of("fanout", second, dead=False)}
+        run(log.save("fanout", 2, kept))
+        run(log.save(OTHER, 1, {2: failure_of(OTHER, second, dead=True)}))
+        yield log
+
+
+def test_dead_events_are_named_by_group_and_number(failures: EmbeddedLog) -> None:
+    assert list(dead(failures, "fanout")) == ["fanout/1"]
+    assert list(dead(failures, OTHER)) == ["other/2"]
+
+
+@pytest.mark.usefixtures("two")
+def test_metrics_tell_lag_and_failures_of_each_consumer(failures: EmbeddedLog) -> None:
+    told = gauges.gauges(failures._environment, failures)
+    assert (told["fanout_lag_events"], told["other_lag_events"]) == (0, 1)
+    assert (told["fanout_dead_events"], told["fanout_failed_events"]) == (1, 1)
+    assert (told["other_dead_events"], told["other_failed_events"]) == (1, 0)
+    assert told["fanout_deliveries"] == 0
+
+
+def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) -> None:
+    async def told() -> set[str]:
+        async with wiring.opened(settings, "test", create=False) as parts:
+            return set(gauges.gauges(parts.environment, parts.log))
+
+    assert run(told()) == {"log_events", "log_sequence", "store_bytes", "fanout_deliveries"}
+
+
+@pytest.mark.usefixtures("two")
+def test_kith_dead_lists_the_events_of_each_consumer(settings: Settings, run: Run) -> None:
+    async def fail() -> None:
+        async with wiring.opened(settings, "test", create=False) as parts:
+            event = Event(1, 0, None, 0, 1, 2, 0, parts.graph.clock.next())
+            for group in (OTHER, *CONSUMERS):
+                await parts.log.save(group, 1, {1: failure_of(group, event, dead=True)})
+
+    run(fail())
+    assert list(dead_events(settings)) == [*(f"{name}/1" for name in CONSUMERS), "other/1"]
