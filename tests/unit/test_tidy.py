@@ -139,6 +139,14 @@ def test_entry_points_exist_as_the_project_names_them() -> None:
     assert set(ENTRY_POINTS) <= set(MODULES)
 
 
+@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/where-a-file-goes.md", "CONTRIBUTING.md"])
+def test_pages_for_developers_name_files_that_exist(page: str) -> None:
+    roots = [ROOT, SOURCE / "kith", SOURCE / "kith" / "engines", ROOT / "tests"]
+    named = set(re.findall(r"`((?:[\w-]+/)+(?:[\w-]+\.\w+)?)`", (ROOT / page).read_text()))
+    assert named
+    assert not [name for name in sorted(named) if not any((root / name).exists() for root in roots)]
+
+
 # Who knows whom: `lint-imports` holds the layers (pyproject.toml); here is what it has no words for
 
 

@@ -1,1 +1,5 @@
-"""Who asks and how often: `guard` (credentials, rates) · `quotas` (per user) · `sliding_window` (rule and port)."""
+"""Who asks, what they may read and do, and how often. The one place of that policy; doors ask it.
+
+`guard` (credentials, requests a second) · `policy` (whose lists and edges) · `quotas` (per user, in longer times), over
+`sliding_window` (rule and port). Who may see whom is decided in `people.privacy`, which post in `posts.visibility`.
+"""

@@ -1,5 +1,6 @@
 """How Kith runs.
 
-`config`, `limits` (settings) · `folders`, `keys` (a data folder) · `wiring` (engines to services) · `consumers` (the
-registry of workers), `gauges` · `supervisor` (the process of `kith serve`), `processes` (those it starts) · `logs`.
+`config`, `limits` (settings) · `folders`, `keys` (a data folder) · `wiring` (engines to ports) · `services` (of an API
+process), `api` (resources over them, and the door) · `consumers` (the registry of workers) · `metrics`, `gauges` ·
+`supervisor` (the process of `kith serve`), `processes` (those it starts) · `logs`.
 """
