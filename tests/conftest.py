@@ -1,4 +1,4 @@
-"""Fixtures for all tests: the clock, the engines, and how to run a coroutine. The people are in `world`."""
+"""Fixtures for all tests: the clock, the engines, and how to run a coroutine. The people are in `cast`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cast import FakeClock
+from coroutines import Run
+from engines import BOTH, REFERENCE, Engine, engines_with, open_embedded
 from hypothesis import HealthCheck, settings
-from reference import ReferenceEdges
-from world import ENGINES, FakeClock, Run, open_embedded, service_over
+from services import service_over
 
 from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
@@ -47,12 +49,31 @@ def embedded(tmp_path: Path, clock: FakeClock) -> Iterator[tuple[Environment, Em
         yield opened
 
 
-@pytest.fixture(params=ENGINES)
-def store(request: pytest.FixtureRequest, run: Run) -> EdgeStore:
-    """An empty store of each engine, with one graph declared: number 1."""
-    made: EdgeStore = ReferenceEdges() if request.param == "reference" else request.getfixturevalue("embedded")[1]
-    run(made.declare(["follows"]))
-    return made
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--engine module:name`: the conformance suites for an engine that is not registered here."""
+    parser.addoption("--engine", metavar="MODULE:NAME", help="run the conformance suites for this engine only")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """An argument `engine` is each engine that has the PORT of the module; two names stand for some of them only."""
+    asked: dict[str, Callable[[Engine], bool]] = {
+        "engine": lambda _: True,
+        "compared": lambda engine: engine is not REFERENCE,  # with the reference
+        "lasting": lambda engine: engine.keeps,
+    }
+    port = getattr(metafunc.module, "PORT", None)
+    for name, fits in asked.items():
+        if port and name in metafunc.fixturenames:
+            engines = filter(fits, engines_with(port, metafunc.config.getoption("--engine")))
+            metafunc.parametrize(name, engines, ids=str)
+
+
+@pytest.fixture(params=BOTH, ids=str)
+def store(request: pytest.FixtureRequest, run: Run, tmp_path: Path) -> Iterator[EdgeStore]:
+    """An empty store of the reference and of the embedded engine, with one graph declared: number 1."""
+    with request.param.edges(tmp_path / "data") as opened:
+        run(opened.declare(["follows"]))
+        yield opened
 
 
 @pytest.fixture

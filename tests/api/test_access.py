@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from calls import NO_PROFILE, add_edges, check, code, finish, ids, ok, upload
+from cast import People
 from pictures import photo
-from running import API, JWT_SECRET, KEY, OTHER_KEY, People, Server, serving, sign
-from talk import NO_PROFILE, add_edges, check, code, finish, ids, ok, upload
+from servers import API, JWT_SECRET, KEY, OTHER_KEY, Server, serving, sign
 
 CALLERS = ("server", "server for Alice", "Alice", "Bob", "nobody", "bad key")
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from running import API, KEY, People
-from talk import code, ok
+from calls import code, ok
+from cast import People
+from servers import API, KEY
 
 from kith.api.http import build
 from kith.core.errors import StoreUnavailable

@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 import httpx
 import pytest
+from calls import code, ok
+from cast import People
 from raw_http import plain, raw
-from running import API, JWT_SECRET, KEY, People, Server, sign
-from talk import code, ok
+from servers import API, JWT_SECRET, KEY, Server, sign
 
 from kith.core.ids import ID_MAX
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import httpx
 import pytest
+from calls import code, ok
+from cast import People
 from raw_http import plain, raw
-from running import API, KEY, People, Server
-from talk import code, ok
+from servers import API, KEY, Server
 
 Acting = Callable[[int], httpx.Client]
 pytestmark = pytest.mark.usefixtures("nothing_changes")

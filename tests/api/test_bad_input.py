@@ -9,8 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
-from running import API, FOLLOWS_MAX, People, Server
-from talk import add_edges, check, code, ids, ok
+from calls import add_edges, check, code, ids, ok
+from cast import People
+from servers import API, FOLLOWS_MAX, Server
 
 from kith.core.ids import ID_MAX
 

@@ -12,10 +12,11 @@ from unittest.mock import patch
 
 import httpx
 import pytest
+from calls import code, ok
+from cast import People
 from litestar.testing import AsyncTestClient
 from pictures import drawing, encoded
-from running import AGREED, API, KEY, People, Server, serving
-from talk import code, ok
+from servers import AGREED, API, KEY, Server, serving
 
 from kith.api.http import build
 from kith.core.errors import StoreUnavailable

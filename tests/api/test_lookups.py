@@ -8,8 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from running import API, People, Server
-from talk import add_edges, code, finish, ids, ok, tell
+from calls import add_edges, code, finish, ids, ok, tell
+from cast import People
+from servers import API, Server
 
 Acting = Callable[[int], httpx.Client]
 

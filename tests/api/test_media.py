@@ -10,10 +10,11 @@ from typing import Any
 
 import httpx
 import pytest
+from calls import code, ok, upload
+from cast import People
 from pictures import PLACE, animation, bomb, decoded, drawing, encoded, mp4, photo, webm
-from running import API, KEY, People, Server, eventually, serving
+from servers import API, KEY, Server, eventually, serving
 from small_s3 import small_s3
-from talk import code, ok, upload
 
 Acting = Callable[[int], httpx.Client]
 ANSWER = {"id", "type", "url", "thumbnailUrl", "width", "height", "altText"}

@@ -9,8 +9,8 @@ import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
-from running import KEY, Server
 from schemathesis import checks
+from servers import KEY, Server
 
 HEADERS = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
 TRUE = [checks.status_code_conformance, checks.content_type_conformance, checks.response_schema_conformance]

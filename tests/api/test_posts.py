@@ -9,9 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
+from calls import add_edges, code, finish, ids, make, ok, say, texts, upload
+from cast import People
 from pictures import mp4, photo
-from running import AGREED, API, People, Server, serving
-from talk import add_edges, code, finish, ids, make, ok, say, texts, upload
+from servers import AGREED, API, Server, serving
 
 Acting = Callable[[int], httpx.Client]
 NO_AUTHOR = {"username": None, "displayName": "", "avatarUrl": None, "isVerified": False}

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from running import API, People, Server, eventually, serving, sign
-from talk import add_edges, code, finish, ids, ok
+from calls import add_edges, code, finish, ids, ok
+from cast import People
+from servers import API, Server, eventually, serving, sign
 
 Acting = Callable[[int], httpx.Client]
 

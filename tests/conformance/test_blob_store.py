@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import httpx
 import pytest
+from coroutines import Run
 from small_s3 import SmallS3, small_s3
-from world import Run
 
 from kith.core.errors import BadRequest, StoreFull, StoreUnavailable
 from kith.engines.blobs.store import FolderBlobs, open_blobs

@@ -8,25 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, START_MS
+from coroutines import Run, run_all
+from edges import FOLLOWERS_OF_DANA, OUT, SIZES, G, all_pages, edge_of, fill, marks_of, writes_of
+from engines import open_embedded
 from hypothesis import given
 from hypothesis import strategies as st
-from listings import FOLLOWERS_OF_DANA, OUT, SIZES, fill
-from reference import ReferenceEdges
-from world import (
-    ALICE,
-    BOB,
-    CAROL,
-    DANA,
-    START_MS,
-    G,
-    Run,
-    all_pages,
-    edge_of,
-    marks_of,
-    open_embedded,
-    run_all,
-    writes_of,
-)
+from reference_edges import ReferenceEdges
 
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark, Page, Window

@@ -6,21 +6,11 @@ from itertools import product
 from typing import Any
 
 import pytest
-from listings import OUT, fill, state_of
-from reference import ReferenceEdges
-from world import (
-    ALICE,
-    BOB,
-    CAROL,
-    DANA,
-    START_MS,
-    G,
-    Run,
-    edge_of,
-    open_embedded,
-    run_all,
-    writes_of,
-)
+from cast import ALICE, BOB, CAROL, DANA, START_MS
+from coroutines import Run, run_all
+from edges import OUT, G, edge_of, fill, state_of, writes_of
+from engines import open_embedded
+from reference_edges import ReferenceEdges
 
 from kith.core.clock import hlc_of
 from kith.core.errors import BadRequest

@@ -11,11 +11,15 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, START_MS
+from coroutines import Run, run_all
+from edges import G, edge_of, writes_of
+from engines import open_embedded
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import ReferenceEdges
+from reference_edges import ReferenceEdges
 from reference_records import ReferenceRecords
-from world import ALICE, BOB, CAROL, DANA, ENGINES, START_MS, G, Run, edge_of, open_embedded, run_all, writes_of
+from world import ENGINES
 
 from kith.core.clock import Hlc, hlc_of
 from kith.core.ids import ID_MAX

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, START_MS
+from coroutines import Run
+from engines import open_embedded
 from reference_suggestions import ReferenceSuggestions
-from world import ALICE, BOB, CAROL, DANA, ENGINES, START_MS, Run, open_embedded
+from world import ENGINES
 
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.suggestions import EmbeddedSuggestions

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from naive_timelines import NaiveTimelines
-from world import ALICE, BOB, CAROL, DANA, FakeClock
 
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.ringfile import LINE, WIDTH

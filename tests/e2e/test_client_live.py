@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from pictures import decoded, photo
-from running import Server, serving
+from servers import Server, serving
 
 from kith.client import ApiError, AsyncKith, EdgeWrite, Kith, Location, in_, out
 from kith.client.routes import Routes

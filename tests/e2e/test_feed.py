@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from calls import code, ok
+from cast import People
 from listening import Listener
-from running import API, People, Server, eventually, serving
-from talk import code, ok
+from servers import API, Server, eventually, serving
 
 from kith.engines.embedded.rings import RingReader
 

@@ -7,9 +7,10 @@ import subprocess
 from pathlib import Path
 
 import httpx
+from calls import ok, upload
+from cast import People
 from pictures import decoded, mp4, photo
-from running import API, COMMAND, People, serving
-from talk import ok, upload
+from servers import API, COMMAND, serving
 
 
 def sweep(folder: Path, *options: str) -> str:

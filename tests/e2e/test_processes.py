@@ -14,20 +14,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from running import (
-    AGREED,
-    API,
-    People,
-    Server,
-    eventually,
-    free_port,
-    launch,
-    printed_key,
-    refused,
-    serving,
-    sign,
-)
-from talk import add_edges, check, code, ids, ok
+from calls import add_edges, check, code, ids, ok
+from cast import People
+from servers import AGREED, API, Server, eventually, free_port, launch, printed_key, refused, serving, sign
 
 from kith.core.tokens import WriteMark, WriteTokens
 from kith.engines.embedded.environment import FORMAT, Environment

@@ -23,8 +23,8 @@ from timeline_writer import forked
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from cast import FakeClock
 from naive_timelines import NaiveTimelines
-from world import FakeClock
 
 from kith.engines.embedded import directory, ringfile, rings
 from kith.engines.embedded.rings import RingReader, Rings

@@ -16,8 +16,11 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
-from reference import ReferenceEdges, ScrambledEdges
-from world import ALICE, BOB, CAROL, DANA, START_MS, FakeClock, answer, marks_of, run_all, service_over, time_flies
+from cast import ALICE, BOB, CAROL, DANA, START_MS, FakeClock
+from coroutines import answer, run_all, time_flies
+from edges import marks_of
+from reference_edges import ReferenceEdges, ScrambledEdges
+from services import service_over
 
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import FollowLimitReached, Forbidden, KithError, UserNotFound

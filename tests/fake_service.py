@@ -1,0 +1,59 @@
+"""A service that answers what a test tells it to, for tests of the Python client; and both clients asked alike."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from kith.client import AsyncKith, Kith
+
+Client = Kith | AsyncKith
+Connect = Callable[..., Client]
+"""Makes a client of a Service."""
+
+
+class Service:
+    """Answers requests with `answers` (None: 204), one after the other, and remembers what it was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        answer = self.answers.pop(0)
+        if answer is None:
+            return httpx.Response(204)
+        return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
+
+    def bodies(self) -> list[Any]:
+        return [json.loads(request.content) for request in self.asked]
+
+    def headers(self, name: str) -> list[str | None]:
+        return [request.headers.get(name) for request in self.asked]
+
+
+def ask(client: Client, method: str, *args: Any, **kwargs: Any) -> Any:
+    """The result of a method; of one that iterates, the list of its items."""
+
+    async def collected(items: Any) -> list[Any]:
+        return [item async for item in items]
+
+    result = getattr(client, method)(*args, **kwargs)
+    if inspect.isawaitable(result):
+        return asyncio.run(result)
+    if inspect.isasyncgen(result):
+        return asyncio.run(collected(result))
+    return list(result) if inspect.isgenerator(result) else result
+
+
+def page(*ids: int, next_cursor: str | None = None) -> dict[str, Any]:
+    """A page as the service writes it; each position is ten times the id."""
+    items = [{"id": str(id_), "position": str(10 * id_)} for id_ in ids]
+    pagination = {"nextCursor": next_cursor, "prevCursor": None, "hasMore": next_cursor is not None}
+    return {"items": items, "pagination": pagination}

@@ -1,0 +1,316 @@
+"""Two small in-memory EdgeStores: what engines are compared with.
+
+`ReferenceEdges` is the port in the most obvious form: one dict of rows, and every list is made by sorting
+them. `ScrambledEdges` keeps the promises of an engine without transactions and not one more: rows are
+current at once, while what each end's list and count show comes late, out of order and repeatedly.
+Both are slow on purpose. Kept in memory only, so durability is not modelled.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.events import Event
+from kith.core.paging import Mark, Page, Window
+from kith.graph.edge import (
+    BARRING,
+    REFUSED,
+    Direction,
+    Edge,
+    EdgeChange,
+    EdgeWrite,
+    Outcome,
+    State,
+    decide,
+    merge,
+    resolve,
+)
+from kith.graph.graphs import assign
+from kith.graph.store import Degrees, Ends, Ids, Listing, Lists, Node, Pair, Side
+
+Key = tuple[int, int, int]
+"""(graph, source, destination)"""
+Rows = dict[Key, Edge]
+Part = tuple[Direction, State]
+
+_SCAN_ROWS = 7  # small, so that every scan of a test crosses chunks
+
+
+def key_of(edge: Edge) -> Key:
+    """What identifies an edge."""
+    return (edge.graph, edge.source, edge.destination)
+
+
+def listing_of(edge: Edge, direction: Direction) -> Listing:
+    """The list that shows `edge` at one of its ends."""
+    node = edge.source if direction is Direction.OUT else edge.destination
+    return Listing(edge.graph, node, direction, edge.state)
+
+
+def cut_page(marks: Sequence[Mark], window: Window) -> Page:
+    """The part of a whole list (newest first) that `window` asks for, told as plainly as can be."""
+    marks = [mark for mark in marks if window.spans(mark)]
+    if window.before is not None:
+        newer = [mark for mark in marks if mark > window.before]
+        items = newer[-window.limit :]
+    else:
+        older = [mark for mark in marks if window.after is None or mark < window.after]
+        items = older[: window.limit]
+    if items:
+        return Page(items, marks[-1] < items[-1], marks[0] > items[0])
+    if window.before is not None:  # nothing is newer than the mark; what is left is older
+        return Page([], bool(marks), False)
+    return Page([], False, bool(marks))
+
+
+def other_end(edge: Edge, direction: Direction) -> int:
+    """The end of the edge that a list in `direction` shows."""
+    return edge.destination if direction is Direction.OUT else edge.source
+
+
+class ReferenceEdges:
+    """See `graph.store.EdgeStore`; transactional, because nothing else runs between two of its lines."""
+
+    transactional = True
+
+    def __init__(self) -> None:
+        self.rows: Rows = {}
+        self.log: list[Edge | Event] = []
+        self._numbers: dict[str, int] = {}
+        self._nodes: dict[int, Node] = {}
+        self._notes: dict[str, bytes] = {}
+
+    # What lists and counts are made of; here simply the rows.
+
+    def _listed(self, listing: Listing) -> Rows:
+        return self.rows
+
+    def _counted(self, listing: Listing) -> Rows:
+        return self.rows
+
+    def _written(self, edge: Edge) -> None:
+        """Called after a row has changed."""
+
+    def _tick(self) -> None:
+        """Called before every operation on edges."""
+
+    async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
+        self._numbers = assign(self._numbers, names)
+        return self._numbers
+
+    async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
+        changes: list[EdgeChange] = []
+        for write in writes:
+            if write.chained and changes and changes[-1].outcome in REFUSED:
+                changes.append(EdgeChange(Outcome.UNCHANGED, None, None))
+            else:
+                changes.append(self._apply(write))
+        return changes
+
+    def _apply(self, write: EdgeWrite) -> EdgeChange:
+        self._tick()
+        stored = self.rows.get(key_of(write.edge))
+        ends = max(self._node_state(write.edge.source), self._node_state(write.edge.destination))
+        edge = resolve(stored, write, ends)
+        outcome = decide(
+            stored,
+            write,
+            edge,
+            lambda: self._out_count(edge),
+            lambda: self._barred(write),
+            lambda: write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1],
+            lambda: self._nodes.get(edge.destination, Node()).private,
+        )
+        if outcome is not Outcome.APPLIED:
+            return EdgeChange(outcome, stored, stored)
+        self.rows[key_of(edge)] = edge
+        self.log.append(edge)
+        self._written(edge)
+        return EdgeChange(outcome, stored, edge, len(self.log))
+
+    def _node_state(self, node: int) -> State:
+        return self._nodes.get(node, Node()).state
+
+    def _out_count(self, edge: Edge) -> int:
+        return self._count(Listing(edge.graph, edge.source, Direction.OUT))
+
+    def _barred(self, write: EdgeWrite) -> bool:
+        return any(key in self.rows and self.rows[key].state in BARRING for key in write.unless)
+
+    async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
+        for pair, part in product(pairs, self._parts()):
+            part.pop((graph, *pair), None)
+
+    def _parts(self) -> list[Rows]:
+        return [self.rows]
+
+    async def exists_many(self, graph: int, pairs: Sequence[Pair]) -> list[bool]:
+        return [edge is not None and edge.state == State.NORMAL for edge in await self.get_many(graph, pairs)]
+
+    async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
+        self._tick()
+        return [self.rows.get((graph, source, destination)) for source, destination in pairs]
+
+    async def page(self, listing: Listing, window: Window) -> Page:
+        self._tick()
+        return cut_page(self._marks(listing), window)
+
+    async def count_many(self, listings: Sequence[Listing]) -> list[int]:
+        self._tick()
+        return [self._count(listing) for listing in listings]
+
+    async def counts(self, sides: Sequence[Side], nodes: Ids) -> Ids:
+        listings = [Listing(graph, node, direction) for graph, direction in sides for node in nodes.tolist()]
+        return np.array(await self.count_many(listings), np.int64).reshape(len(sides), len(nodes))
+
+    async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
+        self._tick()
+        return np.array([mark.id for mark in self._marks(listing)[:newest]], np.int64)
+
+    async def ids_many(self, listings: Sequence[Listing], newest: int) -> Lists:
+        lists = [await self.ids(listing, newest) for listing in listings]
+        lengths = np.array([len(ids) for ids in lists], np.int64)
+        return Lists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
+
+    async def degrees(self, graph: int, after: int | None, limit: int) -> list[Degrees]:
+        self._tick()
+        nodes = sorted({end for number, *ends in self.rows if number == graph for end in ends})
+        beyond = [node for node in nodes if after is None or node > after]
+        return [
+            Degrees(node, *(self._count(Listing(graph, node, end)) for end in Direction)) for node in beyond[:limit]
+        ]
+
+    async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
+        out = listing.direction is Direction.OUT
+        pairs = [(listing.node, other) if out else (other, listing.node) for other in ids.tolist()]
+        edges = await self.get_many(listing.graph, pairs)
+        return np.array([edge is not None and edge.state == listing.state for edge in edges], np.bool_)
+
+    async def nodes(self, nodes: Sequence[int]) -> list[Node]:
+        return [self._nodes.get(node, Node()) for node in nodes]
+
+    async def change_node(
+        self,
+        node: int,
+        *,
+        state: State | None = None,
+        private: bool | None = None,
+        labels: int | None = None,
+        only_from: State | None = None,
+        tell: Event | None = None,
+    ) -> Node:
+        known = self._nodes.get(node, Node())
+        if only_from in (None, known.state):
+            asked = {"state": state, "private": private, "labels": labels}
+            changed = known._replace(**{name: value for name, value in asked.items() if value is not None})
+            if tell is not None and changed != known:
+                self.log.append(tell)
+            known = self._nodes[node] = changed
+        return known
+
+    async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
+        keys = sorted(key for key in self.rows if key[0] == graph and (after is None or key[1:] > after))
+        for at in range(0, len(keys), _SCAN_ROWS):
+            yield [
+                Ends(edge, *(self._listed(listing_of(edge, end)).get(key) == edge for end in Direction))
+                for key in keys[at : at + _SCAN_ROWS]
+                for edge in [self.rows[key]]
+            ]
+
+    async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
+        lists = {listing_of(edge, end) for edge in self.rows.values() if edge.graph == graph for end in Direction}
+        checked = [(listing, self._count(listing), len(self._marks(listing))) for listing in sorted(lists)]
+        wrong = [(listing, stored, real) for listing, stored, real in checked if stored != real]
+        for listing, _, _ in wrong if repair else []:
+            self._counted(listing).update(self._listed(listing))
+        return wrong
+
+    async def strays(self, graph: int, repair: bool) -> int:
+        return 0
+
+    async def repair(self, edges: Sequence[Edge]) -> None:
+        for key, end, state in product(map(key_of, edges), Direction, State):
+            listing = listing_of(self.rows[key], end)._replace(state=state)
+            self._listed(listing)[key] = self._counted(listing)[key] = self.rows[key]
+
+    async def get_note(self, key: str) -> bytes | None:
+        return self._notes.get(key)
+
+    async def put_note(self, key: str, value: bytes | None) -> None:
+        self._notes.pop(key, None)
+        if value is not None:
+            self._notes[key] = value
+
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        return {key: value for key, value in self._notes.items() if key.startswith(prefix)}
+
+    def _marks(self, listing: Listing) -> list[Mark]:
+        """A whole list, newest first."""
+        edges = self._listed(listing).values()
+        shown = [edge for edge in edges if listing_of(edge, listing.direction) == listing]
+        return sorted((Mark(edge.position, other_end(edge, listing.direction)) for edge in shown), reverse=True)
+
+    def _count(self, listing: Listing) -> int:
+        edges = self._counted(listing).values()
+        return sum(listing_of(edge, listing.direction) == listing for edge in edges)
+
+
+class ScrambledEdges(ReferenceEdges):
+    """Rows at once; every list and every count later, each by itself, in any order, and perhaps again.
+
+    So an edge that changes state may for a while be in two lists, or in none. A late part carries a version
+    of the edge and obeys the merge law, as an engine's table would with the version as its write time.
+    Conditions see the row as it is and the counts as they lag.
+    """
+
+    transactional = False
+
+    def __init__(self, seed: int, late_max: int = 12) -> None:
+        super().__init__()
+        self._lists: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
+        self._counts: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
+        self._random, self._late_max = random.Random(seed), late_max
+        self._operations = 0
+        self._late: list[tuple[int, Rows, Edge]] = []  # (due at this operation, what it changes, version)
+
+    def settle(self) -> None:
+        """Let everything that is under way arrive, in any order, some of it twice."""
+        arriving, self._late = [*self._late, *self._random.sample(self._late, len(self._late) // 2)], []
+        self._random.shuffle(arriving)
+        for _, part, edge in arriving:
+            _arrive(part, edge)
+
+    def _listed(self, listing: Listing) -> Rows:
+        return self._lists[listing.direction, listing.state]
+
+    def _counted(self, listing: Listing) -> Rows:
+        return self._counts[listing.direction, listing.state]
+
+    async def forget(self, graph: int, pairs: Sequence[Pair]) -> None:
+        await super().forget(graph, pairs)
+        self._late = [late for late in self._late if key_of(late[2]) not in {(graph, *pair) for pair in pairs}]
+
+    def _parts(self) -> list[Rows]:
+        return [self.rows, *self._lists.values(), *self._counts.values()]
+
+    def _written(self, edge: Edge) -> None:
+        for part in (*self._lists.values(), *self._counts.values()):
+            for _ in range(self._random.choice((1, 1, 2))):
+                self._late.append((self._operations + self._random.randint(0, self._late_max), part, edge))
+
+    def _tick(self) -> None:
+        self._operations += 1
+        self._random.shuffle(self._late)
+        for due, part, edge in self._late:
+            if due <= self._operations:
+                _arrive(part, edge)
+        self._late = [late for late in self._late if late[0] > self._operations]
+
+
+def _arrive(part: Rows, edge: Edge) -> None:
+    part[key_of(edge)] = merge(part.get(key_of(edge)), edge)

@@ -1,0 +1,182 @@
+"""A real `kith serve` for tests: started on a free port, waited for, stopped with SIGTERM, its output kept.
+
+How an answer reads is in `calls`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+
+KEY = "kith_key-of-the-tests"
+OTHER_KEY = "kith_another-key-of-the-tests"
+JWT_SECRET = "a secret that only the tests sign user tokens with"
+ISSUER, AUDIENCE = "tests-app", "tests-kith"
+FOLLOWS_MAX = 30
+COMMAND = str(Path(sys.executable).with_name("kith"))
+API = "/api/v1"
+_START_S = 30.0
+_REFUSED_S = 8.0
+_STOP_S = 25.0
+_POLL_S = 0.02
+
+AGREED = {
+    "KITH_API_KEYS": f"{KEY},{OTHER_KEY}",
+    "KITH_JWT_SECRET": JWT_SECRET,
+    "KITH_JWT_ISSUER": ISSUER,
+    "KITH_JWT_AUDIENCE": AUDIENCE,
+    "KITH_FOLLOWS_MAX": str(FOLLOWS_MAX),
+    "KITH_RATE_USER_READ": "0",
+    "KITH_RATE_USER_WRITE": "0",
+    "KITH_RATE_FEED_PER_MINUTE": "0",
+    "KITH_RATE_POSTS_PER_HOUR": "0",
+    "KITH_RATE_ENGAGEMENT_PER_MINUTE": "0",
+    "KITH_RATE_MEDIA_PER_HOUR": "0",
+    "KITH_DURABILITY": "relaxed",
+    "KITH_LOG_LEVEL": "debug",
+}
+"""The settings of a server unless a test says otherwise."""
+
+
+class Server:
+    """A running server. `key`: a server key it lets in."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, data: Path, output: Path, key: str) -> None:
+        self.process, self.port, self.data, self._output, self.key = process, port, data, output, key
+        self.url = f"http://127.0.0.1:{port}"
+
+    def client(self, credential: str | None = None, acting: int | str | None = None, **options: Any) -> httpx.Client:
+        """A client with a credential (default: the server key; "" for none), acting for a user."""
+        headers = dict(options.pop("headers", {}))
+        if credential != "":
+            headers["Authorization"] = f"Bearer {self.key if credential is None else credential}"
+        if acting is not None:
+            headers["X-Kith-User"] = str(acting)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False, **options)
+
+    def output(self) -> str:
+        """Everything it has printed."""
+        return self._output.read_text(errors="replace")
+
+    def ready(self) -> bool:
+        """Whether it answers /readyz with 200."""
+        try:
+            return httpx.get(self.url + "/readyz", timeout=2, trust_env=False).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def terminate(self) -> int:
+        """SIGTERM, and the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(_STOP_S)
+
+
+def sign(user: int, *, secret: str = JWT_SECRET, algorithm: str = "HS256", ttl_s: int = 600, **claims: Any) -> str:
+    """A user token as the app signs it; `claims` replace or (None) drop claims."""
+    now = int(time.time())
+    all_claims = {"sub": str(user), "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + ttl_s, **claims}
+    kept = {name: value for name, value in all_claims.items() if value is not None}
+    return jwt.encode(kept, secret, algorithm=algorithm)
+
+
+def free_port() -> int:
+    """A port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def launch(folder: Path, *arguments: str, port: int, output: Path, **environment: str) -> subprocess.Popen[bytes]:
+    """`kith serve` in a process of its own, with settings from `environment` only."""
+    folder.mkdir(parents=True, exist_ok=True)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("KITH_")}
+    with output.open("ab") as sink:
+        return subprocess.Popen(
+            [COMMAND, "serve", "--data", str(folder / "data"), "--port", str(port), *arguments],
+            cwd=folder,
+            env={**clean, **environment},
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+        )
+
+
+@contextmanager
+def serving(
+    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, **changes: str
+) -> Iterator[Server]:
+    """A server over `folder`/data that is ready. `settings` replaces AGREED, `changes` adds to it."""
+    port = free_port()
+    folder.mkdir(parents=True, exist_ok=True)
+    output = folder / f"server-{port}.log"
+    environment = {**(AGREED if settings is None else settings), **changes}
+    process = launch(folder, *arguments, port=port, output=output, **environment)
+    server = Server(process, port, folder / "data", output, KEY)
+    try:
+        wait_ready(server)
+        if "KITH_API_KEYS" not in environment:
+            server.key = printed_key(server) or ""
+        yield server
+    except BaseException:
+        print(f"--- output of the server on port {port} ---\n{server.output()[-8_000:]}")
+        raise
+    finally:
+        try:
+            server.terminate()
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+
+
+def wait_ready(server: Server) -> None:
+    """Until /readyz answers; fails with the output if the server stops or takes too long."""
+    deadline = time.monotonic() + _START_S
+    while not server.ready():
+        if server.process.poll() is not None:
+            raise AssertionError(f"the server stopped with {server.process.returncode}:\n{server.output()}")
+        if time.monotonic() > deadline:
+            raise AssertionError(f"the server was not ready in {_START_S} s:\n{server.output()}")
+        time.sleep(_POLL_S)
+
+
+def refused(folder: Path, *arguments: str, port: int | None = None, **environment: str) -> str:
+    """The output of a server that must refuse to start with a status other than 0."""
+    output = folder / "refused.log"
+    output.unlink(missing_ok=True)
+    process = launch(folder, *arguments, port=port or free_port(), output=output, **environment)
+    try:
+        status = process.wait(_REFUSED_S)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        process.wait(_STOP_S)
+        raise AssertionError(f"the server started:\n{output.read_text()}") from None
+    assert status != 0
+    return output.read_text(errors="replace")
+
+
+def printed_key(server: Server) -> str | None:
+    """The server key that the first start prints."""
+    found = re.search(r"kith_[A-Za-z0-9_-]{20,}", server.output())
+    return found.group(0) if found else None
+
+
+def eventually(condition: Any, seconds: float = 10.0) -> Any:
+    """The first true answer of `condition()`; fails when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, f"not so within {seconds} s"
+        time.sleep(_POLL_S)
+    return answer
