@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from cast import FakeClock
 from coroutines import Run
 from engines import BOTH, REFERENCE, Engine, engines_with, open_embedded
@@ -17,6 +19,13 @@ from kith.engines.embedded.edges import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.graph import Graph
 from kith.graph.store import EdgeStore
+
+# Rich would draw each error that a test provokes: most of the time of a test that provokes hundreds.
+_plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+structlog.configure(processors=[*structlog.get_config()["processors"][:-1], _plain])
+
+# Processes that tests start keep their compiled modules, as those of users do.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A failing example prints how to repeat it; no deadline, because shared machines stall.
 settings.register_profile(

@@ -13,7 +13,7 @@ import pytest
 from calls import code, ok, upload
 from cast import People
 from pictures import PLACE, animation, bomb, decoded, drawing, encoded, mp4, photo, webm
-from servers import API, KEY, Server, eventually, serving
+from servers import API, KEY, PLAIN, Server, eventually, serving
 from small_s3 import small_s3
 
 Acting = Callable[[int], httpx.Client]
@@ -46,7 +46,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def visitor(server: Server) -> Iterator[httpx.Client]:
     """A browser that shows an image: without credentials."""
-    with httpx.Client(base_url=server.url, trust_env=False) as client:
+    with httpx.Client(base_url=server.url, **PLAIN) as client:
         yield client
 
 
@@ -317,7 +317,7 @@ def test_what_a_stalled_reader_leaves_is_not_kept_in_memory(server: Server, acti
         reader.sendall(f"GET {made['url']} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         assert reader.recv(16).startswith(b"HTTP/1.1 200")
         readers.append(reader)
-    assert httpx.get(server.url + made["url"], trust_env=False).status_code == 200
+    assert server.get(made["url"]).status_code == 200
     assert memory_mb() - before < 60
     for reader in readers:
         reader.close()
@@ -327,9 +327,9 @@ def test_files_of_a_bucket_are_shown_by_the_bucket(tmp_path: Path, people: Peopl
     with small_s3() as bucket, serving(tmp_path, KITH_MEDIA_URL="s3://bucket/kith", **bucket.environment) as server:
         with server.client(acting=people.alice) as http:
             made = upload(http, photo())
-            sent = httpx.get(server.url + made["url"], trust_env=False)
+            sent = server.get(made["url"])
             assert sent.status_code == 307
-            shown = httpx.get(sent.headers["location"], trust_env=False)
+            shown = httpx.get(sent.headers["location"], **PLAIN)
             assert decoded(shown.content).size == (120, 80)
             assert shown.headers["content-type"] == "image/jpeg"
             assert len(bucket.files) == 2

@@ -126,5 +126,5 @@ def test_two_processes_answer_the_same_and_see_ones_own_follow_at_once(tmp_path:
 
 def test_suggestions_are_measured_like_every_route(server: Server, http: httpx.Client, people: People) -> None:
     suggested(http, people.alice)
-    metrics = lambda: httpx.get(server.url + "/metrics", trust_env=False).text  # noqa: E731
+    metrics = lambda: server.get("/metrics").text  # noqa: E731
     eventually(lambda: 'kith_responses_total{operation="suggestions",status="200"}' in metrics())

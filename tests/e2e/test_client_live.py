@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from pictures import decoded, photo
 from servers import Server, serving
@@ -177,7 +176,7 @@ def test_a_picture_is_uploaded_from_a_file_shown_and_taken_away(kith: Kith, serv
     file.write_bytes(photo())
     picture = alice.upload_media(file, alt_text="a fox")
     assert (picture.type, picture.width, picture.height, picture.alt_text) == ("image", 120, 80, "a fox")
-    assert decoded(httpx.get(server.url + picture.url, trust_env=False).content).size == (120, 80)
+    assert decoded(server.get(picture.url).content).size == (120, 80)
     post = alice.create_post(media=[picture.id]).id
     assert bob.post(post).content.media == [picture]
     assert alice.edit_media(picture.id, alt_text="a red fox") == alice.media(picture.id)
@@ -265,7 +264,7 @@ def first_call(build: Any) -> Call[Any]:
 
 
 def test_the_client_has_a_method_for_every_operation_of_the_service_and_no_other(server: Server) -> None:
-    document = httpx.get(f"{server.url}/openapi.json", trust_env=False).json()
+    document = server.get("/openapi.json").json()
     served = {(verb.upper(), path) for path, item in document["paths"].items() for verb in item} - set(ELSEWHERE)
     calls = {name: first_call(vars(Routes)[name].__wrapped__) for name in vars(Routes) if not name.startswith("_")}
     covered = set()

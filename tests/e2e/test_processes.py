@@ -61,7 +61,7 @@ def test_metrics_are_the_sum_of_all_processes_whoever_is_asked(pair: Server, peo
             check(http, "follows", people.alice, people.bob)
     name = 'kith_responses_total{operation="check",status="200"}'
     for _ in range(6):
-        eventually(lambda: metric(httpx.get(pair.url + "/metrics", trust_env=False).text, name) == 60, seconds=3)
+        eventually(lambda: metric(pair.get("/metrics").text, name) == 60, seconds=3)
 
 
 def test_cursors_jobs_and_user_tokens_hold_in_every_process(pair: Server, people: People) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from servers import PLAIN, free_port
 
 HERE = Path(__file__).parent
 API_KEY = "kith_only_for_fault_tests"
@@ -107,7 +107,7 @@ class Server:
     def client(self, timeout_s: float = 10.0) -> httpx.Client:
         """A client that opens a connection a request, so that each may reach another worker."""
         once = httpx.Limits(max_keepalive_connections=0)
-        return httpx.Client(base_url=self.url, headers=self.headers, timeout=timeout_s, limits=once)
+        return httpx.Client(base_url=self.url, headers=self.headers, timeout=timeout_s, limits=once, **PLAIN)
 
     def log(self) -> str:
         """What the server has said, on both streams."""
@@ -163,7 +163,7 @@ def _holds_store(pid: int) -> bool:
 def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | None = None) -> Iterator[Server]:
     """`kith serve` over a data folder, ready; stopped in the end however the test went."""
     log = folder.parent / "server.log"
-    port = _free_port()
+    port = free_port()
     command = [*_KITH, "serve", "--data", str(folder), "--port", str(port), "--workers", str(workers)]
     variables = {**os.environ, "KITH_API_KEYS": API_KEY, **(environment or {})}
     with log.open("ab") as said:
@@ -182,7 +182,7 @@ def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | Non
 
 def serve_refused(folder: Path) -> tuple[int, str]:
     """Try to serve a folder that cannot be served: exit status and all that was said."""
-    command = [*_KITH, "serve", "--data", str(folder), "--port", str(_free_port())]
+    command = [*_KITH, "serve", "--data", str(folder), "--port", str(free_port())]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
@@ -193,9 +193,3 @@ def serve_refused(folder: Path) -> tuple[int, str]:
         said, _ = process.communicate()
         return 0, f"it went on serving:\n{said}"
     return process.returncode, said
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from ledger import check_audit, opened
 from processes import Server, serving
+from servers import PLAIN
 
 _HUB = 1_000_000_000
 _PATIENCE_S = 20.0
@@ -31,7 +32,7 @@ class Load:
 
     async def run(self, server: Server, stop: asyncio.Event) -> None:
         """Write until `stop`; a connection that breaks is not an answer."""
-        async with httpx.AsyncClient(base_url=server.url, headers=server.headers, timeout=10) as client:
+        async with httpx.AsyncClient(base_url=server.url, headers=server.headers, timeout=10, **PLAIN) as client:
             await asyncio.gather(*(self._writer(client, stop) for _ in range(8)))
 
     async def _writer(self, client: httpx.AsyncClient, stop: asyncio.Event) -> None:
