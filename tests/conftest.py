@@ -73,7 +73,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     port = getattr(metafunc.module, "PORT", None)
     for name, fits in asked.items():
         if port and name in metafunc.fixturenames:
-            engines = filter(fits, engines_with(port, metafunc.config.getoption("--engine")))
+            engines = [engine for engine in engines_with(port, metafunc.config.getoption("--engine")) if fits(engine)]
             metafunc.parametrize(name, engines, ids=str)
 
 
