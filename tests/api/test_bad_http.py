@@ -45,7 +45,9 @@ def test_a_405_names_the_methods_of_that_path_alone(acting: Acting, people: Peop
         assert set(answer.headers["allow"].split(", ")) == {"OPTIONS", "POST"}, path
 
 
-@pytest.mark.parametrize(("body", "why"), [(b'{"content": {"text": "\xff"}}', "UTF-8"), (b"[" * 9_999, "deep")])
+@pytest.mark.parametrize(
+    ("body", "why"), [(b'{"content": {"text": "\xff"}}', "UTF-8"), (b"[" * 9_999, "deep")], ids=["UTF-8", "deep"]
+)
 def test_a_body_that_cannot_be_read_says_why(acting: Acting, people: People, body: bytes, why: str) -> None:
     answer = acting(people.alice).post(f"{API}/posts", content=body, headers={"Content-Type": "application/json"})
     assert code(answer, 400) == "INVALID_REQUEST"

@@ -279,7 +279,7 @@ def test_the_same_key_answers_the_same_and_posts_once(acting: Acting, people: Pe
     assert texts(acting(people.bob), f"/users/{people.bob}/posts") == ["once"]
 
 
-@pytest.mark.parametrize("key", [b"", b"x" * 201, "é".encode()])
+@pytest.mark.parametrize("key", [b"", b"x" * 201, "é".encode()], ids=["empty", "long", "not-ASCII"])
 def test_a_key_that_cannot_be_kept_is_refused(acting: Acting, people: People, key: bytes) -> None:
     headers = {b"Idempotency-Key": key}
     answer = acting(people.alice).post(f"{API}/posts", json={"content": {"text": "x"}}, headers=headers)

@@ -1,4 +1,4 @@
-"""Killed at any moment, the store keeps every acknowledged write and stays whole (laws 2 and 3).
+"""Killed at any moment, the store keeps every acknowledged write and stays whole.
 
 Each round kills a writer (`writer.py`) with SIGKILL at a random moment after its first acknowledgement. What
 a power cut does, which also forgets what was not synced, is in `test_power.py`.

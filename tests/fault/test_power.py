@@ -1,4 +1,4 @@
-"""A power cut forgets what was not synced; what was acknowledged was synced, so it is still there (law 2).
+"""A power cut forgets what was not synced; what was acknowledged was synced, so it is still there.
 
 `faulty_disk.c` records every write and sync of a writer, and what it acknowledged. From that record we build
 the disk as a cut at any moment could have left it: all that was synced, and of the rest whatever a drive

@@ -33,6 +33,7 @@ from kith.graph.nodes import NodeJobs, NodeOperation
 from kith.graph.store import Listing, Node
 
 SEEDS = range(300)
+either_store = pytest.mark.parametrize("transactional", [True, False], ids=["transactions", "no-transactions"])
 SKEWS_MS = (0, -7_000, 30_000)
 _MOMENTS = {"operate": 100}  # about how often one such step gives way; 8 where not named
 Step = Coroutine[Any, Any, Any]
@@ -143,7 +144,7 @@ def for_all_seeds(check: Callable[[int], Step]) -> None:
 # --- blocks --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transactional", [True, False])
+@either_store
 def test_no_follow_outlives_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
@@ -159,7 +160,7 @@ def test_no_follow_outlives_a_block(transactional: bool) -> None:
     for_all_seeds(check)
 
 
-@pytest.mark.parametrize("transactional", [True, False])
+@either_store
 def test_no_accepted_follow_outlives_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
@@ -177,7 +178,7 @@ def test_no_accepted_follow_outlives_a_block(transactional: bool) -> None:
     for_all_seeds(check)
 
 
-@pytest.mark.parametrize("transactional", [True, False])
+@either_store
 def test_no_request_outlives_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
@@ -188,7 +189,7 @@ def test_no_request_outlives_a_block(transactional: bool) -> None:
     for_all_seeds(check)
 
 
-@pytest.mark.parametrize("transactional", [True, False])
+@either_store
 def test_no_follow_is_restored_over_a_block(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
@@ -230,7 +231,7 @@ def test_the_last_of_archive_and_restore_holds() -> None:
         for_all_seeds(check)
 
 
-@pytest.mark.parametrize("transactional", [True, False])
+@either_store
 def test_two_ends_restored_at_once_restore_their_edge(transactional: bool) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed, transactional)
@@ -256,7 +257,7 @@ def test_an_edge_stays_archived_while_its_other_end_is() -> None:
     for_all_seeds(check)
 
 
-@pytest.mark.parametrize("who", [ALICE, BOB])
+@pytest.mark.parametrize("who", [ALICE, BOB], ids=["the-muter", "the-muted"])
 def test_whom_one_mutes_is_never_followed_without_the_mute(who: NodeId) -> None:
     async def check(seed: int) -> bool:
         world = await hosts(seed)
@@ -476,7 +477,7 @@ def test_a_follow_refused_because_the_account_just_left_does_not_come_back_with_
 
 @pytest.mark.parametrize("verb", ["block", "accept"])
 def test_the_mark_of_a_write_covers_all_that_it_wrote(verb: str) -> None:
-    """Law 4: with the token in hand the next read, on any instance, shows every part of the write."""
+    """With the token in hand the next read, on any instance, shows every part of the write."""
 
     async def sequences() -> tuple[int, int]:
         world = await hosts(0)
