@@ -142,6 +142,7 @@ def _compare(kith: Commands, folder: Path, way: str, seed: int, rows: int, kills
     assert "0 edges" in whole_run(kith, folder / "killed", file)[0]
 
 
+@pytest.mark.short_of("test_an_import_killed_many_times_ends_as_if_it_had_not_been")
 @pytest.mark.parametrize("way", ["bulk", "merge"])
 def test_an_import_killed_a_few_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int, way: str) -> None:
     compare(tmp_path, way, seed, rows=15_000, kills_min=5)

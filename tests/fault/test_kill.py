@@ -33,6 +33,7 @@ def kill_rounds(folder: Path, seed: int, rounds: int, whole_every: int) -> Ledge
     return ledger
 
 
+@pytest.mark.short_of("test_two_hundred_kills_lose_nothing_acknowledged_and_leave_the_store_whole")
 def test_ten_kills_lose_nothing_acknowledged_and_leave_the_store_whole(tmp_path: Path, seed: int) -> None:
     ledger = kill_rounds(tmp_path / "data", seed, rounds=10, whole_every=5)
     assert ledger.acknowledged > 100

@@ -141,6 +141,7 @@ def kill_servers(folder: Path, seed: int, times: int) -> None:
     print(f"{times} kills, {load.answered} answered, {load.unanswered} not; {len(load.present)} pairs")
 
 
+@pytest.mark.short_of("test_a_server_killed_five_times_under_load_has_every_answered_write")
 def test_a_server_killed_under_load_has_every_answered_write_when_it_is_back(tmp_path: Path, seed: int) -> None:
     kill_servers(tmp_path / "data", seed, 1)
 

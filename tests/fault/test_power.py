@@ -145,6 +145,7 @@ class _Everything(random.Random):
         return values[-1]
 
 
+@pytest.mark.short_of("test_five_hundred_power_cuts_lose_nothing_acknowledged")
 def test_a_power_cut_loses_nothing_acknowledged(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
     steps = record(tmp_path / "data", disk, seed, "full")
     for number, (image, said) in enumerate(disks(steps, random.Random(seed), _CUTS)):
