@@ -60,7 +60,7 @@ def compile_disk(folder: Path) -> Path:
     return library
 
 
-class Engine:
+class EngineProcess:
     """`engine.py` in its process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -78,14 +78,14 @@ class Engine:
 
 
 @contextmanager
-def engine_over(folder: Path, *bounds: int, environment: dict[str, str] | None = None) -> Iterator[Engine]:
+def engine_over(folder: Path, *bounds: int, environment: dict[str, str] | None = None) -> Iterator[EngineProcess]:
     """An engine over a data folder; `bounds`: see `engine.py`."""
     command = [sys.executable, str(HERE / "engine.py"), str(folder), *map(str, bounds)]
     variables = {**os.environ, **(environment or {})}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, env=variables, **pipes) as process:
         try:
-            yield Engine(process)
+            yield EngineProcess(process)
         finally:
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
@@ -97,7 +97,7 @@ def engine_over(folder: Path, *bounds: int, environment: dict[str, str] | None =
                 raise
 
 
-class Server:
+class ServerGroup:
     """A running `kith serve`, the leader of its own process group."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
@@ -160,7 +160,7 @@ def _holds_store(pid: int) -> bool:
 
 
 @contextmanager
-def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | None = None) -> Iterator[Server]:
+def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | None = None) -> Iterator[ServerGroup]:
     """`kith serve` over a data folder, ready; stopped in the end however the test went."""
     log = folder.parent / "server.log"
     port = free_port()
@@ -168,7 +168,7 @@ def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | Non
     variables = {**os.environ, "KITH_API_KEYS": API_KEY, **(environment or {})}
     with log.open("ab") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, env=variables, start_new_session=True)
-    server = Server(process, port, log)
+    server = ServerGroup(process, port, log)
     try:
         server.wait_until(f"{workers} workers ready", lambda: server.is_ready() and len(server.workers()) == workers)
         yield server

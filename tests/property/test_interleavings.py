@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from itertools import permutations, product
+from types import coroutine
 from typing import Any
 from unittest.mock import patch
 
@@ -87,9 +88,11 @@ class Yielding:
         await _let_run(self._chance.choice((0, 0, 1, 2, 4, 9)))
 
 
-async def _let_run(turns: int) -> None:
+@coroutine
+def _let_run(turns: int) -> Generator[None, None, None]:
+    """Let every other task run, so many times; each as `asyncio.sleep(0)`, without its cost."""
     for _ in range(turns):
-        await asyncio.sleep(0)
+        yield
 
 
 class Hosts:
