@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
+
+import servers
 
 KITH = [sys.executable, "-m", "kith"]
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("KITH_")}
@@ -33,7 +34,5 @@ def refused(run: subprocess.CompletedProcess[str]) -> str:
 
 
 def free_port() -> str:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+    """A port that nobody listens on, as an argument."""
+    return str(servers.free_port())

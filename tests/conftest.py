@@ -1,20 +1,31 @@
-"""Fixtures for all tests: the clock, the engines, and how to run a coroutine. The people are in `world`."""
+"""Fixtures for all tests: the clock, the engines, and how to run a coroutine. The people are in `cast`."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
+from cast import FakeClock
+from coroutines import Run
+from engines import BOTH, REFERENCE, Engine, engines_with, open_embedded
 from hypothesis import HealthCheck, settings
-from reference import ReferenceEdges
-from world import ENGINES, FakeClock, Run, open_embedded, service_over
+from services import service_over
 
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.graph import Graph
 from kith.graph.store import EdgeStore
+
+# Rich would draw each error that a test provokes: most of the time of a test that provokes hundreds.
+_plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+structlog.configure(processors=[*structlog.get_config()["processors"][:-1], _plain])
+
+# Processes that tests start keep their compiled modules, as those of users do.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A failing example prints how to repeat it; no deadline, because shared machines stall.
 settings.register_profile(
@@ -47,12 +58,44 @@ def embedded(tmp_path: Path, clock: FakeClock) -> Iterator[tuple[Environment, Em
         yield opened
 
 
-@pytest.fixture(params=ENGINES)
-def store(request: pytest.FixtureRequest, run: Run) -> EdgeStore:
-    """An empty store of each engine, with one graph declared: number 1."""
-    made: EdgeStore = ReferenceEdges() if request.param == "reference" else request.getfixturevalue("embedded")[1]
-    run(made.declare(["follows"]))
-    return made
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "short_of(name): does less of what that slow test does, for runs without it")
+
+
+@pytest.hookimpl(trylast=True)  # when it is known which tests `-m` and `-k` leave
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where a slow test runs, the one that is short of it proves nothing more, and is left out."""
+    running = {item.name.partition("[")[0] for item in items}
+    part = [item for item in items if (of := item.get_closest_marker("short_of")) and of.args[0] in running]
+    config.hook.pytest_deselected(items=part)
+    items[:] = [item for item in items if item not in part]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--engine module:name`: the conformance suites for an engine that is not registered here."""
+    parser.addoption("--engine", metavar="MODULE:NAME", help="run the conformance suites for this engine only")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """An argument `engine` is each engine that has the PORT of the module; two names stand for some of them only."""
+    asked: dict[str, Callable[[Engine], bool]] = {
+        "engine": lambda _: True,
+        "compared": lambda engine: engine is not REFERENCE,  # with the reference
+        "lasting": lambda engine: engine.keeps,
+    }
+    port = getattr(metafunc.module, "PORT", None)
+    for name, fits in asked.items():
+        if port and name in metafunc.fixturenames:
+            engines = [engine for engine in engines_with(port, metafunc.config.getoption("--engine")) if fits(engine)]
+            metafunc.parametrize(name, engines, ids=str)
+
+
+@pytest.fixture(params=BOTH, ids=str)
+def store(request: pytest.FixtureRequest, run: Run, tmp_path: Path) -> Iterator[EdgeStore]:
+    """An empty store of the reference and of the embedded engine, with one graph declared: number 1."""
+    with request.param.edges(tmp_path / "data") as opened:
+        run(opened.declare(["follows"]))
+        yield opened
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from world import ALICE, BOB, CAROL, FakeClock, Social, open_embedded
+from cast import ALICE, BOB, CAROL, FakeClock
+from engines import open_embedded
+from services import Social
 
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId, Snowflakes

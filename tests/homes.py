@@ -6,8 +6,10 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import Run
 from naive_timelines import NaiveTimelines
-from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, service_over
+from services import service_over
 
 from kith.core.ids import NodeId, Snowflakes
 from kith.engines.embedded.edge_store import EmbeddedEdges

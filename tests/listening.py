@@ -9,7 +9,7 @@ import threading
 from typing import Any, NamedTuple, Self
 
 import httpx
-from running import API, Server, eventually
+from servers import API, Server, eventually
 
 
 class Heard(NamedTuple):

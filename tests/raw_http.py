@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from running import KEY, Server
+from servers import KEY, Server
 
 
 def raw(server: Server, request: bytes, *, timeout: float = 5.0) -> tuple[int, bytes]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reference import ReferenceEdges
+from reference_edges import ReferenceEdges
 
 from kith.core.tokens import WriteMark
 from kith.graph.edge import EdgeWrite

@@ -1,55 +1,37 @@
-"""The services of objects over one reference store, for tests of their rules."""
+"""Old names of what stands in `services`."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from reference import ReferenceEdges, ScrambledEdges
-from reference_records import ReferenceRecords
-from world import ALICE, BOB, FakeClock, Run, Social, no_images
+from cast import ALICE, BOB, FakeClock
+from coroutines import Run
+from services import Services
 
-from kith.core.clock import HybridClock
-from kith.core.ids import NodeId, Snowflakes
-from kith.graph.graph import Graph
-from kith.graph.graphs import BUILT_IN, Graphs
-from kith.people.profiles import Profiles
-from kith.posts.comments import Comments
-from kith.posts.engagement import Engagement
-from kith.posts.post import Draft, Post
-from kith.posts.posts import Posts
+from kith.core.ids import NodeId
+from kith.posts.post import Post
 
 
-class Room(NamedTuple):
-    """The services of this room over one store."""
+class Room(Services):
+    """Services by their old name."""
 
-    posts: Posts
-    comments: Comments
-    engagement: Engagement
-    profiles: Profiles
-    graph: Graph
-    store: ReferenceRecords
-    edges: ReferenceEdges
+    @property
+    def store(self) -> Any:
+        return self.records
 
 
 def furnished(run: Run, clock: FakeClock, *, transactional: bool) -> Room:
-    """A room over a store with transactions, or over one that has none, delays, repeats and reorders."""
-    edges = ReferenceEdges() if transactional else ScrambledEdges(seed=1)
-    graph = Social(edges, Graphs(run(edges.declare(BUILT_IN))), HybridClock(clock))
-    store = ReferenceRecords(edges)
-    posts = Posts(store, graph, Snowflakes(0, clock))
-    return Room(posts, Comments(posts), Engagement(posts), Profiles(store, graph.clock, no_images), graph, store, edges)
+    made: Room = run(Room.in_memory(transactional=transactional, clock=clock))
+    return made
 
 
 def settle(room: Room) -> None:
-    """Until every list shows what was written."""
-    if isinstance(room.edges, ScrambledEdges):
-        room.edges.settle()
+    room.settle()
 
 
 def write(run: Run, room: Room, author: NodeId = ALICE, **fields: Any) -> Post:
-    """A new post."""
-    return run(room.posts.create(author, Draft(**{"text": "hello", **fields}))).post
+    return run(room.write(author, **fields))  # type: ignore[no-any-return]
 
 
 def block_before_the_next_write(room: Room, monkeypatch: pytest.MonkeyPatch, blocker: NodeId) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
-from running import People, Server, cast, serving, sign
+from cast import People, people_of
+from servers import Server, serving, sign
 
 _numbers = itertools.count()
 
@@ -22,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def people() -> People:
     """Alice, Bob, Carol and Dana, whom no other test has met."""
-    return cast(next(_numbers))
+    return people_of(next(_numbers))
 
 
 @pytest.fixture
@@ -72,5 +73,5 @@ def prepares() -> None:
 
 
 def _log_sequence(server: Server) -> float:
-    text = httpx.get(server.url + "/metrics", trust_env=False).text
+    text = server.get("/metrics").text
     return float(next(line.split()[1] for line in text.splitlines() if line.startswith("kith_log_sequence ")))

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from calls import NO_PROFILE, add_edges, check, code, finish, ids, ok, upload
+from cast import People
 from pictures import photo
-from running import API, JWT_SECRET, KEY, OTHER_KEY, People, Server, serving, sign
-from talk import NO_PROFILE, add_edges, check, code, finish, ids, ok, upload
+from servers import API, JWT_SECRET, KEY, OTHER_KEY, Server, serving, sign
 
 CALLERS = ("server", "server for Alice", "Alice", "Bob", "nobody", "bad key")
 
@@ -195,7 +196,7 @@ def test_each_caller_gets_what_the_table_says(server: Server, people: People, ro
 
 
 def test_every_route_has_a_row(server: Server) -> None:
-    document = httpx.get(server.url + "/openapi.json", trust_env=False).json()
+    document = server.get("/openapi.json").json()
     routes = {
         (method.upper(), path.removeprefix(API))
         for path, item in document["paths"].items()

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from calls import code, ok
+from cast import People
 from in_process import client_of
-from running import API, KEY, People
-from talk import code, ok
+from servers import API, KEY, PLAIN
 
 from kith.core.errors import StoreUnavailable
 from kith.engines.embedded.edge_store import EmbeddedEdges
@@ -30,9 +31,9 @@ def test_each_refusal_has_the_code_and_the_status_of_the_article(
     gone = ok(alice.post(f"{API}/posts", json=POST), 201)["id"]
     alice.delete(f"{API}/posts/{gone}")
     assert code(alice.post(f"{API}/posts", json={"content": {"text": ""}}), 400) == "INVALID_CONTENT"
-    assert code(httpx.post(f"{alice.base_url}{API}/posts", json=POST, trust_env=False), 401) == "UNAUTHORIZED"
+    assert code(httpx.post(f"{alice.base_url}{API}/posts", json=POST, **PLAIN), 401) == "UNAUTHORIZED"
     bad = {"Authorization": "Bearer x.y.z"}
-    assert code(httpx.get(f"{alice.base_url}{API}/feed", headers=bad, trust_env=False), 401) == "UNAUTHORIZED"
+    assert code(httpx.get(f"{alice.base_url}{API}/feed", headers=bad, **PLAIN), 401) == "UNAUTHORIZED"
     assert code(bob.delete(f"{API}/posts/{post}"), 403) == "FORBIDDEN"
     assert code(bob.post(f"{API}/posts/{restricted}/comments", json={"text": "x"}), 403) == "FORBIDDEN"
     ok(alice.post(f"{API}/users/{people.bob}/block"))

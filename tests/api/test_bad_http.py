@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import httpx
 import pytest
+from calls import code, ok
+from cast import People
 from raw_http import plain, raw
-from running import API, KEY, People, Server
-from talk import code, ok
+from servers import API, KEY, Server
 
 Acting = Callable[[int], httpx.Client]
 pytestmark = pytest.mark.usefixtures("nothing_changes")
@@ -50,6 +51,7 @@ def test_a_405_names_the_methods_of_that_path_alone(acting: Acting, people: Peop
         (b'{"content": {"text": "\xff"}}', "UTF-8"),
         (b'{"content": {"text": "x"}, "attributes": {"a": ' + b"[" * 9_999, "deep"),
     ],
+    ids=["UTF-8", "deep"],
 )
 def test_a_body_that_cannot_be_read_says_why(acting: Acting, people: People, body: bytes, why: str) -> None:
     answer = acting(people.alice).post(f"{API}/posts", content=body, headers={"Content-Type": "application/json"})

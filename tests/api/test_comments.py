@@ -8,9 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
+from calls import NO_PROFILE, code, finish, make, ok, say, tell, texts, upload
+from cast import People
 from pictures import photo
-from running import API, People
-from talk import NO_PROFILE, code, finish, make, ok, say, tell, texts, upload
+from servers import API
 
 Acting = Callable[[int], httpx.Client]
 NO_AUTHOR = {"username": None, "displayName": "", "avatarUrl": None, "isVerified": False}

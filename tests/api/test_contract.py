@@ -7,8 +7,9 @@ from typing import Any
 
 import httpx
 import pytest
-from running import API, People
-from talk import PAGINATION, add_edges, check, code, ids, ok, walk
+from calls import PAGINATION, add_edges, check, code, ids, ok, walk
+from cast import People
+from servers import API
 
 from kith.core.ids import ID_MAX
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import httpx
 import pytest
-from running import API, FOLLOWS_MAX, People, Server
-from talk import NO_PROFILE, add_edges, check, code, finish, ids, ok, walk
+from calls import NO_PROFILE, add_edges, check, code, finish, ids, ok, walk
+from cast import People
+from servers import API, FOLLOWS_MAX, Server
 
 Acting = Callable[[int], httpx.Client]
 

@@ -12,10 +12,11 @@ from unittest.mock import patch
 
 import httpx
 import pytest
+from calls import code, ok
+from cast import People
 from in_process import client_of
 from pictures import drawing, encoded
-from running import AGREED, API, KEY, People, Server, serving
-from talk import code, ok
+from servers import AGREED, API, KEY, Server, serving
 
 from kith.core.errors import StoreUnavailable
 from kith.engines.embedded.served_log import read_served
@@ -272,7 +273,11 @@ def test_a_request_keeps_the_name_it_came_with(acting: Acting, people: People, n
     assert ok(answer)["meta"]["requestId"] == name
 
 
-@pytest.mark.parametrize("name", [b"", b"a" * 65, b"a" * 5_000, b"two words", b"caf\xc3\xa9", b"\xff\xfe", b"a\tb"])
+@pytest.mark.parametrize(
+    "name",
+    [b"", b"a" * 65, b"a" * 5_000, b"two words", b"caf\xc3\xa9", b"\xff\xfe", b"a\tb"],
+    ids=["empty", "long", "very-long", "two-words", "latin", "no-text", "tab"],
+)
 def test_a_name_that_cannot_be_used_is_replaced(acting: Acting, people: People, name: bytes) -> None:
     answer = acting(people.alice).get(f"{API}/feed", headers=[(b"X-Request-Id", name)])
     used = ok(answer)["meta"]["requestId"]

@@ -9,8 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
-from running import AGREED, API, People, serving
-from talk import add_edges, code, finish, ids, ok
+from calls import add_edges, code, finish, ids, ok
+from cast import People
+from servers import AGREED, API, serving
 
 Acting = Callable[[int], httpx.Client]
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from running import API, People, Server
-from talk import add_edges, code, finish, ids, ok, tell
+from calls import add_edges, code, finish, ids, ok, tell
+from cast import People
+from servers import API, Server
 
 Acting = Callable[[int], httpx.Client]
 
@@ -145,7 +146,7 @@ def test_posts_of_a_user_by_range_of_time(acting: Acting, people: People) -> Non
 
 
 def test_stories_and_lookups_answer_from_the_document(server: Server) -> None:
-    paths = httpx.get(server.url + "/openapi.json", trust_env=False).json()["paths"]
+    paths = server.get("/openapi.json").json()["paths"]
     for path, methods in (
         ("/stories", {"get", "post"}), ("/stories/{story_id}", {"get", "delete"}),
         ("/stories/{story_id}/view", {"post"}), ("/stories/{story_id}/viewers", {"get"}),

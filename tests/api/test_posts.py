@@ -9,9 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
+from calls import add_edges, code, finish, ids, make, ok, say, texts, upload
+from cast import People
 from pictures import mp4, photo
-from running import AGREED, API, People, Server, serving
-from talk import add_edges, code, finish, ids, make, ok, say, texts, upload
+from servers import AGREED, API, Server, serving
 
 Acting = Callable[[int], httpx.Client]
 NO_AUTHOR = {"username": None, "displayName": "", "avatarUrl": None, "isVerified": False}
@@ -278,7 +279,7 @@ def test_the_same_key_answers_the_same_and_posts_once(acting: Acting, people: Pe
     assert texts(acting(people.bob), f"/users/{people.bob}/posts") == ["once"]
 
 
-@pytest.mark.parametrize("key", [b"", b"x" * 201, "é".encode()])
+@pytest.mark.parametrize("key", [b"", b"x" * 201, "é".encode()], ids=["empty", "long", "not-ASCII"])
 def test_a_key_that_cannot_be_kept_is_refused(acting: Acting, people: People, key: bytes) -> None:
     headers = {b"Idempotency-Key": key}
     answer = acting(people.alice).post(f"{API}/posts", json={"content": {"text": "x"}}, headers=headers)

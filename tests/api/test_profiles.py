@@ -9,9 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
+from calls import code, finish, ok, upload
+from cast import People
 from pictures import photo
-from running import API, People, serving
-from talk import code, finish, ok, upload
+from servers import API, serving
 
 Acting = Callable[[int], httpx.Client]
 HELLO = {"content": {"text": "hello"}}

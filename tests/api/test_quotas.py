@@ -7,9 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
+from calls import code, ok
+from cast import People
 from pictures import photo
-from running import AGREED, API, People, Server, serving, sign
-from talk import code, ok
+from servers import AGREED, API, Server, serving, sign
 
 DEFAULT = {name: value for name, value in AGREED.items() if "_PER_" not in name}
 """The settings of a server whose quotas are those it has by default."""

@@ -9,8 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
-from running import API, FOLLOWS_MAX, People, Server, serving
-from talk import NO_PROFILE, add_edges, check, code, finish, ids, ok
+from calls import NO_PROFILE, add_edges, check, code, finish, ids, ok
+from cast import People
+from servers import API, FOLLOWS_MAX, Server, serving
 
 THREADS = 24
 ROUNDS = 40

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from running import API, KEY, OTHER_KEY, People, Server, eventually, serving, sign
-from talk import code, ok
+from calls import code, ok
+from cast import People
+from servers import API, KEY, OTHER_KEY, Server, eventually, serving, sign
 
 READ_RATE, WRITE_RATE = 5, 2
 BURST_S = 2

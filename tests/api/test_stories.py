@@ -10,9 +10,11 @@ from typing import Any
 
 import httpx
 import pytest
-from running import API, People, eventually, serving
-from talk import PAGINATION, code, finish, ids, ok, tell
-from world import ALICE, BOB, FakeClock, Social, open_embedded
+from calls import PAGINATION, code, finish, ids, ok, tell
+from cast import ALICE, BOB, FakeClock, People
+from engines import open_embedded
+from servers import API, eventually, serving
+from services import Social
 
 from kith.core.clock import HybridClock, wall_ms
 from kith.core.ids import NodeId, Snowflakes

@@ -10,10 +10,11 @@ from typing import Any
 
 import httpx
 import pytest
+from calls import add_edges, code, ok
+from cast import People
 from listening import Listener, publish
 from raw_http import plain
-from running import API, KEY, People, Server, eventually, serving, sign
-from talk import add_edges, code, ok
+from servers import API, KEY, Server, eventually, serving, sign
 
 from kith.streams.missed import POSTS_MAX
 

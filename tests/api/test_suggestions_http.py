@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from running import API, People, Server, eventually, serving, sign
-from talk import add_edges, code, finish, ids, ok
+from calls import add_edges, code, finish, ids, ok
+from cast import People
+from servers import API, Server, eventually, serving, sign
 
 Acting = Callable[[int], httpx.Client]
 
@@ -125,5 +126,5 @@ def test_two_processes_answer_the_same_and_see_ones_own_follow_at_once(tmp_path:
 
 def test_suggestions_are_measured_like_every_route(server: Server, http: httpx.Client, people: People) -> None:
     suggested(http, people.alice)
-    metrics = lambda: httpx.get(server.url + "/metrics", trust_env=False).text  # noqa: E731
+    metrics = lambda: server.get("/metrics").text  # noqa: E731
     eventually(lambda: 'kith_responses_total{operation="suggestions",status="200"}' in metrics())

@@ -8,34 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, START_MS
+from coroutines import Run, run_all
+from edges import FOLLOWERS_OF_DANA, OUT, SIZES, G, all_pages, edge_of, fill, marks_of, writes_of
+from engines import Engine, in_new_folder
 from hypothesis import given
 from hypothesis import strategies as st
-from listings import FOLLOWERS_OF_DANA, OUT, SIZES, fill
-from reference import ReferenceEdges
-from world import (
-    ALICE,
-    BOB,
-    CAROL,
-    DANA,
-    START_MS,
-    G,
-    Run,
-    all_pages,
-    edge_of,
-    marks_of,
-    open_embedded,
-    run_all,
-    writes_of,
-)
+from reference_edges import ReferenceEdges
 
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark, Page, Window
-from kith.engines.embedded import edge_store
-from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.pages import page_of
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, State
 from kith.graph.store import EdgeStore, Listing
+
+PORT = "edges"
 
 
 def test_both_ends_list_newest_first_and_greatest_id_first_among_equals(store: EdgeStore, run: Run) -> None:
@@ -305,7 +291,7 @@ places = st.none() | st.builds(Mark, st.integers(-4, 4), st.sampled_from([0, 1, 
     st.lists(st.tuples(st.integers(1, 4) | st.just(200), places, st.booleans(), bounds, bounds), max_size=20),
 )
 def test_a_page_of_any_range_is_what_the_reference_says(
-    tmp_path_factory: pytest.TempPathFactory,
+    compared: Engine,
     positions: dict[int, int],
     asked: list[tuple[int, Mark | None, bool, int | None, int | None]],
 ) -> None:
@@ -320,38 +306,7 @@ def test_a_page_of_any_range_is_what_the_reference_says(
         return [await store.page(OUT, window) for window in windows]
 
     expected = run_all(pages(ReferenceEdges()))
-    with open_embedded(tmp_path_factory.mktemp("ranges")) as (_, store):
+    assert compared.edges
+    with in_new_folder(compared.edges) as store:
         for window, page, right in zip(windows, run_all(pages(store)), expected, strict=True):
             assert page == right, window
-
-
-class Counted:
-    """A cursor that counts its moves from block to block."""
-
-    def __init__(self, cursor: Any) -> None:
-        self._cursor, self.moves = cursor, 0
-
-    def __getattr__(self, name: str) -> Any:
-        self.moves += name in ("set_range", "set_key", "next", "prev")
-        return getattr(self._cursor, name)
-
-
-def test_a_page_of_a_range_costs_the_same_however_deep_it_lies(
-    embedded: tuple[Environment, EmbeddedEdges], run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is sought, not scanned for: how many blocks are looked at depends on the page alone."""
-    _, store = embedded
-    run(store.declare(["follows"]))
-    run(store.apply(writes_of(*(edge_of(ALICE, at, at) for at in range(20_000)))))
-    cursors: list[Counted] = []
-
-    def counted(cursor: Any, prefix: bytes, window: Window) -> Page:
-        cursors.append(Counted(cursor))
-        return page_of(cursors[-1], prefix, window)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(edge_store, "page_of", counted)
-    for since, until in ((19_000, 19_500), (10_000, 10_500), (30, 530), (0, 19_990), (10_000, 10_001)):
-        for place in ({}, {"after": Mark(until - 5, 0)}, {"before": Mark(since, 0)}):
-            page = run(store.page(OUT, Window(20, since=since, until=until, **place)))  # type: ignore[arg-type]
-            assert len(page.items) == 20 or until - since < 20
-    assert max(cursor.moves for cursor in cursors) <= 6, [cursor.moves for cursor in cursors]

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
-from listings import OUT, fill, state_of
-from reference import ReferenceEdges
-from world import (
-    ALICE,
-    BOB,
-    CAROL,
-    DANA,
-    START_MS,
-    G,
-    Run,
-    edge_of,
-    open_embedded,
-    run_all,
-    writes_of,
-)
+from cast import ALICE, BOB, CAROL, DANA
+from coroutines import Run, run_all
+from edges import OUT, G, edge_of, fill, state_of, writes_of
+from engines import Engine
 
-from kith.core.clock import hlc_of
 from kith.core.errors import BadRequest
-from kith.core.events import USER_CHANGED, Event
 from kith.core.ids import ID_MAX
-from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.log_store import EmbeddedLog
 from kith.graph.audit import audit
 from kith.graph.edge import Edge, EdgeWrite, Outcome, State
 from kith.graph.store import EdgeStore, Node
+
+PORT = "edges"
 
 # --- the scan ------------------------------------------------------------------------------------------
 
@@ -106,25 +94,6 @@ def test_a_node_changes_only_from_the_state_that_is_asked_for(store: EdgeStore, 
     assert run(store.change_node(DANA, private=True, only_from=State.ARCHIVED)) == Node(State.ARCHIVED, True)
 
 
-def test_a_change_of_a_node_is_told_to_the_log_once_and_only_if_it_is_one(store: EdgeStore, run: Run) -> None:
-    event = Event(0, 0, None, USER_CHANGED, DANA, 0, 0, hlc_of(START_MS))
-    for change in (
-        {"labels": 5},
-        {"labels": 5},
-        {},
-        {"labels": 1, "only_from": State.ARCHIVED},
-        {"labels": 0},
-    ):
-        run(store.change_node(DANA, tell=event, **change))
-    run(store.change_node(DANA, private=True))
-    if isinstance(store, ReferenceEdges):
-        told: Any = store.log
-    else:
-        assert isinstance(store, EmbeddedEdges)
-        told = EmbeddedLog(store._environment, store._commits).read(0, 9)
-    assert [(one.state, one.source) for one in told] == [(USER_CHANGED, DANA)] * 2
-
-
 @pytest.mark.parametrize("away", [ALICE, BOB])
 @pytest.mark.parametrize("state", [State.ARCHIVED, State.REMOVED])
 def test_an_edge_added_to_a_node_that_is_away_is_stored_in_its_state(
@@ -191,8 +160,8 @@ def test_no_more_graphs_can_exist_than_one_byte_counts(store: EdgeStore, run: Ru
     assert run(store.get_many(255, [(ALICE, BOB)])) == [edge]
 
 
-def test_the_embedded_store_is_the_same_after_it_is_opened_again(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("again")
+def test_the_store_is_the_same_after_it_is_opened_again(lasting: Engine, tmp_path: Path) -> None:
+    assert lasting.edges
 
     async def write(store: EdgeStore) -> dict[str, Any]:
         await store.declare(["follows"])
@@ -208,7 +177,7 @@ def test_the_embedded_store_is_the_same_after_it_is_opened_again(tmp_path_factor
             "kept": (await store.nodes([DANA]), await store.notes("")),
         }
 
-    with open_embedded(folder) as (_, store):
+    with lasting.edges(tmp_path) as store:
         before = run_all(write(store))
-    with open_embedded(folder) as (_, store):
+    with lasting.edges(tmp_path) as store:
         assert run_all(read(store)) == before

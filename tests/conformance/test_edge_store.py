@@ -5,42 +5,28 @@ Engines: the `store` fixture. What an engine may do late (`transactional = False
 
 from __future__ import annotations
 
-import asyncio
 import random
 from itertools import permutations, product
 from typing import Any
 
 import numpy as np
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, START_MS
+from coroutines import Run, run_all
+from edges import OUT, G, all_pages, edge_of, fill, marks_of, state_of, writes_of
+from engines import Engine, in_new_folder
 from hypothesis import given
 from hypothesis import strategies as st
-from listings import OUT, fill, state_of
-from reference import ReferenceEdges
-from world import (
-    ALICE,
-    BOB,
-    CAROL,
-    DANA,
-    START_MS,
-    G,
-    Run,
-    all_pages,
-    edge_of,
-    marks_of,
-    open_embedded,
-    run_all,
-    writes_of,
-)
+from reference_edges import ReferenceEdges
 
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark
-from kith.engines.embedded.commits import Batch
-from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.environment import Environment
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.store import EdgeStore, Listing
 
 # --- rows ----------------------------------------------------------------------------------------------
+
+PORT = "edges"
 
 
 def test_an_edge_is_read_back_as_it_was_written(store: EdgeStore, run: Run) -> None:
@@ -121,7 +107,8 @@ def test_ties_of_version_go_to_the_higher_rank_then_to_the_greater_position(stor
     assert run(store.get_many(G, [(ALICE, BOB)])) == [edge_of(ALICE, BOB, 1, version=1)]
 
 
-def test_every_order_of_four_writes_to_one_edge_leaves_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_every_order_of_four_writes_to_one_edge_leaves_the_same(compared: Engine) -> None:
+    assert compared.edges
     edges = [
         edge_of(ALICE, BOB, 10, State.NORMAL, 1),
         edge_of(ALICE, BOB, 20, State.REMOVED, 1),
@@ -137,7 +124,7 @@ def test_every_order_of_four_writes_to_one_edge_leaves_the_same(tmp_path_factory
 
     expected = run_all(left(ReferenceEdges(), tuple(edges)))
     for order in permutations(edges):
-        with open_embedded(tmp_path_factory.mktemp("order")) as (_, store):
+        with in_new_folder(compared.edges) as store:
             assert run_all(left(store, order)) == expected
 
 
@@ -152,7 +139,7 @@ some_edges = st.builds(
     st.integers(1, 20),
 )
 def test_any_order_and_repetition_of_batches_leaves_the_same_rows_lists_and_counts(
-    tmp_path_factory: pytest.TempPathFactory, edges: list[Edge], chance: random.Random, batch: int
+    compared: Engine, edges: list[Edge], chance: random.Random, batch: int
 ) -> None:
     async def left(store: EdgeStore, order: list[Edge]) -> dict[str, Any]:
         await store.declare(["follows"])
@@ -165,7 +152,8 @@ def test_any_order_and_repetition_of_batches_leaves_the_same_rows_lists_and_coun
     again = edges + chance.sample(edges, len(edges) // 2)
     chance.shuffle(again)
     assert run_all(left(ReferenceEdges(), again)) == expected
-    with open_embedded(tmp_path_factory.mktemp("merge")) as (_, store):
+    assert compared.edges
+    with in_new_folder(compared.edges) as store:
         assert run_all(left(store, again)) == expected
 
 
@@ -263,23 +251,6 @@ def test_a_write_is_forbidden_while_an_edge_that_bars_it_is_normal_or_archived(s
             Outcome.FORBIDDEN if state in (State.NORMAL, State.ARCHIVED) else Outcome.OVER_LIMIT
         )
     assert run(store.get_many(G, [(ALICE, BOB)])) == [None]
-
-
-def test_one_failing_job_of_a_group_harms_no_other(embedded: tuple[Environment, EmbeddedEdges], run: Run) -> None:
-    _, store = embedded
-    run(store.declare(["follows"]))
-
-    async def together() -> list[Any]:
-        def fails(batch: Batch) -> None:
-            raise ValueError("a job's own fault")
-
-        jobs = [store.apply(writes_of(edge_of(ALICE, at))) for at in range(5)]
-        return await asyncio.gather(*jobs[:2], store._commits.run(fails), *jobs[2:], return_exceptions=True)
-
-    answers = run(together())
-    assert [type(found).__name__ for found in answers] == ["list", "list", "ValueError", "list", "list", "list"]
-    assert run(store.count_many([OUT])) == [5]
-    assert [found[0].sequence for found in answers if isinstance(found, list)] == [1, 2, 3, 4, 5]
 
 
 # --- forgetting ----------------------------------------------------------------------------------------

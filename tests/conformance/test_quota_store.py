@@ -1,45 +1,21 @@
-"""What every QuotaStore must do, in the words of `core.quota`, and what the one of a machine does beyond."""
+"""What every QuotaStore must do, in the words of `access.sliding_window.QuotaStore`."""
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from engines import Engine
+from reference_quotas import ReferenceQuotas
 
-from kith.access import sliding_window
-from kith.access.sliding_window import Counts, Quota, QuotaStore, Taken
+from kith.access.sliding_window import Quota, QuotaStore
 from kith.core.ids import ID_MAX
-from kith.engines.embedded.quota_store import SETS, WAYS, FileQuotas
 
+PORT = "quotas"
 NOW_S = 1_700_000_000.0
 QUOTA = Quota(5, 60)
-
-
-class ReferenceQuotas:
-    """See `core.quota.QuotaStore`: one dict, for one process."""
-
-    def __init__(self) -> None:
-        self._counts: dict[tuple[int, int], Counts] = {}
-
-    def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
-        self._counts[kind, user], taken = sliding_window.take(self._counts.get((kind, user), Counts()), quota_, now_s)
-        return taken
-
-    def give_back(self, kind: int, user: int, part: int) -> None:
-        self._counts[kind, user] = sliding_window.give_back(self._counts.get((kind, user), Counts()), part)
-
-
-@pytest.fixture(params=["reference", "embedded"])
-def quotas(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[QuotaStore]:
-    if request.param == "reference":
-        yield ReferenceQuotas()
-    else:
-        store = FileQuotas(tmp_path / "quotas")
-        yield store
-        store.close()
 
 
 def passed(store: QuotaStore, user: int, kind: int = 0, tries: int = 12, now_s: float = NOW_S) -> int:
@@ -64,9 +40,16 @@ def test_what_is_given_back_is_there_again(quotas: QuotaStore) -> None:
     assert passed(quotas, 8) == 5
 
 
-def test_the_engine_does_what_the_reference_does(tmp_path: Path) -> None:
+@pytest.fixture
+def compared_quotas(compared: Engine, tmp_path: Path) -> Iterator[QuotaStore]:
+    assert compared.quotas
+    with compared.quotas(tmp_path) as opened:
+        yield opened
+
+
+def test_the_engine_does_what_the_reference_does(compared_quotas: QuotaStore) -> None:
     chosen = random.Random(4)
-    reference, store = ReferenceQuotas(), FileQuotas(tmp_path / "quotas")
+    reference, store = ReferenceQuotas(), compared_quotas
     now_s = NOW_S
     for _ in range(3_000):
         now_s += chosen.choice((0, 0, 1, 9, 70))
@@ -77,52 +60,11 @@ def test_the_engine_does_what_the_reference_does(tmp_path: Path) -> None:
             part = answers.pop().part - chosen.randrange(3)
             store.give_back(kind, user, part)
             reference.give_back(kind, user, part)
-    store.close()
 
 
-# What the engine of one machine promises beyond the port
-
-
-def take_many(file: Path, tries: int, passed_: multiprocessing.Queue[int]) -> None:
-    """One process of several."""
-    store = FileQuotas(file)
-    passed_.put(sum(not store.take(0, 7, Quota(500, 3_600), NOW_S).wait_s for _ in range(tries)))
-
-
-def test_processes_that_ask_at_once_are_let_in_as_often_as_one(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
-    passed_ = context.Queue()
-    workers = [context.Process(target=take_many, args=(tmp_path / "quotas", 400, passed_)) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    assert sum(passed_.get(timeout=30) for _ in workers) == 500
-    for worker in workers:
-        worker.join()
-
-
-def test_counts_are_there_after_a_restart(tmp_path: Path) -> None:
-    first = FileQuotas(tmp_path / "quotas")
-    assert passed(first, 7) == 5
-    first.close()
-    second = FileQuotas(tmp_path / "quotas")
-    assert passed(second, 7) == 0
-    second.close()
-
-
-def test_more_users_than_it_holds_push_out_those_who_rested_longest(tmp_path: Path) -> None:
-    store, now_s = FileQuotas(tmp_path / "quotas"), NOW_S
-    for user in range(4 * SETS):
-        store.take(0, user, QUOTA, now_s)
-    for _ in range(4):
-        store.take(0, 5, QUOTA, now_s + 30)
-    for user in range(4 * SETS, 4 * SETS * WAYS):
-        store.take(0, user, QUOTA, now_s + 20)
-    assert passed(store, 5, now_s=now_s + 30) <= 1, "who asked last is still known"
-    assert (tmp_path / "quotas").stat().st_size <= SETS * WAYS * 80
-    store.close()
-
-
-def test_a_full_disk_lets_everybody_in(tmp_path: Path) -> None:
-    store = FileQuotas(Path("/dev/full"))
-    assert passed(store, 7) == 12
-    store.close()
+def test_counts_are_there_after_a_restart(lasting: Engine, tmp_path: Path) -> None:
+    assert lasting.quotas
+    with lasting.quotas(tmp_path) as first:
+        assert passed(first, 7) == 5
+    with lasting.quotas(tmp_path) as second:
+        assert passed(second, 7) == 0

@@ -1,4 +1,4 @@
-"""What every TimelineStore must do. Each test is one claim of `timeline.store`.
+"""What every TimelineStore must do. Each test is one claim of `home.timelines`.
 
 What happens to timelines when a process dies, and what other processes see, is in `fault/test_timeline_kill.py`.
 """
@@ -8,21 +8,30 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from engines import Engine
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from naive_timelines import NaiveTimelines
-from world import ALICE, BOB, CAROL, DANA, FakeClock
 
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.ring_file import LINE, WIDTH
-from kith.engines.embedded.timeline_store import RingReader, Rings
 from kith.home.timelines import RATE_MAX, READS_MS, Ids, TimelineReader, TimelineStore
 
+PORT = "timelines"
 SLOTS = 3
 EVERYONE = (0, ALICE, BOB, CAROL, DANA, 2**53 + 1, ID_MAX)
 
@@ -56,14 +65,12 @@ def lacks_from(store: TimelineReader, user: int) -> int:
     return 0 if found is None else found.lacks_from
 
 
-@pytest.fixture(params=["naive", "embedded"])
-def timelines(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[TimelineStore]:
-    """An empty store of each engine, for three users at a time."""
-    if request.param == "naive":
-        yield NaiveTimelines(SLOTS, clock)
-    else:
-        with Rings(tmp_path / "timelines", slots=SLOTS, now_ms=clock) as rings:
-            yield rings
+@pytest.fixture
+def timelines(engine: Engine, tmp_path: Path, clock: FakeClock) -> Iterator[TimelineStore]:
+    """Timelines for three users at a time."""
+    assert engine.timelines
+    with engine.timelines(tmp_path / "timelines", slots=SLOTS, now_ms=clock) as opened:
+        yield opened
 
 
 # --- one timeline --------------------------------------------------------------------------------------
@@ -186,16 +193,17 @@ def test_a_push_to_nobody_does_nothing(timelines: TimelineStore) -> None:
     assert timelines.push(1, ids()) == 0
 
 
-def test_a_push_reaches_every_user_of_a_large_store(tmp_path: Path) -> None:
+def test_a_push_reaches_every_user_of_a_large_store(compared: Engine, tmp_path: Path, clock: FakeClock) -> None:
+    assert compared.timelines
     chosen = np.random.default_rng(3)
     users = np.unique(chosen.integers(0, 2**63 - 1, 40_000))
-    with Rings(tmp_path, slots=50_000) as rings:
+    with compared.timelines(tmp_path, slots=50_000, now_ms=clock) as store:
         for user in users.tolist():
-            rings.put(user, ids())
+            store.put(user, ids())
         strangers = chosen.integers(0, 2**63 - 1, 10_000)
-        assert rings.push(7, chosen.permutation(np.concatenate([users, strangers]))) == len(users)
-        assert {tuple(shown(rings, user) or ()) for user in users.tolist()} == {(7,)}
-        assert rings.count() == len(users)
+        assert store.push(7, chosen.permutation(np.concatenate([users, strangers]))) == len(users)
+        assert {tuple(shown(store, user) or ()) for user in users.tolist()} == {(7,)}
+        assert store.count() == len(users)
 
 
 # --- places --------------------------------------------------------------------------------------------
@@ -266,16 +274,6 @@ def test_who_reads_evenly_is_known_by_that_rate(timelines: TimelineStore, clock:
     assert timelines.habits(ids(ALICE)).reads[0] == pytest.approx(a_week, rel=0.15, abs=1)
 
 
-def test_reads_are_counted_up_to_a_bound(tmp_path: Path, clock: FakeClock) -> None:
-    with Rings(tmp_path, slots=1, now_ms=clock) as rings:
-        rings.put(ALICE, ids())
-        for _ in range(70_000):
-            rings.touch(ALICE)
-        assert rings.habits(ids(ALICE)).reads[0] == pytest.approx(65_536, rel=0.001)
-        assert rings.evict(clock.ms) == 0
-        assert rings.evict(clock.ms + 1) == 1
-
-
 def test_a_timeline_knows_the_lowest_rate_that_was_withheld_since_it_was_put(timelines: TimelineStore) -> None:
     assert lacks_from(timelines, ALICE) == 0
     for user in (ALICE, BOB):
@@ -310,61 +308,68 @@ posts = st.integers(0, 40)
 
 
 class Machine(RuleBasedStateMachine):
-    """Rings, a reader of them and the naive store do the same and show the same."""
+    """An engine, a reader of it in another process and the naive store do the same and show the same."""
+
+    engine: Engine
 
     @initialize(slots=st.integers(1, 5))
     def begin(self, slots: int) -> None:
         self.clock, self.slots = FakeClock(), slots
         self.folder = tempfile.TemporaryDirectory()
-        self.naive = NaiveTimelines(slots, self.clock)
-        self.rings = self.opened()
-        self.reader = RingReader(Path(self.folder.name), now_ms=self.clock)
+        self.naive, self._open = NaiveTimelines(slots, self.clock), ExitStack()
+        self.store = self.opened()
+        readers = self.engine.timeline_reader
+        self.reader = readers(Path(self.folder.name), self.clock) if readers else None
 
-    def opened(self) -> Rings:
-        return Rings(Path(self.folder.name), slots=self.slots, now_ms=self.clock)
+    def opened(self) -> TimelineStore:
+        assert self.engine.timelines
+        return self._open.enter_context(
+            self.engine.timelines(Path(self.folder.name), slots=self.slots, now_ms=self.clock)
+        )
 
     @rule(post=posts, given=st.sets(users))
     def push(self, post: int, given: set[int]) -> None:
-        assert self.rings.push(post, ids(*given)) == self.naive.push(post, ids(*given))
+        assert self.store.push(post, ids(*given)) == self.naive.push(post, ids(*given))
 
     @rule(user=users, first=posts, count=st.integers(1, 40) | st.integers(480, 1100))
     def push_one_after_another(self, user: int, first: int, count: int) -> None:
-        for store in (self.rings, self.naive):
+        for store in (self.store, self.naive):
             push_all(store, range(first, first + count), user)
 
     @rule(user=users, given=st.lists(posts) | st.integers(490, 510).map(range))
     def put(self, user: int, given: list[int]) -> None:
         self.clock.ms += 1
-        for store in (self.rings, self.naive):
+        for store in (self.store, self.naive):
             store.put(user, ids(*given))
 
     @rule(user=users)
     def drop(self, user: int) -> None:
-        assert self.rings.drop(user) == self.naive.drop(user)
+        assert self.store.drop(user) == self.naive.drop(user)
 
     @rule(user=users, by_reader=st.booleans())
     def touch(self, user: int, by_reader: bool) -> None:
         self.clock.ms += 1
-        for store in (self.reader if by_reader else self.rings, self.naive):
+        for store in (self.reader if by_reader and self.reader else self.store, self.naive):
             store.touch(user)
 
     @rule(rate=st.sampled_from([1, 8, 64]), given=st.sets(users))
     def withhold(self, rate: int, given: set[int]) -> None:
-        for store in (self.rings, self.naive):
+        for store in (self.store, self.naive):
             store.withhold(rate, ids(*given))
 
     @rule(age_ms=st.integers(0, 8))
     def evict(self, age_ms: int) -> None:
-        assert self.rings.evict(self.clock.ms - age_ms) == self.naive.evict(self.clock.ms - age_ms)
+        assert self.store.evict(self.clock.ms - age_ms) == self.naive.evict(self.clock.ms - age_ms)
 
+    @precondition(lambda self: self.engine.keeps)
     @rule()
     def open_again(self) -> None:
-        self.rings.close()
-        self.rings = self.opened()
+        self._open.close()
+        self.store = self.opened()
 
     @invariant()
     def all_show_the_same(self) -> None:
-        for store in (self.rings, self.reader):
+        for store in (self.store, self.reader) if self.reader else (self.store,):
             assert store.count() == self.naive.count()
             for user in EVERYONE:
                 assert shown(store, user) == shown(self.naive, user)
@@ -373,14 +378,17 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def readers_are_known_alike(self) -> None:
-        ours, naive = self.rings.habits(ids(*EVERYONE)), self.naive.habits(ids(*EVERYONE))
+        ours, naive = self.store.habits(ids(*EVERYONE)), self.naive.habits(ids(*EVERYONE))
         assert ours.lacks_from.tolist() == naive.lacks_from.tolist()
         assert ours.reads == pytest.approx(naive.reads)
 
     def teardown(self) -> None:
-        self.rings.close()
+        self._open.close()
         self.folder.cleanup()
 
 
-TestTimelines = Machine.TestCase
-TestTimelines.settings = settings(max_examples=50, stateful_step_count=40)
+def test_an_engine_and_its_readers_show_what_the_reference_shows(compared: Engine) -> None:
+    class OfEngine(Machine):
+        engine = compared
+
+    run_state_machine_as_test(OfEngine, settings=settings(max_examples=50, stateful_step_count=40))

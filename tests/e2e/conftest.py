@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from cast import People, people_of
 from commands import CLEAN, KITH, LIMIT_S, Kith
-from running import People, cast
 
 from kith.commands.cli import main
+
+_numbers = itertools.count()
 
 
 @pytest.fixture
 def people() -> People:
-    """Alice, Bob, Carol and Dana; every test here has a data folder of its own."""
-    return cast(0)
+    """Alice, Bob, Carol and Dana, whom no other test has met."""
+    return people_of(next(_numbers))
 
 
 @pytest.fixture

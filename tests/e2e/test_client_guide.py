@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pictures import photo
-from running import serving
+from servers import serving
 
 from kith.client import Kith
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from pictures import decoded, photo
-from running import Server, serving
+from servers import Server, serving
 
 from kith.client import ApiError, AsyncKith, EdgeWrite, Kith, Location, in_, out
-from kith.client.routes import Routes
-from kith.client.wire import Call
 
 ALICE, BOB, CAROL, DANA = 7_001, 7_002, 7_003, 7_004
 
@@ -177,7 +172,7 @@ def test_a_picture_is_uploaded_from_a_file_shown_and_taken_away(kith: Kith, serv
     file.write_bytes(photo())
     picture = alice.upload_media(file, alt_text="a fox")
     assert (picture.type, picture.width, picture.height, picture.alt_text) == ("image", 120, 80, "a fox")
-    assert decoded(httpx.get(server.url + picture.url, trust_env=False).content).size == (120, 80)
+    assert decoded(server.get(picture.url).content).size == (120, 80)
     post = alice.create_post(media=[picture.id]).id
     assert bob.post(post).content.media == [picture]
     assert alice.edit_media(picture.id, alt_text="a red fox") == alice.media(picture.id)
@@ -240,44 +235,3 @@ def test_the_async_client_posts_uploads_and_reads_home(server: Server, tmp_path:
                 await bob.delete_post(post)
 
     asyncio.run(run())
-
-
-ELSEWHERE = {
-    ("GET", "/api/v1/feed/stream"): "`feed_stream`, which is no single call",
-    ("GET", "/media/{folder}/{file}"): "addresses of pictures, for browsers",
-    ("GET", "/metrics"): "for Prometheus",
-}
-SAMPLES: dict[str, Any] = {
-    "graph": "follows", "pairs": [(1, 2)], "edges": [EdgeWrite("add", 1, 2)], "program": out("follows", 1),
-    "targets": [1], "ids": [1], "kind": "post", "labels": ["hide"], "job_id": "j", "username": "ann", "text": "x",
-    "alt_text": "x", "file": b"x",
-}  # fmt: skip
-"""Arguments by their names; any other is an id."""
-WORDS = {"graph", "kind", "username", "job_id"}  # of a path; the rest are ids
-
-
-def first_call(build: Any) -> Call[Any]:
-    """What a method asks first."""
-    parameters = inspect.signature(build).parameters.values()
-    needed = {one.name: SAMPLES.get(one.name, 1) for one in parameters if one.default is inspect.Parameter.empty}
-    call: Call[Any] = next(iter(build(**needed)))
-    return call
-
-
-def test_the_client_has_a_method_for_every_operation_of_the_service_and_no_other(server: Server) -> None:
-    document = httpx.get(f"{server.url}/openapi.json", trust_env=False).json()
-    served = {(verb.upper(), path) for path, item in document["paths"].items() for verb in item} - set(ELSEWHERE)
-    calls = {name: first_call(vars(Routes)[name].__wrapped__) for name in vars(Routes) if not name.startswith("_")}
-    covered = set()
-    for name, call in calls.items():
-        fitting = {
-            (verb, path)
-            for verb, path in served
-            if verb == call.method
-            and re.fullmatch(
-                re.sub(r"{(\w+)}", lambda found: "[a-z]+" if found[1] in WORDS else r"\d+", path), call.path
-            )
-        }
-        assert len(fitting) == 1, f"{name} asks {call.method} {call.path}"
-        covered |= fitting
-    assert served - covered == set()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from commands import CLEAN, KITH, LIMIT_S, Kith, done, free_port, refused
-from running import API, serving
+from servers import API, serving
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from calls import code, ok
+from cast import People
 from listening import Listener
-from running import API, People, Server, eventually, serving
-from talk import code, ok
+from servers import API, Server, eventually, serving
 
 from kith.engines.embedded.timeline_store import RingReader
 
@@ -173,8 +174,13 @@ def test_timelines_that_missed_what_the_store_has_are_not_used(tmp_path: Path, p
     with serving(tmp_path, **here) as server:
         follow(server, alice, bob)
         made = [publish(server, bob, f"first {at}") for at in range(60)]
-        home(server, alice)
-        eventually(lambda: (timeline := timelines.read(alice)) is not None and len(timeline.ids) == 60)
+
+        def all_there() -> bool:
+            home(server, alice)  # asks for a timeline; again, as the worker may not have started yet
+            timeline = timelines.read(alice)
+            return timeline is not None and len(timeline.ids) == 60
+
+        eventually(all_there)
         if back == "restore":
             backup(tmp_path)
             with server.client(acting=alice) as http:

@@ -6,10 +6,10 @@ import os
 import subprocess
 from pathlib import Path
 
-import httpx
+from calls import ok, upload
+from cast import People
 from pictures import decoded, mp4, photo
-from running import API, COMMAND, People, serving
-from talk import ok, upload
+from servers import API, COMMAND, serving
 
 
 def sweep(folder: Path, *options: str) -> str:
@@ -31,9 +31,9 @@ def test_a_picture_comes_home_and_is_there_after_a_kill(tmp_path: Path, people: 
         with server.client(acting=people.bob) as bob:
             (post,) = ok(bob.get(f"{API}/feed"))["posts"]
         assert post["content"]["media"] == [image, film]
-        shown = httpx.get(server.url + image["url"], trust_env=False)
+        shown = server.get(image["url"])
         assert decoded(shown.content).size == (120, 80)
-        part = httpx.get(server.url + film["url"], headers={"Range": "bytes=4-7"}, trust_env=False)
+        part = server.get(film["url"], headers={"Range": "bytes=4-7"})
         assert (part.status_code, part.content) == (206, b"ftyp")
 
 
@@ -51,4 +51,4 @@ def test_a_sweep_beside_a_server_removes_only_what_no_record_names(tmp_path: Pat
         assert sweep(tmp_path, "--dry-run").startswith("2 of 4 files would go")
         assert sweep(tmp_path).startswith("2 of 4 files removed")
         assert sweep(tmp_path).startswith("0 of 2 files removed")
-        assert httpx.get(server.url + made["url"], trust_env=False).status_code == 200
+        assert server.get(made["url"]).status_code == 200

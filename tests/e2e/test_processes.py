@@ -14,20 +14,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from running import (
-    AGREED,
-    API,
-    People,
-    Server,
-    eventually,
-    free_port,
-    launch,
-    printed_key,
-    refused,
-    serving,
-    sign,
-)
-from talk import add_edges, check, code, ids, ok
+from calls import add_edges, check, code, ids, ok
+from cast import People
+from servers import AGREED, API, Server, eventually, free_port, launch, printed_key, refused, serving, sign
 
 from kith.core.tokens import WriteMark, WriteTokens
 from kith.engines.embedded.environment import FORMAT, Environment
@@ -46,9 +35,16 @@ def worker_pids(server: Server) -> set[str]:
     return {file.stem.removeprefix("api-") for file in (server.data / "metrics").glob("api-*.json")}
 
 
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Two processes over one folder, for tests that do them no harm."""
+    with serving(tmp_path_factory.mktemp("pair"), *PAIR) as running:
+        yield running
+
+
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Server]:
-    """Two processes over one folder."""
+def own_pair(tmp_path: Path) -> Iterator[Server]:
+    """Two processes over one folder, for one test."""
     with serving(tmp_path, *PAIR) as running:
         yield running
 
@@ -66,13 +62,13 @@ def test_a_write_is_seen_at_once_by_whichever_process_reads(pair: Server, people
 
 
 def test_metrics_are_the_sum_of_all_processes_whoever_is_asked(pair: Server, people: People) -> None:
+    name = 'kith_responses_total{operation="check_many",status="200"}'  # which no other test here asks for
     eventually(lambda: len(worker_pids(pair)) == 2)
     for _ in range(60):
         with pair.client() as http:
-            check(http, "follows", people.alice, people.bob)
-    name = 'kith_responses_total{operation="check",status="200"}'
+            ok(http.post(f"{API}/graph/follows/check", json={"pairs": [[people.alice, people.bob]]}))
     for _ in range(6):
-        eventually(lambda: metric(httpx.get(pair.url + "/metrics", trust_env=False).text, name) == 60, seconds=3)
+        eventually(lambda: metric(pair.get("/metrics").text, name) == 60, seconds=3)
 
 
 def test_cursors_jobs_and_user_tokens_hold_in_every_process(pair: Server, people: People) -> None:
@@ -181,21 +177,21 @@ def alive(pid: str) -> bool:
         return False
 
 
-def test_a_worker_that_dies_is_replaced(pair: Server, people: People) -> None:
-    eventually(lambda: len(worker_pids(pair)) == 2)
-    before = worker_pids(pair)
+def test_a_worker_that_dies_is_replaced(own_pair: Server, people: People) -> None:
+    eventually(lambda: len(worker_pids(own_pair)) == 2)
+    before = worker_pids(own_pair)
     kill(min(before))
-    eventually(lambda: len(worker_pids(pair) - before) == 1)
+    eventually(lambda: len(worker_pids(own_pair) - before) == 1)
     for _ in range(20):
-        with pair.client(acting=people.alice) as http:
+        with own_pair.client(acting=people.alice) as http:
             assert ok(http.post(f"{API}/users/{people.bob}/follow"))["following"]
 
 
-def test_no_process_goes_on_without_the_one_that_holds_the_folder(pair: Server) -> None:
-    eventually(lambda: len(worker_pids(pair)) == 2)
-    pids = worker_pids(pair)
-    pair.process.kill()
-    pair.process.wait()
+def test_no_process_goes_on_without_the_one_that_holds_the_folder(own_pair: Server) -> None:
+    eventually(lambda: len(worker_pids(own_pair)) == 2)
+    pids = worker_pids(own_pair)
+    own_pair.process.kill()
+    own_pair.process.wait()
     try:
         eventually(lambda: not any(alive(pid) for pid in pids))
     finally:
@@ -245,28 +241,28 @@ def test_the_first_start_prints_a_server_key_once_and_it_works_ever_after(tmp_pa
     assert key.encode() not in (tmp_path / "data" / "store.mdb").read_bytes(), "only its hash is stored"
 
 
-def test_a_second_server_with_other_settings_of_the_store_refuses_and_says_which(pair: Server, tmp_path: Path) -> None:
+def test_a_second_server_with_other_settings_of_the_store_refuses_and_says_which(pair: Server) -> None:
     for changed in ({"KITH_DURABILITY": "full"}, {"KITH_STORE_BYTES_MAX": "999999999"}, {"KITH_TIMELINES_FOLDER": "x"}):
-        output = refused(tmp_path, **{**AGREED, **changed})
+        output = refused(pair.data.parent, **{**AGREED, **changed})
         (name,) = changed
         assert name.removeprefix("KITH_").lower() in output
         assert "Traceback" not in output
     assert pair.ready()
 
 
-def test_two_servers_with_the_same_settings_work_side_by_side(pair: Server, tmp_path: Path, people: People) -> None:
+def test_two_servers_with_the_same_settings_work_side_by_side(own_pair: Server, tmp_path: Path, people: People) -> None:
     with serving(tmp_path) as second:
-        assert second.port != pair.port
+        assert second.port != own_pair.port
         for number, target in enumerate(people.crowd(20)):
-            writer, reader = (pair, second) if number % 2 else (second, pair)
+            writer, reader = (own_pair, second) if number % 2 else (second, own_pair)
             with writer.client(acting=people.alice) as http:
                 token = ok(http.post(f"{API}/users/{target}/follow"))["token"]
             with reader.client(headers={"Kith-Token": token}) as http:
                 assert check(http, "follows", people.alice, target)
-        with pair.client() as http:
+        with own_pair.client() as http:
             name = 'kith_responses_total{operation="follow",status="200"}'
             eventually(lambda: metric(http.get("/metrics").text, name) == 20)
-    assert pair.ready()
+    assert own_pair.ready()
 
 
 def test_a_port_in_use_is_refused_clearly(pair: Server, tmp_path: Path) -> None:

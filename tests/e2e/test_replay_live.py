@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from running import API, COMMAND, People, serving
-from talk import ok
+from calls import ok
+from cast import People
+from servers import API, COMMAND, serving
 
 
 def test_a_file_of_activity_is_played_and_timed(tmp_path: Path, people: People) -> None:

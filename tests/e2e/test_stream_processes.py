@@ -10,9 +10,10 @@ import threading
 from pathlib import Path
 
 import httpx
+from calls import add_edges
+from cast import People
 from listening import Listener, publish
-from running import API, KEY, People, Server, eventually, serving
-from talk import add_edges
+from servers import API, KEY, Server, eventually, serving
 
 from kith.client import FeedReset, Kith, NewPost, Retry
 

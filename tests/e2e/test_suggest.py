@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from running import COMMAND, serving
+from servers import COMMAND, serving
 
 from kith.client import EdgeWrite, Kith
 

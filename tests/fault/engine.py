@@ -32,7 +32,7 @@ HUB = 1_000_000_000
 """Where every edge of `write` leads."""
 
 
-class Engine:
+class Obedient:
     """Does what the lines say."""
 
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
@@ -68,7 +68,7 @@ class Engine:
         return {"failed": self._commits.failed}
 
 
-async def obey(engine: Engine) -> None:
+async def obey(engine: Obedient) -> None:
     """Answer lines until stdin ends."""
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
@@ -87,7 +87,7 @@ def main() -> None:
         environment.declare(["follows"])
         commits = CommitQueue(environment, queue_max=bounds[1] if len(bounds) > 1 else 100_000)
         try:
-            asyncio.run(obey(Engine(environment, commits)))
+            asyncio.run(obey(Obedient(environment, commits)))
         finally:
             commits.close()
 

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from world import edge_in, run_all
+from coroutines import run_all
+from edges import edge_in
 
 from kith.core.clock import Hlc
 from kith.core.ids import NodeId

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from servers import PLAIN, free_port
 
 HERE = Path(__file__).parent
 API_KEY = "kith_only_for_fault_tests"
@@ -60,7 +60,7 @@ def compile_disk(folder: Path) -> Path:
     return library
 
 
-class Engine:
+class EngineProcess:
     """`engine.py` in its process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -78,14 +78,14 @@ class Engine:
 
 
 @contextmanager
-def engine_over(folder: Path, *bounds: int, environment: dict[str, str] | None = None) -> Iterator[Engine]:
+def engine_over(folder: Path, *bounds: int, environment: dict[str, str] | None = None) -> Iterator[EngineProcess]:
     """An engine over a data folder; `bounds`: see `engine.py`."""
     command = [sys.executable, str(HERE / "engine.py"), str(folder), *map(str, bounds)]
     variables = {**os.environ, **(environment or {})}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, env=variables, **pipes) as process:
         try:
-            yield Engine(process)
+            yield EngineProcess(process)
         finally:
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
@@ -97,7 +97,7 @@ def engine_over(folder: Path, *bounds: int, environment: dict[str, str] | None =
                 raise
 
 
-class Server:
+class ServerGroup:
     """A running `kith serve`, the leader of its own process group."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
@@ -107,7 +107,7 @@ class Server:
     def client(self, timeout_s: float = 10.0) -> httpx.Client:
         """A client that opens a connection a request, so that each may reach another worker."""
         once = httpx.Limits(max_keepalive_connections=0)
-        return httpx.Client(base_url=self.url, headers=self.headers, timeout=timeout_s, limits=once)
+        return httpx.Client(base_url=self.url, headers=self.headers, timeout=timeout_s, limits=once, **PLAIN)
 
     def log(self) -> str:
         """What the server has said, on both streams."""
@@ -160,15 +160,15 @@ def _holds_store(pid: int) -> bool:
 
 
 @contextmanager
-def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | None = None) -> Iterator[Server]:
+def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | None = None) -> Iterator[ServerGroup]:
     """`kith serve` over a data folder, ready; stopped in the end however the test went."""
     log = folder.parent / "server.log"
-    port = _free_port()
+    port = free_port()
     command = [*_KITH, "serve", "--data", str(folder), "--port", str(port), "--workers", str(workers)]
     variables = {**os.environ, "KITH_API_KEYS": API_KEY, **(environment or {})}
     with log.open("ab") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, env=variables, start_new_session=True)
-    server = Server(process, port, log)
+    server = ServerGroup(process, port, log)
     try:
         server.wait_until(f"{workers} workers ready", lambda: server.is_ready() and len(server.workers()) == workers)
         yield server
@@ -182,7 +182,7 @@ def serving(folder: Path, *, workers: int = 1, environment: dict[str, str] | Non
 
 def serve_refused(folder: Path) -> tuple[int, str]:
     """Try to serve a folder that cannot be served: exit status and all that was said."""
-    command = [*_KITH, "serve", "--data", str(folder), "--port", str(_free_port())]
+    command = [*_KITH, "serve", "--data", str(folder), "--port", str(free_port())]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
@@ -193,9 +193,3 @@ def serve_refused(folder: Path) -> tuple[int, str]:
         said, _ = process.communicate()
         return 0, f"it went on serving:\n{said}"
     return process.returncode, said
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

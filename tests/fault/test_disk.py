@@ -12,7 +12,7 @@ import httpx
 import pytest
 from engine import HUB
 from ledger import check_audit, opened
-from processes import Engine, FaultyDisk, Server, engine_over, serving
+from processes import EngineProcess, FaultyDisk, ServerGroup, engine_over, serving
 
 from kith.core.errors import StoreFull
 from kith.engines.embedded.environment import STORE_FILE
@@ -44,7 +44,7 @@ def test_a_full_disk_refuses_writes_as_full_and_room_again_needs_no_restart(
     check_kept(folder, kept + BATCH)
 
 
-def fill(engine: Engine, written: int) -> int:
+def fill(engine: EngineProcess, written: int) -> int:
     """Write batches until one is refused, as full; how many edges are stored."""
     for _ in range(200):
         answer = engine("write", written, BATCH)
@@ -150,7 +150,7 @@ def test_a_failed_sync_answers_503_over_http_and_the_service_comes_back(
     check_kept(tmp_path / "data", 2 * BATCH)
 
 
-def writes_work(server: Server) -> bool:
+def writes_work(server: ServerGroup) -> bool:
     """Whether 20 writes in a row, each on a connection of its own, are taken."""
     try:
         with server.client() as client:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from forking import Commands, commands
 
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded.environment import LOADING, Environment
@@ -21,18 +20,13 @@ from kith.run import supervisor
 from kith.run.config import Settings
 from kith.run.wiring import opened_graph
 
-# The command with runs, ranges and chunks so small that a short file makes many moments to be killed at.
-_IMPORT = """
-import sys
+# Runs, ranges and chunks so small that a short file makes many moments to be killed at.
+_SMALL_STEPS = """
 from kith.engines.embedded import bulk
 from kith.commands.transfer import formats, loading
 bulk.RUN_ROWS, bulk.RANGE_ROWS, loading._MERGE_ROWS = 2_000, 100, 500
 read = loading.read
 loading.read = lambda path, skip_lines=0, chunk_bytes=0: read(path, skip_lines=skip_lines, chunk_bytes=16_000)
-from kith.commands.cli import main
-sys.argv[0] = "kith"
-print("ready", flush=True)
-main()
 """
 _TRIES_MAX = 2_000
 _GROWTH = 1.1
@@ -58,35 +52,26 @@ def write_file(path: Path, seed: int, rows: int) -> int:
     return len(range(0, rows, 97)) + sum(s == d for at, (s, d) in enumerate(ends.tolist()) if at % 97)
 
 
-def start(data: Path, file: Path) -> subprocess.Popen[str]:
-    """The import, in its process, past its imports."""
-    command = [sys.executable, "-c", _IMPORT, "import", "edges", str(file), "--data", str(data)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
-
-
-def whole_run(data: Path, file: Path) -> tuple[str, float]:
-    """One that nobody disturbs; what it said, and how long it took once it had begun."""
-    process, began = start(data, file), time.monotonic()
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
+def whole_run(kith: Commands, data: Path, file: Path) -> tuple[str, float]:
+    """An import that nobody disturbs; what it said, and how long it took."""
+    began = time.monotonic()
+    status, out, err = kith.start("import", "edges", file, "--data", data).wait()
+    assert status == 0, err
     return out, time.monotonic() - began
 
 
-def killed_runs(data: Path, file: Path, seed: int, kills_min: int, whole_s: float) -> int:
+def killed_runs(kith: Commands, data: Path, file: Path, seed: int, kills_min: int, whole_s: float) -> int:
     """Kill until it gets through; how often. The first `kills_min` fall about evenly over what one run does."""
     chosen, longest_s = random.Random(seed), whole_s * 1.5 / kills_min
     for kills in range(_TRIES_MAX):
-        process = start(data, file)
+        process = kith.start("import", "edges", file, "--data", data)
         time.sleep(chosen.uniform(0, longest_s))
         if kills < kills_min or chosen.random() < 0.5:
             process.kill()
-        _, err = process.communicate(timeout=120)
-        if process.returncode == 0:
+        status, _, err = process.wait()
+        if status == 0:
             return kills
-        assert process.returncode == -9, err
+        assert status == -9, err
         if kills >= kills_min:
             longest_s *= _GROWTH
         refuse_half_loaded(data)
@@ -125,33 +110,39 @@ def seen(data: Path, file: Path) -> Seen:
     return Seen(np.array(rows).tobytes(), set(report))
 
 
-def prepare(data: Path, way: str) -> None:
+def prepare(kith: Commands, data: Path, way: str) -> None:
     """An empty folder, or for the other way one with an edge in it."""
     if way == "merge":
         one = data.parent / "one.csv"
         one.write_text("1000000,1000001,5\n")
-        whole_run(data, one)
+        whole_run(kith, data, one)
 
 
 def compare(folder: Path, way: str, seed: int, rows: int, kills_min: int) -> None:
     """Import a file disturbed and undisturbed."""
+    with commands(folder, _SMALL_STEPS) as kith:
+        _compare(kith, folder, way, seed, rows, kills_min)
+
+
+def _compare(kith: Commands, folder: Path, way: str, seed: int, rows: int, kills_min: int) -> None:
     file = folder / "edges.csv"
     refused = write_file(file, seed, rows)
     for name in ("whole", "killed"):
-        prepare(folder / name, way)
-    said, whole_s = whole_run(folder / "whole", file)
+        prepare(kith, folder / name, way)
+    said, whole_s = whole_run(kith, folder / "whole", file)
     assert f"({way})" in said
     assert f"{refused:,} lines refused" in said
-    kills = killed_runs(folder / "killed", file, seed, kills_min, whole_s)
+    kills = killed_runs(kith, folder / "killed", file, seed, kills_min, whole_s)
     one, other = seen(folder / "whole", file), seen(folder / "killed", file)
     print(f"{kills} kills, {len(one.rows) // 24} edges, {refused} refused")
     assert kills >= kills_min // 2, "the moments were badly chosen: it had little to resume"
     assert one == other
     assert len(one.refused) == refused
     supervisor.prepare(Settings(data=str(folder / "killed")))
-    assert "0 edges" in whole_run(folder / "killed", file)[0]
+    assert "0 edges" in whole_run(kith, folder / "killed", file)[0]
 
 
+@pytest.mark.short_of("test_an_import_killed_many_times_ends_as_if_it_had_not_been")
 @pytest.mark.parametrize("way", ["bulk", "merge"])
 def test_an_import_killed_a_few_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int, way: str) -> None:
     compare(tmp_path, way, seed, rows=15_000, kills_min=5)

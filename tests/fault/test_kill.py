@@ -1,4 +1,4 @@
-"""Killed at any moment, the store keeps every acknowledged write and stays whole (laws 2 and 3).
+"""Killed at any moment, the store keeps every acknowledged write and stays whole.
 
 Each round kills a writer (`writer.py`) with SIGKILL at a random moment after its first acknowledgement. What
 a power cut does, which also forgets what was not synced, is in `test_power.py`.
@@ -33,6 +33,7 @@ def kill_rounds(folder: Path, seed: int, rounds: int, whole_every: int) -> Ledge
     return ledger
 
 
+@pytest.mark.short_of("test_two_hundred_kills_lose_nothing_acknowledged_and_leave_the_store_whole")
 def test_ten_kills_lose_nothing_acknowledged_and_leave_the_store_whole(tmp_path: Path, seed: int) -> None:
     ledger = kill_rounds(tmp_path / "data", seed, rounds=10, whole_every=5)
     assert ledger.acknowledged > 100

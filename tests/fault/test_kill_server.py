@@ -12,7 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 from ledger import check_audit, opened
-from processes import Server, serving
+from processes import ServerGroup, serving
+from servers import PLAIN
 
 _HUB = 1_000_000_000
 _PATIENCE_S = 20.0
@@ -29,9 +30,9 @@ class Load:
         self._chosen = random.Random(seed)
         self._next = 1
 
-    async def run(self, server: Server, stop: asyncio.Event) -> None:
+    async def run(self, server: ServerGroup, stop: asyncio.Event) -> None:
         """Write until `stop`; a connection that breaks is not an answer."""
-        async with httpx.AsyncClient(base_url=server.url, headers=server.headers, timeout=10) as client:
+        async with httpx.AsyncClient(base_url=server.url, headers=server.headers, timeout=10, **PLAIN) as client:
             await asyncio.gather(*(self._writer(client, stop) for _ in range(8)))
 
     async def _writer(self, client: httpx.AsyncClient, stop: asyncio.Event) -> None:
@@ -75,13 +76,13 @@ class Load:
         self._next += ids
         return self._next - ids
 
-    def check(self, server: Server) -> None:
+    def check(self, server: ServerGroup) -> None:
         """Everything answered is there, and what was answered as gone is gone."""
         assert holding(server, self.present) == self.present
         assert holding(server, self.absent) == set()
 
 
-def holding(server: Server, pairs: set[Pair]) -> set[Pair]:
+def holding(server: ServerGroup, pairs: set[Pair]) -> set[Pair]:
     """Which of the pairs the server says exist."""
     ordered, found = sorted(pairs), set()
     with server.client(30.0) as client:
@@ -92,7 +93,7 @@ def holding(server: Server, pairs: set[Pair]) -> set[Pair]:
     return found
 
 
-async def write_while(load: Load, server: Server, harm: float, victims: list[int] | None = None) -> None:
+async def write_while(load: Load, server: ServerGroup, harm: float, victims: list[int] | None = None) -> None:
     """Write, and `harm` seconds after 50 answers kill `victims`; without them the whole server, and stop."""
     stop = asyncio.Event()
     writing = asyncio.create_task(load.run(server, stop))
@@ -110,7 +111,7 @@ async def write_while(load: Load, server: Server, harm: float, victims: list[int
     await writing
 
 
-async def _answers(load: Load, count: int, server: Server) -> None:
+async def _answers(load: Load, count: int, server: ServerGroup) -> None:
     """Until so many more writes were answered."""
     answered, deadline = load.answered, time.monotonic() + _PATIENCE_S
     while load.answered < answered + count:
@@ -118,7 +119,7 @@ async def _answers(load: Load, count: int, server: Server) -> None:
         await asyncio.sleep(0.02)
 
 
-def wait_for_other_workers(server: Server, dead: list[int]) -> None:
+def wait_for_other_workers(server: ServerGroup, dead: list[int]) -> None:
     """Until two workers live that are not the `dead`."""
     server.wait_until(
         "two workers again", lambda: len([pid for pid in server.workers() if pid not in dead]) == 2, _PATIENCE_S
@@ -140,6 +141,7 @@ def kill_servers(folder: Path, seed: int, times: int) -> None:
     print(f"{times} kills, {load.answered} answered, {load.unanswered} not; {len(load.present)} pairs")
 
 
+@pytest.mark.short_of("test_a_server_killed_five_times_under_load_has_every_answered_write")
 def test_a_server_killed_under_load_has_every_answered_write_when_it_is_back(tmp_path: Path, seed: int) -> None:
     kill_servers(tmp_path / "data", seed, 1)
 

@@ -6,6 +6,7 @@ Everything is opened in a process of its own, because reading beyond the end of 
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -41,12 +42,19 @@ except KithError as error:
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with `_EDGES` edges, closed."""
-    with engine_over(tmp_path / "data") as engine:
+    folder = tmp_path_factory.mktemp("whole") / "data"
+    with engine_over(folder) as engine:
         engine("write", 0, _EDGES)
-    return tmp_path / "data"
+    return folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be spoiled."""
+    return Path(shutil.copytree(whole, tmp_path / "data"))
 
 
 def cut(pages: float) -> Callable[[bytes], bytes]:

@@ -1,4 +1,4 @@
-"""A power cut forgets what was not synced; what was acknowledged was synced, so it is still there (law 2).
+"""A power cut forgets what was not synced; what was acknowledged was synced, so it is still there.
 
 `faulty_disk.c` records every write and sync of a writer, and what it acknowledged. From that record we build
 the disk as a cut at any moment could have left it: all that was synced, and of the rest whatever a drive
@@ -145,6 +145,7 @@ class _Everything(random.Random):
         return values[-1]
 
 
+@pytest.mark.short_of("test_five_hundred_power_cuts_lose_nothing_acknowledged")
 def test_a_power_cut_loses_nothing_acknowledged(tmp_path: Path, disk: FaultyDisk, seed: int) -> None:
     steps = record(tmp_path / "data", disk, seed, "full")
     for number, (image, said) in enumerate(disks(steps, random.Random(seed), _CUTS)):

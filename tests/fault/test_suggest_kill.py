@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
+from forking import Commands, Running, commands
 from processes import serving
 
 from kith.commands.edges import import_edges
 from kith.engines.embedded.environment import Environment, only_run
 from kith.run.config import Settings
 
-# The command with chunks so small that a short run makes many moments to be killed at.
-_SUGGEST = """
-import sys
+# Chunks so small that a short run makes many moments to be killed at.
+_SMALL_STEPS = """
 from kith.suggestions import batch
 batch.USERS_A_CHUNK = 5
-from kith.commands.cli import main
-sys.argv[0] = "kith"
-print("ready", flush=True)
-main()
 """
 USERS, KILLS = 3_000, 10
 _PROGRESS_S = 60.0
@@ -47,13 +43,10 @@ class _Silent:
     def writing(self, rows_done: int, rows: int) -> None: ...
 
 
-def start(data: Path) -> subprocess.Popen[str]:
-    """The job in its process, past its imports."""
-    command = [sys.executable, "-c", _SUGGEST, "suggest", "--data", str(data)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
+@pytest.fixture
+def kith(tmp_path: Path) -> Iterator[Commands]:
+    with commands(tmp_path, _SMALL_STEPS) as started:
+        yield started
 
 
 def rows(environment: Environment) -> dict[bytes, bytes]:
@@ -68,21 +61,21 @@ def done(environment: Environment) -> int:
     return 0 if raw is None else int(json.loads(raw)["done"])
 
 
-def kill_after(process: subprocess.Popen[str], environment: Environment, users: int) -> None:
+def kill_after(process: Running, environment: Environment, users: int) -> None:
     """Kill -9 once this many are done; where in the next chunk is left to chance."""
     deadline = time.monotonic() + _PROGRESS_S
     while done(environment) < users:
-        assert process.poll() is None, "it ended before it was to be killed"
+        assert not process.ended(), "it ended before it was to be killed"
         assert time.monotonic() < deadline, f"{users} users were not done in {_PROGRESS_S} s"
         time.sleep(0.001)
     process.kill()
-    process.communicate()
+    assert process.wait().status == -9
 
 
-def test_a_job_killed_many_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int) -> None:
+def test_a_job_killed_many_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int, kith: Commands) -> None:
     data, chosen = imported(tmp_path, seed), random.Random(seed)
     with serving(data) as server, server.client() as client, Environment(data, create=False) as environment:
-        out, err = start(data).communicate(timeout=120)
+        _, out, err = kith.start("suggest", "--data", data).wait()
         assert f"suggestions of {USERS:,} users kept" in out, err
         whole = rows(environment)
         assert len(whole) == USERS
@@ -91,21 +84,21 @@ def test_a_job_killed_many_times_ends_as_if_it_had_not_been(tmp_path: Path, seed
         at = 0
         for _ in range(KILLS):
             at = max(at + chosen.randrange(1, USERS // KILLS), done(environment))
-            kill_after(start(data), environment, at)
+            kill_after(kith.start("suggest", "--data", data), environment, at)
             assert client.get("/api/v1/users/7/suggestions").status_code == 200
         before = done(environment)
-        out, err = start(data).communicate(timeout=120)
+        _, out, err = kith.start("suggest", "--data", data).wait()
         assert 0 < at <= before < USERS
         assert f"went on after {before:,} users" in out, err
         assert f"suggestions of {USERS - before:,} users kept" in out
         assert rows(environment) == whole
 
 
-def test_a_second_job_on_the_same_folder_is_refused(tmp_path: Path, seed: int) -> None:
+def test_a_second_job_on_the_same_folder_is_refused(tmp_path: Path, seed: int, kith: Commands) -> None:
     data = imported(tmp_path, seed)
     with only_run(data, "suggest"):
-        _, err = start(data).communicate(timeout=60)
-    assert "wait for it" in err
+        refused = kith.start("suggest", "--data", data).wait()
+    assert "wait for it" in refused.err
     with Environment(data, create=False) as environment:
         assert rows(environment) == {}
-    assert start(data).communicate(timeout=60)[0].startswith("suggestions of")
+    assert kith.start("suggest", "--data", data).wait().out.startswith("suggestions of")

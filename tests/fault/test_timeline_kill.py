@@ -22,6 +22,7 @@ def said(script: str, *arguments: str | int | Path) -> str:
     return ended.stdout
 
 
+@pytest.mark.short_of("test_a_hundred_and_fifty_kills_leave_only_true_ids")
 def test_thirty_kills_leave_only_true_ids(tmp_path: Path, seed: int) -> None:
     assert "30 kills" in said("timeline_writer.py", tmp_path, seed, "kill", 30)
 
@@ -31,6 +32,7 @@ def test_a_hundred_and_fifty_kills_leave_only_true_ids(tmp_path: Path, seed: int
     assert "150 kills" in said("timeline_writer.py", tmp_path, seed, "kill", 150)
 
 
+@pytest.mark.short_of("test_readers_see_only_true_and_whole_timelines_for_longer")
 def test_readers_in_other_processes_see_only_true_and_whole_timelines(tmp_path: Path, seed: int) -> None:
     assert said("timeline_writer.py", tmp_path, seed, "read", 2).count(" reads, ") == 2
 

@@ -15,24 +15,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from cast import ALICE, BOB, DANA, FakeClock
+from coroutines import answer, time_flies
+from edges import all_pages, marks_of
+from engines import open_embedded
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from reference import ReferenceEdges, ScrambledEdges
-from world import (
-    ALICE,
-    BOB,
-    DANA,
-    GRAPHS,
-    FakeClock,
-    Social,
-    all_pages,
-    answer,
-    marks_of,
-    open_embedded,
-    service_over,
-    time_flies,
-)
+from reference_edges import ReferenceEdges, ScrambledEdges
+from services import GRAPHS, Social, service_over
 
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import FollowLimitReached, Forbidden, SelfEdge, UserNotFound

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from world import FakeClock, feed_over, open_embedded, service_over
+from cast import FakeClock
+from engines import open_embedded
+from services import feed_over, service_over
 
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.labels import HIDE, LIMIT, SENSITIVE

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from cast import ALICE, BOB, CAROL, FakeClock
+from coroutines import run_all
+from edges import all_pages
+from engines import BOTH, Engine, Stores, in_new_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import ReferenceEdges, cut_page
-from reference_records import ReferenceRecords
-from world import ALICE, BOB, CAROL, ENGINES, FakeClock, all_pages, open_embedded, run_all
+from reference_edges import cut_page
+from services import Services
 
-from kith.core.clock import HybridClock
 from kith.core.ids import Snowflakes
 from kith.core.paging import Mark, Page, Window
-from kith.engines.embedded.record_store import EmbeddedRecords
-from kith.graph.graph import Graph
-from kith.graph.graphs import BUILT_IN, Graphs
-from kith.graph.store import EdgeStore
 from kith.posts import posts as service_module
 from kith.posts.post import Draft
-from kith.posts.posts import Posts
-from kith.records.store import RecordStore
 from kith.stories.stories import Stories
 
 limits = st.sampled_from([1, 2, 7, 50])
@@ -35,25 +29,26 @@ SHOWN, NOT_SHOWN = {"visibility": "public"}, {"visibility": "custom", "audience"
 class Author:
     """Alice, who makes posts and stories, some of which Bob may see."""
 
-    def __init__(self, edges: EdgeStore, objects: RecordStore) -> None:
-        self.edges, self.objects, self.clock = edges, objects, FakeClock()
+    def __init__(self, stores: Stores) -> None:
+        self.stores, self.clock = stores, FakeClock()
         self.marks: list[Mark] = []
         """What Bob may see of the posts, newest first, and so of the stories, which were made when they were."""
 
-    async def make(self, shows: list[bool]) -> None:
-        """A post and a story for each."""
-        graph = Graph(self.edges, Graphs(await self.edges.declare(BUILT_IN)), HybridClock(self.clock))
-        self.posts = Posts(self.objects, graph, Snowflakes(0, self.clock))
-        self.stories = Stories(self.objects, graph, Snowflakes(1, self.clock), hours=24, now_ms=self.clock)
+    async def make(self, shows: list[bool], *, stories: bool = True) -> None:
+        """A post for each, and a story."""
+        services = await Services.over(self.stores.edges, self.stores.records, self.clock)
+        self.posts, graph = services.posts, services.graph
+        self.stories = Stories(services.records, graph, Snowflakes(1, self.clock), hours=24, now_ms=self.clock)
         self.told: list[int] = []
         for at, show in enumerate(shows):
             self.clock.ms += at % 2
             draft = Draft(text="x", **(SHOWN if show else NOT_SHOWN))  # type: ignore[arg-type]
             post = (await self.posts.create(ALICE, draft)).post
-            story = (await self.stories.create(ALICE, draft)).post
             if show:
                 self.marks.insert(0, Mark(post.created_at, post.id))
-                self.told.append(story.id)
+            if stories:
+                story = (await self.stories.create(ALICE, draft)).post
+                self.told += [story.id] * show
 
     async def fetch(self, window: Window) -> Page:
         posts, page = await self.posts.outbox(BOB, ALICE, window)
@@ -73,23 +68,17 @@ class Author:
 
 
 @contextmanager
-def opened(engine: str, looks_max: int = 5_000) -> Iterator[Author]:
+def opened(engine: Engine, looks_max: int = 5_000) -> Iterator[Author]:
     with patch.object(service_module, "OUTBOX_LOOKS_MAX", looks_max):
-        if engine == "reference":
-            edges = ReferenceEdges()
-            yield Author(edges, ReferenceRecords(edges))
-        else:
-            with (
-                tempfile.TemporaryDirectory(prefix="kith-") as folder,
-                open_embedded(Path(folder)) as (environment, store),
-            ):
-                yield Author(store, EmbeddedRecords(environment, store._commits))
+        assert engine.stores
+        with in_new_folder(engine.stores) as stores:
+            yield Author(stores)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BOTH, ids=str)
 @settings(max_examples=20)
 @given(shows=st.lists(st.booleans(), max_size=30), limit=limits)
-def test_a_page_is_the_one_of_a_list_without_what_is_not_shown(engine: str, shows: list[bool], limit: int) -> None:
+def test_a_page_is_the_one_of_a_list_without_what_is_not_shown(engine: Engine, shows: list[bool], limit: int) -> None:
     async def check(author: Author) -> None:
         await author.make(shows)
         end_ms = author.clock.ms
@@ -112,10 +101,10 @@ def test_a_page_is_the_one_of_a_list_without_what_is_not_shown(engine: str, show
         run_all(check(author))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BOTH, ids=str)
 @settings(max_examples=20)
 @given(shows=st.lists(st.booleans(), max_size=30), limit=limits)
-def test_stories_are_paged_as_if_there_were_no_others(engine: str, shows: list[bool], limit: int) -> None:
+def test_stories_are_paged_as_if_there_were_no_others(engine: Engine, shows: list[bool], limit: int) -> None:
     async def check(author: Author) -> None:
         await author.make(shows)
         told = author.told
@@ -125,12 +114,12 @@ def test_stories_are_paged_as_if_there_were_no_others(engine: str, shows: list[b
         run_all(check(author))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BOTH, ids=str)
 @pytest.mark.parametrize("looks_max", [1, 3, 10, 5_000])
 @settings(max_examples=20)
 @given(shows=st.lists(st.sampled_from([False, False, False, True]), max_size=40), limit=limits)
 def test_an_outbox_is_whole_both_ways_however_little_a_page_looks_at(
-    engine: str, looks_max: int, shows: list[bool], limit: int
+    engine: Engine, looks_max: int, shows: list[bool], limit: int
 ) -> None:
     async def check(author: Author) -> None:
         await author.make(shows)
@@ -142,10 +131,10 @@ def test_an_outbox_is_whole_both_ways_however_little_a_page_looks_at(
         run_all(check(author))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_what_lies_beyond_thousands_that_are_not_shown_is_reached(engine: str) -> None:
+@pytest.mark.parametrize("engine", BOTH, ids=str)
+def test_what_lies_beyond_thousands_that_are_not_shown_is_reached(engine: Engine) -> None:
     async def check(author: Author) -> None:
-        await author.make([True, *[False] * 2_000, True])
+        await author.make([True, *[False] * 2_000, True], stories=False)
         assert await all_pages(author.fetch, 1) == author.marks
         first = await author.fetch(Window(1))
         assert (first.items, first.more_after) == (author.marks[:1], True), "what it does not know it does not deny"

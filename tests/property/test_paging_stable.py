@@ -12,25 +12,14 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
+from cast import ALICE, BOB, DANA, START_MS, FakeClock
+from coroutines import Run, run_all
+from edges import G, all_pages, edge_of, writes_of
+from engines import BOTH, Engine, in_new_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import cut_page
-from world import (
-    ALICE,
-    BOB,
-    DANA,
-    ENGINES,
-    START_MS,
-    FakeClock,
-    G,
-    Run,
-    all_pages,
-    edge_of,
-    open_store,
-    run_all,
-    service_over,
-    writes_of,
-)
+from reference_edges import cut_page
+from services import service_over
 
 from kith.core.paging import Mark, Page, Window, cut
 from kith.graph import walk as walk_module
@@ -49,7 +38,7 @@ def ranged(window: Window) -> Window:
     return window._replace(since=START_MS + SPREAD // 4, until=START_MS + 3 * SPREAD // 4)
 
 
-class Town:
+class Restless:
     """A list of Alice's in which STAY stay where they are and OTHERS come, go and move."""
 
     def __init__(self, service: Graph, seed: int) -> None:
@@ -95,21 +84,22 @@ class Town:
 
 
 @contextmanager
-def opened(engine: str, walk: tuple[int, int] = (7, 10)) -> Iterator[Graph]:
+def opened(engine: Engine, walk: tuple[int, int] = (7, 10)) -> Iterator[Graph]:
     """A service over an empty store, that walks lists in steps of `walk[0]` and looks at `walk[1]` entries a page."""
-    with open_store(engine) as store, patch.object(walk_module, "_CHUNK", walk[0]):
+    assert engine.edges
+    with in_new_folder(engine.edges) as store, patch.object(walk_module, "_CHUNK", walk[0]):
         yield run_all(service_over(store, FakeClock(), walk_max=walk[1]))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BOTH, ids=str)
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("name", ["following", "friends", "mutuals", "a range", "friends in a range"])
 @settings(max_examples=12)
 @given(seed=st.integers(0, 2**16))
-def test_what_stays_is_seen_once_and_in_order(engine: str, name: str, backward: bool, seed: int) -> None:
+def test_what_stays_is_seen_once_and_in_order(engine: Engine, name: str, backward: bool, seed: int) -> None:
     async def seen(service: Graph) -> tuple[list[Mark], list[Mark]]:
-        town = Town(service, seed)
-        await town.settle_down()
+        alices = Restless(service, seed)
+        await alices.settle_down()
         fetches: dict[str, Fetch] = {
             "following": lambda window: service.people.following(ALICE, window),
             "friends": lambda window: service.people.friends(ALICE, window),
@@ -117,8 +107,8 @@ def test_what_stays_is_seen_once_and_in_order(engine: str, name: str, backward: 
             "a range": lambda window: service.people.following(ALICE, ranged(window)),
             "friends in a range": lambda window: service.people.friends(ALICE, ranged(window)),
         }
-        stay = [mark for mark in town.stay if "range" not in name or ranged(Window(1)).spans(mark)]
-        return stay, await town.walk(fetches[name], backward=backward)
+        stay = [mark for mark in alices.stay if "range" not in name or ranged(Window(1)).spans(mark)]
+        return stay, await alices.walk(fetches[name], backward=backward)
 
     with opened(engine) as service:
         stay, shown = run_all(seen(service))
@@ -126,23 +116,23 @@ def test_what_stays_is_seen_once_and_in_order(engine: str, name: str, backward: 
     assert (stayed[::-1] if backward else stayed) == stay
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BOTH, ids=str)
 @settings(max_examples=12)
 @given(seed=st.integers(0, 2**16))
-def test_what_stays_in_a_set_program_is_seen_once_and_in_order(engine: str, seed: int) -> None:
+def test_what_stays_in_a_set_program_is_seen_once_and_in_order(engine: Engine, seed: int) -> None:
     program = Intersect((Leaf((Listing(G, ALICE, Direction.OUT),)), Leaf((Listing(G, ALICE, Direction.IN),))))
 
     async def seen(service: Graph) -> list[int]:
-        town = Town(service, seed)
-        await town.settle_down()
+        alices = Restless(service, seed)
+        await alices.settle_down()
         found: list[int] = []
         for _ in range(1_000):
-            limit = town.limit()
+            limit = alices.limit()
             page = await Evaluator(service.store).top(program, found[-1] if found else None, limit)
             found += page.tolist()
             if len(page) < limit:
                 return found
-            await town.stir(20)
+            await alices.stir(20)
         raise AssertionError("the answer has no end")
 
     with opened(engine) as service:
@@ -186,37 +176,37 @@ class Filtered:
         raise AssertionError("the list has no end")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BOTH, ids=str)
 @given(mine=ids, theirs=ids, limit=st.sampled_from([1, 2, 7, 50]), walk=walks)
 def test_a_filtered_list_is_whole_both_ways(
-    engine: str, mine: list[int], theirs: list[int], limit: int, walk: tuple[int, int]
+    engine: Engine, mine: list[int], theirs: list[int], limit: int, walk: tuple[int, int]
 ) -> None:
     async def check(service: Graph) -> None:
-        town = Filtered(service, mine, theirs)
-        await town.write()
-        assert await all_pages(town.fetch, limit) == town.expected
-        assert await all_pages(town.fetch, limit, backward=True) == town.expected
+        both = Filtered(service, mine, theirs)
+        await both.write()
+        assert await all_pages(both.fetch, limit) == both.expected
+        assert await all_pages(both.fetch, limit, backward=True) == both.expected
 
     with opened(engine, walk) as service:
         run_all(check(service))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BOTH, ids=str)
 @given(mine=ids, theirs=ids, limit=st.sampled_from([1, 2, 7]), walk=walks)
 def test_turning_round_at_any_page_of_a_filtered_list_loses_nothing(
-    engine: str, mine: list[int], theirs: list[int], limit: int, walk: tuple[int, int]
+    engine: Engine, mine: list[int], theirs: list[int], limit: int, walk: tuple[int, int]
 ) -> None:
     async def check(service: Graph) -> None:
-        town = Filtered(service, mine, theirs)
-        await town.write()
-        places = [*(Mark(position, id_) for position in (-1, 4, 20) for id_ in (0, 30)), *town.expected[::3]]
+        both = Filtered(service, mine, theirs)
+        await both.write()
+        places = [*(Mark(position, id_) for position in (-1, 4, 20) for id_ in (0, 30)), *both.expected[::3]]
         windows = [Window(limit, after=place) for place in places] + [Window(limit, before=place) for place in places]
         for window in (Window(limit), *windows):
-            page = await town.fetch(window)
+            page = await both.fetch(window)
             if page.newest is not None:
-                newer = await town.rest(page, limit, backward=True)
-                older = await town.rest(page, limit, backward=False)
-                assert [*newer, *page.items, *older] == town.expected, window
+                newer = await both.rest(page, limit, backward=True)
+                older = await both.rest(page, limit, backward=False)
+                assert [*newer, *page.items, *older] == both.expected, window
 
     with opened(engine, walk) as service:
         run_all(check(service))
@@ -224,15 +214,15 @@ def test_turning_round_at_any_page_of_a_filtered_list_loses_nothing(
 
 def test_a_filtered_page_says_exactly_if_there_is_more_ahead(service: Graph, run: Run) -> None:
     async def check() -> None:
-        town = Filtered(service, list(range(10, 60)), list(range(30, 40)))
-        await town.write()
+        both = Filtered(service, list(range(10, 60)), list(range(30, 40)))
+        await both.write()
         for limit in (1, 3, 10, 11):
-            for place in town.expected:
-                older = [mark for mark in town.expected if mark < place]
-                page = await town.fetch(Window(limit, after=place))
+            for place in both.expected:
+                older = [mark for mark in both.expected if mark < place]
+                page = await both.fetch(Window(limit, after=place))
                 assert (page.items, page.more_after) == (older[:limit], len(older) > limit)
-                newer = [mark for mark in town.expected if mark > place]
-                page = await town.fetch(Window(limit, before=place))
+                newer = [mark for mark in both.expected if mark > place]
+                page = await both.fetch(Window(limit, before=place))
                 assert (page.items, page.more_before) == (newer[-limit:], len(newer) > limit)
 
     run(check())

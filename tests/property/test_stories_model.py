@@ -4,26 +4,21 @@ shows what a naive model says; whether the room of old ones is given back or not
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from reference import ReferenceEdges
-from reference_records import ReferenceRecords
-from world import ENGINES, FakeClock, Social, answer, open_embedded
+from cast import FakeClock
+from coroutines import answer, run_all
+from engines import BOTH, Engine, Stores
+from services import Services
 
-from kith.core.clock import HybridClock
 from kith.core.errors import Forbidden, StoryNotFound
-from kith.core.ids import NodeId, Snowflakes
+from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.engines.embedded.record_store import EmbeddedRecords
-from kith.graph.graphs import BUILT_IN, Graphs
-from kith.graph.store import EdgeStore
 from kith.posts.post import Draft
-from kith.records.store import RecordStore
 from kith.stories.reclaiming import GRACE_MS, reclaim
 from kith.stories.stories import HOUR_MS, Stories
 from kith.stories.strip import Strip
@@ -98,8 +93,8 @@ class Naive:
         return [row for _, row in sorted(rows, reverse=True)]
 
 
-class Town:
-    """Kith beside the model."""
+class History:
+    """Random things that happen to Kith and to the model alike."""
 
     def __init__(self, seed: int) -> None:
         self.chosen, self.clock = random.Random(seed), FakeClock()
@@ -107,11 +102,10 @@ class Town:
         self.close = {(one, other): self.chosen.choice((0.0, 0.5, 2.0)) for one in PEOPLE for other in PEOPLE}
         self.reclaimed = 0
 
-    async def open(self, edges: EdgeStore, objects: RecordStore) -> None:
-        self.graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(self.clock))
-        snowflakes = Snowflakes(1, self.clock)
-        self.store = objects
-        self.stories = Stories(objects, self.graph, snowflakes, hours=HOURS, now_ms=self.clock)
+    async def begin(self, stores: Stores) -> None:
+        services = await Services.over(stores.edges, stores.records, self.clock)
+        self.graph, self.records = services.graph, services.records
+        self.stories = Stories(self.records, self.graph, services.snowflakes, hours=HOURS, now_ms=self.clock)
         self.strip = Strip(self.graph, self.stories, self.closeness)
 
     async def closeness(self, viewer: NodeId, authors: Sequence[int]) -> list[float]:
@@ -208,26 +202,23 @@ class Town:
             )
             await self.act()
             if self.chosen.random() < 0.1:
-                self.reclaimed += (await reclaim(self.store, self.graph, HOURS, self.clock)).stories
+                self.reclaimed += (await reclaim(self.records, self.graph, HOURS, self.clock)).stories
             await self.check()
         self.clock.ms += LIFE_MS + GRACE_MS
-        await reclaim(self.store, self.graph, HOURS, self.clock)
+        await reclaim(self.records, self.graph, HOURS, self.clock)
         assert [chunk async for chunk in self.graph.store.edges(self.graph.graphs.number("stories"))] == []
         assert [chunk async for chunk in self.graph.store.edges(self.graph.graphs.number("story_views"))] == []
         assert self.reclaimed > 0, "nothing was ever given back while stories were told"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BOTH, ids=str)
 @pytest.mark.parametrize("seed", range(10))
-def test_stories_are_what_a_naive_model_says(tmp_path: Path, engine: str, seed: int) -> None:
-    async def run(edges: EdgeStore, objects: RecordStore) -> None:
-        town = Town(seed)
-        await town.open(edges, objects)
-        await town.live()
+def test_stories_are_what_a_naive_model_says(tmp_path: Path, engine: Engine, seed: int) -> None:
+    async def live(stores: Stores) -> None:
+        history = History(seed)
+        await history.begin(stores)
+        await history.live()
 
-    if engine == "reference":
-        edges = ReferenceEdges()
-        asyncio.run(run(edges, ReferenceRecords(edges)))
-    else:
-        with open_embedded(tmp_path / "data") as (environment, store):
-            asyncio.run(run(store, EmbeddedRecords(environment, store._commits)))
+    assert engine.stores
+    with engine.stores(tmp_path / "data") as stores:
+        run_all(live(stores))

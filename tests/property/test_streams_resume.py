@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import FakeClock, Social, open_embedded, time_flies
+from cast import FakeClock
+from coroutines import time_flies
+from engines import open_embedded
+from services import Social
 
 from kith.core.clock import HybridClock
 from kith.core.errors import StoreUnavailable

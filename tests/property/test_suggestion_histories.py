@@ -11,22 +11,20 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
-from reference import ReferenceEdges
-from reference_suggestions import ReferenceSuggestions
-from world import ENGINES, FakeClock, answer, open_store, run_all, service_over
+from cast import FakeClock
+from coroutines import answer, run_all
+from engines import BOTH, Engine, Stores, in_new_folder
+from services import service_over
 
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.core.paging import Window
-from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.graph.edge import BARRING, State
 from kith.graph.graphs import BLOCKS, BUILT_IN, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTION_HIDES
 from kith.graph.nodes import NodeOperation
 from kith.graph.store import EdgeStore
 from kith.people.removal import account_jobs
 from kith.suggestions.discovery import Reach
-from kith.suggestions.store import SuggestionStore
 from kith.suggestions.suggestions import KEEP_MS, Suggestion, Suggestions
 
 PEOPLE = [NodeId(user) for user in range(1, 10)]
@@ -118,21 +116,18 @@ class Model:
         return found
 
 
-class Town:
-    """A service over a store, and the model beside it."""
+class History:
+    """Random things that happen to the service; the model looks at the same store."""
 
     def __init__(self, chosen: random.Random, reach: Reach) -> None:
         self.chosen, self.reach, self.clock = chosen, reach, FakeClock()
 
-    async def open(self, store: EdgeStore) -> None:
-        numbers = dict(await store.declare(BUILT_IN))
-        self.graph = await service_over(store, self.clock)
-        kept: SuggestionStore = ReferenceSuggestions()
-        if isinstance(store, EmbeddedEdges):
-            kept = EmbeddedSuggestions(store._environment, store._commits)
-        self.suggestions = Suggestions(self.graph, kept, reach=self.reach, now_ms=self.clock)
+    async def begin(self, stores: Stores) -> None:
+        numbers = dict(await stores.edges.declare(BUILT_IN))
+        self.graph = await service_over(stores.edges, self.clock)
+        self.suggestions = Suggestions(self.graph, stores.suggestions, reach=self.reach, now_ms=self.clock)
         self.jobs = account_jobs(self.graph)
-        self.model = Model(store, numbers, self.reach, self.clock)
+        self.model = Model(stores.edges, numbers, self.reach, self.clock)
 
     async def act(self) -> None:
         """One random thing that happens; what the rules refuse does not."""
@@ -189,27 +184,27 @@ class Town:
         return found
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BOTH, ids=str)
 @pytest.mark.parametrize("reach", [Reach(), TIGHT], ids=["whole", "tight"])
 @pytest.mark.parametrize("seed", range(8))
-def test_suggestions_are_what_a_naive_model_says(engine: str, reach: Reach, seed: int) -> None:
-    town = Town(random.Random(seed), reach)
+def test_suggestions_are_what_a_naive_model_says(engine: Engine, reach: Reach, seed: int) -> None:
+    history = History(random.Random(seed), reach)
     met = 0
 
-    async def live(store: EdgeStore) -> None:
+    async def live(stores: Stores) -> None:
         nonlocal met
-        await town.open(store)
-        await town.model.look()
+        await history.begin(stores)
+        await history.model.look()
         for _ in range(MOMENTS):
-            town.clock.ms += town.chosen.choice((0, 5, 40_000, KEEP_MS // 2))
-            await town.act()
-            await town.model.look()
-            for user in town.chosen.sample(PEOPLE, 3):
-                found = await town.shown(user)
-                assert found == town.model.suggestions(user), f"seed {seed}, user {user}"
+            history.clock.ms += history.chosen.choice((0, 5, 40_000, KEEP_MS // 2))
+            await history.act()
+            await history.model.look()
+            for user in history.chosen.sample(PEOPLE, 3):
+                found = await history.shown(user)
+                assert found == history.model.suggestions(user), f"seed {seed}, user {user}"
                 met += len(found)
 
-    with open_store(engine) as store:
-        assert isinstance(store, EmbeddedEdges | ReferenceEdges)
-        run_all(live(store))
+    assert engine.stores
+    with in_new_folder(engine.stores) as stores:
+        run_all(live(stores))
     assert met > 100, "too few suggestions to prove anything"

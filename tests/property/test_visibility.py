@@ -7,22 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reference import ReferenceEdges, ScrambledEdges
-from reference_records import ReferenceRecords
-from world import FakeClock, Social, open_embedded, run_all
+from coroutines import run_all
+from engines import Stores, open_embedded_stores
+from services import Services
 
-from kith.core.clock import HybridClock
-from kith.core.ids import NodeId, Snowflakes
+from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT
 from kith.core.paging import Window
-from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.edge import State
-from kith.graph.graph import Graph
-from kith.graph.graphs import BUILT_IN, Graphs
-from kith.posts.comments import Comments
-from kith.posts.labels import Moderation
 from kith.posts.post import Draft, PostEdit
-from kith.posts.posts import Posts
 
 PEOPLE = [NodeId(user) for user in range(1, 6)]
 MOMENTS = 300
@@ -75,12 +68,12 @@ class Naive:
         return viewer in (None, author) or not self.kept_from(viewer, author, self.by(author))
 
 
-class Town:
-    """The services, and the model beside them."""
+class History:
+    """Random things that happen to the services and to the model alike."""
 
-    def __init__(self, chosen: random.Random, graph: Graph, objects: Posts, clock: FakeClock) -> None:
-        self.chosen, self.graph, self.objects, self.clock = chosen, graph, objects, clock
-        self.comments, self.moderation, self.naive = Comments(objects), Moderation(objects), Naive()
+    def __init__(self, chosen: random.Random, services: Services) -> None:
+        self.chosen, self.graph, self.posts, self.clock = chosen, services.graph, services.posts, services.clock
+        self.comments, self.moderation, self.naive = services.comments, services.moderation, Naive()
         self.shown = self.kept = 0
 
     async def act(self) -> None:
@@ -109,7 +102,7 @@ class Town:
                 await self.graph.store.change_node(one, state=state)
             case 6 | 7 if one not in naive.away:
                 draft = Draft(text="x", **self.said())
-                made = (await self.objects.create(one, draft)).post
+                made = (await self.posts.create(one, draft)).post
                 naive.posts[made.id] = (int(one), draft.visibility, draft.audience)
             case 8 | 9:
                 what, id_ = self.labelled()
@@ -121,7 +114,7 @@ class Town:
                 author = NodeId(naive.posts[post][0])
                 if author not in naive.away:
                     said = self.said()
-                    await self.objects.edit(author, NodeId(post), PostEdit(**said))
+                    await self.posts.edit(author, NodeId(post), PostEdit(**said))
                     naive.posts[post] = (author, said["visibility"], said["audience"])
             case 11 | 13 | 14 | 15 if naive.posts:
                 post = chosen.choice([post for post in naive.posts if naive.sees(int(one), post)] or [0])
@@ -131,7 +124,7 @@ class Town:
             case 12 if naive.posts and self.rarely():
                 post = chosen.choice(list(naive.posts))
                 if naive.posts[post][0] not in naive.away:
-                    await self.objects.delete(NodeId(naive.posts.pop(post)[0]), NodeId(post))
+                    await self.posts.delete(NodeId(naive.posts.pop(post)[0]), NodeId(post))
 
     def rarely(self) -> bool:
         return self.chosen.random() < 0.25
@@ -149,7 +142,7 @@ class Town:
         """What one random viewer is shown."""
         naive, viewer = self.naive, self.chosen.choice([None, *PEOPLE])
         posts = list(naive.posts)
-        shown = await self.objects.visible(viewer, posts)
+        shown = await self.posts.visible(viewer, posts)
         expected = [naive.on(post) if naive.sees(viewer, post) else None for post in posts]
         assert [None if post is None else post.labels for post in shown] == expected
         for post in posts:
@@ -161,27 +154,29 @@ class Town:
                 assert [one.labels for one in found.comments] == [naive.by(one.author) for one in found.comments]
 
 
-async def live(chosen: random.Random, edges: Any, objects: Any) -> None:
-    clock = FakeClock()
-    graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
-    town = Town(chosen, graph, Posts(objects, graph, Snowflakes(1, clock)), clock)
+async def live(chosen: random.Random, services: Services) -> None:
+    history = History(chosen, services)
     for _ in range(MOMENTS):
-        town.clock.ms += 1
-        await town.act()
-        if isinstance(edges, ScrambledEdges):
-            edges.settle()
-        await town.check()
-    assert town.shown > town.kept > 10, "too little happened to prove anything"
+        services.clock.ms += 1
+        await history.act()
+        services.settle()
+        await history.check()
+    assert history.shown > history.kept > 10, "too little happened to prove anything"
 
 
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("store", ["transactions", "none"])
-def test_everybody_sees_what_a_naive_model_says(seed: int, store: str) -> None:
-    edges = ReferenceEdges() if store == "transactions" else ScrambledEdges(seed=seed)
-    run_all(live(random.Random(seed), edges, ReferenceRecords(edges)))
+@pytest.mark.parametrize("transactional", [True, False], ids=["transactions", "no-transactions"])
+def test_everybody_sees_what_a_naive_model_says(seed: int, transactional: bool) -> None:
+    async def over_memory() -> None:
+        await live(random.Random(seed), await Services.in_memory(transactional=transactional, seed=seed))
+
+    run_all(over_memory())
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_everybody_sees_it_on_the_embedded_engine(seed: int, tmp_path: Path) -> None:
-    with open_embedded(tmp_path) as (environment, edges):
-        run_all(live(random.Random(seed), edges, EmbeddedRecords(environment, edges._commits)))
+    async def over(stores: Stores) -> None:
+        await live(random.Random(seed), await Services.over(stores.edges, stores.records))
+
+    with open_embedded_stores(tmp_path) as stores:
+        run_all(over(stores))

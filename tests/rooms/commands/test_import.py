@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from edges import all_pages
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from world import all_pages
 
 from kith.commands.edges import export_edges, import_edges
 from kith.commands.transfer import loading

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import structlog
-from world import ALICE, BOB, CAROL, FakeClock
+from cast import ALICE, BOB, CAROL, FakeClock
 
 from kith.core.errors import StoreFull, StoreMismatch
 from kith.engines.embedded import ring_file

@@ -15,9 +15,10 @@ from unittest.mock import patch
 import lmdb
 import numpy as np
 import pytest
+from cast import DANA
+from edges import G
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from world import DANA, G
 
 from kith.engines.embedded import runs
 from kith.engines.embedded.keys import list_prefix, list_row, pair_key, read_mark

@@ -9,10 +9,12 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from cast import ALICE, BOB, CAROL, DANA
+from coroutines import Run, run_all
+from edges import G, edge_of, writes_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import ReferenceEdges, ScrambledEdges
-from world import ALICE, BOB, CAROL, DANA, G, Run, edge_of, run_all, writes_of
+from reference_edges import ReferenceEdges, ScrambledEdges
 
 from kith.core.errors import BadId, BadRequest, ProgramTooComplex, UnknownGraph
 from kith.graph import programs as set_programs

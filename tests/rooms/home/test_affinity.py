@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import Run
 from homes import HomeScene, open_home
-from world import ALICE, BOB, CAROL, DANA, FakeClock, Run
 
 from kith.core.ids import NodeId
 from kith.engines.embedded.edge_store import EmbeddedEdges

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import Run, answer
 from homes import GROUP, HomeScene, alices_home, failing, ids_of
-from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, answer
 
 from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable

@@ -6,9 +6,11 @@ import contextlib
 
 import numpy as np
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import Run
 from naive_timelines import NaiveTimelines
-from reference import ReferenceEdges
-from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, service_over
+from reference_edges import ReferenceEdges
+from services import service_over
 
 from kith.core.events import BULK_LOADED, Event
 from kith.core.ids import NodeId

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, START_MS, FakeClock
+from coroutines import Run
 from hypothesis import given
 from hypothesis import strategies as st
 from naive_timelines import NaiveTimelines
-from reference import ReferenceEdges
-from world import ALICE, BOB, CAROL, DANA, START_MS, FakeClock, Run, service_over
+from reference_edges import ReferenceEdges
+from services import service_over
 
 from kith.core.clock import hlc_of
 from kith.core.events import NORMAL, Event

@@ -8,10 +8,10 @@ import itertools
 from types import SimpleNamespace
 
 import pytest
+from coroutines import Run
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import cut_page
-from world import Run
+from reference_edges import cut_page
 
 from kith.core.paging import Mark, Page, Window
 from kith.graph.graphs import AUTHORED, FOLLOWS

@@ -6,10 +6,11 @@ import random
 
 import numpy as np
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import Run
 from homes import HomeScene, open_home
 from hypothesis import given
 from hypothesis import strategies as st
-from world import ALICE, BOB, CAROL, DANA, FakeClock, Run
 
 from kith.core.labels import LIMIT
 from kith.engines.embedded.edge_store import EmbeddedEdges

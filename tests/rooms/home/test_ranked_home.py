@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import numpy as np
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import Run, answer
 from homes import HomeScene, alices_home, failing, ids_of
-from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, answer
 
 from kith.core.errors import PostNotFound, SelfEdge, StoreUnavailable
 from kith.core.ids import NodeId

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import structlog
+from cast import START_MS
 from hypothesis import given
 from hypothesis import strategies as st
-from world import START_MS
 
 from kith.core.ids import ID_MAX
 from kith.engines.embedded import served_log as files

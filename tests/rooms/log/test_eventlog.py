@@ -9,24 +9,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from cast import ALICE, BOB, DANA, START_MS, FakeClock
+from coroutines import Run, run_all
+from edges import G, edge_in, edge_of, marks_of, writes_of
+from engines import open_embedded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import ReferenceEdges
-from world import (
-    ALICE,
-    BOB,
-    DANA,
-    START_MS,
-    FakeClock,
-    G,
-    Run,
-    edge_in,
-    edge_of,
-    marks_of,
-    open_embedded,
-    run_all,
-    writes_of,
-)
+from reference_edges import ReferenceEdges
 
 from kith.core.clock import Hlc, HybridClock
 from kith.core.events import BULK_LOADED, Event

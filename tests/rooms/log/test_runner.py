@@ -10,8 +10,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from cast import ALICE, FakeClock
+from coroutines import Run
+from edges import edge_of, writes_of
+from engines import open_embedded
 from homes import failing
-from world import ALICE, FakeClock, Run, edge_of, open_embedded, writes_of
 
 from kith.core.clock import Hlc
 from kith.core.errors import StoreFull, StoreUnavailable, Unavailable

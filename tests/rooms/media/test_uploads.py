@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from cast import ALICE, BOB, CAROL, FakeClock
+from coroutines import Run, answer
 from pictures import drawing, encoded, mp4, photo, webm
-from reference import ReferenceEdges
+from reference_edges import ReferenceEdges
 from reference_records import ReferenceRecords
-from world import ALICE, BOB, CAROL, FakeClock, Run, Social, answer
+from services import Social
 
 from kith.core.clock import HybridClock
 from kith.core.errors import (

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from world import ALICE, BOB, FakeClock, Run, Social
+from cast import ALICE, BOB, FakeClock
+from coroutines import Run
+from services import Social
 
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId

@@ -6,9 +6,11 @@ import random
 from typing import Any
 
 import pytest
-from reference import ReferenceEdges, ScrambledEdges
+from cast import ALICE, BOB, CAROL, FakeClock
+from coroutines import Run, answer
+from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_records import ReferenceRecords
-from world import ALICE, BOB, CAROL, FakeClock, Run, answer, no_images
+from services import no_images
 
 from kith.core.clock import HybridClock
 from kith.core.errors import Conflict, InvalidContent, UsernameTaken

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import Run, answer
 from rooms import Room, block_before_the_next_write, furnished, settle, write
-from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, answer
 
 from kith.core.errors import CommentNotFound, Forbidden, IdempotencyKeyReused, InvalidContent, PostNotFound
 from kith.core.ids import NodeId

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from reference import ReferenceEdges, ScrambledEdges
+from cast import ALICE, BOB, START_MS, FakeClock
+from coroutines import Run, answer, time_flies
+from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_records import ReferenceRecords
-from world import ALICE, BOB, START_MS, FakeClock, Run, Social, answer, time_flies
+from services import Social
 
 from kith.core.clock import HybridClock
 from kith.core.errors import (

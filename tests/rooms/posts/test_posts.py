@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from cast import ALICE, BOB, CAROL, START_MS, FakeClock
+from coroutines import Run, answer
 from rooms import Room, block_before_the_next_write, furnished, settle, write
-from world import ALICE, BOB, CAROL, START_MS, FakeClock, Run, answer
 
 from kith.core.errors import Forbidden, IdempotencyKeyReused, InvalidContent, PostNotFound
 from kith.core.ids import NodeId

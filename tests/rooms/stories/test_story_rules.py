@@ -8,9 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from reference import ReferenceEdges, ScrambledEdges
+from cast import ALICE, BOB, CAROL, DANA, START_MS, FakeClock
+from coroutines import Run, answer
+from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_records import ReferenceRecords
-from world import ALICE, BOB, CAROL, DANA, START_MS, FakeClock, Run, Social, answer
+from services import Social
 
 from kith.core.clock import HybridClock
 from kith.core.errors import Forbidden, InvalidContent, PostNotFound, StoryNotFound

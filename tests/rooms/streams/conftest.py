@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from coroutines import time_flies
 from hall import Hall, Play
-from world import time_flies
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import pytest
+from cast import ALICE, BOB, CAROL
 from hall import Ear, Hall, Play
-from world import ALICE, BOB, CAROL
 
 from kith.core.events import BULK_LOADED, Event, user_changed
 from kith.core.ids import NodeId

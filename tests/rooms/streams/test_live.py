@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from cast import ALICE, BOB, CAROL
 from hall import Ear, Hall, Play
-from world import ALICE, BOB, CAROL
 
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from cast import ALICE, BOB, CAROL
 from hall import Ear, Hall, Play
-from world import ALICE, BOB, CAROL
 
 from kith.core.events import user_changed
 from kith.core.ids import NodeId

@@ -6,8 +6,11 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from cast import ALICE, BOB, CAROL, FakeClock
+from coroutines import Run
+from edges import edge_of, writes_of
 from reference_suggestions import ReferenceSuggestions
-from world import ALICE, BOB, CAROL, FakeClock, Run, edge_of, service_over, writes_of
+from services import service_over
 
 from kith.core.errors import StoreFull
 from kith.core.ids import NodeId

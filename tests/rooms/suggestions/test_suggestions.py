@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import Run
 from reference_suggestions import ReferenceSuggestions
-from world import ALICE, BOB, CAROL, DANA, FakeClock, Run, service_over
+from services import service_over
 
 from kith.core.errors import Forbidden, Overloaded, SelfEdge, StoreFull
 from kith.core.ids import NodeId

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import structlog
-from world import Run
+from coroutines import Run
 
 from kith.core.errors import Unavailable
 from kith.run import processes

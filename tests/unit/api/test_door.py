@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from world import Run
+from coroutines import Run
 
 from kith.access.guard import Caller
 from kith.api.call import Call

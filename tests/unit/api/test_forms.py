@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from world import Run
+from coroutines import Run
 
 from kith.api.forms import uploaded
 from kith.core.errors import BodyTooLarge, InvalidContent, KithError, StoreFull

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running import eventually
+from servers import eventually
 
 from kith.api import sockets
 from kith.api.sockets import Sockets

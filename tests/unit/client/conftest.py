@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from answering import Client, Connect, Service
+from fake_service import Client, Connect, Service
 
 from kith.client import AsyncKith, Kith
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from answering import Connect, Service, ask, page
+from fake_service import Connect, Service, ask, page
 
 from kith.client import (
     ApiError,

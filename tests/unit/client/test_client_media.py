@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from answering import Connect, Service, ask
+from fake_service import Connect, Service, ask
 
 from kith.client import ApiError, Media, Retry, Unreachable
 

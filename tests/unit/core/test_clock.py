@@ -5,9 +5,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from cast import START_MS, FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
-from world import START_MS, FakeClock
 
 from kith.core.clock import HLC_MAX, MS_MAX, SKEW_MS_MAX, Hlc, HybridClock, hlc_of, ms_of
 from kith.core.errors import ClockTooFarAhead

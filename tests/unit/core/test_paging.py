@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 
 import pytest
+from cast import SECRET
 from hypothesis import given
 from hypothesis import strategies as st
-from world import SECRET
 
 from kith.core.errors import BadCursor, BadRequest
 from kith.core.ids import ID_MAX

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from cast import START_MS, FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
-from world import START_MS, FakeClock
 
 from kith.core.errors import Overloaded
 from kith.core.ids import EPOCH_MS, ID_MAX, NODES_MAX, Snowflakes, made_at_ms

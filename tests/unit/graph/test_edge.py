@@ -7,9 +7,10 @@ from functools import reduce
 
 import msgspec
 import pytest
+from cast import ALICE, BOB
+from edges import edge_of
 from hypothesis import given
 from hypothesis import strategies as st
-from world import ALICE, BOB, edge_of
 
 from kith.graph.edge import Edge, EdgeChange, EdgeWrite, Outcome, State, applied, decide, merge, precedence, resolve
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cast import START_MS
 from hypothesis import given
 from hypothesis import strategies as st
-from world import START_MS
 
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.home.rank import light

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from cast import ALICE, BOB, CAROL, START_MS
 from hypothesis import given
 from hypothesis import strategies as st
-from world import ALICE, BOB, CAROL, START_MS
 
 from kith.core.clock import hlc_of
 from kith.core.errors import InvalidContent

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from world import ALICE, Run, edge_of, open_embedded, writes_of
+from cast import ALICE
+from coroutines import Run
+from edges import edge_of, writes_of
+from engines import open_embedded
 
 from kith.commands.dead import dead_events
 from kith.commands.worker import Name

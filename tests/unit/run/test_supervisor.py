@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from running import eventually
+from servers import eventually
 
 from kith.run import supervisor
 from kith.run.config import Settings

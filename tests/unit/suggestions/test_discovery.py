@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from world import ALICE, BOB, CAROL, DANA
+from cast import ALICE, BOB, CAROL, DANA
 
 from kith.graph.store import IdLists, Ids
 from kith.suggestions.discovery import FACES, Ranked, fingerprint, pack, score, unpack

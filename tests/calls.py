@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-from running import API, eventually
+from servers import API, eventually
 
 NO_PROFILE = {
     "username": None, "displayName": "", "bio": "", "avatar": None, "avatarUrl": None, "isVerified": False,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import product
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,13 @@ def other_end(edge: Edge, direction: Direction) -> int:
     return edge.destination if direction is Direction.OUT else edge.source
 
 
+def _within(rows: Rows, listing: Listing) -> list[Edge]:
+    """The edges of one list: those whose `listing_of` it is, found without making one of each."""
+    graph, node, direction, state = listing
+    own_end = attrgetter("source" if direction is Direction.OUT else "destination")
+    return [edge for edge in rows.values() if edge.state is state and own_end(edge) == node and edge.graph == graph]
+
+
 class ReferenceEdges:
     """See `graph.store.EdgeStore`; transactional, because nothing else runs between two of its lines."""
 
@@ -133,14 +141,14 @@ class ReferenceEdges:
         self._written(edge)
         return EdgeChange(outcome, stored, edge, len(self.log))
 
-    def _lapsed(self, write: EdgeWrite) -> bool:
-        return write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1]
-
     def _node_state(self, node: int) -> State:
         return self._nodes.get(node, Node()).state
 
     def _out_count(self, edge: Edge) -> int:
         return self._count(Listing(edge.graph, edge.source, Direction.OUT))
+
+    def _lapsed(self, write: EdgeWrite) -> bool:
+        return write.while_node is not None and self._node_state(write.while_node[0]) != write.while_node[1]
 
     def _barred(self, write: EdgeWrite) -> bool:
         return any(key in self.rows and self.rows[key].state in BARRING for key in write.unless)
@@ -254,13 +262,11 @@ class ReferenceEdges:
 
     def _marks(self, listing: Listing) -> list[Mark]:
         """A whole list, newest first."""
-        edges = self._listed(listing).values()
-        shown = [edge for edge in edges if listing_of(edge, listing.direction) == listing]
+        shown = _within(self._listed(listing), listing)
         return sorted((Mark(edge.position, other_end(edge, listing.direction)) for edge in shown), reverse=True)
 
     def _count(self, listing: Listing) -> int:
-        edges = self._counted(listing).values()
-        return sum(listing_of(edge, listing.direction) == listing for edge in edges)
+        return len(_within(self._counted(listing), listing))
 
 
 class ScrambledEdges(ReferenceEdges):

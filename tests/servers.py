@@ -1,6 +1,6 @@
 """A real `kith serve` for tests: started on a free port, waited for, stopped with SIGTERM, its output kept.
 
-What pytest hands out is in `conftest`. Nothing here knows what the API answers.
+How an answer reads is in `calls`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 import jwt
-
-from kith.core.ids import ID_MAX
 
 KEY = "kith_key-of-the-tests"
 OTHER_KEY = "kith_another-key-of-the-tests"
@@ -29,8 +28,10 @@ ISSUER, AUDIENCE = "tests-app", "tests-kith"
 FOLLOWS_MAX = 30
 COMMAND = str(Path(sys.executable).with_name("kith"))
 API = "/api/v1"
+PLAIN: dict[str, Any] = {"trust_env": False, "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}
+"""For clients of servers without TLS: httpx would read all certificates of the machine for each (26 ms)."""
 _START_S = 30.0
-_REFUSED_S = 8.0
+_REFUSED_S = 30.0
 _STOP_S = 25.0
 _POLL_S = 0.02
 
@@ -52,25 +53,6 @@ AGREED = {
 """The settings of a server unless a test says otherwise."""
 
 
-class People(NamedTuple):
-    """The cast, each test with ids of its own because servers are shared; Dana's are the greatest."""
-
-    alice: int
-    bob: int
-    carol: int
-    dana: int
-
-    def crowd(self, size: int) -> list[int]:
-        """Others that no test names."""
-        return list(range(self.alice + 100, self.alice + 100 + size))
-
-
-def cast(number: int) -> People:
-    """The people of the test with this number."""
-    first = 1 + number * 100_000
-    return People(first, first + 1, first + 2, ID_MAX - number)
-
-
 class Server:
     """A running server. `key`: a server key it lets in."""
 
@@ -85,7 +67,11 @@ class Server:
             headers["Authorization"] = f"Bearer {self.key if credential is None else credential}"
         if acting is not None:
             headers["X-Kith-User"] = str(acting)
-        return httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False, **options)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=20, **PLAIN, **options)
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        """What it answers to anybody, over a connection of its own."""
+        return httpx.get(self.url + path, **PLAIN, **options)
 
     def output(self) -> str:
         """Everything it has printed."""
@@ -94,7 +80,7 @@ class Server:
     def ready(self) -> bool:
         """Whether it answers /readyz with 200."""
         try:
-            return httpx.get(self.url + "/readyz", timeout=2, trust_env=False).status_code == 200
+            return self.get("/readyz", timeout=2).status_code == 200
         except httpx.TransportError:
             return False
 

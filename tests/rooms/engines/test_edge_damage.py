@@ -5,18 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from listings import OUT, fill, state_of
-from world import (
-    ALICE,
-    BOB,
-    CAROL,
-    START_MS,
-    G,
-    Run,
-    edge_of,
-    marks_of,
-    writes_of,
-)
+from cast import ALICE, BOB, CAROL, START_MS
+from coroutines import Run
+from edges import OUT, G, edge_of, fill, marks_of, state_of, writes_of
 
 from kith.core.paging import Mark
 from kith.engines.embedded import runs

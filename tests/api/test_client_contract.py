@@ -1,0 +1,255 @@
+"""The Python client and the OpenAPI document of a server say the same: routes, parameters, bodies, and each field.
+
+What a method of the client sends and reads is taken from the client itself: a call is built and looked at, not sent.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from types import UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import jsonschema_rs
+import msgspec
+import pytest
+from servers import Server
+
+from kith.client import EdgeWrite, Location, out
+from kith.client.routes import Routes
+from kith.client.wire import Call
+
+Schema = dict[str, Any]
+
+ELSEWHERE = {
+    ("GET", "/api/v1/feed/stream"): "`feed_stream`, which is no single call",
+    ("GET", "/media/{folder}/{file}"): "addresses of pictures, for browsers",
+    ("GET", "/metrics"): "for Prometheus",
+}
+NOT_READ = {
+    "SuggestionsAnswer.meta by Page": "how a ranking came about is for those who debug one",
+    "Followed.following by Changed": "removing a follower, answering a request: the method's name says it",
+    "Followed.requested by Changed": "the same",
+}
+"""What the server answers and no method of the client shows."""
+NOT_SENT = {
+    "ContentRequest.type": "the server tells it from the rest",
+}
+SAMPLES: dict[str, Any] = {
+    "graph": "follows", "pairs": [(1, 2)], "edges": [EdgeWrite("add", 1, 2, 3, 4)], "program": out("follows", 1),
+    "kind": "post", "labels": ["hide"], "job_id": "j", "username": "ann", "text": "x",
+    "alt_text": "x", "file": b"x", "link": "https://kith.example", "visibility": "custom", "attributes": {"a": 1},
+    "location": Location(latitude=1, longitude=2, name="x"),
+    "key": "k", "cursor": "c", "sort": "top", "state": "normal", "type": "latest", "request_id": "r", "reason": "x",
+    "display_name": "x", "bio": "x",
+}  # fmt: skip
+"""Arguments by their names; of any other, one that is a number stands for an id, a switch is turned on."""
+SWITCHES = {"private", "allow_comments", "allow_sharing", "is_verified", "refresh"}
+WORDS = {"graph", "kind", "username", "job_id"}  # of a path; the rest are ids
+
+
+class Operation(NamedTuple):
+    """One operation of the document."""
+
+    verb: str
+    path: str
+    told: Schema
+
+    def answer(self) -> Schema:
+        """The schema of what it answers when all is well."""
+        (status,) = (status for status in self.told["responses"] if status < "300")
+        return dict(self.told["responses"][status].get("content", {}).get("application/json", {}).get("schema", {}))
+
+    def body(self) -> Schema:
+        return dict(self.told.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {}))
+
+    def query(self) -> set[str]:
+        return {one["name"] for one in self.told.get("parameters", ()) if one["in"] == "query"}
+
+
+@pytest.fixture(scope="module")
+def document(server: Server) -> Schema:
+    return dict(server.get("/openapi.json").json())
+
+
+@pytest.fixture(scope="module")
+def operations(document: Schema) -> list[Operation]:
+    return [
+        Operation(verb.upper(), path, told)
+        for path, item in document["paths"].items()
+        for verb, told in item.items()
+        if (verb.upper(), path) not in ELSEWHERE
+    ]
+
+
+def sample_of(parameter: inspect.Parameter) -> Any:
+    """An argument for it."""
+    if "Sequence[Id]" in str(parameter.annotation) or "Iterable[Id]" in str(parameter.annotation):
+        return [1]
+    return SAMPLES.get(parameter.name, True if parameter.name in SWITCHES else 1)
+
+
+def first_call(build: Callable[..., Any]) -> Call[Any]:
+    """What a method asks first, with all that it can be given."""
+    given = {one.name: sample_of(one) for one in inspect.signature(build).parameters.values()}
+    call: Call[Any] = next(iter(build(**given)))
+    return call
+
+
+CALLS = {name: first_call(vars(Routes)[name].__wrapped__) for name in vars(Routes) if not name.startswith("_")}
+
+
+def operation_of(call: Call[Any], operations: list[Operation]) -> Operation:
+    """The operation that a call asks for."""
+
+    def fits(path: str) -> bool:
+        pattern = re.sub(r"{(\w+)}", lambda found: "[a-z]+" if found[1] in WORDS else r"\d+", path)
+        return re.fullmatch(pattern, call.path) is not None
+
+    fitting = [one for one in operations if one.verb == call.method and fits(one.path)]
+    assert len(fitting) == 1, f"{call.method} {call.path}"
+    return fitting[0]
+
+
+def test_the_client_has_a_method_for_every_operation_of_the_service_and_no_other(operations: list[Operation]) -> None:
+    covered = {operation_of(call, operations)[:2] for call in CALLS.values()}
+    assert {one[:2] for one in operations} == covered
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_method_can_send_what_the_operation_takes_and_nothing_else(
+    name: str, document: Schema, operations: list[Operation]
+) -> None:
+    call = CALLS[name]
+    operation = operation_of(call, operations)
+    assert set(call.params) == operation.query()
+    if call.body is None:
+        assert call.form or not operation.body(), f"{name} sends no body"
+        return
+    sent = msgspec.json.decode(msgspec.json.encode(call.body))
+    schema = {**operation.body(), "components": document["components"]}
+    jsonschema_rs.validate(schema, sent)
+    assert set(unsent(sent, operation.body(), document)) <= set(NOT_SENT)
+
+
+def unsent(sent: Any, schema: Schema, document: Schema) -> Iterator[str]:
+    """The fields of a body that are not sent, or that the document does not know (`+`)."""
+    schema, _ = resolved(schema, document)
+    if isinstance(sent, list) and "items" in schema:
+        yield from unsent(sent[0], schema["items"], document)
+    if isinstance(sent, dict) and "properties" in schema:
+        properties = schema["properties"]
+        yield from (f"{schema['title']}.{field}" for field in properties.keys() - sent.keys())
+        yield from (f"+{schema['title']}.{field}" for field in sent.keys() - properties.keys())
+        for field in sent.keys() & properties.keys():
+            yield from unsent(sent[field], properties[field], document)
+
+
+def test_the_client_reads_each_field_of_each_answer_as_the_document_names_it(
+    document: Schema, operations: list[Operation]
+) -> None:
+    shapes = Shapes(document)
+    for name, call in CALLS.items():
+        kind, schema = type_read(call), operation_of(call, operations).answer()
+        if kind is not None:
+            shapes.compare(kind, schema, name)
+    assert not shapes.wrong(), "\n".join(sorted(shapes.wrong()))
+    assert len(shapes.seen) > 30, "the structs of the client were not found"
+
+
+def type_read(call: Call[Any]) -> Any:
+    """What a call decodes its answer to; None where it does not look at it."""
+    code = getattr(call.parse, "__code__", None)  # of a function, which calls a decoder
+    named = [] if code is None else [call.parse.__globals__.get(name) for name in code.co_names]
+    for found in (call.parse, *named):
+        decoder = getattr(found, "__self__", None)
+        if isinstance(decoder, msgspec.json.Decoder):
+            return decoder.type
+    return None
+
+
+def resolved(schema: Schema, document: Schema) -> tuple[Schema, bool]:
+    """A schema without references and null, and whether null is among what it allows."""
+    if "$ref" in schema:
+        return resolved(document["components"]["schemas"][schema["$ref"].rpartition("/")[2]], document)
+    if ("oneOf" in schema and {"type": "null"} in schema["oneOf"]) or len(schema.get("oneOf", ())) == 1:
+        real = [one for one in schema["oneOf"] if one.get("type") != "null"]
+        only, *others = real
+        return ({"oneOf": real} if others else resolved(only, document)[0]), len(real) < len(schema["oneOf"])
+    return schema, False
+
+
+class Shapes:
+    """Compares types of the client with schemas, and remembers in which a field was seen."""
+
+    def __init__(self, document: Schema) -> None:
+        self._document = document
+        self._wrong: set[str] = set()
+        self.seen: set[tuple[Any, str]] = set()
+        self._optional: dict[str, list[bool]] = defaultdict(list)
+        """Fields that the client can do without: for each schema, whether it has them."""
+
+    def wrong(self) -> set[str]:
+        """What does not agree."""
+        nowhere = {f"{field} is in no answer" for field, known in self._optional.items() if not any(known)}
+        return self._wrong | nowhere
+
+    def compare(self, kind: Any, schema: Schema, where: str) -> None:
+        """`kind` reads all that the schema allows."""
+        schema, null = resolved(schema, self._document)
+        kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+        self._check(not null or type(None) in kinds or kind is Any, where, "may be null")
+        (kind,) = (one for one in kinds if one is not type(None))
+        origin, args = get_origin(kind) or kind, get_args(kind)
+        if origin is list:
+            if self._check(schema.get("type") == "array", where, "is no list"):
+                self.compare(args[0], schema["items"], f"{where}[]")
+        elif origin is dict:
+            self._check(schema.get("type") == "object" and "properties" not in schema, where, "is no free object")
+        elif isinstance(origin, type) and issubclass(origin, msgspec.Struct):
+            if schema and self._check("properties" in schema, where, "is no object"):
+                self._struct(kind, schema)
+        elif schema:
+            self._check(_is_read_by(origin, args, schema), where, f"is {schema}, and read as {kind}")
+
+    def _struct(self, kind: Any, schema: Schema) -> None:
+        title, properties, required = schema["title"], schema["properties"], schema.get("required", ())
+        if (kind, title) in self.seen:
+            return
+        self.seen.add((kind, title))
+        name = (get_origin(kind) or kind).__name__
+        fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+        for field in properties.keys() - fields.keys():
+            self._check(f"{title}.{field} by {name}" in NOT_READ, f"{title}.{field}", f"is not read by {name}")
+        for field_name, field in fields.items():
+            where = f"{name}.{field_name} ({title})"
+            if field.required:
+                self._check(field_name in required, where, "may be missing, and the client cannot do without")
+            else:
+                self._optional[f"{name}.{field_name}"].append(field_name in properties)
+            if field_name in properties:
+                self.compare(field.type, properties[field_name], where)
+
+    def _check(self, holds: bool, where: str, what: str) -> bool:
+        if not holds:
+            self._wrong.add(f"{where} {what}")
+        return holds
+
+
+def _is_read_by(kind: Any, args: tuple[Any, ...], schema: Schema) -> bool:
+    """Whether a simple type reads a simple value. 64-bit values travel as strings and are read as numbers."""
+    told, form = schema.get("type"), schema.get("format")
+    if kind is Literal:
+        return told == "string" and set(schema.get("enum", args)) <= set(args)
+    told_as = {
+        bool: told == "boolean",
+        int: told == "integer" or (told == "string" and form is None and "enum" not in schema),
+        float: told in ("number", "integer"),
+        str: told == "string" and form is None,
+        datetime: told == "string" and form == "date-time",
+        Any: True,
+    }
+    return bool(told_as[kind])

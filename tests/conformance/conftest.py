@@ -1,0 +1,46 @@
+"""Fixtures of the conformance suites: the stores of the `engine` under test, empty. See README.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from coroutines import Run
+from engines import Engine, Stores
+
+from kith.access.sliding_window import QuotaStore
+from kith.graph.store import EdgeStore
+from kith.media.blobs import BlobStore
+
+
+@pytest.fixture
+def store(engine: Engine, tmp_path: Path, run: Run) -> Iterator[EdgeStore]:
+    """Edges, with one graph declared: number 1."""
+    assert engine.edges
+    with engine.edges(tmp_path / "data") as opened:
+        run(opened.declare(["follows"]))
+        yield opened
+
+
+@pytest.fixture
+def stores(engine: Engine, tmp_path: Path, run: Run) -> Iterator[Stores]:
+    """Edges, records and suggestions over the same data, with one graph declared: number 1."""
+    assert engine.stores
+    with engine.stores(tmp_path / "data") as opened:
+        run(opened.edges.declare(["follows"]))
+        yield opened
+
+
+@pytest.fixture
+def quotas(engine: Engine, tmp_path: Path) -> Iterator[QuotaStore]:
+    assert engine.quotas
+    with engine.quotas(tmp_path / "data") as opened:
+        yield opened
+
+
+@pytest.fixture
+def blobs(engine: Engine, tmp_path: Path) -> Iterator[BlobStore]:
+    assert engine.blobs
+    with engine.blobs(tmp_path / "media") as opened:
+        yield opened

@@ -1,0 +1,196 @@
+"""What every engine that keeps records must do, in the words of `records.store.RecordStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
+
+import msgspec
+import pytest
+from cast import ALICE, BOB, CAROL, DANA, START_MS
+from coroutines import Run, run_all
+from edges import G, edge_of, writes_of
+from engines import REFERENCE, Engine, Stores, in_new_folder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kith.core.clock import Hlc, hlc_of
+from kith.core.ids import ID_MAX
+from kith.graph.edge import Outcome
+from kith.records.store import AtVersion, Claim, Record, RecordKind
+
+PORT = "stores"
+KEY, OTHER = b"k" * 16, b"o" * 16
+HOUR_MS = 3_600_000
+
+
+def record(id_: int = 7, version: int = 1, data: bytes = b"data", kind: RecordKind = RecordKind.POST) -> Record:
+    """A record; its version counts from the start of the tests' time."""
+    return Record(kind, id_, Hlc(hlc_of(START_MS) + version), data)
+
+
+def claim(key: bytes = KEY, value: bytes = b"first", now_ms: int = START_MS) -> Claim:
+    """A claim for an hour."""
+    return Claim(key, value, now_ms, HOUR_MS)
+
+
+def test_a_record_reads_as_it_was_put(run: Run, stores: Stores) -> None:
+    put = record(data=bytes(range(256)) * 200)
+    assert run(stores.records.put([put])).stored
+    assert run(stores.records.get_many(RecordKind.POST, [7])) == [put]
+
+
+def test_many_are_answered_in_the_order_asked_with_none_for_what_never_was(run: Run, stores: Stores) -> None:
+    run(stores.records.put([record(1, data=b"a"), record(ID_MAX, data=b""), record(0, data=b"zero")]))
+    found = run(stores.records.get_many(RecordKind.POST, [ID_MAX, 5, 0, 1, 1]))
+    assert [one and one.data for one in found] == [b"", None, b"zero", b"a", b"a"]
+    assert run(stores.records.get_many(RecordKind.POST, [])) == []
+
+
+def test_kinds_with_the_same_id_are_apart(run: Run, stores: Stores) -> None:
+    run(stores.records.put([record(data=kind.name.encode(), kind=kind) for kind in RecordKind]))
+    for kind in RecordKind:
+        (found,) = run(stores.records.get_many(kind, [7]))
+        assert found == record(data=kind.name.encode(), kind=kind)
+
+
+def test_the_newer_version_remains_in_any_order_and_repetition(run: Run, stores: Stores) -> None:
+    versions = [record(version=1, data=b"old"), record(version=2, data=b"b"), record(version=2, data=b"c")]
+    for at, order in enumerate(permutations([*versions, versions[0]])):
+        moved = [Record(one.kind, at, one.updated_at, one.data) for one in order]
+        for one in moved:
+            assert run(stores.records.put([one])).stored
+        (found,) = run(stores.records.get_many(RecordKind.POST, [at]))
+        assert found is not None
+        assert found.data == b"c"
+
+
+def test_records_and_edges_are_put_together(run: Run, stores: Stores) -> None:
+    put = run(stores.records.put([record()], writes_of(edge_of(ALICE, BOB))))
+    assert [change.outcome for change in put.changes] == [Outcome.APPLIED]
+    assert run(stores.edges.exists_many(G, [(ALICE, BOB)])) == [True]
+    again = run(stores.records.put([record()], writes_of(edge_of(ALICE, BOB))))
+    assert again.stored
+    assert [change.outcome for change in again.changes] == [Outcome.UNCHANGED]
+
+
+def test_where_a_condition_does_not_hold_nothing_is_written(run: Run, stores: Stores) -> None:
+    stored = record(version=1, data=b"stored")
+    run(stores.records.put([stored]))
+    new = record(version=9, data=b"new")
+    wrong: list[Sequence[AtVersion]] = [
+        [AtVersion(RecordKind.POST, 7, 0)],
+        [AtVersion(RecordKind.POST, 7, stored.updated_at + 1)],
+        [AtVersion(RecordKind.COMMENT, 7, stored.updated_at)],
+        [AtVersion(RecordKind.POST, 7, stored.updated_at), AtVersion(RecordKind.POST, 8, 1)],
+    ]
+    for only_if in wrong:
+        put = run(stores.records.put([new], writes_of(edge_of(ALICE, BOB)), only_if=only_if, claim=claim()))
+        assert (put.stored, put.changes, put.claimed) == (False, [], None)
+    assert run(stores.records.get_many(RecordKind.POST, [7])) == [stored]
+    assert run(stores.edges.exists_many(G, [(ALICE, BOB)])) == [False]
+    right = [AtVersion(RecordKind.POST, 7, stored.updated_at), AtVersion(RecordKind.POST, 8, 0)]
+    assert run(stores.records.put([new], only_if=right, claim=claim())).stored, "a refused put must not keep its claim"
+    assert run(stores.records.get_many(RecordKind.POST, [7])) == [new]
+
+
+def test_where_the_first_edge_is_refused_nothing_is_written(run: Run, stores: Stores) -> None:
+    if not stores.records.transactional:
+        pytest.skip("the records come first here")
+    first, second = writes_of(edge_of(ALICE, BOB), edge_of(BOB, ALICE))
+    barred = msgspec.structs.replace(first, unless=((G, CAROL, ALICE),))
+    run(stores.edges.apply(writes_of(edge_of(CAROL, ALICE))))
+    put = run(stores.records.put([record(1)], [barred, second], claim=claim()))
+    assert (put.stored, put.refusal, put.claimed) == (False, Outcome.FORBIDDEN, None)
+    assert run(stores.records.get_many(RecordKind.POST, [7])) == [None]
+    assert run(stores.edges.exists_many(G, [(ALICE, BOB), (BOB, ALICE)])) == [False, False]
+    put = run(stores.records.put([record(1)], [first], claim=claim()))
+    assert (put.stored, put.refusal) == (True, None), "a refused put must not keep its claim"
+
+
+def test_a_claim_is_taken_once_and_answers_the_first_value(run: Run, stores: Stores) -> None:
+    first = run(stores.records.put([record(1)], writes_of(edge_of(ALICE, BOB)), claim=claim()))
+    assert (first.stored, first.claimed) == (True, None)
+    second = run(stores.records.put([record(2)], writes_of(edge_of(BOB, ALICE)), claim=claim(value=b"second")))
+    assert (second.stored, second.changes, second.claimed) == (False, [], b"first")
+    assert run(stores.records.get_many(RecordKind.POST, [2])) == [None]
+    assert run(stores.edges.exists_many(G, [(BOB, ALICE)])) == [False]
+    assert run(stores.records.put([record(3)], claim=claim(OTHER, b"other"))).stored
+
+
+def test_a_claim_can_be_asked_for_without_being_taken(run: Run, stores: Stores) -> None:
+    assert run(stores.records.claimed(claim())) is None
+    assert run(stores.records.claimed(claim())) is None
+    run(stores.records.put([record(1)], claim=claim()))
+    assert run(stores.records.claimed(claim())) == claim().value
+    over = claim()._replace(now_ms=claim().now_ms + claim().keep_ms)
+    assert run(stores.records.claimed(over)) is None
+
+
+def test_a_claim_that_is_over_can_be_taken_again(run: Run, stores: Stores) -> None:
+    for at in range(20):  # more than a claim forgets, and over before it
+        run(stores.records.put([], claim=claim(b"before%010d" % at, b"", START_MS - 1)))
+    run(stores.records.put([], claim=claim()))
+    last_ms = START_MS + HOUR_MS - 1
+    assert run(stores.records.put([], claim=claim(value=b"late", now_ms=last_ms))).claimed == b"first"
+    assert run(stores.records.put([], claim=claim(value=b"anew", now_ms=last_ms + 1))).stored
+    assert run(stores.records.put([], claim=claim(value=b"x", now_ms=last_ms + 2))).claimed == b"anew"
+    for at in range(20):  # whatever forgets claims that are over leaves the one that was taken anew
+        run(stores.records.put([], claim=claim(b"%016d" % at, b"", last_ms + 3)))
+    assert run(stores.records.put([], claim=claim(value=b"x", now_ms=last_ms + 4))).claimed == b"anew"
+
+
+def test_the_mark_stands_for_the_last_change(run: Run, stores: Stores) -> None:
+    put = run(stores.records.put([record(version=5)], writes_of(edge_of(ALICE, BOB), edge_of(ALICE, DANA))))
+    assert put.mark == (put.changes[-1].sequence, record(version=5).updated_at)
+    assert run(stores.records.put([record(version=6)])).mark.sequence == put.mark.sequence
+
+
+CALLS = st.tuples(
+    st.integers(0, 2), st.integers(1, 4), st.binary(max_size=2), st.integers(-1, 4), st.sampled_from([None, KEY])
+)
+"""(id, version, data, the version it is conditional on or -1, its claim)"""
+
+
+@given(puts=st.lists(CALLS, max_size=12))
+def test_the_engine_does_what_the_reference_does(
+    compared: Engine, puts: list[tuple[int, int, bytes, int, bytes | None]]
+) -> None:
+    found = []
+    for engine in (REFERENCE, compared):
+        assert engine.stores
+        with in_new_folder(engine.stores) as stores:
+            run_all(stores.edges.declare(["follows"]))
+            answers = []
+            for id_, version, data, condition, key in puts:
+                versions = [AtVersion(RecordKind.POST, id_, condition and hlc_of(START_MS) + condition)]
+                put = stores.records.put(
+                    [record(id_, version, data)],
+                    writes_of(edge_of(id_, 9, version=version)),
+                    only_if=versions if condition >= 0 else (),
+                    claim=None if key is None else claim(key, data),
+                )
+                answers.append(run_all(put))
+            found.append((answers, run_all(stores.records.get_many(RecordKind.POST, [0, 1, 2]))))
+    assert found[0] == found[1]
+
+
+def test_what_is_forgotten_was_never_there(run: Run, stores: Stores) -> None:
+    run(stores.records.put([record(1), record(2), record(1, kind=RecordKind.STORY), record(3)]))
+    run(stores.records.forget(RecordKind.POST, [1, 3, 9, 1]))
+    assert run(stores.records.get_many(RecordKind.POST, [1, 2, 3])) == [None, record(2), None]
+    assert run(stores.records.get_many(RecordKind.STORY, [1])) == [record(1, kind=RecordKind.STORY)]
+    run(stores.records.put([record(1, version=0)]))
+    assert run(stores.records.get_many(RecordKind.POST, [1])) == [record(1, version=0)], (
+        "no older version is in the way"
+    )
+
+
+def test_records_and_claims_are_there_after_a_restart(run: Run, lasting: Engine, tmp_path: Path) -> None:
+    assert lasting.stores
+    with lasting.stores(tmp_path) as first:
+        run(first.records.put([record()], claim=claim()))
+    with lasting.stores(tmp_path) as second:
+        assert run(second.records.get_many(RecordKind.POST, [7])) == [record()]
+        assert run(second.records.put([], claim=claim(value=b"second"))).claimed == b"first"

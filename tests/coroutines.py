@@ -1,0 +1,45 @@
+"""How tests run coroutines, and let time pass without waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from reference_edges import ScrambledEdges
+
+from kith.core.errors import KithError
+from kith.graph.store import EdgeStore
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+"""The fixture `run`: one event loop for a test."""
+
+
+def run_all(coroutine: Any) -> Any:
+    """Run one coroutine to its end in a loop of its own."""
+    with asyncio.Runner() as runner:
+        return runner.run(coroutine)
+
+
+async def answer(asked: Awaitable[Any]) -> Any:
+    """What a call answers, or the kind of error that it raises."""
+    try:
+        return await asked
+    except KithError as error:
+        return type(error)
+
+
+@contextmanager
+def time_flies(store: EdgeStore | None = None) -> Iterator[None]:
+    """Nobody sleeps. After a sleep of 2 s or longer, all that was late in `store` has arrived."""
+    sleep = asyncio.sleep
+
+    async def fly(delay_s: float, *_: object) -> None:
+        if delay_s >= 2 and isinstance(store, ScrambledEdges):
+            store.settle()
+        await sleep(0)
+
+    with patch.object(asyncio, "sleep", fly):
+        yield

@@ -1,0 +1,229 @@
+"""How tests open an engine: each is registered here, and nowhere else. `conformance/README.md` says how to add one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+from unittest.mock import patch
+
+from naive_timelines import NaiveTimelines
+from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_quotas import ReferenceQuotas
+from reference_records import ReferenceRecords
+from reference_suggestions import ReferenceSuggestions
+
+from kith.access.sliding_window import QuotaStore
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.quota_store import FileQuotas
+from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
+from kith.engines.embedded.timeline_store import RingReader, Rings
+from kith.graph.edge import EdgeChange, EdgeWrite
+from kith.graph.store import EdgeStore
+from kith.home.timelines import TimelineReader, TimelineStore
+from kith.media.blobs import BlobStore
+from kith.records.store import RecordStore
+from kith.suggestions.store import SuggestionStore
+
+T = TypeVar("T")
+Clock = Callable[[], int]
+Opens = Callable[[Path], AbstractContextManager[T]]
+"""Opens a store in a folder, which is empty the first time, and closes it."""
+
+
+class Stores(NamedTuple):
+    """What one engine keeps of graph and objects, over the same data."""
+
+    edges: EdgeStore
+    records: RecordStore
+    suggestions: SuggestionStore
+
+
+class OpensTimelines(Protocol):
+    """Opens timelines of up to `slots` users."""
+
+    def __call__(self, folder: Path, *, slots: int, now_ms: Clock) -> AbstractContextManager[TimelineStore]: ...
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How to open the stores of an engine. What it does not have is None, and the suites leave it out.
+
+    Where lists lag behind rows (`EdgeStore.transactional` is false), hand out a store that lets them arrive before a
+    call returns. `keeps`: a store that is opened again over its folder holds what it held.
+    """
+
+    name: str
+    edges: Opens[EdgeStore] | None = None
+    stores: Opens[Stores] | None = None
+    timelines: OpensTimelines | None = None
+    timeline_reader: Callable[[Path, Clock], TimelineReader] | None = None  # of another process, beside the writer
+    quotas: Opens[QuotaStore] | None = None
+    blobs: Opens[BlobStore] | None = None
+    keeps: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# --- the reference: the ports at their most obvious ----------------------------------------------------
+
+
+@contextmanager
+def open_reference(folder: Path) -> Iterator[Stores]:
+    """Empty stores in memory; `folder` is not used."""
+    edges = ReferenceEdges()
+    yield Stores(edges, ReferenceRecords(edges), ReferenceSuggestions())
+
+
+@contextmanager
+def _reference_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator[TimelineStore]:
+    yield NaiveTimelines(slots, now_ms)
+
+
+@contextmanager
+def _reference_quotas(folder: Path) -> Iterator[QuotaStore]:
+    yield ReferenceQuotas()
+
+
+class SettledEdges(ScrambledEdges):
+    """An engine without transactions whose lists have arrived whenever a call returns."""
+
+    async def apply(self, writes: list[EdgeWrite]) -> list[EdgeChange]:  # type: ignore[override]
+        changes: list[EdgeChange] = []
+        for write in writes:  # one at a time, so that a limit counts what was written before
+            changes += await super().apply([write])
+            self.settle()
+        return changes
+
+
+@contextmanager
+def _without_transactions(folder: Path) -> Iterator[EdgeStore]:
+    yield SettledEdges(seed=1)
+
+
+# --- the embedded engine -------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_embedded(folder: Path, **settings: Any) -> Iterator[tuple[Environment, EmbeddedEdges]]:
+    """The embedded engine in a data folder, with a commit queue of its own."""
+    with Environment(folder, durability="relaxed") as environment:
+        commits = CommitQueue(environment, **settings)
+        try:
+            yield environment, EmbeddedEdges(environment, commits)
+        finally:
+            commits.close()
+
+
+@contextmanager
+def open_embedded_stores(folder: Path) -> Iterator[Stores]:
+    """All that the embedded engine keeps in its store."""
+    with open_embedded(folder) as (environment, edges):
+        records = EmbeddedRecords(environment, edges._commits)
+        yield Stores(edges, records, EmbeddedSuggestions(environment, edges._commits))
+
+
+@contextmanager
+def _embedded_edges(folder: Path) -> Iterator[EdgeStore]:
+    with open_embedded(folder) as (_, edges):
+        yield edges
+
+
+@contextmanager
+def _embedded_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator[TimelineStore]:
+    with Rings(folder, slots=slots, now_ms=now_ms) as rings:
+        yield rings
+
+
+@contextmanager
+def _embedded_quotas(folder: Path) -> Iterator[QuotaStore]:
+    folder.mkdir(parents=True, exist_ok=True)
+    store = FileQuotas(folder / "quotas")
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+# --- files ---------------------------------------------------------------------------------------------
+
+
+def _folder_blobs(*, sync: bool) -> Opens[BlobStore]:
+    @contextmanager
+    def opened(folder: Path) -> Iterator[BlobStore]:
+        from kith.engines.blobs.blob_store import FolderBlobs  # noqa: PLC0415  heavy, and needed by few tests
+
+        yield FolderBlobs(folder, sync=sync)
+
+    return opened
+
+
+@contextmanager
+def _s3_blobs(folder: Path) -> Iterator[BlobStore]:
+    from small_s3 import small_s3  # noqa: PLC0415
+
+    from kith.engines.blobs.blob_store import open_blobs  # noqa: PLC0415
+
+    with small_s3() as server, patch.dict(os.environ, server.environment):
+        yield open_blobs("s3://bucket/some/prefix", folder, sync=True)
+
+
+# --- the register --------------------------------------------------------------------------------------
+
+REFERENCE = Engine(
+    "reference",
+    edges=lambda folder: _only_edges(open_reference(folder)),
+    stores=open_reference,
+    timelines=_reference_timelines,
+    quotas=_reference_quotas,
+    keeps=False,
+)
+EMBEDDED = Engine(
+    "embedded",
+    edges=_embedded_edges,
+    stores=open_embedded_stores,
+    timelines=_embedded_timelines,
+    timeline_reader=lambda folder, now_ms: RingReader(folder, now_ms=now_ms),
+    quotas=_embedded_quotas,
+)
+ENGINES = (
+    REFERENCE,
+    EMBEDDED,
+    Engine("no-transactions", edges=_without_transactions, keeps=False),
+    Engine("folder", blobs=_folder_blobs(sync=False)),
+    Engine("synced-folder", blobs=_folder_blobs(sync=True)),
+    Engine("s3", blobs=_s3_blobs, keeps=False),
+)
+BOTH = (REFERENCE, EMBEDDED)
+"""What tests of services run on: all at its most obvious, and what people run."""
+
+
+@contextmanager
+def _only_edges(stores: AbstractContextManager[Stores]) -> Iterator[EdgeStore]:
+    with stores as opened:
+        yield opened.edges
+
+
+def engines_with(port: str, named: str | None = None) -> list[Engine]:
+    """The engines that have a port; `named`: only the one at `module:name`, which is somebody else's."""
+    if named is None:
+        return [engine for engine in ENGINES if getattr(engine, port)]
+    module, _, name = named.partition(":")
+    engine: Engine = getattr(import_module(module), name)
+    return [engine] if getattr(engine, port) else []
+
+
+@contextmanager
+def in_new_folder(opens: Opens[T]) -> Iterator[T]:
+    """An empty store for one example."""
+    with tempfile.TemporaryDirectory(prefix="kith-") as folder, opens(Path(folder)) as opened:
+        yield opened

@@ -1,0 +1,20 @@
+"""A QuotaStore in a dict, for one process: what engines are compared with."""
+
+from __future__ import annotations
+
+from kith.access import sliding_window
+from kith.access.sliding_window import Counts, Quota, Taken
+
+
+class ReferenceQuotas:
+    """See `access.sliding_window.QuotaStore`."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[int, int], Counts] = {}
+
+    def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
+        self._counts[kind, user], taken = sliding_window.take(self._counts.get((kind, user), Counts()), quota_, now_s)
+        return taken
+
+    def give_back(self, kind: int, user: int, part: int) -> None:
+        self._counts[kind, user] = sliding_window.give_back(self._counts.get((kind, user), Counts()), part)

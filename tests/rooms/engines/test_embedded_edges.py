@@ -1,0 +1,92 @@
+"""What the embedded edges do beyond their port: groups of commits, pages that are sought, changes told to the log."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from cast import ALICE, DANA, START_MS
+from coroutines import Run
+from edges import OUT, edge_of, writes_of
+from reference_edges import ReferenceEdges
+
+from kith.core.clock import hlc_of
+from kith.core.events import USER_CHANGED, Event
+from kith.core.paging import Mark, Page, Window
+from kith.engines.embedded import edge_store
+from kith.engines.embedded.commits import Batch
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.pages import page_of
+from kith.graph.edge import State
+from kith.graph.store import EdgeStore
+
+
+class Counted:
+    """A cursor that counts its moves from block to block."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor, self.moves = cursor, 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.moves += name in ("set_range", "set_key", "next", "prev")
+        return getattr(self._cursor, name)
+
+
+def test_a_page_of_a_range_costs_the_same_however_deep_it_lies(
+    embedded: tuple[Environment, EmbeddedEdges], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is sought, not scanned for: how many blocks are looked at depends on the page alone."""
+    _, store = embedded
+    run(store.declare(["follows"]))
+    run(store.apply(writes_of(*(edge_of(ALICE, at, at) for at in range(20_000)))))
+    cursors: list[Counted] = []
+
+    def counted(cursor: Any, prefix: bytes, window: Window) -> Page:
+        cursors.append(Counted(cursor))
+        return page_of(cursors[-1], prefix, window)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(edge_store, "page_of", counted)
+    for since, until in ((19_000, 19_500), (10_000, 10_500), (30, 530), (0, 19_990), (10_000, 10_001)):
+        for place in ({}, {"after": Mark(until - 5, 0)}, {"before": Mark(since, 0)}):
+            page = run(store.page(OUT, Window(20, since=since, until=until, **place)))  # type: ignore[arg-type]
+            assert len(page.items) == 20 or until - since < 20
+    assert max(cursor.moves for cursor in cursors) <= 6, [cursor.moves for cursor in cursors]
+
+
+def test_one_failing_job_of_a_group_harms_no_other(embedded: tuple[Environment, EmbeddedEdges], run: Run) -> None:
+    _, store = embedded
+    run(store.declare(["follows"]))
+
+    async def together() -> list[Any]:
+        def fails(batch: Batch) -> None:
+            raise ValueError("a job's own fault")
+
+        jobs = [store.apply(writes_of(edge_of(ALICE, at))) for at in range(5)]
+        return await asyncio.gather(*jobs[:2], store._commits.run(fails), *jobs[2:], return_exceptions=True)
+
+    answers = run(together())
+    assert [type(found).__name__ for found in answers] == ["list", "list", "ValueError", "list", "list", "list"]
+    assert run(store.count_many([OUT])) == [5]
+    assert [found[0].sequence for found in answers if isinstance(found, list)] == [1, 2, 3, 4, 5]
+
+
+def test_a_change_of_a_node_is_told_to_the_log_once_and_only_if_it_is_one(store: EdgeStore, run: Run) -> None:
+    event = Event(0, 0, None, USER_CHANGED, DANA, 0, 0, hlc_of(START_MS))
+    for change in (
+        {"labels": 5},
+        {"labels": 5},
+        {},
+        {"labels": 1, "only_from": State.ARCHIVED},
+        {"labels": 0},
+    ):
+        run(store.change_node(DANA, tell=event, **change))
+    run(store.change_node(DANA, private=True))
+    if isinstance(store, ReferenceEdges):
+        told: Any = store.log
+    else:
+        assert isinstance(store, EmbeddedEdges)
+        told = EmbeddedLog(store._environment, store._commits).read(0, 9)
+    assert [(one.state, one.source) for one in told] == [(USER_CHANGED, DANA)] * 2

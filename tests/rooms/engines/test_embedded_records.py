@@ -1,0 +1,93 @@
+"""What the embedded records, suggestions and timelines do beyond their ports: they forget, and fail as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cast import ALICE, BOB, START_MS, FakeClock
+from coroutines import Run
+from edges import edge_of, writes_of
+from engines import open_embedded, open_embedded_stores
+
+from kith.core.clock import hlc_of
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
+from kith.engines.embedded.timeline_store import Rings
+from kith.records.store import Claim, Record, RecordKind
+from kith.suggestions.store import RankingRow
+
+LATER = START_MS + 3_600_000
+RECORD = Record(RecordKind.POST, 7, hlc_of(START_MS), b"data")
+CLAIM = Claim(b"k" * 16, b"first", START_MS, 3_600_000)
+FOLLOW = writes_of(edge_of(ALICE, BOB))
+
+
+def test_claims_that_are_over_are_forgotten_by_the_next_ones(run: Run, tmp_path: Path) -> None:
+    with Environment(tmp_path, durability="relaxed") as environment:
+        commits = CommitQueue(environment)
+        objects = EmbeddedRecords(environment, commits)
+        for at in range(200):
+            run(objects.put([], claim=Claim(b"%016d" % at, b"v", START_MS + at * 10, 100)))
+        with environment.lmdb.begin(environment.objects) as txn:
+            assert txn.stat(environment.objects)["entries"] == 2 * 10
+        commits.close()
+
+
+def test_a_put_that_fails_half_way_leaves_neither_record_nor_edge(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One transaction: what stops before its commit has written nothing."""
+    with open_embedded_stores(tmp_path) as stores:
+        run(stores.edges.declare(["follows"]))
+
+        def fail(*_: object) -> None:
+            raise OSError("gone")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("kith.engines.embedded.record_store.apply_all", fail)
+            with pytest.raises(OSError, match="gone"):
+                run(stores.records.put([RECORD], FOLLOW, claim=CLAIM))
+        assert run(stores.records.get_many(RecordKind.POST, [7])) == [None]
+        assert run(stores.records.put([], claim=CLAIM._replace(value=b"again"))).stored
+
+
+@pytest.fixture
+def suggestions(tmp_path: Path) -> Iterator[tuple[Environment, EmbeddedSuggestions]]:
+    with open_embedded(tmp_path / "data") as (environment, store):
+        yield environment, EmbeddedSuggestions(environment, store._commits)
+
+
+def rows_of(environment: Environment) -> int:
+    """Rows and ends together."""
+    with environment.lmdb.begin() as txn:
+        return int(txn.stat(environment.suggestions)["entries"])
+
+
+def test_the_embedded_store_holds_about_what_is_good(
+    run: Run, suggestions: tuple[Environment, EmbeddedSuggestions]
+) -> None:
+    """However many users ask once, what is over goes as others come, and no row leaves an end behind."""
+    opened, kept = suggestions
+    for user in range(300):
+        now = START_MS + user * 1_000
+        run(kept.put_many([RankingRow(user, now + 10_000, b"x" * 100)], now))
+        assert rows_of(opened) <= 2 * 12
+    for _ in range(20):
+        run(kept.put_many([RankingRow(ALICE, LATER, b"again")], START_MS))
+    assert run(kept.get(299)) is not None
+    assert rows_of(opened) <= 2 * 13
+
+
+def test_reads_are_counted_up_to_a_bound(tmp_path: Path, clock: FakeClock) -> None:
+    with Rings(tmp_path, slots=1, now_ms=clock) as rings:
+        rings.put(ALICE, np.array([], np.int64))
+        for _ in range(70_000):
+            rings.touch(ALICE)
+        assert rings.habits(np.array([ALICE])).reads[0] == pytest.approx(65_536, rel=0.001)
+        assert rings.evict(clock.ms) == 0
+        assert rings.evict(clock.ms + 1) == 1

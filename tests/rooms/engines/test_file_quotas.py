@@ -1,0 +1,53 @@
+"""What the quotas of one machine do beyond their port: shared by processes, bounded, and open where they fail."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+from kith.access.sliding_window import Quota, QuotaStore
+from kith.engines.embedded.quota_store import SETS, WAYS, FileQuotas
+
+NOW_S = 1_700_000_000.0
+QUOTA = Quota(5, 60)
+
+
+def passed(store: QuotaStore, user: int, now_s: float = NOW_S) -> int:
+    """How many of twelve tries are let in."""
+    return sum(not store.take(0, user, QUOTA, now_s).wait_s for _ in range(12))
+
+
+def take_many(file: Path, tries: int, passed_: multiprocessing.Queue[int]) -> None:
+    """One process of several."""
+    store = FileQuotas(file)
+    passed_.put(sum(not store.take(0, 7, Quota(500, 3_600), NOW_S).wait_s for _ in range(tries)))
+
+
+def test_processes_that_ask_at_once_are_let_in_as_often_as_one(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    passed_ = context.Queue()
+    workers = [context.Process(target=take_many, args=(tmp_path / "quotas", 400, passed_)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    assert sum(passed_.get(timeout=30) for _ in workers) == 500
+    for worker in workers:
+        worker.join()
+
+
+def test_more_users_than_it_holds_push_out_those_who_rested_longest(tmp_path: Path) -> None:
+    store, now_s = FileQuotas(tmp_path / "quotas"), NOW_S
+    for user in range(4 * SETS):
+        store.take(0, user, QUOTA, now_s)
+    for _ in range(4):
+        store.take(0, 5, QUOTA, now_s + 30)
+    for user in range(4 * SETS, 4 * SETS * WAYS):
+        store.take(0, user, QUOTA, now_s + 20)
+    assert passed(store, 5, now_s=now_s + 30) <= 1, "who asked last is still known"
+    assert (tmp_path / "quotas").stat().st_size <= SETS * WAYS * 80
+    store.close()
+
+
+def test_a_full_disk_lets_everybody_in(tmp_path: Path) -> None:
+    store = FileQuotas(Path("/dev/full"))
+    assert passed(store, 7) == 12
+    store.close()

@@ -1,0 +1,131 @@
+"""The services over one store, for tests of their rules; no server, no settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Self
+
+from cast import FakeClock
+from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_records import ReferenceRecords
+
+from kith.core.clock import HybridClock
+from kith.core.errors import InvalidContent
+from kith.core.ids import NodeId, Snowflakes
+from kith.graph.graph import Graph
+from kith.graph.graphs import BLOCKS, BUILT_IN, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
+from kith.graph.store import EdgeStore
+from kith.home.affinity import Affinity
+from kith.home.facts import PostFacts
+from kith.home.home import Home
+from kith.home.ranker import Ranker
+from kith.home.rules import HomeRules
+from kith.home.skeleton import Skeletons
+from kith.home.timelines import TimelineReader
+from kith.log.store import LogStore
+from kith.people.privacy import Privacy
+from kith.people.profiles import Profiles
+from kith.people.relations import RelationLimits, Relations
+from kith.posts.comments import Comments
+from kith.posts.engagement import Engagement
+from kith.posts.labels import Moderation
+from kith.posts.post import Draft, Post
+from kith.posts.posts import Posts
+from kith.records.store import RecordStore
+
+GRAPHS = (FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, FEWER)
+"""The graphs of what people do to each other."""
+
+
+class Social(Graph):
+    """A graph with the rules of people over it."""
+
+    def __init__(self, store: EdgeStore, graphs: Graphs, clock: HybridClock, **limits: int) -> None:
+        super().__init__(store, graphs, clock, walk_max=limits.pop("walk_max", 10_000))
+        self.limits = RelationLimits(**limits)
+        self.privacy = Privacy(self)
+        self.people = Relations(self, self.privacy, self.limits)
+
+
+class Services:
+    """The services over one store of edges and records, all by one clock; each is made when it is first asked for."""
+
+    def __init__(self, edges: EdgeStore, records: RecordStore, graphs: Graphs, clock: FakeClock, **limits: int) -> None:
+        self.edges, self.records, self.clock = edges, records, clock
+        self.graph = Social(edges, graphs, HybridClock(clock), **limits)
+        self.people = self.graph.people
+
+    @classmethod
+    async def over(
+        cls, edges: EdgeStore, records: RecordStore | None = None, clock: FakeClock | None = None, **limits: int
+    ) -> Self:
+        """Services over stores that are open, all graphs declared; `records`: by default in memory beside the edges."""
+        if records is None:
+            assert isinstance(edges, ReferenceEdges)
+            records = ReferenceRecords(edges)
+        return cls(edges, records, Graphs(await edges.declare(BUILT_IN)), clock or FakeClock(), **limits)
+
+    @classmethod
+    async def in_memory(cls, *, transactional: bool = True, seed: int = 1, clock: FakeClock | None = None) -> Self:
+        """Over a store with transactions, or over one that has none, delays, repeats and reorders."""
+        return await cls.over(ReferenceEdges() if transactional else ScrambledEdges(seed), clock=clock)
+
+    @cached_property
+    def snowflakes(self) -> Snowflakes:
+        return Snowflakes(0, self.clock)
+
+    @cached_property
+    def posts(self) -> Posts:
+        return Posts(self.records, self.graph, self.snowflakes)
+
+    @cached_property
+    def comments(self) -> Comments:
+        return Comments(self.posts)
+
+    @cached_property
+    def engagement(self) -> Engagement:
+        return Engagement(self.posts)
+
+    @cached_property
+    def moderation(self) -> Moderation:
+        return Moderation(self.posts)
+
+    @cached_property
+    def profiles(self) -> Profiles:
+        return Profiles(self.records, self.graph.clock, no_images)
+
+    async def write(self, author: NodeId, **fields: Any) -> Post:
+        """A new post; `fields`: of its draft."""
+        return (await self.posts.create(author, Draft(**{"text": "hello", **fields}))).post
+
+    def settle(self) -> None:
+        """Until every list shows what was written."""
+        if isinstance(self.edges, ScrambledEdges):
+            self.edges.settle()
+
+
+async def service_over(store: EdgeStore, now_ms: Callable[[], int], **limits: int) -> Social:
+    """A graph and its people over a store, their graphs declared."""
+    return Social(store, Graphs(await store.declare(GRAPHS)), HybridClock(now_ms), **limits)
+
+
+def feed_over(
+    graph: Graph,
+    posts: Posts,
+    timelines: TimelineReader,
+    log: LogStore,
+    *,
+    group: str,
+    now_ms: Callable[[], int],
+) -> Home:
+    """A Home with a ranker, all by one clock."""
+    facts = PostFacts(posts.store, graph, now_ms, bits=8)
+    ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, now_ms), now_ms)
+    skeletons = Skeletons(graph, timelines, log, group=group, now_s=lambda: now_ms() / 1000)
+    return Home(skeletons, ranker, HomeRules(graph, posts), now_ms=now_ms)
+
+
+async def no_images(owner: NodeId, id_: int, field: str) -> None:
+    """For profiles without avatars: nobody has uploaded anything."""
+    raise InvalidContent(f"{field} names {id_}, which nobody uploaded", field=field, id=str(id_))
