@@ -1,7 +1,7 @@
 """The door: every request goes through here, from granian's RSGI to a resource's method and back.
 
 In this order: find the operation, admit the caller, read what the request says, call, encode, count. Which frameworks
-were measured beside it stands in docs/decisions/0014-one-door.md.
+were measured beside it stands in docs/decisions/0002-one-door.md.
 """
 
 from __future__ import annotations
