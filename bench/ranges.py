@@ -89,10 +89,10 @@ def strip(folder: Path) -> list[Figure]:
         async with wiring.opened(settings, "bench") as parts:
             graph = parts.graph
             snowflakes = Snowflakes(0, lambda: ms_of(graph.clock.next()))
-            objects = Posts(EmbeddedRecords(parts.environment, parts.commits), graph, snowflakes)
-            stories = Stories(objects.store, graph, snowflakes, hours=24)
+            posts = Posts(EmbeddedRecords(parts.environment, parts.commits), graph, snowflakes)
+            stories = Stories(posts.store, graph, snowflakes, hours=24)
             await _populate(graph, stories)
-            affinity = Affinity(graph, Comments(objects), PostFacts(objects.store, graph, wall_ms), wall_ms)
+            affinity = Affinity(graph, Comments(posts), PostFacts(posts.store, graph, wall_ms), wall_ms)
             whole = Strip(graph, stories, affinity.between)
             ways: dict[str, Callable[[], Awaitable[object]]] = {
                 "strip": lambda: whole.page(NodeId(_VIEWER), Window(20)),

@@ -1,4 +1,4 @@
-"""Who is asking, what they may touch, and how often.
+"""Who is asking, and how many requests a second they may send.
 
 A server key acts for any user (named in `X-Kith-User`); a user token (JWT, signed by the app) acts only for
 its `sub`. Server keys are known by their SHA-256 only: they are random, so a fast hash does not weaken them.

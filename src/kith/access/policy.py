@@ -1,7 +1,7 @@
 """Who may read and do what, decided in one place for every door.
 
-A server key reads everything; with a user named in `X-Kith-User` it reads what that user may. A user token reads its
-own lists of a graph, and other people's through the rules of the product.
+Graphs: a server key reads everything, whomever it names; a user token reads its own lists. People: whoever acts for a
+user sees what that user may; a server key that names nobody sees all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check_own(caller: Caller, user: NodeId) -> None:
         raise Forbidden("this is another user's own; act for them (X-Kith-User, or their token)", id=str(user))
 
 
-class Access:
+class ReadPolicy:
     """What a caller may read of graphs and of people's lists."""
 
     def __init__(self, graph: Graph, privacy: Privacy) -> None:
@@ -75,13 +75,13 @@ class Access:
             return list(ids)
         return [id_ for id_, hidden in zip(ids, await self._privacy.hidden(ids), strict=True) if not hidden]
 
-    async def check_people(self, caller: Caller, *users: NodeId) -> None:
+    async def check_may_see_lists(self, caller: Caller, *users: NodeId) -> None:
         """Forbidden or UserNotFound where the caller may not see the lists of one of `users`."""
         if caller.user is not None:
             for user in users:
                 await self._privacy.check_may_see(caller.user, user)
 
-    async def people(self, caller: Caller, page: Page) -> Page:
+    async def without_unseen(self, caller: Caller, page: Page) -> Page:
         """A page of people, less those whom the caller must not see."""
         return page if caller.user is None else await self._privacy.shown_to(caller.user, page)
 

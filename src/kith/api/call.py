@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kith.access.guard import Caller
 from kith.api.answers import OBJECTS_MAX, Item, ListAnswer, Pagination
 from kith.api.consistency import TOKEN_HEADER, Consistency
-from kith.api.exchange import Exchange, Scope, body_chunks, read_header
+from kith.api.exchange import Exchange, Scope, read_header
 from kith.core.errors import BadRequest
 from kith.core.ids import NodeId
 from kith.core.paging import LIMIT_DEFAULT, Cursors, Mark, Page, Window
@@ -27,12 +27,20 @@ class Call:
 
     __slots__ = ("_chunks", "caller", "carried", "exchange", "headers", "scope", "started")
 
-    def __init__(self, scope: Scope, exchange: Exchange, caller: Caller, carried: Carried, started: float) -> None:
-        """`started`: `time.perf_counter()` when it came."""
+    def __init__(
+        self,
+        scope: Scope,
+        exchange: Exchange,
+        caller: Caller,
+        carried: Carried,
+        started: float,
+        chunks: AsyncIterator[bytes] | None = None,
+    ) -> None:
+        """`started`: `time.perf_counter()` when it came; `chunks`: the body of an upload, as it comes."""
         self.scope, self.exchange, self.caller, self.carried = scope, exchange, caller, carried
         self.started = started
         self.headers: list[tuple[str, str]] = []  # of the answer
-        self._chunks: AsyncIterator[bytes] | None = None
+        self._chunks = chunks
 
     @property
     def acting(self) -> NodeId:
@@ -48,10 +56,9 @@ class Call:
         """A header of the request, by its lower-case name."""
         return read_header(self.scope.headers, name)
 
-    def chunks(self, bytes_max: int) -> AsyncIterator[bytes]:
-        """The body as it comes; BodyTooLarge beyond `bytes_max`. Asked again, the rest of it."""
-        if self._chunks is None:
-            self._chunks = body_chunks(self.scope, self.exchange, bytes_max)
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body of an upload as it comes; BodyTooLarge beyond the bound of uploads."""
+        assert self._chunks is not None  # noqa: S101 - for operations that are uploads
         return self._chunks
 
     def wrote(self, mark: WriteMark) -> str | None:
@@ -61,9 +68,9 @@ class Call:
             self.headers.append((TOKEN_HEADER, token))
         return token
 
-    def seen(self) -> int:
+    def must_reflect(self) -> int:
         """The place in the log that the answer must reflect: that of the client's token."""
-        return self.carried.consistency.seen(self.header(TOKEN_HEADER))
+        return self.carried.consistency.place_of(self.header(TOKEN_HEADER))
 
     def window(
         self, query: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None

@@ -19,7 +19,7 @@ class Consistency:
         """The token of a write; None if it changed nothing."""
         return self._tokens.issue(mark) if mark.sequence else None
 
-    def seen(self, token: str | None) -> int:
+    def place_of(self, token: str | None) -> int:
         """The place in the log that a reader with this token must see; 0 without one."""
         return 0 if token is None else self._tokens.read(token).sequence
 
@@ -29,5 +29,5 @@ class Consistency:
         The embedded engine's reads see every acknowledged write of any process, so there is nothing to wait for; what
         can be is a token from before a restore, whose write this store does not have.
         """
-        if self.seen(token) > self._sequence():
+        if self.place_of(token) > self._sequence():
             raise lost_write()

@@ -7,22 +7,22 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import Any, TypeVar
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, Answer]) -> Answer:
+async def within(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
     """What `work` answers; TimeoutError if it takes longer. A timer is armed only once it waits for something."""
     try:
         awaited = work.send(None)
     except StopIteration as done:
-        answer: Answer = done.value
+        answer: Result = done.value
         return answer
     async with asyncio.timeout(seconds):
         return await _resume(work, awaited)
 
 
 @types.coroutine
-def _resume(work: Coroutine[Any, Any, Answer], awaited: Any) -> Generator[Any, Any, Answer]:
+def _resume(work: Coroutine[Any, Any, Result], awaited: Any) -> Generator[Any, Any, Result]:
     """Go on with a coroutine that has been started and waits for `awaited`, as `await` would have."""
     sent: Any = None
     while True:
@@ -38,5 +38,5 @@ def _resume(work: Coroutine[Any, Any, Answer], awaited: Any) -> Generator[Any, A
         try:
             awaited = work.send(sent) if failed is None else work.throw(failed)
         except StopIteration as done:
-            answer: Answer = done.value
+            answer: Result = done.value
             return answer

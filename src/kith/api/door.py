@@ -7,7 +7,7 @@ were measured beside it stands in docs/decisions/0002-one-door.md.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ from kith.api.call import Call, Carried
 from kith.api.consistency import TOKEN_HEADER
 from kith.api.deadline import within
 from kith.api.errors import respond, unexpected
-from kith.api.exchange import Exchange, Scope, drain, read_body, read_header
+from kith.api.exchange import Exchange, Scope, body_chunks, drain, read_body, read_header
 from kith.api.operations import Operation
 from kith.api.routing import Routes
 from kith.core.errors import KithError, TimedOut
@@ -61,20 +61,25 @@ class Door:
     async def __call__(self, scope: Scope, exchange: Exchange) -> None:
         """Answer one request, and count it."""
         started, name = time.perf_counter(), "unmatched"
+        unread: AsyncIterator[bytes] | None = None  # of an upload: what its handler leaves of the body
         try:
             if scope.method == "OPTIONS":
                 status = self._options(scope, exchange)
             else:
                 operation, parts = self._routes.find(scope.method, scope.path)
                 name = operation.name
+                if operation.spec.upload:
+                    unread = body_chunks(scope, exchange, self._bounds.upload_bytes_max)
                 caller = _NOBODY if operation.spec.callers == "anyone" else self._admit(scope, operation)
-                call = Call(scope, exchange, caller, self._carried, started)
+                call = Call(scope, exchange, caller, self._carried, started, unread)
                 positional, named = operation.arguments(parts, scope.query_string, scope.headers)
                 if operation.spec.streams:
                     await operation.handler(call, *positional, **named)
                     return  # it was counted when it began
                 status = self._send(operation, call, await self._run(operation, call, positional, named))
         except KithError as error:
+            if unread is not None:
+                await drain(unread)
             status = _refuse(exchange, error)
         except TimeoutError:
             status = _refuse(exchange, TimedOut("this took longer than `request_timeout_ms`; try again"))
@@ -99,9 +104,6 @@ class Door:
             if spec.upload and isinstance(error, TimeoutError):
                 raise TimedOut("this took longer than `upload_timeout_ms`; send less, or try again") from None
             raise
-        finally:
-            if spec.upload:
-                await drain(call.chunks(self._bounds.upload_bytes_max))
 
     async def _with_body(
         self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]

@@ -67,15 +67,18 @@ async def read_body(scope: Scope, exchange: Exchange, bytes_max: int) -> bytes:
 async def body_chunks(scope: Scope, exchange: Exchange, bytes_max: int) -> AsyncIterator[bytes]:
     """The request's body as it comes; BodyTooLarge as soon as it is known to be."""
     declared = scope.headers.get("content-length")
-    too_large = BodyTooLarge(f"the body has more than {bytes_max} bytes; send less at a time", max=bytes_max)
     if declared is not None and declared.isdigit() and int(declared) > bytes_max:
-        raise too_large
+        raise _too_large(bytes_max)
     size = 0
     async for chunk in exchange:
         size += len(chunk)
         if size > bytes_max:
-            raise too_large
+            raise _too_large(bytes_max)
         yield chunk
+
+
+def _too_large(bytes_max: int) -> BodyTooLarge:
+    return BodyTooLarge(f"the body has more than {bytes_max} bytes; send less at a time", max=bytes_max)
 
 
 async def drain(chunks: AsyncIterator[bytes]) -> None:

@@ -1,6 +1,6 @@
 """The form that an upload is sent in: one file and a text, read as they come, never held in memory whole.
 
-Its own reader and not the framework's, because that one keeps text fields of any size in memory.
+Text fields are bounded as they come, too.
 """
 
 from __future__ import annotations

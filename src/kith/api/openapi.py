@@ -35,10 +35,10 @@ _ID = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 
 def document(operations: Iterable[Operation]) -> dict[str, Any]:
     """The document of these operations."""
-    shown = [operation for operation in operations if operation.spec.shown]
+    shown = [operation for operation in operations if operation.spec.documented]
     types = [
         ErrorAnswer,
-        *(one for operation in shown for one in (operation.body, operation.answer) if _is_struct(one)),
+        *(one for operation in shown for one in (operation.body, operation.answer_type) if _is_struct(one)),
     ]
     _, schemas = msgspec.json.schema_components(list(dict.fromkeys(types)), ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
@@ -61,7 +61,7 @@ def _is_struct(type_: Any) -> bool:
 def _described(operation: Operation) -> dict[str, Any]:
     spec = operation.spec
     errors = {str(status): _content(_ERRORS[status], ErrorAnswer) for status in spec.errors}
-    answers = {str(spec.status): _content(HTTPStatus(spec.status).phrase, operation.answer, spec.media_type)}
+    answers = {str(spec.status): _content(HTTPStatus(spec.status).phrase, operation.answer_type, spec.media_type)}
     said: dict[str, Any] = {
         "summary": spec.summary,
         "description": operation.description,
@@ -74,7 +74,7 @@ def _described(operation: Operation) -> dict[str, Any]:
     if operation.body is not None:
         schema = {"$ref": _REF.format(name=operation.body.__name__)}
         said["requestBody"] = {"content": {"application/json": {"schema": schema}}, "required": True}
-    more = dict(spec.document)
+    more = dict(spec.openapi)
     said["responses"] |= more.pop("responses", {})
     return {**said, **more}
 

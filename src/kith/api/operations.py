@@ -26,7 +26,7 @@ Callers = Literal["anyone", "known", "acting", "server"]
 Handler = Callable[..., Coroutine[Any, Any, Any]]
 Read = Callable[[str], Any]
 Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
-_NOT_WHOLE = re.compile(rb"[0-9][.eE]|\\\\")
+_NOT_WHOLE = re.compile(rb"[0-9][.eE]|\\")
 """What a lax decoder would take for a whole number: 1e3, also with an escape in a string."""
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
@@ -68,14 +68,14 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     quota: QuotaName | None = None
     upload: bool = False  # the handler reads the body itself, and has as long as an upload may take
     streams: bool = False  # the handler answers itself, for as long as it likes
-    lax: bool = False  # numbers of the body may be written as strings
+    numbers_as_strings: bool = False  # in the body
     hint: str = ""  # ends the message where a word of the body is none of those that it may be
     answers: Any = None  # the type of the answer, where the handler encodes it itself
     absolute: bool = False
-    shown: bool = True  # in the document
+    documented: bool = True
     errors: Sequence[int] = (400, 401, 403, 404, 409, 413, 429, 503)  # statuses that the document names
     media_type: str = "application/json"
-    document: Mapping[str, Any] = {}  # what else the document says of it
+    openapi: Mapping[str, Any] = {}  # what else the document says of it
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -88,7 +88,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     handler: Handler
     parameters: Sequence[Parameter]
     body: type | None
-    answer: Any
+    answer_type: Any
     path_reads: Sequence[Read]
     query_reads: Mapping[str, tuple[str, Read]]
     headers: Sequence[tuple[str, str]]  # of the request: (lower-case name, key)
@@ -123,7 +123,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         assert self.decoder is not None  # noqa: S101 - asked only of operations with a body
         if not raw:
             raise BadRequest("this takes a JSON body, and none was sent; see /docs")
-        if self.spec.lax and _NOT_WHOLE.search(raw):
+        if self.spec.numbers_as_strings and _NOT_WHOLE.search(raw):
             raise BadRequest("ids, positions and updatedAt are plain decimal numbers, without points and exponents")
         return _decode(self.decoder, raw, self.spec.hint)
 
@@ -206,11 +206,11 @@ def _operation(spec: Spec, handler: Handler) -> Operation:
         handler=handler,
         parameters=parameters,
         body=body,
-        answer=spec.answers or answer,
+        answer_type=spec.answers or answer,
         path_reads=[one.read for one in parameters if one.place == "path"],
         query_reads={one.name: (one.key, one.read) for one in parameters if one.place == "query"},
         headers=[(one.name.lower(), one.key) for one in parameters if one.place == "header"],
-        decoder=None if body is None else msgspec.json.Decoder(body, strict=not spec.lax),
+        decoder=None if body is None else msgspec.json.Decoder(body, strict=not spec.numbers_as_strings),
     )
 
 
@@ -218,7 +218,10 @@ def _parameter(key: str, type_: Any, in_path: bool, default: Any) -> Parameter:
     marks = [mark for mark in get_args(type_)[1:] if isinstance(mark, Header | Named)] if _is_annotated(type_) else []
     name = marks[0].name if marks else key
     if in_path:
-        return Parameter(key, key, "path", type_, _reader(type_, "id" if key.endswith("_id") else key))
+        shown = "other" if key == "other_id" else "id" if key.endswith("_id") else key
+        return Parameter(key, key, "path", type_, _reader(type_, shown))
+    if default is inspect.Parameter.empty:
+        raise TypeError(f"{key} comes in the query or a header, so it needs a default")
     place: Literal["query", "header"] = "header" if marks and isinstance(marks[0], Header) else "query"
     return Parameter(key, name, place, type_, _reader(type_, name), default)
 
@@ -234,8 +237,7 @@ def _reader(type_: Any, name: str) -> Read:
     kinds = [kind for kind in (get_args(bare) if get_origin(bare) is not Literal else ()) if kind is not type(None)]
     kind = kinds[0] if kinds else bare
     if kind is NodeId:
-        shown = {"other_id": "other"}.get(name, name)
-        return lambda raw: parse_id(raw, shown)
+        return lambda raw: parse_id(raw, name)
     if kind is int:
         return _whole(name, metas)
     if kind is bool:
@@ -248,11 +250,12 @@ def _reader(type_: Any, name: str) -> Read:
 def _whole(name: str, metas: Sequence[msgspec.Meta]) -> Read:
     least = next((int(meta.ge) for meta in metas if meta.ge is not None), -ID_MAX - 1)
     most = next((int(meta.le) for meta in metas if meta.le is not None), ID_MAX)
+    says = f"{name} must be a whole number" + (f" from {least} to {most}" if metas and metas[0].ge is not None else "")
 
     def read(raw: str) -> int:
         if _WHOLE.fullmatch(raw) and least <= int(raw) <= most:
             return int(raw)
-        raise BadRequest(f"{name} must be a whole number from {least} to {most}; see /docs", field=name)
+        raise BadRequest(f"{says}; see /docs", field=name)
 
     return read
 

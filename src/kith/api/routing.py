@@ -40,7 +40,7 @@ class Routes:
         """The operation, and the segments of the path that are parameters. NotFound; MethodNotAllowed."""
         node, values = self._match(path)
         operation = node.operations.get("GET" if method == "HEAD" else method)
-        if operation is None:
+        if operation is None or (method == "HEAD" and operation.spec.streams):
             allow = ", ".join(self._methods(node))
             raise MethodNotAllowed(f"{path} takes {allow}; see /docs", allow=allow)
         return operation, values

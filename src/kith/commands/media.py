@@ -34,7 +34,7 @@ def sweep(settings: Settings, *, remove: bool) -> Swept:
     async def run() -> Swept:
         async with wiring.opened(settings, "chore", create=False) as parts:
             with node_number(Path(settings.data), NODES_MAX) as number:
-                media = wiring.media_over(settings, wiring.objects_of(parts, number))
+                media = wiring.media_over(settings, wiring.posts_over(parts, number))
                 return await media.sweep(wall_ms(), remove=remove)
 
     return asyncio.run(run())

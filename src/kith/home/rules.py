@@ -23,13 +23,13 @@ from kith.posts.posts import Posts
 class HomeRules:
     """Filters posts for homes."""
 
-    def __init__(self, graph: Graph, objects: Posts) -> None:
-        self._objects, self._store, self._sources = objects, graph.store, Sources(graph)
+    def __init__(self, graph: Graph, posts: Posts) -> None:
+        self._posts, self._store, self._sources = posts, graph.store, Sources(graph)
         self._mutes, self._hides = graph.graphs.number(MUTES), graph.graphs.number(HIDES)
 
     async def allowed(self, reader: NodeId, ids: Sequence[int]) -> list[Post]:
         """Those of the posts that `reader` may and wants to see at home, in their order."""
-        posts = [post for post in await self._objects.visible(reader, ids) if post is not None]
+        posts = [post for post in await self._posts.visible(reader, ids) if post is not None]
         authors = list({post.author for post in posts})
         muted = await self._in_list(self._mutes, reader, authors)
         hidden = await self._in_list(self._hides, reader, [post.id for post in posts])

@@ -1,7 +1,7 @@
 """The port behind home timelines: for each active user, the newest post ids that were pushed to them.
 
 A timeline is a cache: one that is lost is built again from the outboxes of those whom the user follows, so engines
-keep it in memory and sync nothing. Implemented by `engines/embedded/rings`, held to `tests/naive_timelines.py` by the
+keep it in memory and sync nothing. Implemented by `embedded/timeline_store`, held to `tests/naive_timelines.py` by the
 conformance suite. Posts, blocks and visibility are not known here.
 """
 

@@ -53,19 +53,19 @@ class Privacy:
         (node,) = await self._store.nodes([user])
         if node.labels & HIDE:
             raise UserNotFound("there is no such account, or it is not there for you", id=str(user))
-        if any(await self.bars([(user, viewer)])):
+        if any(await self.blocks([(user, viewer)])):
             raise Forbidden("this account is not available to you", id=str(user))
         if node.private and not await self._graph.exists(self._follows, viewer, user):
             raise Forbidden("this account is private; follow it to see its lists", id=str(user))
 
-    async def blocked(self, user: NodeId, others: Sequence[int]) -> list[bool]:
+    async def blocked_either_way(self, user: NodeId, others: Sequence[int]) -> list[bool]:
         """For each of `others`: does one of them and `user` block the other?"""
         ids, barred = np.array(others, np.int64), np.zeros(len(others), np.bool_)
         for direction, state in itertools.product(Direction, BARRING):
             barred |= await self._store.contains(Listing(self._blocks, user, direction, state), ids)
         return barred.tolist()
 
-    async def bars(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
+    async def blocks(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
         """For each (source, destination): does the source block the destination?
 
         A block that is archived, while an account is away, counts too.
@@ -79,7 +79,7 @@ class Privacy:
 
     async def shown_to(self, viewer: NodeId, page: Page) -> Page:
         """The page without users who block `viewer` or whom the app hides. It may be short and still have more."""
-        blocked = await self.bars([(mark.id, viewer) for mark in page.items])
+        blocked = await self.blocks([(mark.id, viewer) for mark in page.items])
         hidden = await self.hidden([mark.id for mark in page.items])
         own = [mark.id == viewer for mark in page.items]
         return _less(page, [not mine and (bar or hide) for mine, bar, hide in zip(own, blocked, hidden, strict=True)])
@@ -104,7 +104,7 @@ class Privacy:
         if viewer is None:
             return {author: Standing(node.state, node.private, labels=node.labels) for author, node in nodes.items()}
         others = [author for author in known if author != viewer]
-        blocked = dict(zip(others, await self.blocked(viewer, others), strict=True))
+        blocked = dict(zip(others, await self.blocked_either_way(viewer, others), strict=True))
         asked = [
             author for author in others if (node := nodes[author]).private or node.labels & LIMIT or author in ties_of
         ]
@@ -121,7 +121,7 @@ class Privacy:
     async def standing_to(self, author: int, viewers: Sequence[int], *, ties: bool = False) -> list[Standing]:
         """How the author stands to each of `viewers`. `ties`: read follows even if the author needs none."""
         (node,) = await self._store.nodes([author])
-        blocked = await self.blocked(NodeId(author), viewers)
+        blocked = await self.blocked_either_way(NodeId(author), viewers)
         follows, count = self._follows, len(viewers)
         followed = [False] * count
         follows_back = [False] * count

@@ -149,8 +149,8 @@ class Relations:
             await self._store.exists_many(self._follows, out),
             await self._store.exists_many(self._follows, back),
             await self._store.exists_many(self._requests, out),
-            await self._privacy.bars(out),
-            await self._privacy.bars(back),
+            await self._privacy.blocks(out),
+            await self._privacy.blocks(back),
             await self._store.exists_many(self._mutes, out),
         ]
         shown = [not hidden for hidden in await self._privacy.hidden(targets)]
@@ -217,7 +217,7 @@ class Relations:
         changes, mark = await self._graph.write([write, *more])
         outcome = changes[0].outcome
         late = outcome is Outcome.APPLIED and not self._store.transactional
-        if late and any(await self._privacy.bars([(source, destination), (destination, source)])):
+        if late and any(await self._privacy.blocks([(source, destination), (destination, source)])):
             await self._remove([(write.edge.graph, source, destination)])
             outcome = Outcome.FORBIDDEN
         match outcome:

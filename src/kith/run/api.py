@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from kith.access.guard import Guard
-from kith.access.policy import Access
+from kith.access.policy import ReadPolicy
 from kith.access.quotas import Quotas
 from kith.api import docs, openapi
 from kith.api.call import Carried
@@ -70,7 +70,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
     environment, commits, store, _, graph, metrics = services.opened
     guard = Guard(server_keys(environment, settings), user_tokens(environment, settings), limits.rates(settings))
     secret, history, bounds = environment.secret("signing"), environment.history(), limits.bounds(settings)
-    access = Access(graph, services.privacy)
+    access = ReadPolicy(graph, services.privacy)
     present = Presenter(
         services.profiles, services.media, services.engagement, services.comments,
         settings.media_base_url.rstrip("/") or FILES_PATH,
@@ -97,7 +97,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         PostsResource(services.posts, access, present),
         EngagementResource(services.engagement),
         CommentsResource(services.comments, present),
-        MediaResource(services.media, present, body_bytes_max=bounds.upload_bytes_max),
+        MediaResource(services.media, present),
         HomeResource(services.home, services.posts, present),
         stream,
         StoriesResource(services.stories, services.strip, access, present),

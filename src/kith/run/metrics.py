@@ -27,7 +27,7 @@ _WRITTEN_EVERY_S = 0.5
 
 
 class Histogram(msgspec.Struct):
-    """Counts by upper bound, the last one for everything above."""
+    """ProcessCounts by upper bound, the last one for everything above."""
 
     counts: list[int]
     total: float = 0.0
@@ -37,7 +37,7 @@ class Histogram(msgspec.Struct):
         self.total += value
 
 
-class Counts(msgspec.Struct):
+class ProcessCounts(msgspec.Struct):
     """What one process has counted since it started."""
 
     latency: dict[str, Histogram] = {}
@@ -53,13 +53,13 @@ class Counts(msgspec.Struct):
 
 
 class Metrics:
-    """Counts of this process, and the sum over all that share `folder`."""
+    """ProcessCounts of this process, and the sum over all that share `folder`."""
 
     def __init__(
         self, folder: Path, depth: Callable[[], int], gauges: Callable[[], Mapping[str, float]], process: str = "api"
     ) -> None:
         """`process`: the kind of this process, the first part of its file's name."""
-        self._counts = Counts()
+        self._counts = ProcessCounts()
         self._depth, self._gauges = depth, gauges
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._file = folder, folder / f"{process}-{os.getpid()}.json"
@@ -106,7 +106,7 @@ class Metrics:
         self._stop.set()
         self._thread.join()
         self._leave()
-        if self._counts == Counts():  # as of a worker that is refused again and again, where another one runs
+        if self._counts == ProcessCounts():  # as of a worker that is refused again and again, where another one runs
             self._file.unlink(missing_ok=True)
 
     def render(self) -> bytes:
@@ -129,10 +129,10 @@ class Metrics:
         except (OSError, RuntimeError):  # a full disk, or a new operation while encoding: the next round writes it
             partial.unlink(missing_ok=True)
 
-    def _all(self) -> Iterator[Counts]:
+    def _all(self) -> Iterator[ProcessCounts]:
         for file in self._folder.glob("*.json"):
             try:
-                counts = msgspec.json.decode(file.read_bytes(), type=Counts)
+                counts = msgspec.json.decode(file.read_bytes(), type=ProcessCounts)
             except (OSError, msgspec.DecodeError):
                 continue
             if not _runs(int(file.stem.rpartition("-")[2])):
@@ -143,7 +143,7 @@ class Metrics:
 class _Collected:
     """All counts as Prometheus families."""
 
-    def __init__(self, counts: list[Counts], gauges: Mapping[str, float]) -> None:
+    def __init__(self, counts: list[ProcessCounts], gauges: Mapping[str, float]) -> None:
         self._counts, self._gauges = counts, gauges
 
     def collect(self) -> Iterator[Metric]:

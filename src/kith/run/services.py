@@ -31,7 +31,7 @@ from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
 from kith.run.config import Settings
 from kith.run.folders import Opened, timelines_folder
-from kith.run.wiring import media_over, objects_of, opened, relations, suggestions
+from kith.run.wiring import media_over, opened, posts_over, relations, suggestions
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
 from kith.streams.live import Live
@@ -71,7 +71,7 @@ async def running(
 
 @contextlib.asynccontextmanager
 async def _services(settings: Settings, parts: Opened, number: int) -> AsyncIterator[Services]:
-    graph, posts = parts.graph, objects_of(parts, number)
+    graph, posts = parts.graph, posts_over(parts, number)
     comments, engagement = Comments(posts), Engagement(posts)
     media = media_over(settings, posts)
     profiles = Profiles(posts.store, graph.clock, media.check_image)
@@ -93,8 +93,8 @@ async def _services(settings: Settings, parts: Opened, number: int) -> AsyncIter
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
     )  # fmt: skip
     jobs = account_jobs(graph, posts.erase, comments.erase, stories.erase, forget=profiles.forget)
-    await jobs.resume()
     try:
+        await jobs.resume()
         yield Services(
             parts, Privacy(graph), relations(settings, graph), profiles, jobs, suggested, posts, comments, engagement,
             Moderation(posts), media, stories, Strip(graph, stories, affinity.between), home, live,

@@ -1,6 +1,6 @@
-"""Wires engines to services: what an API process and a command need over an open data folder.
+"""Wires engines to services: what every process needs over an open data folder.
 
-Beside it only `consumers` knows both sides, for the workers.
+On top of it `services` and `api` wire an API process, `consumers` the workers.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ def suggestions(settings: Settings, parts: Opened) -> Suggestions:
     return Suggestions(parts.graph, store, keep_ms=settings.suggestions_minutes * 60_000)
 
 
-def media_over(settings: Settings, objects: Posts) -> MediaLibrary:
+def media_over(settings: Settings, posts: Posts) -> MediaLibrary:
     """Pictures and videos, with their files where the settings say."""
     blobs = open_blobs(settings.media_url, media_folder(settings), sync=settings.durability == "full")
-    return MediaLibrary(objects.store, objects.graph, objects.snowflakes, blobs, limits.media(settings))
+    return MediaLibrary(posts.store, posts.graph, posts.snowflakes, blobs, limits.media(settings))
 
 
-def objects_of(parts: Opened, number: int) -> Posts:
+def posts_over(parts: Opened, number: int) -> Posts:
     """Posts of this process. Ids take their time from the clock that was restored past all that is stored, and
     start after it: whoever made ids with our node number before can have used no later millisecond.
     """

@@ -123,7 +123,7 @@ class Stories:
             raise Forbidden("only its author may see who has seen a story", id=str(id_))
         page = await self.graph.store.page(self._viewers(id_), window)
         viewers = [mark.id for mark in page.items]
-        blocked = await self._privacy.blocked(NodeId(story.author), viewers)
+        blocked = await self._privacy.blocked_either_way(NodeId(story.author), viewers)
         nodes = await self.graph.store.nodes(viewers)
         shown = [
             mark

@@ -187,7 +187,7 @@ class Suggestions:
     async def _may_be_named(self, user: NodeId, followees: Sequence[int]) -> list[bool]:
         """For each followee: may they be named? Only if active, not hidden by the app, and with no block in between."""
         nodes = await self.graph.store.nodes(followees)
-        blocked = await self._privacy.blocked(user, followees)
+        blocked = await self._privacy.blocked_either_way(user, followees)
         return [
             node.state == State.NORMAL and not (node.labels & HIDE or bar)
             for node, bar in zip(nodes, blocked, strict=True)

@@ -1,4 +1,4 @@
-"""Uploads that are refused before they are all there."""
+"""The door without a server: uploads that are refused, numbers in bodies, methods."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from coroutines import Run
 from kith.access.guard import Caller
 from kith.api.call import Call
 from kith.api.door import Bounds, Door
-from kith.api.operations import operations_of, post
-from kith.core.errors import Overloaded
+from kith.api.operations import get, operations_of, post
+from kith.api.routing import Routes
+from kith.core.errors import BadRequest, MethodNotAllowed, Overloaded
 
 CHUNK = bytes(64 * 1024)
 
@@ -55,3 +56,34 @@ def test_an_upload_that_is_refused_is_taken_in_first_where_it_is_small(run: Run,
     upload = Upload(sent)
     run(Door(operations_of(Refusing()), *rest)(cast(Any, scope), cast(Any, upload)))
     assert upload.answered == (503, taken)
+
+
+class Graphs:
+    """A resource whose ids may be strings."""
+
+    @post("/edges", "Edges", numbers_as_strings=True)
+    async def write(self, call: Call, body: dict[str, int]) -> None:
+        """Takes anything."""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"a": 1e3}', b'{"a": 1.0}', b'{"a": "1e3"}', b'{"a": "1\\u00650"}', b'{"a": "1\\u002e0"}'],
+    ids=["exponent", "point", "in a string", "escaped exponent", "escaped point"],
+)
+def test_a_number_is_whole_however_it_is_written(body: bytes) -> None:
+    (operation,) = operations_of(Graphs())
+    assert operation.decode(b'{"a": "7"}') == {"a": 7}
+    with pytest.raises(BadRequest):
+        operation.decode(body)
+
+
+def test_head_opens_no_stream() -> None:
+    class Streaming:
+        @get("/stream", "Stream", streams=True)
+        async def stream(self, call: Call) -> None: ...
+
+    routes = Routes(operations_of(Streaming()))
+    assert routes.find("GET", "/api/v1/stream")
+    with pytest.raises(MethodNotAllowed):
+        routes.find("HEAD", "/api/v1/stream")

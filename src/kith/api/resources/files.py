@@ -68,7 +68,7 @@ class FilesResource:
         absolute=True,
         callers="anyone",
         errors=(400, 404, 416, 503),
-        document=_DOCUMENT,
+        openapi=_DOCUMENT,
     )
     async def media_file(
         self,

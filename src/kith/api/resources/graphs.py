@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from kith.access.policy import Access
+from kith.access.policy import ReadPolicy
 from kith.api.answers import CountAnswer, ListAnswer, Pagination, check_batch, ranged
 from kith.api.call import Call
 from kith.api.operations import ask, get, post
@@ -30,7 +30,7 @@ BodyId = Annotated[
         extra_json_schema={"type": ["integer", "string"]},
     ),
 ]
-"""An id in a body of many, decoded in C; what its rules let through, `_check_whole` refuses."""
+"""An id in a body of many, decoded in C; see `Spec.numbers_as_strings`."""
 _STATE = {"add": State.NORMAL, "remove": State.REMOVED, "archive": State.ARCHIVED, "negate": State.NEGATIVE}
 _OPS = f"; op is one of {', '.join(_STATE)}"
 _TRUE, _FALSE = b'{"exists":true}', b'{"exists":false}'
@@ -117,7 +117,7 @@ class SelectCountRequest(msgspec.Struct, forbid_unknown_fields=True):
 class GraphResource:
     """Reads and writes of any graph. `batch_max`: pairs or edges a request; `select_ids_max`: ids a set may look at."""
 
-    def __init__(self, graph: Graph, access: Access, *, batch_max: int, select_ids_max: int) -> None:
+    def __init__(self, graph: Graph, access: ReadPolicy, *, batch_max: int, select_ids_max: int) -> None:
         self._graph, self._access = graph, access
         self._batch_max, self._select_ids_max = batch_max, select_ids_max
 
@@ -134,7 +134,7 @@ class GraphResource:
             there = not hidden
         return _TRUE if there else _FALSE
 
-    @ask("/graph/{graph}/check", "Check up to 1,000 pairs", lax=True)
+    @ask("/graph/{graph}/check", "Check up to 1,000 pairs", numbers_as_strings=True)
     async def check_many(self, call: Call, graph: GraphName, body: CheckRequest) -> ExistMany:
         """One answer a pair, in their order."""
         number, pairs = self._graph.graphs.number(graph), body.pairs
@@ -147,7 +147,7 @@ class GraphResource:
         hidden = await self._access.hidden_pairs(call.caller, number, pairs)
         return ExistMany([holds and not hide for holds, hide in zip(there, hidden, strict=True)])
 
-    @post("/graph/{graph}/edges", "Write up to 1,000 edges", callers="server", lax=True, hint=_OPS)
+    @post("/graph/{graph}/edges", "Write up to 1,000 edges", callers="server", numbers_as_strings=True, hint=_OPS)
     async def write_edges(self, call: Call, graph: GraphName, body: EdgesRequest) -> EdgesWritten:
         """Idempotent and commutative where `updatedAt` is given: any order, any repetition. Server keys only."""
         number = self._graph.graphs.number(graph)

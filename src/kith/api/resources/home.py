@@ -136,17 +136,17 @@ class HomeResource:
     async def _latest(
         self, call: Call, limit: int, cursor: str | None, refresh: bool
     ) -> tuple[list[PostAnswer], str | None, list[str]]:
-        reader, query = call.acting, f"feed latest {call.acting}"
-        page = await self._home.latest(reader, call.window(query, limit, cursor), seen=call.seen(), refresh=refresh)
+        reader, query, seen = call.acting, f"feed latest {call.acting}", call.must_reflect()
+        page = await self._home.latest(reader, call.window(query, limit, cursor), seen=seen, refresh=refresh)
         following = None if page.rest is None else call.next_cursor(query, page.rest)
         return await self._present.posts(reader, page.posts), following, page.degraded
 
     async def _ranked(
         self, call: Call, limit: int, cursor: str | None, refresh: bool, request_id: str
     ) -> tuple[list[PostAnswer], str | None, list[str]]:
-        reader, query = call.acting, f"feed ranked {call.acting}"
+        reader, query, seen = call.acting, f"feed ranked {call.acting}", call.must_reflect()
         slate = None if not cursor else unpack(call.unseal(query, cursor))
-        page = await self._home.ranked(reader, limit, slate, request=request_id, seen=call.seen(), refresh=refresh)
+        page = await self._home.ranked(reader, limit, slate, request=request_id, seen=seen, refresh=refresh)
         rankings = {id_: RankingAnswer(round(placed.score, 4), placed.reason) for id_, placed in page.placed.items()}
         following = None if page.rest is None else call.seal(query, page.rest.pack())
         return await self._present.posts(reader, page.posts, rankings), following, page.degraded

@@ -34,10 +34,10 @@ class MediaChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class MediaResource:
-    """What a user has uploaded. `body_bytes_max`: of an upload with its form."""
+    """What a user has uploaded."""
 
-    def __init__(self, media: MediaLibrary, present: Presenter, *, body_bytes_max: int) -> None:
-        self._media, self._present, self._body_bytes_max = media, present, body_bytes_max
+    def __init__(self, media: MediaLibrary, present: Presenter) -> None:
+        self._media, self._present = media, present
 
     @post(
         "/media",
@@ -46,13 +46,13 @@ class MediaResource:
         callers="acting",
         quota="media",
         upload=True,
-        document=_UPLOAD,
+        openapi=_UPLOAD,
     )
     async def upload_media(self, call: Call) -> MediaAnswer:
         """JPEG, PNG, GIF, WebP, MP4 or WebM, told by its bytes. Images are decoded and written anew, without EXIF and
         place; videos lose their notes. Pictures larger than `media_side_max` are scaled down.
         """
-        limits, chunks = self._media.limits, call.chunks(self._body_bytes_max)
+        limits, chunks = self._media.limits, call.chunks()
         bytes_max = max(limits.image_bytes_max, limits.video_bytes_max)
         with self._media.under_way(call.acting):
             async with uploaded(call.header("content-type") or "", chunks, bytes_max) as sent:

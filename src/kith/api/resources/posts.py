@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kith.access.policy import Access
+from kith.access.policy import ReadPolicy
 from kith.api.answers import LookupRequest, check_lookup, ids_of, ranged
 from kith.api.call import Call
 from kith.api.operations import ask, delete, get, patch, post
@@ -109,7 +109,7 @@ class PostsLookedUp(msgspec.Struct, frozen=True):
 class PostsResource:
     """Posts of all, as far as the caller may see them."""
 
-    def __init__(self, posts: Posts, access: Access, present: Presenter) -> None:
+    def __init__(self, posts: Posts, access: ReadPolicy, present: Presenter) -> None:
         self._posts, self._access, self._present = posts, access, present
 
     @post("/posts", "Make a post", status=201, callers="acting", quota="posts")
@@ -140,7 +140,7 @@ class PostsResource:
         shown = iter(await self._present.posts(call.viewer, [post for post in found if post is not None]))
         return PostsLookedUp([None if post is None else next(shown) for post in found])
 
-    @patch("/posts/{post_id}", "PostEdit a post", callers="acting")
+    @patch("/posts/{post_id}", "Change a post", callers="acting")
     async def edit_post(self, call: Call, post_id: Id, body: PostChange) -> PostAnswer:
         """Its author only."""
         content = body.content or ContentChange()
@@ -179,7 +179,7 @@ class PostsResource:
         empty, and still have more.
         """
         query = ranged(f"posts {user_id}", since, until)
-        await self._access.check_people(call.caller, user_id)
+        await self._access.check_may_see_lists(call.caller, user_id)
         window = call.window_of_objects(query, limit, cursor, since, until)
         posts, page = await self._posts.outbox(call.viewer, user_id, window)
         return PostsAnswer(await self._present.posts(call.viewer, posts), call.pagination(query, page))

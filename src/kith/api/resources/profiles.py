@@ -115,7 +115,7 @@ class ProfilesResource:
         profiles = await self._profiles.get_many(users)
         answers = await self._answers(viewer, users, profiles)
         if viewer is not None:
-            blocked = await self._privacy.bars([(user, viewer) for user in users])
+            blocked = await self._privacy.blocks([(user, viewer) for user in users])
             answers = [None if gone else answer for gone, answer in zip(blocked, answers, strict=True)]
         return UsersLookedUp(answers)
 
@@ -149,7 +149,7 @@ class ProfilesResource:
     async def _seen(self, viewer: NodeId | None, user: NodeId) -> ProfileAnswer:
         if viewer is not None and viewer != user:
             await self._check_there(viewer, user)
-            if any(await self._privacy.bars([(user, viewer)])):
+            if any(await self._privacy.blocks([(user, viewer)])):
                 raise Forbidden("this account is not available to you", id=str(user))
         (profile,) = await self._profiles.get_many([user])
         return await self._answer(viewer, user, profile)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kith.access.policy import Access
+from kith.access.policy import ReadPolicy
 from kith.api.answers import ListAnswer
 from kith.api.call import Call
 from kith.api.operations import ask, delete, get, post
@@ -72,7 +72,7 @@ class FewerAnswer(msgspec.Struct, frozen=True):
 class RelationsResource:
     """What people do to each other, and the lists of people."""
 
-    def __init__(self, relations: Relations, access: Access) -> None:
+    def __init__(self, relations: Relations, access: ReadPolicy) -> None:
         self._relations, self._access = relations, access
 
     @post("/users/{user_id}/follow", "Follow a user", callers="acting")
@@ -154,7 +154,7 @@ class RelationsResource:
     @get("/users/{user_id}/following", "Whom a user follows")
     async def following(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
         """Newest first."""
-        await self._access.check_people(call.caller, user_id)
+        await self._access.check_may_see_lists(call.caller, user_id)
         query = f"following {user_id}"
         page = await self._relations.following(user_id, call.window(query, limit, cursor))
         return await self._people(call, query, page)
@@ -162,7 +162,7 @@ class RelationsResource:
     @get("/users/{user_id}/followers", "Who follows a user")
     async def followers(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
         """Newest first, at the same cost at any depth."""
-        await self._access.check_people(call.caller, user_id)
+        await self._access.check_may_see_lists(call.caller, user_id)
         query = f"followers {user_id}"
         page = await self._relations.followers(user_id, call.window(query, limit, cursor))
         return await self._people(call, query, page)
@@ -170,7 +170,7 @@ class RelationsResource:
     @get("/users/{user_id}/friends", "Who follows and is followed back")
     async def friends(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
         """In the order in which the user followed them, newest first."""
-        await self._access.check_people(call.caller, user_id)
+        await self._access.check_may_see_lists(call.caller, user_id)
         query = f"friends {user_id}"
         page = await self._relations.friends(user_id, call.window(query, limit, cursor))
         return await self._people(call, query, page)
@@ -180,7 +180,7 @@ class RelationsResource:
         self, call: Call, user_id: Id, other_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
         """In the order in which the first followed them, newest first."""
-        await self._access.check_people(call.caller, user_id, other_id)
+        await self._access.check_may_see_lists(call.caller, user_id, other_id)
         query = f"mutuals {user_id} {other_id}"
         page = await self._relations.mutuals(user_id, other_id, call.window(query, limit, cursor))
         return await self._people(call, query, page)
@@ -190,13 +190,13 @@ class RelationsResource:
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
         """In the order in which the acting user followed them, newest first."""
-        await self._access.check_people(call.caller, user_id)
+        await self._access.check_may_see_lists(call.caller, user_id)
         query = f"followers-you-know {call.acting} {user_id}"
         page = await self._relations.followers_you_know(call.acting, user_id, call.window(query, limit, cursor))
         return await self._people(call, query, page)
 
     async def _people(self, call: Call, query: str, page: Page) -> ListAnswer:
-        return call.answer(query, await self._access.people(call.caller, page))
+        return call.answer(query, await self._access.without_unseen(call.caller, page))
 
 
 def _followed(call: Call, written: RelationWritten) -> Followed:

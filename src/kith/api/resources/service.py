@@ -72,12 +72,12 @@ class ServiceResource:
         """The sum over all processes of this folder."""
         return Bytes(self._metrics(), [_TEXT])
 
-    @get("/docs", "This page", absolute=True, callers="anyone", shown=False)
+    @get("/docs", "This page", absolute=True, callers="anyone", documented=False)
     async def docs(self, call: Call) -> Bytes:
         """The document as a page that needs nothing from elsewhere."""
         return Bytes(self._pages().docs, [_HTML])
 
-    @get("/openapi.json", "The document", absolute=True, callers="anyone", shown=False)
+    @get("/openapi.json", "The document", absolute=True, callers="anyone", documented=False)
     async def openapi(self, call: Call) -> Bytes:
         """OpenAPI 3.1."""
         return Bytes(self._pages().openapi, [_JSON])

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from kith.access.policy import Access
+from kith.access.policy import ReadPolicy
 from kith.api.answers import Pagination
 from kith.api.call import Call
 from kith.api.operations import delete, get, post
@@ -107,7 +107,7 @@ class ViewersAnswer(msgspec.Struct, frozen=True):
 class StoriesResource:
     """Stories, and the strip of them over a feed."""
 
-    def __init__(self, stories: Stories, strip: Strip, access: Access, present: Presenter) -> None:
+    def __init__(self, stories: Stories, strip: Strip, access: ReadPolicy, present: Presenter) -> None:
         self._stories, self._strip, self._access, self._present = stories, strip, access, present
 
     @post("/stories", "Tell a story", status=201, callers="acting", quota="posts")
@@ -173,7 +173,7 @@ class StoriesResource:
         self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
     ) -> StoriesAnswer:
         """Oldest first, as they are played: those that are not over and that the acting user may see."""
-        await self._access.check_people(call.caller, user_id)
+        await self._access.check_may_see_lists(call.caller, user_id)
         query = f"stories of {user_id}"
         window = call.window_of_objects(query, limit, cursor)
         stories, page = await self._stories.of_author(call.viewer, user_id, window)

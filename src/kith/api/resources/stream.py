@@ -90,7 +90,7 @@ def read_id(text: str) -> tuple[str, int]:
     return (text, FIRST) if found is None else (found[1], int(found[2]))
 
 
-class Observer(Protocol):
+class StreamCounter(Protocol):
     """Counts streams."""
 
     def observe(self, operation: str, started: float, status: int) -> None: ...
@@ -154,7 +154,7 @@ class StreamResource:
         home: Home,
         history: History,
         limits: StreamLimits,
-        metrics: Observer,
+        metrics: StreamCounter,
         *,
         lifetime_s: Callable[[str | None], float | None],
         timeout_s: float,
