@@ -138,8 +138,10 @@ def test_a_method_can_send_what_the_operation_takes_and_nothing_else(
 def unsent(sent: Any, schema: Schema, document: Schema) -> Iterator[str]:
     """The fields of a body that are not sent, or that the document does not know (`+`)."""
     schema, _ = resolved(schema, document)
-    if isinstance(sent, list) and "items" in schema:
-        yield from unsent(sent[0], schema["items"], document)
+    if isinstance(sent, list):
+        parts = schema.get("prefixItems") or [schema.get("items", {})]
+        for value, part in zip(sent, parts, strict=False):
+            yield from unsent(value, part, document)
     if isinstance(sent, dict) and "properties" in schema:
         properties = schema["properties"]
         yield from (f"{schema['title']}.{field}" for field in properties.keys() - sent.keys())
@@ -175,10 +177,10 @@ def resolved(schema: Schema, document: Schema) -> tuple[Schema, bool]:
     """A schema without references and null, and whether null is among what it allows."""
     if "$ref" in schema:
         return resolved(document["components"]["schemas"][schema["$ref"].rpartition("/")[2]], document)
-    if ("oneOf" in schema and {"type": "null"} in schema["oneOf"]) or len(schema.get("oneOf", ())) == 1:
-        real = [one for one in schema["oneOf"] if one.get("type") != "null"]
+    if {"type": "null"} in schema.get("anyOf", ()):
+        real = [one for one in schema["anyOf"] if one.get("type") != "null"]
         only, *others = real
-        return ({"oneOf": real} if others else resolved(only, document)[0]), len(real) < len(schema["oneOf"])
+        return ({"anyOf": real} if others else resolved(only, document)[0]), True
     return schema, False
 
 

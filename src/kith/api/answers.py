@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from kith.core.errors import BadRequest, BatchTooLarge
 from kith.core.ids import NodeId, parse_id
@@ -14,6 +16,10 @@ from kith.core.ids import NodeId, parse_id
 LOOKUP_MAX = 100
 OBJECTS_MAX = 100
 """Posts or comments a page; 1,000 would keep everybody else waiting for a tenth of a second."""
+
+
+Time = Annotated[datetime, Meta(tz=True)]
+"""RFC 3339 in UTC."""
 
 
 class Bytes(NamedTuple):

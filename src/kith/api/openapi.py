@@ -30,6 +30,8 @@ _ABOUT = (
     "Ids, positions and updatedAt are strings in answers."
 )
 _REF = "#/components/schemas/{name}"
+OR_STRING = {"x-or-string": True}
+"""Marks numbers that may also be sent as strings, because JavaScript loses integers above 2**53."""
 _ID = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 
 
@@ -41,6 +43,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
         *(one for operation in shown for one in (operation.body, operation.answer_type) if _is_struct(one)),
     ]
     _, schemas = msgspec.json.schema_components(list(dict.fromkeys(types)), ref_template=_REF)
+    _complete(schemas)
     paths: dict[str, dict[str, Any]] = {}
     for operation in shown:
         paths.setdefault(operation.path, {})[operation.spec.method.lower()] = _described(operation)
@@ -52,6 +55,20 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
         "components": {"schemas": schemas, "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
         "security": [{"bearer": []}],
     }
+
+
+def _complete(schema: Any) -> None:
+    """Say in a schema what msgspec leaves out: words are strings; which numbers may be strings too."""
+    if isinstance(schema, list):
+        for one in schema:
+            _complete(one)
+    elif isinstance(schema, dict):
+        if isinstance(schema.get("enum"), list) and "type" not in schema:
+            schema["type"] = "string"
+        if schema.pop("x-or-string", False):
+            schema["type"] = ["integer", "string"]
+        for one in schema.values():
+            _complete(one)
 
 
 def _is_struct(type_: Any) -> bool:
@@ -108,6 +125,7 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
         return _ID
     metas = [one for one in get_args(parameter.type)[1:] if isinstance(one, msgspec.Meta)]
     schema = msgspec.json.schema(bare)
+    _complete(schema)
     for meta in metas:
         schema |= {key: int(value) for key, value in (("minimum", meta.ge), ("maximum", meta.le)) if value is not None}
     if parameter.default not in (None, inspect.Parameter.empty):

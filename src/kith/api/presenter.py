@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kith.api.answers import Pagination
+from kith.api.answers import Pagination, Time
 from kith.core.ids import NodeId
 from kith.core.labels import shown
 from kith.media.library import MediaLibrary
@@ -102,8 +102,8 @@ class PostAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     allow_sharing: bool
     location: LocationAnswer | None
     labels: list[str]
-    created_at: datetime
-    edited_at: datetime | None
+    created_at: Time
+    edited_at: Time | None
     ranking: RankingAnswer | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -128,7 +128,7 @@ class CommentAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     reply_count: int
     is_liked: bool
     labels: list[str]
-    created_at: datetime
+    created_at: Time
     replies: list[CommentAnswer]
 
 

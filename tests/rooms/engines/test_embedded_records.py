@@ -33,8 +33,8 @@ def test_claims_that_are_over_are_forgotten_by_the_next_ones(run: Run, tmp_path:
         objects = EmbeddedRecords(environment, commits)
         for at in range(200):
             run(objects.put([], claim=Claim(b"%016d" % at, b"v", START_MS + at * 10, 100)))
-        with environment.lmdb.begin(environment.objects) as txn:
-            assert txn.stat(environment.objects)["entries"] == 2 * 10
+        with environment.lmdb.begin(environment.records) as txn:
+            assert txn.stat(environment.records)["entries"] == 2 * 10
         commits.close()
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
-from kith.api.answers import LookupRequest, check_lookup
+from kith.api.answers import LookupRequest, Time, check_lookup
 from kith.api.call import Call
 from kith.api.operations import delete, post
 from kith.api.parameters import Id
@@ -20,7 +18,7 @@ class Liked(msgspec.Struct, frozen=True, rename="camel"):
 
     liked: bool
     like_count: int
-    timestamp: datetime
+    timestamp: Time
 
 
 class Saved(msgspec.Struct, frozen=True, rename="camel"):
@@ -28,7 +26,7 @@ class Saved(msgspec.Struct, frozen=True, rename="camel"):
 
     saved: bool
     save_count: int
-    timestamp: datetime
+    timestamp: Time
 
 
 class Shared(msgspec.Struct, frozen=True, rename="camel"):
@@ -36,7 +34,7 @@ class Shared(msgspec.Struct, frozen=True, rename="camel"):
 
     shared: bool
     share_count: int
-    timestamp: datetime
+    timestamp: Time
 
 
 class Viewed(msgspec.Struct, frozen=True, rename="camel"):
@@ -44,7 +42,7 @@ class Viewed(msgspec.Struct, frozen=True, rename="camel"):
 
     viewed: bool
     view_count: int
-    timestamp: datetime
+    timestamp: Time
 
 
 class PostsViewed(msgspec.Struct, frozen=True):
@@ -57,7 +55,7 @@ class Hidden(msgspec.Struct, frozen=True):
     """Whether the acting user no longer wants to see it, and when that changed. Nobody else learns of it."""
 
     hidden: bool
-    timestamp: datetime
+    timestamp: Time
 
 
 class EngagementResource:

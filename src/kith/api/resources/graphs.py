@@ -10,6 +10,7 @@ from msgspec import Meta
 from kith.access.policy import ReadPolicy
 from kith.api.answers import CountAnswer, ListAnswer, Pagination, check_batch, ranged
 from kith.api.call import Call
+from kith.api.openapi import OR_STRING
 from kith.api.operations import ask, get, post
 from kith.api.parameters import Cursor, GraphName, Id, Limit, Since, StateName, Until
 from kith.core.clock import HLC_MAX, Hlc, ms_of
@@ -27,7 +28,7 @@ BodyId = Annotated[
         ge=0,
         le=ID_MAX,
         description="64-bit id; a string or a number",
-        extra_json_schema={"type": ["integer", "string"]},
+        extra_json_schema=OR_STRING,
     ),
 ]
 """An id in a body of many, decoded in C; see `Spec.numbers_as_strings`."""
@@ -48,8 +49,8 @@ class EdgeRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     op: Literal["add", "remove", "archive", "negate"]
     source: BodyId
     destination: BodyId
-    position: Annotated[int, Meta(ge=POSITION_MIN, le=POSITION_MAX)] | None = None
-    updated_at: Annotated[int, Meta(ge=0, le=HLC_MAX)] | None = None
+    position: Annotated[int, Meta(ge=POSITION_MIN, le=POSITION_MAX, extra_json_schema=OR_STRING)] | None = None
+    updated_at: Annotated[int, Meta(ge=0, le=HLC_MAX, extra_json_schema=OR_STRING)] | None = None
 
 
 class EdgesRequest(msgspec.Struct, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from kith.api.answers import Pagination
+from kith.api.answers import Pagination, Time
 from kith.api.call import Call
 from kith.api.operations import Header, get
 from kith.api.parameters import Cursor, Id
@@ -47,7 +47,7 @@ class FeedMeta(msgspec.Struct, frozen=True, rename="camel"):
     """
 
     feed_type: FeedType
-    generated_at: datetime
+    generated_at: Time
     request_id: str
     degraded: list[str]
 

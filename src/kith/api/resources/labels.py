@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from kith.api.answers import Time
 from kith.api.call import Call
 from kith.api.operations import delete, get, put
 from kith.api.parameters import Id
@@ -33,7 +33,7 @@ class LabelsAnswer(msgspec.Struct, frozen=True, rename="camel"):
     type: Labelled
     labels: list[str]
     reason: str
-    changed_at: datetime | None
+    changed_at: Time | None
 
 
 class LabelsResource:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from kith.access.policy import ReadPolicy
-from kith.api.answers import LookupRequest, check_lookup, ids_of, ranged
+from kith.api.answers import LookupRequest, Time, check_lookup, ids_of, ranged
 from kith.api.call import Call
 from kith.api.operations import ask, delete, get, patch, post
 from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit, Since, Until
@@ -95,7 +94,7 @@ class PostCreated(msgspec.Struct, frozen=True, rename="camel"):
     id: str
     author: AuthorAnswer
     content: ContentAnswer
-    created_at: datetime
+    created_at: Time
     visibility: Visibility
     fanout_status: str = "pending"
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 
 from kith.access.policy import ReadPolicy
-from kith.api.answers import Pagination
+from kith.api.answers import Pagination, Time
 from kith.api.call import Call
 from kith.api.operations import delete, get, post
 from kith.api.parameters import Cursor, Id, IdempotencyKey, Limit, ObjectLimit
@@ -50,8 +49,8 @@ class StoryAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     mentions: list[str]
     attributes: dict[str, Any]
     labels: list[str]
-    created_at: datetime
-    expires_at: datetime
+    created_at: Time
+    expires_at: Time
     seen: bool
     view_count: int | None
 
@@ -70,7 +69,7 @@ class StripEntryAnswer(msgspec.Struct, frozen=True, rename="camel"):
     author: AuthorAnswer
     story_count: int
     unseen_count: int
-    latest_at: datetime
+    latest_at: Time
     more: bool
 
 
@@ -86,7 +85,7 @@ class StoryViewed(msgspec.Struct, frozen=True):
     """That the acting user has seen it, and when they first did."""
 
     viewed: bool
-    timestamp: datetime
+    timestamp: Time
 
 
 class ViewerAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -94,7 +93,7 @@ class ViewerAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
     id: str
     user: AuthorAnswer
-    viewed_at: datetime
+    viewed_at: Time
 
 
 class ViewersAnswer(msgspec.Struct, frozen=True):

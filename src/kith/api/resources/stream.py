@@ -70,10 +70,10 @@ class StreamLimits(msgspec.Struct, frozen=True):
 
 def shown_posts(posts: str) -> list[int]:
     """The ids in the parameter `posts`, each once, in their order. BadId; BadRequest beyond WATCHED_MAX."""
-    ids: list[int] = list(dict.fromkeys(parse_id(one, "posts") for one in posts.split(",") if one))
+    ids: list[int] = [parse_id(one, "posts") for one in posts.split(",") if one]
     if len(ids) > WATCHED_MAX:
         raise BadRequest(f"posts takes at most {WATCHED_MAX} ids; name those on the screen", max=WATCHED_MAX)
-    return ids
+    return list(dict.fromkeys(ids))
 
 
 def frame(place: Place, name: str, data: bytes, history: int = FIRST) -> bytes:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from kith.access.policy import check_own
-from kith.api.answers import Pagination
+from kith.api.answers import Pagination, Time
 from kith.api.call import Call
 from kith.api.operations import delete, get, post
 from kith.api.parameters import Cursor, Id, Limit
@@ -33,7 +32,7 @@ class SuggestionsMeta(msgspec.Struct, frozen=True, rename="camel"):
     """
 
     source: Literal["network", "popular", "none"]
-    computed_at: datetime | None
+    computed_at: Time | None
 
 
 class SuggestionsAnswer(msgspec.Struct, frozen=True):
