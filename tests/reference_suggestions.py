@@ -8,7 +8,7 @@ from kith.suggestions.store import RankingRow
 
 
 class ReferenceSuggestions:
-    """See `graph.suggestion_store.SuggestionStore`."""
+    """See `suggestions.store.SuggestionStore`."""
 
     def __init__(self) -> None:
         self.rows: dict[int, RankingRow] = {}

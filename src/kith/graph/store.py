@@ -1,6 +1,6 @@
 """The port behind the graph: what every engine that keeps edges must do.
 
-Implemented by `engines/embedded` (LMDB) and held to `tests/reference.py` by the conformance suite.
+Implemented by `engines/embedded` (LMDB) and held to `tests/reference_edges.py` by the conformance suite.
 """
 
 from __future__ import annotations
