@@ -63,20 +63,25 @@ class Door:
         started, name = time.perf_counter(), "unmatched"
         unread: AsyncIterator[bytes] | None = None  # of an upload: what its handler leaves of the body
         try:
-            if scope.method == "OPTIONS":
+            method = scope.method
+            if method == "OPTIONS":
                 status = self._options(scope, exchange)
             else:
-                operation, parts = self._routes.find(scope.method, scope.path)
+                operation, parts = self._routes.find(method, scope.path)
                 name = operation.name
                 if operation.spec.upload:
                     unread = body_chunks(scope, exchange, self._bounds.upload_bytes_max)
                 caller = _NOBODY if operation.spec.callers == "anyone" else self._admit(scope, operation)
                 call = Call(scope, exchange, caller, self._carried, started, unread)
-                positional, named = operation.arguments(parts, scope.query_string, scope.headers)
-                if operation.spec.streams:
+                positional, named = operation.arguments(parts, scope)
+                if operation.plain:
+                    answer = await within(self._bounds.timeout_s, operation.handler(call, *positional, **named))
+                elif operation.spec.streams:
                     await operation.handler(call, *positional, **named)
                     return  # it was counted when it began
-                status = self._send(operation, call, await self._run(operation, call, positional, named))
+                else:
+                    answer = await self._run(operation, call, positional, named)
+                status = self._send(operation, call, answer)
         except KithError as error:
             if unread is not None:
                 await drain(unread)
@@ -88,7 +93,7 @@ class Door:
         self._observe(name, started, status)
 
     async def _run(self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]) -> object:
-        """What the handler answers, in bounded time. A refused request gets back what it took from its quota."""
+        """What a handler with a body or a quota answers. A refused request gets back what it took from its quota."""
         spec, work, charge = operation.spec, operation.handler, None
         try:
             if spec.quota is not None:

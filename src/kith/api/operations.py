@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from kith.access.quotas import QuotaName
-from kith.api.exchange import Headers, read_header
+from kith.api.exchange import Scope, read_header
 from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX, NodeId, parse_id
 
@@ -93,17 +93,21 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     query_reads: Mapping[str, tuple[str, Read]]
     headers: Sequence[tuple[str, str]]  # of the request: (lower-case name, key)
     decoder: msgspec.json.Decoder[Any] | None
+    plain: bool  # takes no body, and nothing from a quota
 
-    def arguments(self, parts: Sequence[str], query: str, headers: Headers) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, parts: Sequence[str], scope: Scope) -> tuple[list[Any], dict[str, Any]]:
         """What the handler is called with, beside the call and the body. BadRequest, BadId."""
         named: dict[str, Any] = {}
+        query = scope.query_string
         if query:
             self._read_query(query, named)
         positional = [read(part) for read, part in zip(self.path_reads, parts, strict=True)]
-        for name, key in self.headers:
-            value = read_header(headers, name)
-            if value is not None:
-                named[key] = value
+        if self.headers:
+            headers = scope.headers
+            for name, key in self.headers:
+                value = read_header(headers, name)
+                if value is not None:
+                    named[key] = value
         return positional, named
 
     def _read_query(self, query: str, named: dict[str, Any]) -> None:
@@ -211,6 +215,7 @@ def _operation(spec: Spec, handler: Handler) -> Operation:
         query_reads={one.name: (one.key, one.read) for one in parameters if one.place == "query"},
         headers=[(one.name.lower(), one.key) for one in parameters if one.place == "header"],
         decoder=None if body is None else msgspec.json.Decoder(body, strict=not spec.numbers_as_strings),
+        plain=body is None and spec.quota is None and not (spec.upload or spec.streams),
     )
 
 
