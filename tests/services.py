@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Self
 
-from cast import FakeClock
+import pytest
+from cast import ALICE, BOB, FakeClock
 from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_records import ReferenceRecords
 
@@ -95,7 +96,7 @@ class Services:
     def profiles(self) -> Profiles:
         return Profiles(self.records, self.graph.clock, no_images)
 
-    async def write(self, author: NodeId, **fields: Any) -> Post:
+    async def write(self, author: NodeId = ALICE, **fields: Any) -> Post:
         """A new post; `fields`: of its draft."""
         return (await self.posts.create(author, Draft(**{"text": "hello", **fields}))).post
 
@@ -103,6 +104,17 @@ class Services:
         """Until every list shows what was written."""
         if isinstance(self.edges, ScrambledEdges):
             self.edges.settle()
+
+    def block_before_the_next_write(self, monkeypatch: pytest.MonkeyPatch, blocker: NodeId) -> None:
+        """`blocker` blocks Bob when what Bob does next was found to be allowed, and is not written yet."""
+        apply = self.edges.apply
+
+        async def overtaken(writes: Any) -> Any:
+            monkeypatch.setattr(self.edges, "apply", apply)
+            await self.people.block(blocker, BOB)
+            return await apply(writes)
+
+        monkeypatch.setattr(self.edges, "apply", overtaken)
 
 
 async def service_over(store: EdgeStore, now_ms: Callable[[], int], **limits: int) -> Social:

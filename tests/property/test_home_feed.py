@@ -16,15 +16,17 @@ import numpy as np
 import pytest
 from cast import FakeClock
 from engines import open_embedded
-from services import feed_over, service_over
+from services import Services, feed_over
 
-from kith.core.ids import NodeId, Snowflakes
+from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.core.paging import Window
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.engines.embedded.timeline_store import Rings
-from kith.graph.graphs import BUILT_IN, HIDES, VIEWS
+from kith.graph.graphs import HIDES, VIEWS
 from kith.home.fanout.consumer import NAME, Fanout
 from kith.home.fanout.deliveries import Chunks
 from kith.home.fanout.plan import Thresholds
@@ -32,10 +34,6 @@ from kith.home.fanout.rates import ByRates
 from kith.home.slate import unpack
 from kith.home.sources import Sources
 from kith.log.runner import Pace, Runner
-from kith.posts.engagement import Engagement
-from kith.posts.labels import Moderation
-from kith.posts.post import Draft
-from kith.posts.posts import Posts
 
 PEOPLE = [NodeId(user) for user in range(1, 7)]
 PACE = Pace(batch_max=7, save_s=0.0)
@@ -77,23 +75,23 @@ class Naive:
         return self.labels.get(("post", post), 0) | self.labels.get(("user", self.posts.get(post, 0)), 0)
 
 
-class Town:
-    """Kith over one folder, with a worker that comes and goes."""
+class HomeHistory:
+    """Homes over one folder, with a worker that comes and goes, and a naive model beside them."""
 
     def __init__(self, folder: Path, chosen: random.Random, policies: Sequence[Thresholds | ByRates]) -> None:
         self.folder, self.chosen, self.policies = folder, chosen, itertools.cycle(policies)
         self.naive, self.clock = Naive(), FakeClock()
         self.served = self.made = 0
 
-    async def open(self, store: object, environment: object) -> None:
-        await store.declare(BUILT_IN)  # type: ignore[attr-defined]
-        self.graph = await service_over(store, self.clock)  # type: ignore[arg-type]
-        self.log = EmbeddedLog(environment, store._commits)  # type: ignore[arg-type, attr-defined]
-        objects = EmbeddedRecords(environment, store._commits)  # type: ignore[arg-type, attr-defined]
-        self.objects = Posts(objects, self.graph, Snowflakes(1, lambda: self.clock.ms))
-        self.engagement, self.moderation = Engagement(self.objects), Moderation(self.objects)
-        self.rings = Rings(self.folder / "timelines", slots=4, now_ms=lambda: self.clock.ms)  # fewer than people
-        self.feed = feed_over(self.graph, self.objects, self.rings, self.log, group=NAME, now_ms=lambda: self.clock.ms)
+    async def open(self, edges: EmbeddedEdges, environment: Environment) -> None:
+        records = EmbeddedRecords(environment, edges._commits)
+        services = await Services.over(edges, records, self.clock)
+        self.graph, self.posts = services.graph, services.posts
+        self.engagement, self.moderation = services.engagement, services.moderation
+        self.write = services.write
+        self.log = EmbeddedLog(environment, edges._commits)
+        self.rings = Rings(self.folder / "timelines", slots=4, now_ms=self.clock)  # fewer than people
+        self.feed = feed_over(self.graph, self.posts, self.rings, self.log, group=NAME, now_ms=self.clock)
         self.restart()
 
     def restart(self) -> None:
@@ -103,10 +101,10 @@ class Town:
             self.rings,
             graphs=self.graph.graphs,
             policy=next(self.policies),
-            now_ms=lambda: self.clock.ms,
+            now_ms=self.clock,
             chunks=Chunks(*[self.chosen.choice((1, 2))] * 3, checkpoint_s=self.chosen.choice((0.0, 60.0))),
         )
-        self.runner = Runner(consumer, self.log, PACE, lambda: self.clock.ms)
+        self.runner = Runner(consumer, self.log, PACE, self.clock)
 
     async def drain(self, *, deliver: bool = True) -> None:
         """Until every event is handled, and everything is delivered if so asked."""
@@ -138,13 +136,13 @@ class Town:
                 naive.mutes ^= {pair}
             case 7 | 8 | 9 | 10:
                 text = f"post {self.made}" if self.made % 3 else f"what everybody says, {self.made % 4}"
-                written = await self.objects.create(one, Draft(text=text))
+                written = await self.write(one, text=text)
                 self.made += 1
-                naive.posts[int(written.post.id)] = int(one)
-                naive.texts[int(written.post.id)] = text
+                naive.posts[int(written.id)] = int(one)
+                naive.texts[int(written.id)] = text
             case 11 if naive.posts:
                 post = chosen.choice(list(naive.posts))
-                await self.objects.delete(NodeId(naive.posts.pop(post)), NodeId(post))
+                await self.posts.delete(NodeId(naive.posts.pop(post)), NodeId(post))
             case 12 if naive.home(one):
                 post = chosen.choice(naive.home(one))
                 await self.engagement.add(HIDES, one, NodeId(post))
@@ -210,171 +208,171 @@ def policies(request: pytest.FixtureRequest) -> list[Thresholds | ByRates]:
 
 
 @pytest.fixture(params=range(12), ids="seed {}".format)
-def town(request: pytest.FixtureRequest, tmp_path: Path, policies: list[Thresholds | ByRates]) -> Town:
-    return Town(tmp_path, random.Random(request.param), policies)
+def history(request: pytest.FixtureRequest, tmp_path: Path, policies: list[Thresholds | ByRates]) -> HomeHistory:
+    return HomeHistory(tmp_path, random.Random(request.param), policies)
 
 
-def lived(town: Town, life: Callable[[], Awaitable[None]]) -> None:
-    """Open the town, live in it, and close it."""
-    with open_embedded(town.folder / "data", now_ms=town.clock) as (environment, store):
+def lived(history: HomeHistory, life: Callable[[], Awaitable[None]]) -> None:
+    """Open the stores, live through it, and close them."""
+    with open_embedded(history.folder / "data", now_ms=history.clock) as (environment, edges):
 
         async def run() -> None:
-            await town.open(store, environment)
+            await history.open(edges, environment)
             try:
                 await life()
             finally:
-                town.rings.close()
+                history.rings.close()
 
         asyncio.run(run())
 
 
-def test_home_is_what_a_naive_model_says(town: Town) -> None:
+def test_home_is_what_a_naive_model_says(history: HomeHistory) -> None:
     async def live() -> None:
         for moment in range(150):
-            town.clock.ms += town.chosen.choice((0, 5, 1_500, 40_000))
-            await town.act()
-            viewer = town.chosen.choice(PEOPLE)
-            last = town.log.bounds()[1]
+            history.clock.ms += history.chosen.choice((0, 5, 1_500, 40_000))
+            await history.act()
+            viewer = history.chosen.choice(PEOPLE)
+            last = history.log.bounds()[1]
             if moment % 40 == 39:  # a worker is killed, and with luck its timelines are lost too
-                town.restart()
-            if town.chosen.random() < 0.3:
-                await town.drain(deliver=town.chosen.random() < 0.5)
-                assert await town.home(viewer, seen=0) == town.naive.home(viewer)
-            assert await town.home(viewer, seen=last) == town.naive.home(viewer)
-            assert await town.home(viewer, seen=0, refresh=True) == town.naive.home(viewer)
+                history.restart()
+            if history.chosen.random() < 0.3:
+                await history.drain(deliver=history.chosen.random() < 0.5)
+                assert await history.home(viewer, seen=0) == history.naive.home(viewer)
+            assert await history.home(viewer, seen=last) == history.naive.home(viewer)
+            assert await history.home(viewer, seen=0, refresh=True) == history.naive.home(viewer)
 
-        assert town.served > 10, "too few homes came from a timeline to prove anything"
+        assert history.served > 10, "too few homes came from a timeline to prove anything"
 
-    lived(town, live)
+    lived(history, live)
 
 
-def test_a_ranked_home_shows_each_unseen_post_once_whatever_happens_meanwhile(town: Town) -> None:
+def test_a_ranked_home_shows_each_unseen_post_once_whatever_happens_meanwhile(history: HomeHistory) -> None:
     async def live() -> None:
         for _ in range(60):
-            town.clock.ms += town.chosen.choice((0, 5, 1_500, 40_000))
+            history.clock.ms += history.chosen.choice((0, 5, 1_500, 40_000))
             for _ in range(3):
-                await town.act()
-            if town.chosen.random() < 0.5:
-                await town.drain()
-            viewer, last = town.chosen.choice(PEOPLE), town.log.bounds()[1]
-            before = town.naive.unseen(viewer)
-            found = await town.ranked(viewer, seen=last)
-            after = town.naive.unseen(viewer)
-            said = [town.naive.texts[post] for post in found]
+                await history.act()
+            if history.chosen.random() < 0.5:
+                await history.drain()
+            viewer, last = history.chosen.choice(PEOPLE), history.log.bounds()[1]
+            before = history.naive.unseen(viewer)
+            found = await history.ranked(viewer, seen=last)
+            after = history.naive.unseen(viewer)
+            said = [history.naive.texts[post] for post in found]
             assert len(said) == len(set(said)), "a post or a near-duplicate came twice"
-            there = {town.naive.texts[post] for post in before & after}
+            there = {history.naive.texts[post] for post in before & after}
             assert set(said) >= there, "a post that was there all the time was left out, and all that are like it"
             assert set(found) <= before | after
 
-    lived(town, live)
+    lived(history, live)
 
 
 def test_paging_while_others_post_shows_each_post_once(tmp_path: Path) -> None:
     """What is new comes before the first page; what was there is neither repeated nor left out."""
-    town = Town(tmp_path, random.Random(1), [Thresholds(push_max=2)])
+    history = HomeHistory(tmp_path, random.Random(1), [Thresholds(push_max=2)])
 
     async def check() -> None:
         alice, bob = PEOPLE[:2]
-        await town.graph.people.follow(alice, bob)
-        before = [(await town.objects.create(bob, Draft(text="old"))).post.id for _ in range(30)]
-        await town.feed.latest(alice, Window(5))
-        await town.drain()
+        await history.graph.people.follow(alice, bob)
+        before = [(await history.write(bob, text="old")).id for _ in range(30)]
+        await history.feed.latest(alice, Window(5))
+        await history.drain()
         found: list[int] = []
         window = Window(7)
         while True:
-            page = await town.feed.latest(alice, window)
+            page = await history.feed.latest(alice, window)
             found += [post.id for post in page.posts]
-            town.clock.ms += 10
-            await town.objects.create(bob, Draft(text="new"))
-            await town.drain()
+            history.clock.ms += 10
+            await history.write(bob, text="new")
+            await history.drain()
             if page.rest is None:
                 break
             window = Window(7, after=page.rest)
         assert found == before[::-1]
 
-    lived(town, check)
+    lived(history, check)
 
 
 def test_a_post_is_at_home_with_everybody_while_it_is_delivered(tmp_path: Path) -> None:
     """Follower by follower, by a worker that is killed after each."""
-    town = Town(tmp_path, random.Random(2), [Thresholds(push_max=2)])
+    history = HomeHistory(tmp_path, random.Random(2), [Thresholds(push_max=2)])
 
     async def check() -> None:
         bob, *others = PEOPLE[:5]
         for one in others:
-            await town.graph.people.follow(one, bob)
+            await history.graph.people.follow(one, bob)
         for one in others:
-            await town.feed.latest(one, Window(5))
-        await town.drain()
-        posts = [(await town.objects.create(bob, Draft(text="for all"))).post.id for _ in range(3)]
-        sources, having = Sources(town.graph), []
+            await history.feed.latest(one, Window(5))
+        await history.drain()
+        posts = [(await history.write(bob, text="for all")).id for _ in range(3)]
+        sources, having = Sources(history.graph), []
         while not having or await sources.deliveries():
-            await town.drain(deliver=False)
-            timelines = [timeline for one in others if (timeline := town.rings.read(one)) is not None]
+            await history.drain(deliver=False)
+            timelines = [timeline for one in others if (timeline := history.rings.read(one)) is not None]
             having.append(sum(len(set(timeline.ids.tolist())) for timeline in timelines))
             for one in others:
-                assert await town.home(one, seen=town.log.bounds()[1]) == posts[::-1]
-            town.restart()
+                assert await history.home(one, seen=history.log.bounds()[1]) == posts[::-1]
+            history.restart()
         assert len(having) >= 6
         assert having == sorted(having)
         assert having[-1] == 4 * len(posts), "nobody lost their timeline meanwhile"
 
-    lived(town, check)
+    lived(history, check)
 
 
 def test_all_of_ones_own_posts_are_at_home_before_they_are_pushed(tmp_path: Path) -> None:
-    town = Town(tmp_path, random.Random(1), [Thresholds(push_max=2)])
+    history = HomeHistory(tmp_path, random.Random(1), [Thresholds(push_max=2)])
 
     async def check() -> None:
         alice, bob = PEOPLE[:2]
-        await town.graph.people.follow(alice, bob)
-        posts = [(await town.objects.create(bob, Draft(text="old"))).post.id for _ in range(10)]
-        await town.drain()
-        await town.feed.latest(alice, Window(5))
-        await town.drain()
-        assert town.rings.read(alice) is not None
-        posts += [(await town.objects.create(alice, Draft(text="my own"))).post.id for _ in range(70)]
+        await history.graph.people.follow(alice, bob)
+        posts = [(await history.write(bob, text="old")).id for _ in range(10)]
+        await history.drain()
+        await history.feed.latest(alice, Window(5))
+        await history.drain()
+        assert history.rings.read(alice) is not None
+        posts += [(await history.write(alice, text="my own")).id for _ in range(70)]
         for _ in range(3):
             found, window = [], Window(50)
             while True:
-                page = await town.feed.latest(alice, window)
+                page = await history.feed.latest(alice, window)
                 found += [post.id for post in page.posts]
                 if page.rest is None:
                     break
                 window = Window(50, after=page.rest)
             assert found == posts[::-1]
-            await town.runner.step()
+            await history.runner.step()
 
-    lived(town, check)
+    lived(history, check)
 
 
 def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
-    town = Town(tmp_path, random.Random(1), [Thresholds(push_max=2)])
+    history = HomeHistory(tmp_path, random.Random(1), [Thresholds(push_max=2)])
 
     async def check() -> None:
         alice, bob = PEOPLE[:2]
-        await town.graph.people.follow(alice, bob)
-        await town.drain()
-        await town.feed.latest(alice, Window(5))
-        await town.drain()
+        await history.graph.people.follow(alice, bob)
+        await history.drain()
+        await history.feed.latest(alice, Window(5))
+        await history.drain()
         made = []
         for _ in range(620):
-            town.clock.ms += 1
-            made.append((await town.objects.create(bob, Draft(text="one of many"))).post.id)
-        await town.drain()
-        timeline = town.rings.read(alice)
+            history.clock.ms += 1
+            made.append((await history.write(bob, text="one of many")).id)
+        await history.drain()
+        timeline = history.rings.read(alice)
         assert timeline is not None
         assert (len(timeline.ids), timeline.floor) == (500, made[-501])
-        assert await town.home(alice, seen=0) == made[::-1]
+        assert await history.home(alice, seen=0) == made[::-1]
         for late in (made[:1], made[200:300], made[:450]):  # an event that failed before, an author who comes back
             for post in late:
-                town.rings.push(post, np.array([alice]))
-            town.clock.ms += 60_000
-            assert await town.home(alice, seen=0) == made[::-1]
-        assert (timeline := town.rings.read(alice)) is not None
+                history.rings.push(post, np.array([alice]))
+            history.clock.ms += 60_000
+            assert await history.home(alice, seen=0) == made[::-1]
+        assert (timeline := history.rings.read(alice)) is not None
         assert timeline.needs_rebuild
-        await town.drain()
-        assert (timeline := town.rings.read(alice)) is not None
+        await history.drain()
+        assert (timeline := history.rings.read(alice)) is not None
         assert timeline.ids.tolist() == made[:-501:-1], "built again, as it was asked for"
 
-    lived(town, check)
+    lived(history, check)

@@ -13,20 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cast import FakeClock
 from coroutines import time_flies
 from engines import open_embedded
-from services import Social
+from services import Services
 
-from kith.core.clock import HybridClock
 from kith.core.errors import StoreUnavailable
-from kith.core.ids import NodeId, Snowflakes
+from kith.core.ids import NodeId
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
-from kith.graph.graphs import BUILT_IN, HIDES, LIKES, Graphs
-from kith.posts.engagement import Engagement
-from kith.posts.post import Draft, PostEdit
-from kith.posts.posts import Posts
+from kith.graph.graphs import HIDES, LIKES
+from kith.posts.post import PostEdit
 from kith.streams.live import Live
 from kith.streams.places import Place
 from kith.streams.rounds import ROUND_EVERY_S
@@ -59,8 +55,8 @@ class Flaky:
 class Reader:
     """A client as an app would write it: it keeps what it shows, and comes back with the last id it got."""
 
-    def __init__(self, town: Town, user: NodeId) -> None:
-        self.town, self.user = town, user
+    def __init__(self, history: StreamHistory, user: NodeId) -> None:
+        self.history, self.user = history, user
         self.shown: dict[int, int] = {}  # post -> likes
         self.last: str | None = None
         self.at: tuple[Live, Stream] | None = None
@@ -97,12 +93,12 @@ class Reader:
                 self.shown.pop(post, None)
             case "reset":
                 self.resets += 1
-                self.shown = self.town.home(self.user)
+                self.shown = self.history.home(self.user)
                 self.loaded = set(self.shown)
 
 
-class Town:
-    """Kith over one folder, with two processes that have streams, and a naive model beside it."""
+class StreamHistory:
+    """Services over one folder, with two processes that have streams, and a naive model beside it."""
 
     def __init__(self, seed: int, odds: float) -> None:
         self.chance, self.odds = random.Random(seed), odds
@@ -114,14 +110,12 @@ class Town:
         self.likes: dict[int, set[int]] = {}
 
     async def open(self, edges: Any, environment: Any) -> None:
-        clock = FakeClock()
-        graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
         self.records = Flaky(EmbeddedRecords(environment, edges._commits), self.chance, "get_many")
         self.log = Flaky(EmbeddedLog(environment, edges._commits), self.chance, "read", "bounds")
-        self.objects = Posts(self.records, graph, Snowflakes(0, clock))
-        self.engagement, self.graph = Engagement(self.objects), graph
+        self.services = await Services.over(edges, self.records)
+        self.objects, self.engagement = self.services.posts, self.services.engagement
         for a, b in sorted(self.follows):
-            await graph.people.follow(a, b)
+            await self.services.people.follow(a, b)
         self.lives = [
             Live(
                 self.objects, self.engagement, self.log, Nobody(),
@@ -151,9 +145,9 @@ class Town:
         )[0]:
             case "post":
                 public = self.chance.random() < 0.8
-                made = await self.objects.create(user, Draft(text="x", visibility="public" if public else "private"))
-                self.posts[made.post.id] = user, public
-                self.likes[made.post.id] = set()
+                made = await self.services.write(user, visibility="public" if public else "private")
+                self.posts[made.id] = user, public
+                self.likes[made.id] = set()
             case "like" if home := self.home(user):
                 post = self.chance.choice(sorted(home))
                 await self.engagement.add(LIKES, user, NodeId(post))
@@ -170,11 +164,11 @@ class Town:
                 self.posts[own[-1]] = user, False
             case "mute":
                 await self.settle()  # who reads a post after a mute is not told of it: then the model would not know
-                await self.graph.people.mute(user, other)
+                await self.services.people.mute(user, other)
                 self.mutes.add((user, other))
             case "block":
                 await self.settle()
-                await self.graph.people.block(user, other)
+                await self.services.people.block(user, other)
                 self.follows -= {(user, other), (other, user)}
             case "drop":
                 self.reader(user).drop()
@@ -220,18 +214,18 @@ def test_what_streams_tell_adds_up_to_home(tmp_path: Path, seed: int, odds: floa
     print(f"seed {seed}")
 
     async def play() -> None:
-        town = Town(seed, odds)
+        history = StreamHistory(seed, odds)
         with open_embedded(tmp_path / "data") as (environment, edges):
-            await town.open(edges, environment)
-            for reader in town.readers:
-                await reader.connect(town.lives[0])
+            await history.open(edges, environment)
+            for reader in history.readers:
+                await reader.connect(history.lives[0])
             for _ in range(400):
-                await town.act()
-            for reader in town.readers:
+                await history.act()
+            for reader in history.readers:
                 if reader.at is None:
-                    await reader.connect(town.chance.choice(town.lives))
-            await town.settle()
-            for live in town.lives:
+                    await reader.connect(history.chance.choice(history.lives))
+            await history.settle()
+            for live in history.lives:
                 await live.close()
 
     with time_flies():

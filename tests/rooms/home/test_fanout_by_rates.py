@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cast import ALICE, BOB, CAROL, DANA, START_MS, FakeClock
+from cast import ALICE, BOB, CAROL, DANA, START_MS
 from coroutines import Run
+from fanouts import FanoutScene
 from hypothesis import given
 from hypothesis import strategies as st
-from naive_timelines import NaiveTimelines
-from reference_edges import ReferenceEdges
-from services import service_over
 
 from kith.core.clock import hlc_of
 from kith.core.events import NORMAL, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
-from kith.graph.graph import Graph
-from kith.graph.graphs import AUTHORED, BUILT_IN
+from kith.graph.graphs import AUTHORED
 from kith.home.fanout import consumer
-from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
 from kith.home.fanout.withheld import Withheld
-from kith.home.sources import Sources
 from kith.home.timelines import RATE_MAX, READS_MS, Habits, Ids, Timeline
 from kith.run import limits
 from kith.run.config import Settings
@@ -37,35 +32,17 @@ def made(*ages_ms: float) -> Ids:
     return np.array([int(NOW_MS - age - EPOCH_MS) << TIME_SHIFT for age in ages_ms], np.int64)
 
 
-class Town:
-    """A worker over a graph and timelines at their most obvious."""
-
-    def __init__(self, graph: Graph, policy: ByRates, clock: FakeClock) -> None:
-        self.graph, self.clock = graph, clock
-        self.authored = graph.graphs.number(AUTHORED)
-        self.sources, self.timelines = Sources(graph), NaiveTimelines(100, clock)
-        self.fanout = Fanout(self.sources, self.timelines, graphs=graph.graphs, policy=policy, now_ms=lambda: clock.ms)
-
-    @classmethod
-    async def begun(cls, policy: ByRates) -> Town:
-        """Nobody follows anybody yet."""
-        clock, store = FakeClock(), ReferenceEdges()
-        await store.declare(BUILT_IN)
-        return cls(await service_over(store, clock), policy, clock)
-
-    async def follow(self, reader: NodeId, *authors: int) -> None:
-        """The reader follows them, and then has an empty timeline."""
-        for author in authors:
-            await self.graph.people.follow(reader, NodeId(author))
-        self.timelines.put(reader, np.array([], np.int64))
+class RatesScene(FanoutScene):
+    """Posts that are fanned out at once, and what is read of them."""
 
     async def post(self, author: NodeId) -> int:
         """A post that is fanned out."""
         self.clock.ms += 1
         post, ms = NodeId((self.clock.ms - EPOCH_MS) << TIME_SHIFT), self.clock.ms
-        edge = Edge(self.authored, author, post, State.NORMAL, ms, hlc_of(ms))
+        number = self.graph.graphs.number(AUTHORED)
+        edge = Edge(number, author, post, State.NORMAL, ms, hlc_of(ms))
         await self.graph.store.apply([EdgeWrite(edge)])
-        await self.fanout.handle([Event(0, self.authored, None, NORMAL, author, post, ms, edge.updated_at)])
+        await self.worker.handle([Event(0, number, None, NORMAL, author, post, ms, edge.updated_at)])
         return post
 
     def shown(self, reader: NodeId) -> list[int]:
@@ -171,10 +148,10 @@ def test_of_withheld_authors_only_those_followed_are_looked_up(
     monkeypatch.setattr("kith.home.sources._LOOKUPS_MAX", lookups_max)
 
     async def check() -> None:
-        town = await Town.begun(ByRates())
-        sources = town.sources
+        scene = await RatesScene.begun(ByRates())
+        sources = scene.sources
         await sources.note_withheld({BOB: 8, CAROL: 64, 999: 64, ALICE: 64})
-        await town.follow(ALICE, BOB, CAROL, DANA)
+        await scene.follow(ALICE, BOB, CAROL, DANA)
         assert sorted(await sources.authors_lacked(ALICE, 0)) == sorted([ALICE, BOB, CAROL])
         assert sorted(await sources.authors_lacked(ALICE, 9)) == sorted([ALICE, CAROL])
         assert await sources.authors_lacked(ALICE, RATE_MAX) == []
@@ -188,35 +165,35 @@ def test_of_withheld_authors_only_those_followed_are_looked_up(
 
 def test_who_reads_seldom_lacks_posts_of_a_prolific_author_and_knows_it(run: Run) -> None:
     async def check() -> None:
-        town = await Town.begun(ByRates(5.0))
-        await town.follow(ALICE, CAROL, DANA)
-        await town.follow(BOB, CAROL)
+        scene = await RatesScene.begun(ByRates(5.0))
+        await scene.follow(ALICE, CAROL, DANA)
+        await scene.follow(BOB, CAROL)
         for _ in range(20):
-            town.timelines.touch(BOB)
-        posts = [await town.post(CAROL) for _ in range(10)]
-        single = await town.post(DANA)
-        assert town.shown(ALICE) == [single, *posts[3::-1]]  # up to 4 a week for one read a week
-        assert town.timeline(ALICE).lacks_from == 8
-        assert town.shown(BOB) == posts[::-1]
-        assert town.timeline(BOB).lacks_from == RATE_MAX
-        assert await town.sources.authors_lacked(ALICE, town.timeline(ALICE).lacks_from) == [CAROL]
-        assert await town.sources.authors_lacked(BOB, town.timeline(BOB).lacks_from) == []
+            scene.timelines.touch(BOB)
+        posts = [await scene.post(CAROL) for _ in range(10)]
+        single = await scene.post(DANA)
+        assert scene.shown(ALICE) == [single, *posts[3::-1]]  # up to 4 a week for one read a week
+        assert scene.timeline(ALICE).lacks_from == 8
+        assert scene.shown(BOB) == posts[::-1]
+        assert scene.timeline(BOB).lacks_from == RATE_MAX
+        assert await scene.sources.authors_lacked(ALICE, scene.timeline(ALICE).lacks_from) == [CAROL]
+        assert await scene.sources.authors_lacked(BOB, scene.timeline(BOB).lacks_from) == []
 
     run(check())
 
 
 def test_who_comes_to_read_often_gets_a_timeline_that_lacks_nothing(run: Run) -> None:
     async def check() -> None:
-        town = await Town.begun(ByRates(5.0))
-        await town.follow(ALICE, CAROL)
-        posts = [await town.post(CAROL) for _ in range(10)]
-        assert len(town.shown(ALICE)) == 4
+        scene = await RatesScene.begun(ByRates(5.0))
+        await scene.follow(ALICE, CAROL)
+        posts = [await scene.post(CAROL) for _ in range(10)]
+        assert len(scene.shown(ALICE)) == 4
         for _ in range(20):
-            town.timelines.touch(ALICE)
-        posts.append(await town.post(CAROL))
-        assert town.shown(ALICE) == posts[::-1]
-        assert town.timeline(ALICE).lacks_from == RATE_MAX
-        assert town.timelines.habits(np.array([ALICE])).reads[0] > 20, "it was no further read, and none was forgotten"
+            scene.timelines.touch(ALICE)
+        posts.append(await scene.post(CAROL))
+        assert scene.shown(ALICE) == posts[::-1]
+        assert scene.timeline(ALICE).lacks_from == RATE_MAX
+        assert scene.timelines.habits(np.array([ALICE])).reads[0] > 20, "it was no further read, and none was forgotten"
 
     run(check())
 
@@ -225,18 +202,18 @@ def test_of_one_post_only_so_many_timelines_are_rebuilt(run: Run, monkeypatch: p
     monkeypatch.setattr(consumer, "_REBUILDS_PER_POST_MAX", 1)
 
     async def check() -> None:
-        town = await Town.begun(ByRates(5.0))
+        scene = await RatesScene.begun(ByRates(5.0))
         for reader in (ALICE, BOB):
-            await town.follow(reader, CAROL)
+            await scene.follow(reader, CAROL)
         for _ in range(10):
-            await town.post(CAROL)
+            await scene.post(CAROL)
         for _ in range(40):
-            town.timelines.touch(ALICE)
-            town.timelines.touch(BOB)
+            scene.timelines.touch(ALICE)
+            scene.timelines.touch(BOB)
         lacking = []
         for _ in range(3):
-            await town.post(CAROL)
-            lacking.append(sum(town.timeline(reader).lacks_from < RATE_MAX for reader in (ALICE, BOB)))
+            await scene.post(CAROL)
+            lacking.append(sum(scene.timeline(reader).lacks_from < RATE_MAX for reader in (ALICE, BOB)))
         assert lacking == [1, 0, 0]
 
     run(check())
@@ -246,11 +223,11 @@ def test_where_no_more_authors_may_withhold_others_push_to_all(run: Run, monkeyp
     monkeypatch.setattr(consumer, "WITHHELD_MAX", 1)
 
     async def check() -> None:
-        town = await Town.begun(ByRates(1.5))
-        await town.follow(ALICE, BOB, CAROL)
-        of_bob = [await town.post(BOB) for _ in range(8)]
-        of_carol = [await town.post(CAROL) for _ in range(8)]
-        assert town.shown(ALICE) == [*of_carol[::-1], of_bob[0]]
-        assert [(await town.sources.withheld()).rate_of(author) for author in (BOB, CAROL)] == [8, 0]
+        scene = await RatesScene.begun(ByRates(1.5))
+        await scene.follow(ALICE, BOB, CAROL)
+        of_bob = [await scene.post(BOB) for _ in range(8)]
+        of_carol = [await scene.post(CAROL) for _ in range(8)]
+        assert scene.shown(ALICE) == [*of_carol[::-1], of_bob[0]]
+        assert [(await scene.sources.withheld()).rate_of(author) for author in (BOB, CAROL)] == [8, 0]
 
     run(check())

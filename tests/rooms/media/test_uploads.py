@@ -7,15 +7,13 @@ import io
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run, answer
 from pictures import drawing, encoded, mp4, photo, webm
-from reference_edges import ReferenceEdges
-from reference_records import ReferenceRecords
-from services import Social
+from services import Services
 
 from kith.core.clock import HybridClock
 from kith.core.errors import (
@@ -27,32 +25,29 @@ from kith.core.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from kith.core.ids import NodeId, Snowflakes
+from kith.core.ids import NodeId
 from kith.engines.blobs.blob_store import FolderBlobs
 from kith.graph.edge import State
-from kith.graph.graph import Graph
-from kith.graph.graphs import BUILT_IN, Graphs
 from kith.media import library
 from kith.media.library import SWEPT_AFTER_MS, MediaLibrary, MediaLimits
 from kith.media.media import ALT_TEXT_CHARS_MAX, Media, key_of, keys_of, media_record, read_media, thumbnail_key_of
 from kith.people.profiles import Profile, Profiles
 from kith.posts.post import Draft, PostEdit
-from kith.posts.posts import Posts
 from kith.records.store import RecordKind
 
 LIMITS = MediaLimits(image_bytes_max=100_000, video_bytes_max=200_000, pixels_max=1_000_000, side_max=500, threads=2)
 FAR_MS = 10**14
 
 
-class Room(NamedTuple):
-    """The services over one store, and the folder of the files."""
+class UploadScene:
+    """The files of uploads in a folder, and the services that show them."""
 
-    media: MediaLibrary
-    posts: Posts
-    profiles: Profiles
-    graph: Graph
-    store: ReferenceRecords
-    folder: Path
+    def __init__(self, services: Services, folder: Path, limits: MediaLimits) -> None:
+        self.folder, self.posts, self.graph, self.records = folder, services.posts, services.graph, services.records
+        self.media = MediaLibrary(
+            services.records, services.graph, services.snowflakes, FolderBlobs(folder, sync=False), limits
+        )
+        self.profiles = Profiles(services.records, services.graph.clock, self.media.check_image)
 
     def files(self) -> set[str]:
         """The keys of all files."""
@@ -60,55 +55,50 @@ class Room(NamedTuple):
 
 
 @pytest.fixture
-def make_room(run: Run, clock: FakeClock, tmp_path: Path) -> Iterator[Callable[..., Room]]:
-    """`make_room(threads=1)`: services with these limits."""
-    made: list[Room] = []
+def make_scene(run: Run, clock: FakeClock, tmp_path: Path) -> Iterator[Callable[..., UploadScene]]:
+    """`make_scene(threads=1)`: services with these limits."""
+    made: list[UploadScene] = []
 
-    def make(**limits: int) -> Room:
-        edges = ReferenceEdges()
-        graph = Social(edges, Graphs(run(edges.declare(BUILT_IN))), HybridClock(clock))
-        store = ReferenceRecords(edges)
-        posts = Posts(store, graph, Snowflakes(0, clock))
-        folder = tmp_path / "media"
-        media = MediaLibrary(store, graph, posts.snowflakes, FolderBlobs(folder, sync=False), LIMITS._replace(**limits))
-        made.append(Room(media, posts, Profiles(store, graph.clock, media.check_image), graph, store, folder))
+    def make(**limits: int) -> UploadScene:
+        services = run(Services.in_memory(clock=clock))
+        made.append(UploadScene(services, tmp_path / "media", LIMITS._replace(**limits)))
         return made[-1]
 
     yield make
-    for room in made:
-        room.media.close()
+    for scene in made:
+        scene.media.close()
 
 
 @pytest.fixture
-def room(make_room: Callable[..., Room]) -> Room:
-    return make_room()
+def scene(make_scene: Callable[..., UploadScene]) -> UploadScene:
+    return make_scene()
 
 
-async def upload(room: Room, owner: NodeId, data: bytes, text: str = "") -> Media:
+async def upload(scene: UploadScene, owner: NodeId, data: bytes, text: str = "") -> Media:
     """One upload."""
-    return (await room.media.upload(owner, io.BytesIO(data), len(data), text)).media
+    return (await scene.media.upload(owner, io.BytesIO(data), len(data), text)).media
 
 
-def test_an_image_is_kept_with_a_thumbnail_and_a_record(run: Run, room: Room) -> None:
-    media = run(upload(room, ALICE, photo(), "a fox"))
-    assert run(room.media.get(ALICE, media.id)) == media
+def test_an_image_is_kept_with_a_thumbnail_and_a_record(run: Run, scene: UploadScene) -> None:
+    media = run(upload(scene, ALICE, photo(), "a fox"))
+    assert run(scene.media.get(ALICE, media.id)) == media
     assert (media.owner, media.type, media.format, media.width, media.height) == (ALICE, "image", "jpg", 120, 80)
     assert (media.alt_text, media.fingerprint > 0) == ("a fox", True)
-    assert room.files() == {key_of(media), thumbnail_key_of(media)} == set(keys_of(media))
-    assert (room.folder / key_of(media)).stat().st_size == media.size
+    assert scene.files() == {key_of(media), thumbnail_key_of(media)} == set(keys_of(media))
+    assert (scene.folder / key_of(media)).stat().st_size == media.size
 
 
 @pytest.mark.parametrize(("data", "form"), [(mp4(), "mp4"), (webm(), "webm")], ids=["mp4", "webm"])
-def test_a_video_is_kept_as_it_is_without_a_thumbnail(run: Run, room: Room, data: bytes, form: str) -> None:
-    media = run(upload(room, ALICE, data))
+def test_a_video_is_kept_as_it_is_without_a_thumbnail(run: Run, scene: UploadScene, data: bytes, form: str) -> None:
+    media = run(upload(scene, ALICE, data))
     assert (media.type, media.format, media.width, media.height) == ("video", form, 320, 180)
     assert thumbnail_key_of(media) is None
-    assert room.files() == {key_of(media)}
+    assert scene.files() == {key_of(media)}
     assert media.size == len(data)
 
 
-def test_names_of_files_cannot_be_guessed_from_others(run: Run, room: Room) -> None:
-    made = [run(upload(room, ALICE, photo())) for _ in range(20)]
+def test_names_of_files_cannot_be_guessed_from_others(run: Run, scene: UploadScene) -> None:
+    made = [run(upload(scene, ALICE, photo())) for _ in range(20)]
     assert len({media.secret for media in made}) == 20
     for media in made:
         assert len(media.secret) == 16
@@ -141,11 +131,11 @@ def test_a_record_reads_as_it_was_stored() -> None:
     ],
 )
 def test_what_cannot_be_shown_is_refused_and_leaves_nothing(
-    run: Run, room: Room, data: bytes, error: type[Exception]
+    run: Run, scene: UploadScene, data: bytes, error: type[Exception]
 ) -> None:
-    assert run(answer(upload(room, ALICE, data))) is error
-    assert room.files() == set()
-    assert room.store.records == {}
+    assert run(answer(upload(scene, ALICE, data))) is error
+    assert scene.files() == set()
+    assert scene.records.records == {}
 
 
 def test_a_refusal_names_what_the_file_is() -> None:
@@ -154,18 +144,18 @@ def test_a_refusal_names_what_the_file_is() -> None:
             library.sniff(data)
 
 
-def test_a_deactivated_user_uploads_nothing_and_a_text_has_a_bound(run: Run, room: Room) -> None:
-    run(room.graph.store.change_node(ALICE, state=State.ARCHIVED))
-    assert run(answer(upload(room, ALICE, photo()))) is Forbidden
+def test_a_deactivated_user_uploads_nothing_and_a_text_has_a_bound(run: Run, scene: UploadScene) -> None:
+    run(scene.graph.store.change_node(ALICE, state=State.ARCHIVED))
+    assert run(answer(upload(scene, ALICE, photo()))) is Forbidden
     for text in ("x" * (ALT_TEXT_CHARS_MAX + 1), "\ud800"):
-        assert run(answer(upload(room, BOB, photo(), text))) is InvalidContent
-    assert room.files() == set()
+        assert run(answer(upload(scene, BOB, photo(), text))) is InvalidContent
+    assert scene.files() == set()
 
 
 def test_where_a_file_cannot_be_written_the_others_of_it_go_too(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+    run: Run, scene: UploadScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put, calls = room.media.blobs.put, []
+    put, calls = scene.media.blobs.put, []
 
     async def second_fails(*args: Any) -> None:
         calls.append(args[0])
@@ -173,45 +163,45 @@ def test_where_a_file_cannot_be_written_the_others_of_it_go_too(
             raise StoreFull("no room")
         await put(*args)
 
-    monkeypatch.setattr(room.media.blobs, "put", second_fails)
-    assert run(answer(upload(room, ALICE, photo()))) is StoreFull
+    monkeypatch.setattr(scene.media.blobs, "put", second_fails)
+    assert run(answer(upload(scene, ALICE, photo()))) is StoreFull
     assert len(calls) == 2
-    assert (room.files(), room.store.records) == (set(), {})
+    assert (scene.files(), scene.records.records) == (set(), {})
 
 
 def test_where_it_is_not_known_whether_the_record_was_written_the_files_stay(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+    run: Run, scene: UploadScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = room.store.put
+    put = scene.records.put
 
     async def answers_nothing(*args: Any, **conditions: Any) -> Any:
         await put(*args, **conditions)
         raise StoreUnavailable("written, but who knows")
 
-    monkeypatch.setattr(room.store, "put", answers_nothing)
-    assert run(answer(upload(room, ALICE, photo()))) is StoreUnavailable
-    (record,) = room.store.records.values()
-    assert room.files() == set(keys_of(read_media(record)))
+    monkeypatch.setattr(scene.records, "put", answers_nothing)
+    assert run(answer(upload(scene, ALICE, photo()))) is StoreUnavailable
+    (record,) = scene.records.records.values()
+    assert scene.files() == set(keys_of(read_media(record)))
 
 
 # --- bounds --------------------------------------------------------------------------------------------------
 
 
 def test_an_id_that_a_clock_gave_twice_does_not_put_one_upload_in_place_of_another(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+    run: Run, scene: UploadScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = run(upload(room, ALICE, photo()))
-    files = room.files()
-    monkeypatch.setattr(room.posts.snowflakes, "next", lambda: first.id)
-    assert run(answer(upload(room, BOB, photo()))) is Overloaded
-    assert run(room.media.get(ALICE, first.id)) == first
-    assert room.files() == files
+    first = run(upload(scene, ALICE, photo()))
+    files = scene.files()
+    monkeypatch.setattr(scene.posts.snowflakes, "next", lambda: first.id)
+    assert run(answer(upload(scene, BOB, photo()))) is Overloaded
+    assert run(scene.media.get(ALICE, first.id)) == first
+    assert scene.files() == files
 
 
 def test_decoding_lets_the_event_loop_go_on_and_waits_for_a_free_thread(
-    run: Run, make_room: Callable[..., Room], monkeypatch: pytest.MonkeyPatch
+    run: Run, make_scene: Callable[..., UploadScene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room, check = make_room(threads=1), library.check_upload
+    scene, check = make_scene(threads=1), library.check_upload
     started, begun, go_on = [], threading.Event(), threading.Event()
 
     def slow(*args: Any) -> Any:
@@ -223,7 +213,7 @@ def test_decoding_lets_the_event_loop_go_on_and_waits_for_a_free_thread(
     monkeypatch.setattr(library, "check_upload", slow)
 
     async def both() -> list[Media]:
-        tasks = [asyncio.create_task(upload(room, ALICE, photo())) for _ in range(2)]
+        tasks = [asyncio.create_task(upload(scene, ALICE, photo())) for _ in range(2)]
         assert await asyncio.to_thread(begun.wait, 20)
         for _ in range(100):
             await asyncio.sleep(0)
@@ -234,8 +224,8 @@ def test_decoding_lets_the_event_loop_go_on_and_waits_for_a_free_thread(
     assert len(run(both())) == 2
 
 
-def test_more_uploads_than_there_are_places_are_refused_at_once(make_room: Callable[..., Room]) -> None:
-    media = make_room(uploads_max=2).media
+def test_more_uploads_than_there_are_places_are_refused_at_once(make_scene: Callable[..., UploadScene]) -> None:
+    media = make_scene(uploads_max=2).media
     with media.under_way(ALICE), pytest.raises(Overloaded), media.under_way(ALICE):
         pass  # half of the places are for others
     with media.under_way(ALICE), media.under_way(BOB), pytest.raises(Overloaded), media.under_way(CAROL):
@@ -247,61 +237,61 @@ def test_more_uploads_than_there_are_places_are_refused_at_once(make_room: Calla
 # --- owners --------------------------------------------------------------------------------------------------
 
 
-def test_only_the_owner_and_the_app_see_change_and_delete(run: Run, room: Room) -> None:
-    media = run(upload(room, ALICE, photo()))
+def test_only_the_owner_and_the_app_see_change_and_delete(run: Run, scene: UploadScene) -> None:
+    media = run(upload(scene, ALICE, photo()))
     for asked in (
-        room.media.get(BOB, media.id),
-        room.media.describe(BOB, media.id, "mine"),
-        room.media.delete(BOB, media.id),
-        room.media.get(ALICE, 5),
-        room.media.describe(ALICE, NodeId(5), "x"),
-        room.media.delete(ALICE, NodeId(5)),
+        scene.media.get(BOB, media.id),
+        scene.media.describe(BOB, media.id, "mine"),
+        scene.media.delete(BOB, media.id),
+        scene.media.get(ALICE, 5),
+        scene.media.describe(ALICE, NodeId(5), "x"),
+        scene.media.delete(ALICE, NodeId(5)),
     ):
         assert run(answer(asked)) is MediaNotFound
-    assert run(room.media.get(None, media.id)) == media
-    assert run(room.media.describe(ALICE, media.id, "a fox")).media.alt_text == "a fox"
-    assert run(room.media.get(ALICE, media.id)).alt_text == "a fox"
-    assert run(answer(room.media.describe(ALICE, media.id, "x" * 2_000))) is InvalidContent
+    assert run(scene.media.get(None, media.id)) == media
+    assert run(scene.media.describe(ALICE, media.id, "a fox")).media.alt_text == "a fox"
+    assert run(scene.media.get(ALICE, media.id)).alt_text == "a fox"
+    assert run(answer(scene.media.describe(ALICE, media.id, "x" * 2_000))) is InvalidContent
 
 
-def test_deleted_media_is_gone_with_its_files_and_text(run: Run, room: Room) -> None:
-    media = run(upload(room, ALICE, photo(), "a secret that must not stay"))
-    run(room.media.delete(ALICE, media.id))
-    assert room.files() == set()
-    assert run(room.media.get_many([media.id])) == {}
-    assert run(answer(room.media.get(ALICE, media.id))) is MediaNotFound
-    assert run(answer(room.media.describe(ALICE, media.id, "x"))) is MediaNotFound
-    assert b"secret" not in room.store.records[RecordKind.MEDIA, media.id].data
+def test_deleted_media_is_gone_with_its_files_and_text(run: Run, scene: UploadScene) -> None:
+    media = run(upload(scene, ALICE, photo(), "a secret that must not stay"))
+    run(scene.media.delete(ALICE, media.id))
+    assert scene.files() == set()
+    assert run(scene.media.get_many([media.id])) == {}
+    assert run(answer(scene.media.get(ALICE, media.id))) is MediaNotFound
+    assert run(answer(scene.media.describe(ALICE, media.id, "x"))) is MediaNotFound
+    assert b"secret" not in scene.records.records[RecordKind.MEDIA, media.id].data
 
 
 def test_a_delete_that_failed_half_way_is_finished_by_repeating_it(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+    run: Run, scene: UploadScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    media = run(upload(room, ALICE, photo()))
+    media = run(upload(scene, ALICE, photo()))
 
     async def fails(*_: object) -> None:
         raise StoreUnavailable("gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(room.media.blobs, "delete", fails)
-        assert run(answer(room.media.delete(ALICE, media.id))) is StoreUnavailable
-    assert run(room.media.get_many([media.id])) == {}, "the record goes first: it never points to nothing"
-    assert len(room.files()) == 2
-    run(room.media.delete(ALICE, media.id))
-    assert room.files() == set()
+        patched.setattr(scene.media.blobs, "delete", fails)
+        assert run(answer(scene.media.delete(ALICE, media.id))) is StoreUnavailable
+    assert run(scene.media.get_many([media.id])) == {}, "the record goes first: it never points to nothing"
+    assert len(scene.files()) == 2
+    run(scene.media.delete(ALICE, media.id))
+    assert scene.files() == set()
 
 
 # --- posts and profiles --------------------------------------------------------------------------------------
 
 
-def test_a_post_shows_media_of_its_author_only_and_takes_its_type_from_them(run: Run, room: Room) -> None:
-    image, film = run(upload(room, ALICE, photo())), run(upload(room, ALICE, mp4()))
-    other = run(upload(room, BOB, photo()))
+def test_a_post_shows_media_of_its_author_only_and_takes_its_type_from_them(run: Run, scene: UploadScene) -> None:
+    image, film = run(upload(scene, ALICE, photo())), run(upload(scene, ALICE, mp4()))
+    other = run(upload(scene, BOB, photo()))
     for media, kind in (((image.id,), "image"), ((film.id,), "video"), ((image.id, film.id), "video")):
-        assert run(room.posts.create(ALICE, Draft(media=media))).post.type == kind
-        assert run(room.posts.create(ALICE, Draft(kind, media=media))).post.media == media
-    gone = run(upload(room, ALICE, photo()))
-    run(room.media.delete(ALICE, gone.id))
+        assert run(scene.posts.create(ALICE, Draft(media=media))).post.type == kind
+        assert run(scene.posts.create(ALICE, Draft(kind, media=media))).post.media == media
+    gone = run(upload(scene, ALICE, photo()))
+    run(scene.media.delete(ALICE, gone.id))
     for draft in (
         Draft(media=(other.id,)),
         Draft(media=(5,)),
@@ -312,15 +302,15 @@ def test_a_post_shows_media_of_its_author_only_and_takes_its_type_from_them(run:
         Draft("text", "x", media=(image.id,)),
         Draft(media=tuple(range(21))),
     ):
-        assert run(answer(room.posts.create(ALICE, draft))) is InvalidContent
+        assert run(answer(scene.posts.create(ALICE, draft))) is InvalidContent
 
 
-def test_an_edit_may_take_media_and_link_away_and_the_type_follows(run: Run, room: Room) -> None:
-    image, film = run(upload(room, ALICE, photo())), run(upload(room, ALICE, mp4()))
-    post = run(room.posts.create(ALICE, Draft(text="hi", media=(image.id,), link="https://example.com/"))).post
+def test_an_edit_may_take_media_and_link_away_and_the_type_follows(run: Run, scene: UploadScene) -> None:
+    image, film = run(upload(scene, ALICE, photo())), run(upload(scene, ALICE, mp4()))
+    post = run(scene.posts.create(ALICE, Draft(text="hi", media=(image.id,), link="https://example.com/"))).post
 
     def edit(**changes: Any) -> Any:
-        return run(room.posts.edit(ALICE, NodeId(post.id), PostEdit(**changes))).post
+        return run(scene.posts.edit(ALICE, NodeId(post.id), PostEdit(**changes))).post
 
     assert edit(text="ho").type == "image"
     assert (edit(link=None).type, edit(link="https://example.com/a").type) == ("image", "image")
@@ -328,61 +318,61 @@ def test_an_edit_may_take_media_and_link_away_and_the_type_follows(run: Run, roo
     assert edit(text="ha").type == "video"
     assert (edit(media=()).type, edit(link=None).type) == ("link", "text")
     assert edit(media=(image.id,)).type == "image"
-    other = run(upload(room, BOB, photo()))
-    assert run(answer(room.posts.edit(ALICE, NodeId(post.id), PostEdit(media=(other.id,))))) is InvalidContent
+    other = run(upload(scene, BOB, photo()))
+    assert run(answer(scene.posts.edit(ALICE, NodeId(post.id), PostEdit(media=(other.id,))))) is InvalidContent
 
 
-def test_an_avatar_is_an_image_of_the_user(run: Run, room: Room) -> None:
-    mine, film = run(upload(room, ALICE, photo())), run(upload(room, ALICE, mp4()))
-    other = run(upload(room, BOB, photo()))
+def test_an_avatar_is_an_image_of_the_user(run: Run, scene: UploadScene) -> None:
+    mine, film = run(upload(scene, ALICE, photo())), run(upload(scene, ALICE, mp4()))
+    other = run(upload(scene, BOB, photo()))
     for bad in (film.id, other.id, 5):
-        assert run(answer(room.profiles.change(ALICE, lambda _, bad=bad: Profile(avatar=bad)))) is InvalidContent  # type: ignore[misc]
-    run(room.profiles.change(ALICE, lambda _: Profile(avatar=mine.id)))
-    run(room.media.delete(ALICE, mine.id))
-    kept = run(room.profiles.change(ALICE, lambda old: Profile("Alice", avatar=old.avatar)))[0]
+        assert run(answer(scene.profiles.change(ALICE, lambda _, bad=bad: Profile(avatar=bad)))) is InvalidContent  # type: ignore[misc]
+    run(scene.profiles.change(ALICE, lambda _: Profile(avatar=mine.id)))
+    run(scene.media.delete(ALICE, mine.id))
+    kept = run(scene.profiles.change(ALICE, lambda old: Profile("Alice", avatar=old.avatar)))[0]
     assert kept.avatar == mine.id, "changing something else does not trip over an image that is gone"
 
 
-def test_files_are_found_while_their_record_and_their_owner_are_there(run: Run, room: Room) -> None:
-    kept, gone = run(upload(room, ALICE, photo())), run(upload(room, CAROL, photo()))
+def test_files_are_found_while_their_record_and_their_owner_are_there(run: Run, scene: UploadScene) -> None:
+    kept, gone = run(upload(scene, ALICE, photo())), run(upload(scene, CAROL, photo()))
     stray = f"3f/{kept.id}-3f{'0' * 30}.jpg"
-    (room.folder / "3f").mkdir(exist_ok=True)
-    (room.folder / stray).write_bytes(b"what a crash left")
-    assert {run(room.media.locate(key)) for key in keys_of(kept)} == {room.folder / key for key in keys_of(kept)}
-    run(room.graph.store.change_node(CAROL, state=State.REMOVED))
+    (scene.folder / "3f").mkdir(exist_ok=True)
+    (scene.folder / stray).write_bytes(b"what a crash left")
+    assert {run(scene.media.locate(key)) for key in keys_of(kept)} == {scene.folder / key for key in keys_of(kept)}
+    run(scene.graph.store.change_node(CAROL, state=State.REMOVED))
     for viewer in (None, CAROL):
-        assert run(answer(room.media.get(viewer, gone.id))) is MediaNotFound
-    assert run(answer(room.media.describe(CAROL, gone.id, "again"))) is MediaNotFound
+        assert run(answer(scene.media.get(viewer, gone.id))) is MediaNotFound
+    assert run(answer(scene.media.describe(CAROL, gone.id, "again"))) is MediaNotFound
     for key in [*keys_of(gone), stray, "3f/notes.txt"]:
-        assert run(answer(room.media.locate(key))) is MediaNotFound
-    run(room.media.delete(ALICE, kept.id))
+        assert run(answer(scene.media.locate(key))) is MediaNotFound
+    run(scene.media.delete(ALICE, kept.id))
     for key in keys_of(kept):
-        (room.folder / key).write_bytes(b"as if it were not removed yet")
-        assert run(answer(room.media.locate(key))) is MediaNotFound
+        (scene.folder / key).write_bytes(b"as if it were not removed yet")
+        assert run(answer(scene.media.locate(key))) is MediaNotFound
 
 
 # --- the sweep -----------------------------------------------------------------------------------------------
 
 
-def test_a_sweep_removes_what_no_record_names_once_it_is_old(run: Run, room: Room) -> None:
-    kept = [run(upload(room, owner, photo())) for owner in (ALICE, BOB)] + [run(upload(room, ALICE, mp4()))]
-    removed = run(upload(room, CAROL, photo(), "me at home"))
-    run(room.graph.store.change_node(CAROL, state=State.REMOVED))
+def test_a_sweep_removes_what_no_record_names_once_it_is_old(run: Run, scene: UploadScene) -> None:
+    kept = [run(upload(scene, owner, photo())) for owner in (ALICE, BOB)] + [run(upload(scene, ALICE, mp4()))]
+    removed = run(upload(scene, CAROL, photo(), "me at home"))
+    run(scene.graph.store.change_node(CAROL, state=State.REMOVED))
     stray = [f"3f/{one}-3f{'0' * 30}{end}" for one, end in ((kept[0].id, ".jpg"), (99, ".jpg"), (99, ".mp4#1"))]
     theirs = {"reports/2026-q3.pdf", "3f/notes.txt", f"3f/{10**23}-x.jpg", f"3f/{10**19 - 1}-3f{'0' * 30}.jpg"}
     for key in [*stray, *theirs]:
-        (room.folder / key).parent.mkdir(exist_ok=True)
-        (room.folder / key).write_bytes(b"12345")
-    newest_ms = max(int(file.stat().st_mtime * 1000) for file in room.folder.rglob("*.*"))
-    assert run(room.media.sweep(newest_ms - 1_000, remove=True)).orphans == 0, "their records may be on their way"
-    found = run(room.media.sweep(newest_ms + SWEPT_AFTER_MS + 1, remove=False))
+        (scene.folder / key).parent.mkdir(exist_ok=True)
+        (scene.folder / key).write_bytes(b"12345")
+    newest_ms = max(int(file.stat().st_mtime * 1000) for file in scene.folder.rglob("*.*"))
+    assert run(scene.media.sweep(newest_ms - 1_000, remove=True)).orphans == 0, "their records may be on their way"
+    found = run(scene.media.sweep(newest_ms + SWEPT_AFTER_MS + 1, remove=False))
     assert (found.files, found.orphans) == (10, 5)
-    assert found.orphan_bytes == 3 * 5 + sum((room.folder / key).stat().st_size for key in keys_of(removed))
-    assert run(room.media.sweep(FAR_MS, remove=True)) == found
-    assert room.files() == {key for media in kept for key in keys_of(media)} | theirs, (
+    assert found.orphan_bytes == 3 * 5 + sum((scene.folder / key).stat().st_size for key in keys_of(removed))
+    assert run(scene.media.sweep(FAR_MS, remove=True)) == found
+    assert scene.files() == {key for media in kept for key in keys_of(media)} | theirs, (
         "of whoever else keeps files there"
     )
-    assert run(room.media.sweep(FAR_MS, remove=True)).orphans == 0
-    (record,) = run(room.store.get_many(RecordKind.MEDIA, [removed.id]))
+    assert run(scene.media.sweep(FAR_MS, remove=True)).orphans == 0
+    (record,) = run(scene.records.get_many(RecordKind.MEDIA, [removed.id]))
     assert record is not None
     assert (read_media(record).alt_text, read_media(record).deleted) == ("", True)

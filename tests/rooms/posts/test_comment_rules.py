@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run, answer
-from rooms import Room, block_before_the_next_write, furnished, settle, write
+from services import Services
 
 from kith.core.errors import CommentNotFound, Forbidden, IdempotencyKeyReused, InvalidContent, PostNotFound
 from kith.core.ids import NodeId
@@ -21,18 +21,15 @@ from kith.records.claims import KEY_KEPT_MS
 from kith.records.store import RecordKind
 
 
-@pytest.fixture(params=["transactions", "none"])
-def room(request: pytest.FixtureRequest, run: Run, clock: FakeClock) -> Room:
-    return furnished(run, clock, transactional=request.param == "transactions")
-
-
-def comment(run: Run, room: Room, post: Post, text: str, by: NodeId = BOB, reply_to: int | None = None) -> int:
+def comment(run: Run, room: Services, post: Post, text: str, by: NodeId = BOB, reply_to: int | None = None) -> int:
     """A new comment's id."""
     made, _ = run(room.comments.create(by, NodeId(post.id), text, reply_to))
     return int(made.id)
 
 
-def listed(run: Run, room: Room, post: Post, order: Any, limit: int = 2, viewer: NodeId | None = ALICE) -> list[str]:
+def listed(
+    run: Run, room: Services, post: Post, order: Any, limit: int = 2, viewer: NodeId | None = ALICE
+) -> list[str]:
     """The texts of all pages of comments in an order, forward."""
     texts: list[str] = []
     window = Window(limit)
@@ -44,15 +41,15 @@ def listed(run: Run, room: Room, post: Post, order: Any, limit: int = 2, viewer:
         window = Window(limit, after=found.page.oldest)
 
 
-def test_comments_come_newest_oldest_or_most_liked_first(run: Run, room: Room, clock: FakeClock) -> None:
-    post = write(run, room)
+def test_comments_come_newest_oldest_or_most_liked_first(run: Run, room: Services, clock: FakeClock) -> None:
+    post = run(room.write())
     made = []
     for text in "abcde":
         clock.ms += 1
         made.append(comment(run, room, post, text))
     for liker, at in ((ALICE, 1), (CAROL, 1), (ALICE, 3)):
         run(room.comments.like(liker, NodeId(made[at])))
-    settle(room)
+    room.settle()
     assert listed(run, room, post, "newest") == list("edcba")
     assert listed(run, room, post, "oldest") == list("abcde")
     assert listed(run, room, post, "top") == list("bdeca")
@@ -62,17 +59,17 @@ def test_comments_come_newest_oldest_or_most_liked_first(run: Run, room: Room, c
     back = run(room.comments.of_post(ALICE, post.id, "oldest", Window(2, before=third.page.newest)))
     assert [one.text for one in back.comments] == ["a", "b"]
     run(room.comments.unlike(ALICE, NodeId(made[1])))
-    settle(room)
+    room.settle()
     likes = [counts.likes for counts in run(room.comments.counts(ALICE, made))]
     assert likes == [0, 1, 0, 1, 0]
 
 
-def test_replies_hang_on_their_comment(run: Run, room: Room) -> None:
-    post, other = write(run, room), write(run, room)
+def test_replies_hang_on_their_comment(run: Run, room: Services) -> None:
+    post, other = run(room.write()), run(room.write())
     first = comment(run, room, post, "first")
     reply = comment(run, room, post, "reply", CAROL, first)
     comment(run, room, post, "reply to the reply", ALICE, reply)
-    settle(room)
+    room.settle()
     assert listed(run, room, post, "newest") == ["first"]
     found = run(room.comments.of_comment(DANA, first, "oldest", Window(5)))
     assert [one.text for one in found.comments] == ["reply"]
@@ -81,8 +78,8 @@ def test_replies_hang_on_their_comment(run: Run, room: Room) -> None:
     assert run(answer(room.comments.create(BOB, post.id, "nowhere", 5))) is CommentNotFound
 
 
-def test_nobody_answers_what_is_deleted_or_hidden(run: Run, room: Room) -> None:
-    post = write(run, room)
+def test_nobody_answers_what_is_deleted_or_hidden(run: Run, room: Services) -> None:
+    post = run(room.write())
     first = comment(run, room, post, "first")
     run(room.graph.people.block(BOB, CAROL))
     assert run(answer(room.comments.create(CAROL, post.id, "x", first))) is CommentNotFound
@@ -101,18 +98,18 @@ def test_nobody_answers_what_is_deleted_or_hidden(run: Run, room: Room) -> None:
     assert run(answer(room.comments.get(BOB, second))) is CommentNotFound
 
 
-def test_what_hangs_on_a_comment_that_is_not_there_is_not_there_either(run: Run, room: Room) -> None:
-    post = write(run, room)
+def test_what_hangs_on_a_comment_that_is_not_there_is_not_there_either(run: Run, room: Services) -> None:
+    post = run(room.write())
     above = comment(run, room, post, "above", CAROL)
     reply = comment(run, room, post, "below", BOB, above)
     run(room.comments.like(ALICE, NodeId(reply)))
-    settle(room)
+    room.settle()
     run(room.comments.delete(CAROL, NodeId(above)))
     for act in (room.comments.get, room.comments.like):
         assert run(answer(act(ALICE, NodeId(reply)))) is CommentNotFound
     assert run(answer(room.comments.create(ALICE, NodeId(post.id), "an answer", reply))) is CommentNotFound
     taken = run(room.comments.unlike(ALICE, NodeId(reply)))
-    settle(room)
+    room.settle()
     assert (taken.holds, taken.total) == (False, 0)
     assert run(answer(room.comments.unlike(ALICE, NodeId(reply)))) is CommentNotFound
     run(room.comments.delete(BOB, NodeId(reply)))
@@ -120,45 +117,45 @@ def test_what_hangs_on_a_comment_that_is_not_there_is_not_there_either(run: Run,
 
 @pytest.mark.parametrize("blocker", [ALICE, CAROL], ids=["Alice blocks", "Carol blocks"])
 def test_a_comment_that_a_block_overtakes_is_refused_in_its_commit(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch, blocker: NodeId
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch, blocker: NodeId
 ) -> None:
     """The post is Alice's, what is answered is Carol's."""
-    post = write(run, room)
+    post = run(room.write())
     answered = comment(run, room, post, "hi", by=CAROL)
-    block_before_the_next_write(room, monkeypatch, blocker)
+    room.block_before_the_next_write(monkeypatch, blocker)
     assert run(answer(room.comments.create(BOB, NodeId(post.id), "a secret", answered))) is PostNotFound
-    settle(room)
+    room.settle()
     assert run(room.comments.of_comment(None, answered, "newest", Window(5))).comments == []
-    assert not any(b"a secret" in record.data for record in room.store.records.values())
+    assert not any(b"a secret" in record.data for record in room.records.records.values())
     commented = Listing(room.graph.graphs.number(COMMENTED), BOB, Direction.OUT)
     assert run(room.edges.count_many([commented])) == [0]
 
 
 def test_a_like_of_a_comment_that_a_block_overtakes_says_that_there_is_no_comment(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    post = write(run, room)
+    post = run(room.write())
     made = comment(run, room, post, "hi", by=ALICE)
-    block_before_the_next_write(room, monkeypatch, ALICE)
+    room.block_before_the_next_write(monkeypatch, ALICE)
     assert run(answer(room.comments.like(BOB, NodeId(made)))) is CommentNotFound
 
 
-def test_a_comment_is_deleted_by_its_author_or_that_of_the_post(run: Run, room: Room) -> None:
-    post = write(run, room)
+def test_a_comment_is_deleted_by_its_author_or_that_of_the_post(run: Run, room: Services) -> None:
+    post = run(room.write())
     one, two = comment(run, room, post, "a secret"), comment(run, room, post, "two")
     assert run(answer(room.comments.delete(CAROL, one))) is Forbidden
     run(room.comments.delete(BOB, one))
     run(room.comments.delete(ALICE, two))
-    settle(room)
+    room.settle()
     assert run(room.comments.of_post(ALICE, post.id, "newest", Window(5)))[2] == 0
-    assert b"secret" not in room.store.records[RecordKind.COMMENT, one].data
+    assert b"secret" not in room.records.records[RecordKind.COMMENT, one].data
 
 
-def test_comments_of_those_one_blocked_are_not_shown_and_the_page_goes_on(run: Run, room: Room) -> None:
-    post = write(run, room)
+def test_comments_of_those_one_blocked_are_not_shown_and_the_page_goes_on(run: Run, room: Services) -> None:
+    post = run(room.write())
     for by, text in ((BOB, "a"), (CAROL, "b"), (BOB, "c"), (CAROL, "d")):
         comment(run, room, post, text, by)
-    settle(room)
+    room.settle()
     run(room.graph.people.block(DANA, CAROL))
     assert sorted(listed(run, room, post, "newest", 1, DANA)) == ["a", "c"]
     assert sorted(listed(run, room, post, "newest", 1, None)) == ["a", "b", "c", "d"]
@@ -167,16 +164,16 @@ def test_comments_of_those_one_blocked_are_not_shown_and_the_page_goes_on(run: R
 @pytest.mark.parametrize(
     "text", ["", " \n", "x" * (TEXT_CHARS_MAX + 1), "\ud800"], ids=["empty", "blank", "too long", "not UTF-8"]
 )
-def test_a_comment_without_text_or_with_too_much_is_refused(run: Run, room: Room, text: str) -> None:
-    post = write(run, room)
+def test_a_comment_without_text_or_with_too_much_is_refused(run: Run, room: Services, text: str) -> None:
+    post = run(room.write())
     assert run(answer(room.comments.create(BOB, post.id, text))) is InvalidContent
 
 
 # --- idempotency keys --------------------------------------------------------------------------------------
 
 
-def test_the_same_key_makes_one_comment_for_a_day(run: Run, room: Room, clock: FakeClock) -> None:
-    post, other = (NodeId(write(run, room).id) for _ in range(2))
+def test_the_same_key_makes_one_comment_for_a_day(run: Run, room: Services, clock: FakeClock) -> None:
+    post, other = (NodeId(run(room.write()).id) for _ in range(2))
     first, _ = run(room.comments.create(BOB, post, "once", None, "key"))
     clock.ms += KEY_KEPT_MS - 1
     assert run(room.comments.create(BOB, post, "once", None, "key"))[0] == first
@@ -187,52 +184,52 @@ def test_the_same_key_makes_one_comment_for_a_day(run: Run, room: Room, clock: F
     clock.ms += 2
     late, _ = run(room.comments.create(BOB, post, "once", None, "key"))
     assert len({first.id, late.id, *(one.id for one in others)}) == 4
-    settle(room)
+    room.settle()
     assert run(room.comments.of_post(None, post, "newest", Window(10))).total == 4
 
 
-def test_a_repeated_comment_is_answered_also_where_it_could_not_be_made_any_more(run: Run, room: Room) -> None:
-    post = write(run, room)
+def test_a_repeated_comment_is_answered_also_where_it_could_not_be_made_any_more(run: Run, room: Services) -> None:
+    post = run(room.write())
     first, _ = run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))
     run(room.posts.edit(ALICE, NodeId(post.id), PostEdit(allow_comments=False)))
     assert run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))[0] == first
     run(room.graph.people.block(ALICE, BOB))
     assert run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))[0] == first
     assert run(answer(room.comments.create(BOB, NodeId(post.id), "once", None, "key2"))) is PostNotFound
-    settle(room)
+    room.settle()
     assert run(room.comments.of_post(None, NodeId(post.id), "newest", Window(10))).total == 1
 
 
-def test_a_repeated_comment_that_is_not_there_any_more_says_so_and_stays_gone(run: Run, room: Room) -> None:
-    post = NodeId(write(run, room).id)
+def test_a_repeated_comment_that_is_not_there_any_more_says_so_and_stays_gone(run: Run, room: Services) -> None:
+    post = NodeId(run(room.write()).id)
     first, _ = run(room.comments.create(BOB, post, "once", None, "key"))
     run(room.comments.delete(ALICE, NodeId(first.id)))
     assert run(answer(room.comments.create(BOB, post, "once", None, "key"))) is CommentNotFound
-    settle(room)
+    room.settle()
     assert run(room.comments.of_post(None, post, "newest", Window(10))).total == 0
-    assert b"once" not in room.store.records[RecordKind.COMMENT, first.id].data
+    assert b"once" not in room.records.records[RecordKind.COMMENT, first.id].data
 
 
 def test_a_comment_that_a_block_overtook_leaves_no_word_and_no_answer_that_it_was_made(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    post = NodeId(write(run, room).id)
-    block_before_the_next_write(room, monkeypatch, ALICE)
+    post = NodeId(run(room.write()).id)
+    room.block_before_the_next_write(monkeypatch, ALICE)
     assert run(answer(room.comments.create(BOB, post, "a secret", None, "key"))) is PostNotFound
-    assert not any(b"a secret" in record.data for record in room.store.records.values())
+    assert not any(b"a secret" in record.data for record in room.records.records.values())
     run(room.graph.people.unblock(ALICE, BOB))
-    settle(room)
+    room.settle()
     again = run(answer(room.comments.create(BOB, post, "a secret", None, "key")))
-    settle(room)
+    room.settle()
     made = run(room.comments.of_post(None, post, "newest", Window(10))).total
-    assert made == (1 if room.store.transactional else 0), "it is made now, or said to be gone"
+    assert made == (1 if room.records.transactional else 0), "it is made now, or said to be gone"
     assert (again is CommentNotFound) == (not made)
 
 
-def test_what_a_deactivation_overtakes_is_not_made(run: Run, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not room.store.transactional:
+def test_what_a_deactivation_overtakes_is_not_made(run: Run, room: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not room.records.transactional:
         pytest.skip("best effort there: it is made, and away with its author")
-    post, apply = NodeId(write(run, room).id), room.edges.apply
+    post, apply = NodeId(run(room.write()).id), room.edges.apply
 
     async def overtaken(writes: Any) -> Any:
         monkeypatch.setattr(room.edges, "apply", apply)
@@ -245,17 +242,17 @@ def test_what_a_deactivation_overtakes_is_not_made(run: Run, room: Room, monkeyp
     ):
         monkeypatch.setattr(room.edges, "apply", overtaken)
         assert run(answer(make())) is Forbidden
-        assert not any(b"a secret" in record.data for record in room.store.records.values())
+        assert not any(b"a secret" in record.data for record in room.records.records.values())
         run(room.edges.change_node(BOB, state=State.NORMAL))
 
 
-def test_a_repetition_finishes_a_comment_that_was_left_half_done(run: Run, room: Room) -> None:
-    if room.store.transactional:
+def test_a_repetition_finishes_a_comment_that_was_left_half_done(run: Run, room: Services) -> None:
+    if room.records.transactional:
         pytest.skip("there is no half here")
-    post = NodeId(write(run, room).id)
+    post = NodeId(run(room.write()).id)
     first, _ = run(room.comments.create(BOB, post, "once", None, "key"))
-    settle(room)
-    del room.store.records[RecordKind.COMMENT, first.id]  # the claim was taken, and then the process ended
+    room.settle()
+    del room.records.records[RecordKind.COMMENT, first.id]  # the claim was taken, and then the process ended
     assert run(room.comments.create(BOB, post, "once", None, "key"))[0] == first
-    settle(room)
+    room.settle()
     assert run(room.comments.of_post(None, post, "newest", Window(10))).comments == [first]

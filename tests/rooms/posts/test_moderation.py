@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
 from cast import ALICE, BOB, START_MS, FakeClock
 from coroutines import Run, answer, time_flies
-from reference_edges import ReferenceEdges, ScrambledEdges
-from reference_records import ReferenceRecords
-from services import Social
+from services import Services
 
-from kith.core.clock import HybridClock
 from kith.core.errors import (
     Conflict,
     Forbidden,
@@ -26,47 +23,17 @@ from kith.core.errors import (
     UserNotFound,
 )
 from kith.core.events import USER_CHANGED, Event
-from kith.core.ids import NodeId, Snowflakes
+from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE, bits_of, names_of
 from kith.core.paging import Window
 from kith.graph.edge import Direction, State
-from kith.graph.graph import Graph
-from kith.graph.graphs import AUTHORED, BUILT_IN, COMMENTED, LIKES, SHARES, Graphs
+from kith.graph.graphs import AUTHORED, COMMENTED, LIKES, SHARES
 from kith.graph.nodes import NodeOperation
 from kith.graph.store import Listing
 from kith.people.removal import account_jobs
-from kith.posts.comments import Comments
-from kith.posts.engagement import Engagement
-from kith.posts.labels import REASON_CHARS_MAX, Labels, Moderation
+from kith.posts.labels import REASON_CHARS_MAX, Labels
 from kith.posts.post import Draft, Post, PostEdit, read_post
-from kith.posts.posts import Posts
 from kith.records.store import RecordKind
-
-
-class Room(NamedTuple):
-    """The services of this room over one store."""
-
-    posts: Posts
-    comments: Comments
-    engagement: Engagement
-    moderation: Moderation
-    graph: Graph
-    store: ReferenceRecords
-    edges: ReferenceEdges
-
-
-@pytest.fixture(params=["transactions", "none"])
-def room(request: pytest.FixtureRequest, run: Run, clock: FakeClock) -> Room:
-    edges = ReferenceEdges() if request.param == "transactions" else ScrambledEdges(seed=1)
-    graph = Social(edges, Graphs(run(edges.declare(BUILT_IN))), HybridClock(clock))
-    store = ReferenceRecords(edges)
-    posts = Posts(store, graph, Snowflakes(0, clock))
-    return Room(posts, Comments(posts), Engagement(posts), Moderation(posts), graph, store, edges)
-
-
-def write(run: Run, room: Room, author: NodeId = ALICE, **fields: Any) -> Post:
-    """A new post."""
-    return run(room.posts.create(author, Draft(**{"text": "hello", **fields}))).post
 
 
 def test_labels_have_names() -> None:
@@ -77,9 +44,9 @@ def test_labels_have_names() -> None:
 
 @pytest.mark.parametrize("what", ["post", "user"])
 def test_labels_are_replaced_as_a_whole_and_repeating_it_changes_nothing(
-    run: Run, room: Room, clock: FakeClock, what: Any
+    run: Run, room: Services, clock: FakeClock, what: Any
 ) -> None:
-    id_ = NodeId(write(run, room).id) if what == "post" else ALICE
+    id_ = NodeId(run(room.write()).id) if what == "post" else ALICE
     assert run(room.moderation.get(what, id_)) == Labels()
     clock.ms += 10
     labels, mark = run(room.moderation.set(what, id_, HIDE | LIMIT, "spam"))
@@ -93,8 +60,8 @@ def test_labels_are_replaced_as_a_whole_and_repeating_it_changes_nothing(
     assert run(room.moderation.get(what, id_))[:2] == (0, "")
 
 
-def test_labels_are_told_to_the_log(run: Run, room: Room) -> None:
-    post = write(run, room)
+def test_labels_are_told_to_the_log(run: Run, room: Services) -> None:
+    post = run(room.write())
     run(room.moderation.set("post", NodeId(post.id), HIDE))
     told = room.edges.log[-1]
     assert (told.graph, told.source, told.destination) == (room.graph.graphs.number(AUTHORED), ALICE, post.id)
@@ -105,18 +72,18 @@ def test_labels_are_told_to_the_log(run: Run, room: Room) -> None:
 
 
 def test_a_label_stays_through_edits_and_edits_through_labels(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    id_ = NodeId(write(run, room).id)
+    id_ = NodeId(run(room.write()).id)
     run(room.moderation.set("user", ALICE, LIMIT))
-    put = room.store.put
+    put = room.records.put
 
     async def overtaken(*args: Any, **conditions: Any) -> Any:
-        monkeypatch.setattr(room.store, "put", put)
+        monkeypatch.setattr(room.records, "put", put)
         await room.posts.edit(ALICE, id_, PostEdit(text="new"))
         return await put(*args, **conditions)
 
-    monkeypatch.setattr(room.store, "put", overtaken)
+    monkeypatch.setattr(room.records, "put", overtaken)
     run(room.moderation.set("post", id_, SENSITIVE))
     edited = run(room.posts.edit(ALICE, id_, PostEdit(attributes=b'{"a":1}'))).post
     assert (edited.text, edited.labels) == ("new", SENSITIVE | LIMIT)
@@ -124,15 +91,15 @@ def test_a_label_stays_through_edits_and_edits_through_labels(
     assert run(room.posts.get(BOB, id_)).labels == SENSITIVE, "the labels of the author are not written into posts"
 
 
-def test_a_reason_that_belongs_to_other_labels_is_not_shown(run: Run, room: Room) -> None:
+def test_a_reason_that_belongs_to_other_labels_is_not_shown(run: Run, room: Services) -> None:
     """The process stopped between the labels and their reason."""
     run(room.moderation.set("user", ALICE, HIDE, "spam"))
     run(room.edges.change_node(ALICE, labels=LIMIT))
     assert run(room.moderation.get("user", ALICE)) == Labels(LIMIT)
 
 
-def test_what_is_gone_cannot_be_labelled(run: Run, room: Room) -> None:
-    post = write(run, room)
+def test_what_is_gone_cannot_be_labelled(run: Run, room: Services) -> None:
+    post = run(room.write())
     run(room.posts.delete(ALICE, NodeId(post.id)))
     run(room.edges.change_node(BOB, state=State.REMOVED))
     for what, id_, error in (("post", post.id, PostNotFound), ("post", 5, PostNotFound), ("user", BOB, UserNotFound)):
@@ -143,9 +110,9 @@ def test_what_is_gone_cannot_be_labelled(run: Run, room: Room) -> None:
     assert run(room.moderation.get("user", ALICE)) == Labels()
 
 
-def test_a_hidden_user_may_go_on_and_is_seen_when_the_label_is_taken_off(run: Run, room: Room) -> None:
+def test_a_hidden_user_may_go_on_and_is_seen_when_the_label_is_taken_off(run: Run, room: Services) -> None:
     run(room.moderation.set("user", ALICE, HIDE))
-    own, other = write(run, room), write(run, room, BOB)
+    own, other = run(room.write()), run(room.write(BOB))
     comment, _ = run(room.comments.create(ALICE, NodeId(other.id), "hi"))
     assert run(room.posts.visible(BOB, [own.id])) == [None]
     assert run(answer(room.comments.get(BOB, comment.id))).__name__ == "CommentNotFound"
@@ -155,8 +122,8 @@ def test_a_hidden_user_may_go_on_and_is_seen_when_the_label_is_taken_off(run: Ru
     assert run(room.comments.get(BOB, comment.id)) == comment
 
 
-def test_nobody_learns_that_a_hidden_post_was_deleted(run: Run, room: Room) -> None:
-    shown, hidden = write(run, room), write(run, room)
+def test_nobody_learns_that_a_hidden_post_was_deleted(run: Run, room: Services) -> None:
+    shown, hidden = run(room.write()), run(room.write())
     run(room.moderation.set("post", NodeId(hidden.id), HIDE))
     for post in (shown, hidden):
         run(room.posts.delete(ALICE, NodeId(post.id)))
@@ -164,8 +131,8 @@ def test_nobody_learns_that_a_hidden_post_was_deleted(run: Run, room: Room) -> N
         assert told == [True, post is shown]
 
 
-def test_a_post_takes_comments_and_shares_as_its_author_says(run: Run, room: Room) -> None:
-    post = write(run, room, allow_comments=False, allow_sharing=False)
+def test_a_post_takes_comments_and_shares_as_its_author_says(run: Run, room: Services) -> None:
+    post = run(room.write(allow_comments=False, allow_sharing=False))
     id_ = NodeId(post.id)
     for actor in (ALICE, BOB):
         assert run(answer(room.comments.create(actor, id_, "x"))) is Forbidden
@@ -181,7 +148,7 @@ def test_a_post_takes_comments_and_shares_as_its_author_says(run: Run, room: Roo
 # --- posts of accounts that are removed --------------------------------------------------------------------
 
 
-async def remove(room: Room, *erase: Any) -> None:
+async def remove(room: Services, *erase: Any) -> None:
     """Remove Alice, by a job of this process."""
     with time_flies(room.edges):
         jobs = account_jobs(room.graph, *erase)
@@ -189,31 +156,30 @@ async def remove(room: Room, *erase: Any) -> None:
         await asyncio.gather(jobs.wait(), return_exceptions=True)
 
 
-def left(room: Room, posts: Sequence[Post]) -> list[str]:
+def left(room: Services, posts: Sequence[Post]) -> list[str]:
     """What the posts of these ids say as stored."""
-    return [read_post(room.store.records[RecordKind.POST, post.id]).text for post in posts]
+    return [read_post(room.records.records[RecordKind.POST, post.id]).text for post in posts]
 
 
-def test_the_posts_of_a_removed_account_are_emptied(run: Run, room: Room, clock: FakeClock) -> None:
+def test_the_posts_of_a_removed_account_are_emptied(run: Run, room: Services, clock: FakeClock) -> None:
     posts = []
     for _ in range(1_100):  # more than two pages
         clock.ms += 1
-        posts.append(write(run, room))
-    others = write(run, room, BOB)
+        posts.append(run(room.write()))
+    others = run(room.write(BOB))
     run(room.engagement.add(LIKES, ALICE, NodeId(others.id)))
     run(room.graph.write([room.graph.adding(room.graph.graphs.number(AUTHORED), ALICE, NodeId(others.id))]))
     run(room.posts.delete(ALICE, NodeId(posts[3].id)))
-    if isinstance(room.edges, ScrambledEdges):
-        room.edges.settle()
+    room.settle()
     run(remove(room, room.posts.erase))
     assert set(left(room, posts)) == {""}
     assert left(room, [others]) == ["hello"]
 
 
 def test_the_comments_of_a_removed_account_are_emptied_and_leave_their_lists(
-    run: Run, room: Room, clock: FakeClock
+    run: Run, room: Services, clock: FakeClock
 ) -> None:
-    post, made = write(run, room, BOB), []
+    post, made = run(room.write(BOB)), []
     answered, _ = run(room.comments.create(BOB, NodeId(post.id), "hello"))
     for at in range(600):
         clock.ms += 1
@@ -222,25 +188,22 @@ def test_the_comments_of_a_removed_account_are_emptied_and_leave_their_lists(
     run(room.comments.delete(BOB, NodeId(made[3].id)))
     run(room.comments.like(ALICE, NodeId(answered.id)))
     run(room.graph.write([room.graph.adding(room.graph.graphs.number(COMMENTED), ALICE, NodeId(answered.id))]))
-    if isinstance(room.edges, ScrambledEdges):
-        room.edges.settle()
+    room.settle()
     run(remove(room, room.posts.erase, room.comments.erase))
-    if isinstance(room.edges, ScrambledEdges):
-        room.edges.settle()
-    left = [room.store.records[RecordKind.COMMENT, comment.id].data for comment in made]
+    room.settle()
+    left = [room.records.records[RecordKind.COMMENT, comment.id].data for comment in made]
     assert not [data for data in left if b"alice" in data]
     assert run(room.comments.of_post(BOB, NodeId(post.id), "newest", Window(5))).total == 1
     assert run(room.comments.counts(BOB, [answered.id])) == [(0, 0, False)]
     assert run(room.comments.get(BOB, answered.id)).text == "hello"
 
 
-def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Room, clock: FakeClock) -> None:
+def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Services, clock: FakeClock) -> None:
     posts = []
     for _ in range(600):
         clock.ms += 1
-        posts.append(write(run, room))
-    if isinstance(room.edges, ScrambledEdges):
-        room.edges.settle()
+        posts.append(run(room.write()))
+    room.settle()
     calls = 0
 
     async def stopping(listing: Listing, ids: Sequence[int]) -> None:
@@ -263,7 +226,7 @@ def test_emptying_goes_on_where_a_stopped_job_left_it(run: Run, room: Room, cloc
     assert set(left(room, posts)) == {""}
 
 
-def test_jobs_that_were_done_long_ago_are_forgotten_when_another_begins(run: Run, room: Room) -> None:
+def test_jobs_that_were_done_long_ago_are_forgotten_when_another_begins(run: Run, room: Services) -> None:
     async def there_and_back() -> None:
         with time_flies(room.edges):
             jobs = account_jobs(room.graph)
@@ -282,9 +245,9 @@ def test_jobs_that_were_done_long_ago_are_forgotten_when_another_begins(run: Run
     "error", [StoreFull("no room"), Overloaded("too much at once"), Conflict("overtaken")], ids=lambda error: error.code
 )
 def test_a_removal_waits_for_the_store_and_is_finished_by_the_same_process(
-    run: Run, room: Room, error: KithError
+    run: Run, room: Services, error: KithError
 ) -> None:
-    post, comment = write(run, room), run(room.comments.create(ALICE, NodeId(write(run, room, BOB).id), "hi"))[0]
+    post, comment = run(room.write()), run(room.comments.create(ALICE, NodeId(run(room.write(BOB)).id), "hi"))[0]
     failures = [error] * 5
 
     async def failing(listing: Listing, ids: Sequence[int]) -> None:
@@ -296,14 +259,14 @@ def test_a_removal_waits_for_the_store_and_is_finished_by_the_same_process(
     run(remove(room, failing))
     assert not failures
     assert left(room, [post]) == [""]
-    assert b"hi" not in room.store.records[RecordKind.COMMENT, comment.id].data
+    assert b"hi" not in room.records.records[RecordKind.COMMENT, comment.id].data
 
 
-def test_what_a_removal_overtakes_is_not_kept(run: Run, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    post, put = write(run, room, BOB), room.store.put
+def test_what_a_removal_overtakes_is_not_kept(run: Run, room: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    post, put = run(room.write(BOB)), room.records.put
 
     async def overtaken(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.setattr(room.store, "put", put)
+        monkeypatch.setattr(room.records, "put", put)
         await remove(room, room.posts.erase, room.comments.erase)
         return await put(*arguments, **options)
 
@@ -312,17 +275,16 @@ def test_what_a_removal_overtakes_is_not_kept(run: Run, room: Room, monkeypatch:
         lambda: room.comments.create(ALICE, NodeId(post.id), "a word of alice"),
     ):
         run(room.edges.change_node(ALICE, state=State.NORMAL))
-        monkeypatch.setattr(room.store, "put", overtaken)
+        monkeypatch.setattr(room.records, "put", overtaken)
         assert run(answer(make())) is Forbidden
-    if isinstance(room.edges, ScrambledEdges):
-        room.edges.settle()
-    assert not [record for record in room.store.records.values() if b"alice" in record.data]
+    room.settle()
+    assert not [record for record in room.records.records.values() if b"alice" in record.data]
     assert run(room.comments.of_post(BOB, NodeId(post.id), "newest", Window(5))).total == 0
     assert run(room.edges.count_many([Listing(room.graph.graphs.number(AUTHORED), ALICE, Direction.OUT)])) == [0]
 
 
-def test_deactivation_empties_nothing(run: Run, room: Room) -> None:
-    post = write(run, room)
+def test_deactivation_empties_nothing(run: Run, room: Services) -> None:
+    post = run(room.write())
 
     async def away() -> None:
         with time_flies(room.edges):

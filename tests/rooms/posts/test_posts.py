@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from cast import ALICE, BOB, CAROL, START_MS, FakeClock
 from coroutines import Run, answer
-from rooms import Room, block_before_the_next_write, furnished, settle, write
+from services import Services
 
 from kith.core.errors import Forbidden, IdempotencyKeyReused, InvalidContent, PostNotFound
 from kith.core.ids import NodeId
@@ -23,11 +23,6 @@ from kith.posts.post import Draft, PostEdit
 from kith.records.claims import KEY_KEPT_MS
 from kith.records.fields import pack_attributes
 from kith.records.store import RecordKind
-
-
-@pytest.fixture(params=["transactions", "none"])
-def room(request: pytest.FixtureRequest, run: Run, clock: FakeClock) -> Room:
-    return furnished(run, clock, transactional=request.param == "transactions")
 
 
 def counting(store: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -47,35 +42,35 @@ def counting(store: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-def test_a_post_is_in_the_outbox_at_its_time(run: Run, room: Room, clock: FakeClock) -> None:
-    first = write(run, room)
+def test_a_post_is_in_the_outbox_at_its_time(run: Run, room: Services, clock: FakeClock) -> None:
+    first = run(room.write())
     clock.ms += 5
-    second = write(run, room)
-    settle(room)
+    second = run(room.write())
+    room.settle()
     posts, page = run(room.posts.outbox(BOB, ALICE, Window(10)))
     assert posts == [second, first]
     assert page.items == [(START_MS + 5, second.id), (START_MS, first.id)]
 
 
-def test_many_posts_are_read_in_a_few_batches(run: Run, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    posts = [write(run, room, NodeId(100 + at), visibility="friends" if at % 2 else "public") for at in range(40)]
-    for name, store in (("records", room.store), ("graph", room.edges)):
+def test_many_posts_are_read_in_a_few_batches(run: Run, room: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    posts = [run(room.write(NodeId(100 + at), visibility="friends" if at % 2 else "public")) for at in range(40)]
+    for name, store in (("records", room.records), ("graph", room.edges)):
         calls = counting(store, monkeypatch)
         run(room.posts.visible(BOB, [post.id for post in posts]))
         assert len(calls) <= 8, (name, calls)  # however many posts; blocks are four lists
 
 
-def test_ids_that_are_no_posts_are_none_in_their_place(run: Run, room: Room) -> None:
-    post = write(run, room)
+def test_ids_that_are_no_posts_are_none_in_their_place(run: Run, room: Services) -> None:
+    post = run(room.write())
     assert run(room.posts.visible(BOB, [5, post.id, 6, post.id])) == [None, post, None, post]
     assert run(room.posts.visible(BOB, [])) == []
     assert run(room.posts.visible(BOB, [5])) == [None]
 
 
-def test_every_rule_is_asked_of_the_store(run: Run, room: Room) -> None:
+def test_every_rule_is_asked_of_the_store(run: Run, room: Services) -> None:
     graph = room.graph
-    public, friends = write(run, room), write(run, room, visibility="friends")
-    private, custom = write(run, room, visibility="private"), write(run, room, visibility="custom", audience=(CAROL,))
+    public, friends = run(room.write()), run(room.write(visibility="friends"))
+    private, custom = run(room.write(visibility="private")), run(room.write(visibility="custom", audience=(CAROL,)))
     ids = [public.id, friends.id, private.id, custom.id]
 
     def seen(viewer: NodeId | None) -> list[bool]:
@@ -102,10 +97,10 @@ def test_every_rule_is_asked_of_the_store(run: Run, room: Room) -> None:
     assert seen(None) == [False] * 4
 
 
-def test_a_deleted_post_is_gone_for_all_and_from_the_outbox(run: Run, room: Room) -> None:
-    post = write(run, room)
+def test_a_deleted_post_is_gone_for_all_and_from_the_outbox(run: Run, room: Services) -> None:
+    post = run(room.write())
     run(room.posts.delete(ALICE, post.id))
-    settle(room)
+    room.settle()
     for viewer in (ALICE, BOB, None):
         assert run(room.posts.visible(viewer, [post.id])) == [None]
     assert run(room.posts.outbox(ALICE, ALICE, Window(10)))[1].items == []
@@ -113,16 +108,16 @@ def test_a_deleted_post_is_gone_for_all_and_from_the_outbox(run: Run, room: Room
         assert run(answer(again)) is PostNotFound
 
 
-def test_only_the_author_changes_a_post_and_others_learn_no_more_than_they_may(run: Run, room: Room) -> None:
-    public, private = write(run, room), write(run, room, visibility="private")
+def test_only_the_author_changes_a_post_and_others_learn_no_more_than_they_may(run: Run, room: Services) -> None:
+    public, private = run(room.write()), run(room.write(visibility="private"))
     for id_, expected in ((public.id, Forbidden), (private.id, PostNotFound), (5, PostNotFound)):
         assert run(answer(room.posts.edit(BOB, id_, PostEdit(text="mine")))) is expected
         assert run(answer(room.posts.delete(BOB, id_))) is expected
     assert run(room.posts.visible(ALICE, [public.id, private.id])) == [public, private]
 
 
-def test_an_edit_keeps_the_place_and_is_told_to_the_log(run: Run, room: Room, clock: FakeClock) -> None:
-    post = write(run, room)
+def test_an_edit_keeps_the_place_and_is_told_to_the_log(run: Run, room: Services, clock: FakeClock) -> None:
+    post = run(room.write())
     clock.ms += 1_000
     written = run(room.posts.edit(ALICE, post.id, PostEdit(text="better")))
     assert (written.post.text, written.post.edited_at) == ("better", clock.ms)
@@ -133,23 +128,23 @@ def test_an_edit_keeps_the_place_and_is_told_to_the_log(run: Run, room: Room, cl
 
 
 def test_an_edit_that_is_overtaken_by_a_delete_brings_nothing_back(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    post = write(run, room)
-    put = room.store.put
+    post = run(room.write())
+    put = room.records.put
 
     async def overtaken(*args: Any, **conditions: Any) -> Any:
-        monkeypatch.setattr(room.store, "put", put)
+        monkeypatch.setattr(room.records, "put", put)
         await room.posts.delete(ALICE, NodeId(post.id))
         return await put(*args, **conditions)
 
-    monkeypatch.setattr(room.store, "put", overtaken)
+    monkeypatch.setattr(room.records, "put", overtaken)
     assert run(answer(room.posts.edit(ALICE, post.id, PostEdit(text="back")))) is PostNotFound
     assert run(room.posts.visible(ALICE, [post.id])) == [None]
-    assert b"back" not in room.store.records[RecordKind.POST, post.id].data
+    assert b"back" not in room.records.records[RecordKind.POST, post.id].data
 
 
-def test_the_same_key_makes_one_post_for_a_day(run: Run, room: Room, clock: FakeClock) -> None:
+def test_the_same_key_makes_one_post_for_a_day(run: Run, room: Services, clock: FakeClock) -> None:
     draft = Draft(text="once")
     first = run(room.posts.create(ALICE, draft, "key")).post
     clock.ms += KEY_KEPT_MS - 1
@@ -161,7 +156,7 @@ def test_the_same_key_makes_one_post_for_a_day(run: Run, room: Room, clock: Fake
     assert len({first.id, late.id, *(post.id for post in others)}) == 4
 
 
-def test_a_key_does_not_mind_in_which_order_ids_and_attributes_come(run: Run, room: Room) -> None:
+def test_a_key_does_not_mind_in_which_order_ids_and_attributes_come(run: Run, room: Services) -> None:
     attributes = [pack_attributes({"a": 1, "b": {"c": 2, "d": 3}}), pack_attributes({"b": {"d": 3, "c": 2}, "a": 1})]
     made = [
         run(
@@ -174,30 +169,30 @@ def test_a_key_does_not_mind_in_which_order_ids_and_attributes_come(run: Run, ro
     assert made[0].post.id == made[1].post.id
 
 
-def test_a_repetition_answers_as_the_first_did_also_where_its_media_are_gone(run: Run, room: Room) -> None:
+def test_a_repetition_answers_as_the_first_did_also_where_its_media_are_gone(run: Run, room: Services) -> None:
     image = Media(9, ALICE, START_MS, "jpg", 3, 4, 5, 6, bytes(16))
-    run(room.store.put([media_record(image, room.graph.clock.next())]))
+    run(room.records.put([media_record(image, room.graph.clock.next())]))
     first = run(room.posts.create(ALICE, Draft(text="look", media=(9,)), "k")).post
-    run(room.store.put([media_record(msgspec.structs.replace(image, deleted=True), room.graph.clock.next())]))
+    run(room.records.put([media_record(msgspec.structs.replace(image, deleted=True), room.graph.clock.next())]))
     assert run(room.posts.create(ALICE, Draft(text="look", media=(9,)), "k")).post == first
     assert run(answer(room.posts.create(ALICE, Draft(text="look", media=(9,)), "another"))) is InvalidContent
     assert run(answer(room.posts.create(ALICE, Draft(text="other", media=(9,)), "k"))) is IdempotencyKeyReused
 
 
-def test_a_repetition_answers_as_the_first_did_and_brings_nothing_deleted_back(run: Run, room: Room) -> None:
+def test_a_repetition_answers_as_the_first_did_and_brings_nothing_deleted_back(run: Run, room: Services) -> None:
     first = run(room.posts.create(ALICE, Draft(text="once"), "key")).post
     run(room.posts.delete(ALICE, first.id))
     assert run(room.posts.create(ALICE, Draft(text="once"), "key")).post == first
-    settle(room)
+    room.settle()
     assert run(room.posts.visible(ALICE, [first.id])) == [None]
     assert run(room.posts.outbox(ALICE, ALICE, Window(10)))[1].items == []
 
 
-def test_a_repetition_finishes_what_an_engine_without_transactions_left_half_done(run: Run, room: Room) -> None:
-    if room.store.transactional:
+def test_a_repetition_finishes_what_an_engine_without_transactions_left_half_done(run: Run, room: Services) -> None:
+    if room.records.transactional:
         pytest.skip("there is no half here")
     first = run(room.posts.create(ALICE, Draft(text="once"), "key")).post
-    room.store.records.clear()  # the claim was taken, and then the process ended
+    room.records.records.clear()  # the claim was taken, and then the process ended
     room.edges.rows.clear()
     assert run(room.posts.create(ALICE, Draft(text="once"), "key")).post == first
     assert run(room.posts.visible(BOB, [first.id])) == [first]
@@ -205,8 +200,8 @@ def test_a_repetition_finishes_what_an_engine_without_transactions_left_half_don
     assert run(room.edges.exists_many(authored, [(ALICE, first.id)])) == [True]
 
 
-def test_a_deactivated_account_makes_and_does_nothing(run: Run, room: Room) -> None:
-    post = write(run, room, BOB)
+def test_a_deactivated_account_makes_and_does_nothing(run: Run, room: Services) -> None:
+    post = run(room.write(BOB))
     run(room.edges.change_node(ALICE, state=State.ARCHIVED))
     for act in (
         room.posts.create(ALICE, Draft(text="x")),
@@ -219,31 +214,31 @@ def test_a_deactivated_account_makes_and_does_nothing(run: Run, room: Room) -> N
 # --- engagement --------------------------------------------------------------------------------------------
 
 
-def test_engagement_is_idempotent_and_counts_exactly(run: Run, room: Room, clock: FakeClock) -> None:
-    post = write(run, room)
+def test_engagement_is_idempotent_and_counts_exactly(run: Run, room: Services, clock: FakeClock) -> None:
+    post = run(room.write())
     for graph in (LIKES, SAVES, VIEWS, HIDES):
         once = run(room.engagement.add(graph, BOB, post.id))
         clock.ms += 10
         twice = run(room.engagement.add(graph, BOB, post.id))
-        settle(room)
+        room.settle()
         other = run(room.engagement.add(graph, CAROL, post.id))
         assert (once.holds, twice.at_ms, other.holds) == (True, once.at_ms, True)
-        settle(room)
+        room.settle()
         dropped = run(room.engagement.drop(graph, BOB, post.id))
-        settle(room)
+        room.settle()
         again = run(room.engagement.drop(graph, BOB, post.id))
         assert (dropped.holds, again.total) == (False, 1)
         assert again.mark.sequence == 0, "nothing changed"
     run(room.engagement.add(LIKES, BOB, post.id))
-    settle(room)
+    room.settle()
     (counts,) = run(room.engagement.counts(BOB, [post.id]))
     assert (counts.likes, counts.views, counts.liked, counts.saved) == (2, 1, True, False)
     assert run(room.engagement.counts(None, [post.id]))[0].liked is False
     assert run(room.engagement.counts(BOB, [])) == []
 
 
-def test_what_one_may_not_see_one_cannot_like(run: Run, room: Room) -> None:
-    private, deleted, blocked = write(run, room, visibility="private"), write(run, room), write(run, room, CAROL)
+def test_what_one_may_not_see_one_cannot_like(run: Run, room: Services) -> None:
+    private, deleted, blocked = run(room.write(visibility="private")), run(room.write()), run(room.write(CAROL))
     run(room.posts.delete(ALICE, deleted.id))
     run(room.graph.people.block(CAROL, BOB))
     for post in (private, deleted, blocked):
@@ -251,32 +246,32 @@ def test_what_one_may_not_see_one_cannot_like(run: Run, room: Room) -> None:
             assert run(answer(act(LIKES, BOB, post.id))) is PostNotFound
 
 
-def test_what_is_out_of_sight_can_be_taken_back_once_and_tells_no_number(run: Run, room: Room) -> None:
-    hidden, deleted = write(run, room), write(run, room)
+def test_what_is_out_of_sight_can_be_taken_back_once_and_tells_no_number(run: Run, room: Services) -> None:
+    hidden, deleted = run(room.write()), run(room.write())
     for post in (hidden, deleted):
         for graph in (LIKES, SAVES):
             for actor in (BOB, CAROL):
                 run(room.engagement.add(graph, actor, post.id))
-    settle(room)
+    room.settle()
     run(room.graph.people.block(ALICE, BOB))
     run(room.posts.delete(ALICE, deleted.id))
-    settle(room)
+    room.settle()
     for post in (hidden, deleted):
         for graph in (LIKES, SAVES):
             dropped = run(room.engagement.drop(graph, BOB, post.id))
-            settle(room)
+            room.settle()
             assert (dropped.holds, dropped.total) == (False, 0)
             assert run(answer(room.engagement.drop(graph, BOB, post.id))) is PostNotFound
             assert run(room.edges.count_many([Listing(room.graph.graphs.number(graph), post.id, Direction.IN)])) == [1]
 
 
 def test_a_like_that_a_block_overtakes_is_refused_in_its_commit(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    post = write(run, room)
-    block_before_the_next_write(room, monkeypatch, ALICE)
+    post = run(room.write())
+    room.block_before_the_next_write(monkeypatch, ALICE)
     assert run(answer(room.engagement.add(LIKES, BOB, post.id))) is PostNotFound
-    settle(room)
+    room.settle()
     likes = Listing(room.graph.graphs.number(LIKES), post.id, Direction.IN)
     assert run(room.edges.count_many([likes])) == [0]
 
@@ -285,18 +280,18 @@ def test_a_like_that_a_block_overtakes_is_refused_in_its_commit(
 
 
 def test_a_profile_is_empty_until_it_is_set_and_changes_are_not_lost(
-    run: Run, room: Room, monkeypatch: pytest.MonkeyPatch
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(room.profiles.get_many([ALICE, BOB])) == [Profile(), Profile()]
     run(room.profiles.change(ALICE, lambda _: Profile("Alice", "fox", None, b'{"a":1}')))
-    put = room.store.put
+    put = room.records.put
 
     async def overtaken(*args: Any, **conditions: Any) -> Any:
-        monkeypatch.setattr(room.store, "put", put)
+        monkeypatch.setattr(room.records, "put", put)
         await room.profiles.change(ALICE, lambda old: Profile(old.display_name, "hare", old.avatar, old.attributes))
         return await put(*args, **conditions)
 
-    monkeypatch.setattr(room.store, "put", overtaken)
+    monkeypatch.setattr(room.records, "put", overtaken)
     run(room.profiles.change(ALICE, lambda old: Profile("Alicia", old.bio, old.avatar, old.attributes)))
     assert run(room.profiles.get_many([BOB, ALICE])) == [Profile(), Profile("Alicia", "hare", None, b'{"a":1}')]
 
@@ -306,5 +301,5 @@ def test_a_profile_is_empty_until_it_is_set_and_changes_are_not_lost(
     [Profile(display_name="x" * 101), Profile(bio="x" * 1_001), Profile(display_name="\ud800")],
     ids=["too long a name", "too long a bio", "not UTF-8"],
 )
-def test_a_profile_beyond_its_bounds_is_refused(run: Run, room: Room, profile: Profile) -> None:
+def test_a_profile_beyond_its_bounds_is_refused(run: Run, room: Services, profile: Profile) -> None:
     assert run(answer(room.profiles.change(ALICE, lambda _: profile))) is InvalidContent

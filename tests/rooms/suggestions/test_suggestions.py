@@ -7,20 +7,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from reference_suggestions import ReferenceSuggestions
-from services import service_over
+from services import Services
 
 from kith.core.errors import Forbidden, Overloaded, SelfEdge, StoreFull
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE
 from kith.core.paging import Mark, Window
 from kith.graph.edge import State
-from kith.graph.graph import Graph
-from kith.graph.graphs import BUILT_IN, FOLLOWS
+from kith.graph.graphs import FOLLOWS
 from kith.graph.nodes import NodeOperation
-from kith.graph.store import EdgeStore
 from kith.people.removal import account_jobs
 from kith.suggestions import suggestions as module
 from kith.suggestions.discovery import Reach
@@ -30,11 +28,11 @@ from kith.suggestions.suggestions import KEEP_MS, Suggestion, SuggestionPage, Su
 EVE, FAY, GUS = NodeId(5), NodeId(6), NodeId(7)
 
 
-class Town:
+class SuggestionScene:
     """Alice follows Bob and Carol; both follow Dana, Carol follows Eve too."""
 
-    def __init__(self, run: Run, graph: Graph, clock: FakeClock) -> None:
-        self.run, self.graph, self.clock = run, graph, clock
+    def __init__(self, run: Run, services: Services) -> None:
+        self.run, self.graph, self.clock = run, services.graph, services.clock
         self.kept = ReferenceSuggestions()
         self.suggestions = self.new_process()
         for follower, followee in ((ALICE, BOB), (ALICE, CAROL), (BOB, DANA), (CAROL, DANA), (CAROL, EVE)):
@@ -56,63 +54,62 @@ class Town:
 
 
 @pytest.fixture
-def town(run: Run, store: EdgeStore, clock: FakeClock) -> Town:
-    run(store.declare(BUILT_IN))
-    return Town(run, run(service_over(store, clock)), clock)
+def scene(run: Run, services: Services) -> SuggestionScene:
+    return SuggestionScene(run, services)
 
 
-def test_the_more_followees_lead_to_someone_the_earlier_they_come(town: Town) -> None:
-    page = town.page()
+def test_the_more_followees_lead_to_someone_the_earlier_they_come(scene: SuggestionScene) -> None:
+    page = scene.page()
     assert page.items == [Suggestion(DANA, 2, [CAROL, BOB]), Suggestion(EVE, 1, [CAROL])]
-    assert (page.source, page.computed_at_ms) == ("network", town.clock.ms)
+    assert (page.source, page.computed_at_ms) == ("network", scene.clock.ms)
     assert not page.page.more_after
 
 
 # --- what is kept
 
 
-def test_a_ranking_is_kept_for_15_minutes_and_not_longer(town: Town) -> None:
-    before = town.page()
-    town.follow(CAROL, GUS)
-    town.clock.ms += KEEP_MS - 2
-    assert town.page() == before
-    town.clock.ms += 1
-    assert town.shown() == [DANA, GUS, EVE]
+def test_a_ranking_is_kept_for_15_minutes_and_not_longer(scene: SuggestionScene) -> None:
+    before = scene.page()
+    scene.follow(CAROL, GUS)
+    scene.clock.ms += KEEP_MS - 2
+    assert scene.page() == before
+    scene.clock.ms += 1
+    assert scene.shown() == [DANA, GUS, EVE]
 
 
-def test_processes_share_what_one_has_computed(town: Town) -> None:
-    before = town.page()
-    town.clock.ms += 1_000
-    town.suggestions = town.new_process()
-    assert town.page() == before
-    assert town.kept.puts == 1
+def test_processes_share_what_one_has_computed(scene: SuggestionScene) -> None:
+    before = scene.page()
+    scene.clock.ms += 1_000
+    scene.suggestions = scene.new_process()
+    assert scene.page() == before
+    assert scene.kept.puts == 1
 
 
-def test_ones_own_follow_and_unfollow_are_reflected_at_once(town: Town) -> None:
-    town.page()
-    town.follow(FAY, GUS)
-    town.follow(ALICE, FAY)
-    assert town.shown() == [DANA, GUS, EVE]
-    town.run(town.graph.people.unfollow(ALICE, CAROL))
-    assert town.page().items == [Suggestion(DANA, 1, [BOB]), Suggestion(GUS, 1, [FAY])]
+def test_ones_own_follow_and_unfollow_are_reflected_at_once(scene: SuggestionScene) -> None:
+    scene.page()
+    scene.follow(FAY, GUS)
+    scene.follow(ALICE, FAY)
+    assert scene.shown() == [DANA, GUS, EVE]
+    scene.run(scene.graph.people.unfollow(ALICE, CAROL))
+    assert scene.page().items == [Suggestion(DANA, 1, [BOB]), Suggestion(GUS, 1, [FAY])]
 
 
-def test_a_newcomer_is_not_stuck_with_an_empty_list(town: Town) -> None:
-    assert town.shown(GUS) == []
-    town.follow(GUS, CAROL)
-    assert town.shown(GUS) == [DANA, EVE]
+def test_a_newcomer_is_not_stuck_with_an_empty_list(scene: SuggestionScene) -> None:
+    assert scene.shown(GUS) == []
+    scene.follow(GUS, CAROL)
+    assert scene.shown(GUS) == [DANA, EVE]
 
 
-def test_many_who_ask_at_once_are_answered_by_one_ranking(town: Town) -> None:
+def test_many_who_ask_at_once_are_answered_by_one_ranking(scene: SuggestionScene) -> None:
     async def ask() -> list[SuggestionPage]:
-        return await asyncio.gather(*(town.suggestions.page(ALICE, Window(20)) for _ in range(50)))
+        return await asyncio.gather(*(scene.suggestions.page(ALICE, Window(20)) for _ in range(50)))
 
-    pages = town.run(ask())
+    pages = scene.run(ask())
     assert all(page == pages[0] for page in pages)
-    assert town.kept.puts == 1
+    assert scene.kept.puts == 1
 
 
-def test_who_asked_first_may_go_without_taking_the_others_answer(town: Town) -> None:
+def test_who_asked_first_may_go_without_taking_the_others_answer(scene: SuggestionScene) -> None:
     async def ask() -> SuggestionPage:
         begun, gate = asyncio.Event(), asyncio.Event()
 
@@ -120,8 +117,8 @@ def test_who_asked_first_may_go_without_taking_the_others_answer(town: Town) -> 
             begun.set()
             await gate.wait()
 
-        town.kept.put_many = late  # type: ignore[method-assign]
-        first, second = (asyncio.create_task(town.suggestions.page(ALICE, Window(20))) for _ in range(2))
+        scene.kept.put_many = late  # type: ignore[method-assign]
+        first, second = (asyncio.create_task(scene.suggestions.page(ALICE, Window(20))) for _ in range(2))
         await begun.wait()
         first.cancel()
         await asyncio.wait([first])
@@ -129,200 +126,200 @@ def test_who_asked_first_may_go_without_taking_the_others_answer(town: Town) -> 
         gate.set()
         return await second
 
-    assert len(town.run(ask()).items) == 2
+    assert len(scene.run(ask()).items) == 2
 
 
-def test_beyond_what_may_wait_is_refused(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_what_may_wait_is_refused(scene: SuggestionScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WAITING_MAX", 0)
 
     async def ask() -> list[object]:
         users = [NodeId(user) for user in range(100, 110)]
         return await asyncio.gather(
-            *(town.suggestions.page(user, Window(20)) for user in users), return_exceptions=True
+            *(scene.suggestions.page(user, Window(20)) for user in users), return_exceptions=True
         )
 
-    answers = town.run(ask())
+    answers = scene.run(ask())
     refused = [one for one in answers if isinstance(one, Overloaded)]
     assert 0 < len(refused) < len(answers)
-    assert town.shown() == [DANA, EVE]  # and later it works again
+    assert scene.shown() == [DANA, EVE]  # and later it works again
 
 
-def test_a_store_that_cannot_keep_a_ranking_does_not_take_the_answer(town: Town) -> None:
+def test_a_store_that_cannot_keep_a_ranking_does_not_take_the_answer(scene: SuggestionScene) -> None:
     async def full(rows: Sequence[RankingRow], now_ms: int) -> None:
         raise StoreFull("no room")
 
-    town.kept.put_many = full  # type: ignore[method-assign]
-    assert town.shown() == [DANA, EVE]
-    assert town.shown() == [DANA, EVE]
+    scene.kept.put_many = full  # type: ignore[method-assign]
+    assert scene.shown() == [DANA, EVE]
+    assert scene.shown() == [DANA, EVE]
 
 
-def test_what_was_computed_by_a_clock_that_was_put_back_since_is_not_kept(town: Town) -> None:
-    town.clock.ms += 30 * 86_400_000
-    assert town.shown() == [DANA, EVE]
-    town.clock.ms -= 30 * 86_400_000
-    assert town.page().computed_at_ms == town.clock.ms
+def test_what_was_computed_by_a_clock_that_was_put_back_since_is_not_kept(scene: SuggestionScene) -> None:
+    scene.clock.ms += 30 * 86_400_000
+    assert scene.shown() == [DANA, EVE]
+    scene.clock.ms -= 30 * 86_400_000
+    assert scene.page().computed_at_ms == scene.clock.ms
 
 
-def test_past_the_part_that_the_batch_kept_all_is_ranked(town: Town) -> None:
+def test_past_the_part_that_the_batch_kept_all_is_ranked(scene: SuggestionScene) -> None:
     """The batch keeps the first of each only; who scrolls on finds the rest, and nobody twice."""
 
     async def keep_first() -> None:
-        _, data = await town.suggestions.rank(ALICE, await town.suggestions.followees(ALICE), first=1)
-        await town.kept.put_many([RankingRow(ALICE, town.clock.ms + 24 * 3_600_000, data)], town.clock.ms)
+        _, data = await scene.suggestions.rank(ALICE, await scene.suggestions.followees(ALICE), first=1)
+        await scene.kept.put_many([RankingRow(ALICE, scene.clock.ms + 24 * 3_600_000, data)], scene.clock.ms)
 
-    town.run(keep_first())
-    ranked_at = town.clock.ms
-    town.clock.ms += 2 * KEEP_MS
-    first = town.page(window=Window(1))
+    scene.run(keep_first())
+    ranked_at = scene.clock.ms
+    scene.clock.ms += 2 * KEEP_MS
+    first = scene.page(window=Window(1))
     assert [one.id for one in first.items] == [DANA]
     assert first.page.more_after
-    assert first.computed_at_ms in (ranked_at, town.clock.ms)
-    second = town.page(window=Window(1, after=first.page.oldest))
+    assert first.computed_at_ms in (ranked_at, scene.clock.ms)
+    second = scene.page(window=Window(1, after=first.page.oldest))
     assert [one.id for one in second.items] == [EVE]
     assert not second.page.more_after
-    assert second.computed_at_ms == town.clock.ms
+    assert second.computed_at_ms == scene.clock.ms
 
 
 # --- what every read checks
 
 
-def test_a_hidden_one_is_gone_at_once_and_back_at_once(town: Town) -> None:
-    town.page()
-    assert town.run(town.suggestions.hide(ALICE, DANA)).changed
-    assert not town.run(town.suggestions.hide(ALICE, DANA)).changed
-    assert town.shown() == [EVE]
-    assert town.shown(BOB) == []
-    assert town.run(town.suggestions.unhide(ALICE, DANA)).changed
-    assert town.shown() == [DANA, EVE]
+def test_a_hidden_one_is_gone_at_once_and_back_at_once(scene: SuggestionScene) -> None:
+    scene.page()
+    assert scene.run(scene.suggestions.hide(ALICE, DANA)).changed
+    assert not scene.run(scene.suggestions.hide(ALICE, DANA)).changed
+    assert scene.shown() == [EVE]
+    assert scene.shown(BOB) == []
+    assert scene.run(scene.suggestions.unhide(ALICE, DANA)).changed
+    assert scene.shown() == [DANA, EVE]
 
 
-def test_one_hidden_when_it_was_ranked_is_back_as_soon_as_it_is_unhidden(town: Town) -> None:
-    town.run(town.suggestions.hide(ALICE, DANA))
-    assert town.shown() == [EVE]
-    town.run(town.suggestions.unhide(ALICE, DANA))
-    assert town.shown() == [DANA, EVE]
-    assert town.kept.puts == 1
+def test_one_hidden_when_it_was_ranked_is_back_as_soon_as_it_is_unhidden(scene: SuggestionScene) -> None:
+    scene.run(scene.suggestions.hide(ALICE, DANA))
+    assert scene.shown() == [EVE]
+    scene.run(scene.suggestions.unhide(ALICE, DANA))
+    assert scene.shown() == [DANA, EVE]
+    assert scene.kept.puts == 1
 
 
-def test_nobody_hides_themself(town: Town) -> None:
+def test_nobody_hides_themself(scene: SuggestionScene) -> None:
     with pytest.raises(SelfEdge):
-        town.run(town.suggestions.hide(ALICE, ALICE))
+        scene.run(scene.suggestions.hide(ALICE, ALICE))
 
 
-def test_who_was_removed_hides_nobody(town: Town) -> None:
-    town.run(town.graph.store.change_node(ALICE, state=State.REMOVED))
+def test_who_was_removed_hides_nobody(scene: SuggestionScene) -> None:
+    scene.run(scene.graph.store.change_node(ALICE, state=State.REMOVED))
     with pytest.raises(Forbidden):
-        town.run(town.suggestions.hide(ALICE, DANA))
+        scene.run(scene.suggestions.hide(ALICE, DANA))
 
 
 @pytest.mark.parametrize("away", ["block", "blocked", "mute", "deactivate", "remove", "request", "hide", "limit"])
-def test_who_may_no_longer_be_suggested_is_gone_at_once(town: Town, away: str) -> None:
-    assert town.shown() == [DANA, EVE]
-    store, graph = town.graph.store, town.graph
+def test_who_may_no_longer_be_suggested_is_gone_at_once(scene: SuggestionScene, away: str) -> None:
+    assert scene.shown() == [DANA, EVE]
+    store, graph = scene.graph.store, scene.graph
     match away:
         case "block":
-            town.run(graph.people.block(ALICE, EVE))
+            scene.run(graph.people.block(ALICE, EVE))
         case "blocked":
-            town.run(graph.people.block(EVE, ALICE))
+            scene.run(graph.people.block(EVE, ALICE))
         case "mute":
-            town.run(graph.people.mute(ALICE, EVE))
+            scene.run(graph.people.mute(ALICE, EVE))
         case "deactivate":  # before the job has archived a single edge
-            town.run(store.change_node(EVE, state=State.ARCHIVED))
+            scene.run(store.change_node(EVE, state=State.ARCHIVED))
         case "remove":
-            town.run(store.change_node(EVE, state=State.REMOVED))
+            scene.run(store.change_node(EVE, state=State.REMOVED))
         case "hide" | "limit":  # the app's moderation
-            town.run(store.change_node(EVE, labels=NAMES[away]))
+            scene.run(store.change_node(EVE, labels=NAMES[away]))
         case "request":
-            town.run(store.change_node(EVE, private=True))
-            assert town.run(graph.people.follow(ALICE, EVE)).requested
-    assert town.shown() == [DANA]
+            scene.run(store.change_node(EVE, private=True))
+            assert scene.run(graph.people.follow(ALICE, EVE)).requested
+    assert scene.shown() == [DANA]
 
 
-def test_a_follow_not_yet_restored_still_keeps_its_end_out(town: Town) -> None:
+def test_a_follow_not_yet_restored_still_keeps_its_end_out(scene: SuggestionScene) -> None:
     """Dana comes back before the job has brought her edges back: whom Alice followed is not suggested meanwhile."""
-    town.follow(ALICE, DANA)
+    scene.follow(ALICE, DANA)
 
     async def leave() -> None:
-        jobs = account_jobs(town.graph)
+        jobs = account_jobs(scene.graph)
         await jobs.start(NodeOperation.ARCHIVE, DANA)
         await jobs.wait()
-        await town.graph.store.change_node(DANA, state=State.NORMAL)
+        await scene.graph.store.change_node(DANA, state=State.NORMAL)
         # an app brings one edge back by itself
-        await town.graph.write([town.graph.adding(town.graph.graphs.number(FOLLOWS), BOB, DANA)])
+        await scene.graph.write([scene.graph.adding(scene.graph.graphs.number(FOLLOWS), BOB, DANA)])
 
-    town.run(leave())
-    assert town.shown() == [EVE]
-
-
-def test_a_face_that_left_or_may_not_be_told_of_is_not_shown_and_not_counted(town: Town) -> None:
-    town.page()
-    town.run(town.graph.people.unfollow(BOB, DANA))
-    assert town.page().items[0] == Suggestion(DANA, 1, [CAROL])
-    town.run(town.graph.store.change_node(CAROL, state=State.ARCHIVED))
-    assert town.page().items == []
+    scene.run(leave())
+    assert scene.shown() == [EVE]
 
 
-def test_nothing_is_told_of_a_followee_with_a_block_between(town: Town) -> None:
+def test_a_face_that_left_or_may_not_be_told_of_is_not_shown_and_not_counted(scene: SuggestionScene) -> None:
+    scene.page()
+    scene.run(scene.graph.people.unfollow(BOB, DANA))
+    assert scene.page().items[0] == Suggestion(DANA, 1, [CAROL])
+    scene.run(scene.graph.store.change_node(CAROL, state=State.ARCHIVED))
+    assert scene.page().items == []
+
+
+def test_nothing_is_told_of_a_followee_with_a_block_between(scene: SuggestionScene) -> None:
     """An app may write a block without dropping the follow; what the followee does is not told then, kept or not."""
-    blocks = town.graph.graphs.number("blocks")
-    town.page()
-    town.run(town.graph.write([town.graph.adding(blocks, CAROL, ALICE)]))
-    assert town.page().items == [Suggestion(DANA, 1, [BOB])]
-    town.clock.ms += KEEP_MS
-    assert town.page().items == [Suggestion(DANA, 1, [BOB])]
+    blocks = scene.graph.graphs.number("blocks")
+    scene.page()
+    scene.run(scene.graph.write([scene.graph.adding(blocks, CAROL, ALICE)]))
+    assert scene.page().items == [Suggestion(DANA, 1, [BOB])]
+    scene.clock.ms += KEEP_MS
+    assert scene.page().items == [Suggestion(DANA, 1, [BOB])]
 
 
-def test_the_newest_followees_and_the_newest_of_each_are_walked(town: Town) -> None:
-    town.suggestions = Suggestions(town.graph, town.kept, reach=Reach(1, 1, 1), now_ms=town.clock)
-    assert town.page().items == [Suggestion(EVE, 1, [CAROL])]
+def test_the_newest_followees_and_the_newest_of_each_are_walked(scene: SuggestionScene) -> None:
+    scene.suggestions = Suggestions(scene.graph, scene.kept, reach=Reach(1, 1, 1), now_ms=scene.clock)
+    assert scene.page().items == [Suggestion(EVE, 1, [CAROL])]
 
 
-def test_nobody_is_suggested_whom_one_follows_beyond_the_walk(town: Town) -> None:
-    town.follow(ALICE, DANA)
-    town.follow(ALICE, FAY)
-    town.follow(FAY, DANA)
-    town.suggestions = Suggestions(town.graph, town.kept, reach=Reach(1, 500, 1_000), now_ms=town.clock)
-    assert town.shown() == []
+def test_nobody_is_suggested_whom_one_follows_beyond_the_walk(scene: SuggestionScene) -> None:
+    scene.follow(ALICE, DANA)
+    scene.follow(ALICE, FAY)
+    scene.follow(FAY, DANA)
+    scene.suggestions = Suggestions(scene.graph, scene.kept, reach=Reach(1, 500, 1_000), now_ms=scene.clock)
+    assert scene.shown() == []
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_nothing_is_told_of_a_followee_whom_the_app_hides(town: Town, kept: bool) -> None:
+def test_nothing_is_told_of_a_followee_whom_the_app_hides(scene: SuggestionScene, kept: bool) -> None:
     if kept:
-        town.page()
-    town.run(town.graph.store.change_node(CAROL, labels=HIDE))
-    assert town.page().items == [Suggestion(DANA, 1, [BOB])]
-    town.run(town.graph.store.change_node(CAROL, labels=LIMIT | SENSITIVE))  # followers still see them
-    town.clock.ms += KEEP_MS
-    assert town.shown() == [DANA, EVE]
+        scene.page()
+    scene.run(scene.graph.store.change_node(CAROL, labels=HIDE))
+    assert scene.page().items == [Suggestion(DANA, 1, [BOB])]
+    scene.run(scene.graph.store.change_node(CAROL, labels=LIMIT | SENSITIVE))  # followers still see them
+    scene.clock.ms += KEEP_MS
+    assert scene.shown() == [DANA, EVE]
 
 
 # --- a cold start
 
 
-def test_without_a_count_of_everyone_a_newcomer_is_told_that_there_is_none(town: Town) -> None:
-    page = town.page(GUS)
+def test_without_a_count_of_everyone_a_newcomer_is_told_that_there_is_none(scene: SuggestionScene) -> None:
+    page = scene.page(GUS)
     assert (page.items, page.source, page.computed_at_ms) == ([], "none", None)
     assert not page.page.more_after
 
 
-def test_a_newcomer_gets_the_most_followed_who_may_be_shown(town: Town) -> None:
+def test_a_newcomer_gets_the_most_followed_who_may_be_shown(scene: SuggestionScene) -> None:
     ids = [EVE, BOB, CAROL, GUS, FAY, DANA]
-    town.run(town.suggestions.keep_popular(np.array(ids), np.array([3_000_000, 70_000, 500, 90, 80, 70])))
-    counted_at = town.clock.ms
-    town.clock.ms += 10
-    town.run(town.graph.store.change_node(BOB, private=True))
-    town.run(town.graph.people.block(FAY, GUS))
-    page = town.page(GUS)
+    scene.run(scene.suggestions.keep_popular(np.array(ids), np.array([3_000_000, 70_000, 500, 90, 80, 70])))
+    counted_at = scene.clock.ms
+    scene.clock.ms += 10
+    scene.run(scene.graph.store.change_node(BOB, private=True))
+    scene.run(scene.graph.people.block(FAY, GUS))
+    page = scene.page(GUS)
     assert page.items == [Suggestion(one, 0, []) for one in (EVE, CAROL, DANA)]
     assert (page.source, page.computed_at_ms) == ("popular", counted_at)
-    first = town.page(GUS, Window(1))
-    assert town.page(GUS, Window(9, after=first.page.oldest)).items == page.items[1:]
-    assert town.page(GUS, Window(9, before=Mark(70, DANA))).items == page.items[:2]
+    first = scene.page(GUS, Window(1))
+    assert scene.page(GUS, Window(9, after=first.page.oldest)).items == page.items[1:]
+    assert scene.page(GUS, Window(9, before=Mark(70, DANA))).items == page.items[:2]
 
 
-def test_who_has_suggestions_of_their_own_gets_no_others(town: Town) -> None:
-    town.run(town.suggestions.keep_popular(np.array([GUS]), np.array([5])))
-    town.run(town.suggestions.hide(ALICE, DANA))
-    town.run(town.suggestions.hide(ALICE, EVE))
-    page = town.page()
+def test_who_has_suggestions_of_their_own_gets_no_others(scene: SuggestionScene) -> None:
+    scene.run(scene.suggestions.keep_popular(np.array([GUS]), np.array([5])))
+    scene.run(scene.suggestions.hide(ALICE, DANA))
+    scene.run(scene.suggestions.hide(ALICE, EVE))
+    page = scene.page()
     assert (page.items, page.source) == ([], "network")

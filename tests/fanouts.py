@@ -1,0 +1,46 @@
+"""A fan-out worker over a store in memory and timelines at their most obvious, for tests of who is pushed to."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from naive_timelines import NaiveTimelines
+from services import Services
+
+from kith.core.ids import NodeId
+from kith.home.fanout.consumer import Fanout
+from kith.home.fanout.deliveries import Chunks
+from kith.home.fanout.plan import Thresholds
+from kith.home.fanout.rates import ByRates
+from kith.home.sources import Sources
+
+
+class FanoutScene:
+    """Nobody follows anybody yet, and nobody has a timeline."""
+
+    worker: Fanout
+
+    def __init__(self, services: Services) -> None:
+        self.graph, self.clock = services.graph, services.clock
+        self.sources, self.timelines = Sources(self.graph), NaiveTimelines(100, self.clock)
+
+    @classmethod
+    async def begun(cls, policy: Thresholds | ByRates, chunks: Chunks | None = None) -> Self:
+        """Over a store of its own, with a worker."""
+        scene = cls(await Services.in_memory())
+        scene.start(policy, chunks)
+        return scene
+
+    def start(self, policy: Thresholds | ByRates, chunks: Chunks | None = None) -> Fanout:
+        """A new worker process."""
+        self.worker = Fanout(
+            self.sources, self.timelines, graphs=self.graph.graphs, policy=policy, chunks=chunks, now_ms=self.clock
+        )
+        return self.worker
+
+    async def follow(self, reader: NodeId, *authors: int) -> None:
+        """The reader follows them, and then has an empty timeline."""
+        for author in authors:
+            await self.graph.people.follow(reader, NodeId(author))
+        self.timelines.put(reader, np.array([], np.int64))

@@ -1,0 +1,18 @@
+"""The services over each engine, all graphs declared, for all tests here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cast import FakeClock
+from coroutines import Run
+from engines import BOTH
+from services import Services
+
+
+@pytest.fixture(params=BOTH, ids=str)
+def services(request: pytest.FixtureRequest, run: Run, tmp_path: Path, clock: FakeClock) -> Iterator[Services]:
+    with request.param.stores(tmp_path / "data") as opened:
+        yield run(Services.over(opened.edges, opened.records, clock))
