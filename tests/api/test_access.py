@@ -208,6 +208,31 @@ def test_every_route_has_a_row(server: Server) -> None:
     assert outside <= {"/healthz", "/readyz", "/metrics", "/media/{folder}/{file}"}
 
 
+def test_who_took_a_follow_back_is_told_to_nobody(server: Server, people: People) -> None:
+    """Nor when: a removed or archived edge tells of an unfollow, a block, an account that left."""
+    alice, bob = people.alice, people.bob
+    with server.client() as app, server.client(sign(alice)) as own:
+        add_edges(app, "follows", (bob, alice))
+        assert ok(own.get(f"{API}/graph/follows/{bob}/{alice}/edge"))["state"] == "normal"
+        ok(
+            app.post(
+                f"{API}/graph/follows/edges", json={"edges": [{"op": "remove", "source": bob, "destination": alice}]}
+            )
+        )
+        assert code(own.get(f"{API}/graph/follows/{bob}/{alice}/edge"), 404) == "NOT_FOUND"
+        assert ok(app.get(f"{API}/graph/follows/{bob}/{alice}/edge"))["state"] == "removed"
+        for state in ("removed", "archived"):
+            for path in (
+                f"/graph/follows/{alice}/in",
+                f"/graph/follows/{alice}/in/count",
+                f"/graph/follows/{alice}/out",
+            ):
+                assert code(own.get(API + path, params={"state": state}), 403) == "FORBIDDEN"
+                ok(app.get(API + path, params={"state": state}))
+            leaf = {"graph": "follows", "node": str(alice), "direction": "in", "states": [state]}
+            assert code(own.post(f"{API}/graph/select", json={"program": leaf}), 403) == "FORBIDDEN"
+
+
 def test_a_user_token_may_name_its_own_user_and_no_other(server: Server, people: People) -> None:
     with server.client(sign(people.alice), acting=people.alice) as own:
         assert ok(own.get(f"{API}/follow-requests"))["items"] == []

@@ -1,4 +1,4 @@
-"""The contract of design section 6 over real HTTP: routes of the graph, shapes, names, statuses, effects."""
+"""The contract of the graph over real HTTP: routes of the graph, shapes, names, statuses, effects."""
 
 from __future__ import annotations
 

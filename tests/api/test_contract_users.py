@@ -1,4 +1,4 @@
-"""The contract of design section 6 over real HTTP, of what people do to each other, of users and of operations."""
+"""The contract over real HTTP, of what people do to each other, of users and of operations."""
 
 from __future__ import annotations
 

@@ -12,11 +12,14 @@ from kith.access.guard import Caller
 from kith.core.errors import Forbidden
 from kith.core.ids import NodeId
 from kith.core.paging import Page
-from kith.graph.edge import Direction
+from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS
 from kith.graph.store import Listing
 from kith.people.privacy import Privacy
+
+_TOLD_TO_USERS = frozenset({State.NORMAL, State.NEGATIVE})
+"""States of edges that hold. The others tell who took something back, or left."""
 
 
 def check_server(caller: Caller) -> None:
@@ -43,10 +46,13 @@ class ReadPolicy:
     def check_list(self, caller: Caller, listing: Listing) -> None:
         """Forbidden unless the list is the caller's own: out of them in a graph of users, or into them in `follows`.
 
-        The routes under /users show other people's lists, with the rules of the product.
+        The routes under /users show other people's lists, with the rules of the product. What no longer holds is for
+        the app alone: it would tell users who unfollowed or blocked them, or left, and when.
         """
         if caller.server:
             return
+        if listing.state not in _TOLD_TO_USERS:
+            raise Forbidden("a user token reads lists of what holds; for other states use a server key")
         own = listing.node == caller.user and listing.graph not in self._graphs.between_objects
         if not (own and (listing.direction is Direction.OUT or listing.graph == self._follows)):
             raise Forbidden("a user token reads its own lists here; use /users/{id}/..., or a server key")
@@ -58,6 +64,10 @@ class ReadPolicy:
         if destination == caller.user and graph == self._follows:
             return
         raise Forbidden("a user token checks its own edges here; use a server key")
+
+    def may_read_edge(self, caller: Caller, state: State) -> bool:
+        """Whether the caller may read a stored edge of this state, of a pair that they may read."""
+        return caller.server or state in _TOLD_TO_USERS
 
     async def hidden_pairs(self, caller: Caller, graph: int, pairs: Sequence[tuple[int, int]]) -> list[bool]:
         """For each pair that the caller may read: is the other end an account that the app hides from them?"""

@@ -158,12 +158,12 @@ class GraphResource:
 
     @get("/graph/{graph}/{source}/{destination}/edge", "The stored edge, in any state")
     async def edge(self, call: Call, graph: GraphName, source: Id, destination: Id) -> EdgeAnswer:
-        """404 where there never was one."""
+        """404 where there never was one; to user tokens also where it does not hold."""
         number, pair = self._graph.graphs.number(graph), (source, destination)
         self._access.check_pair(call.caller, number, *pair)
         (edge,) = await self._graph.store.get_many(number, [pair])
         hidden = await self._access.hidden_pairs(call.caller, number, [pair])
-        if edge is None or any(hidden):
+        if edge is None or any(hidden) or not self._access.may_read_edge(call.caller, edge.state):
             raise NotFound("there is no such edge", graph=graph, source=str(source), destination=str(destination))
         return EdgeAnswer(
             str(edge.source), str(edge.destination), edge.state.name.lower(), str(edge.position), str(edge.updated_at)
