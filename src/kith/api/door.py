@@ -81,6 +81,8 @@ class Door:
                     return  # it was counted when it began
                 else:
                     answer = await self._run(operation, call, positional, named)
+                if unread is not None:
+                    await drain(unread)
                 status = self._send(operation, call, answer)
         except KithError as error:
             if unread is not None:

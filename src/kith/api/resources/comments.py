@@ -11,7 +11,7 @@ from kith.api.call import Call
 from kith.api.operations import delete, get, post
 from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit
 from kith.api.presenter import CommentAnswer, CommentsAnswer, Presenter
-from kith.api.resources.engagement import Liked, liked
+from kith.api.resources.engagement import Liked, counted
 from kith.core.ids import parse_id
 from kith.posts.comments import CommentPage, Comments, Order
 
@@ -69,12 +69,12 @@ class CommentsResource:
     @post("/comments/{comment_id}/like", "Like a comment", callers="acting", quota="engagement")
     async def like_comment(self, call: Call, comment_id: Id) -> Liked:
         """Repeating it changes nothing."""
-        return liked(call, await self._comments.like(call.acting, comment_id))
+        return counted(call, Liked, await self._comments.like(call.acting, comment_id))
 
     @delete("/comments/{comment_id}/like", "Take a like back", callers="acting", quota="engagement")
     async def unlike_comment(self, call: Call, comment_id: Id) -> Liked:
         """Repeating it changes nothing."""
-        return liked(call, await self._comments.unlike(call.acting, comment_id))
+        return counted(call, Liked, await self._comments.unlike(call.acting, comment_id))
 
     async def _page(self, call: Call, query: str, found: CommentPage) -> CommentsAnswer:
         shown = await self._present.comments(call.viewer, found.comments, with_replies=True)

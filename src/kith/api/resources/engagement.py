@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeVar
+
 import msgspec
 
 from kith.api.answers import LookupRequest, Time, check_lookup
@@ -11,6 +15,8 @@ from kith.api.parameters import Id
 from kith.api.presenter import time_of
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
 from kith.posts.engagement import Engaged, Engagement
+
+Shape = TypeVar("Shape")
 
 
 class Liked(msgspec.Struct, frozen=True, rename="camel"):
@@ -67,37 +73,37 @@ class EngagementResource:
     @post("/posts/{post_id}/like", "Like a post", callers="acting", quota="engagement")
     async def like_post(self, call: Call, post_id: Id) -> Liked:
         """Repeating it changes nothing."""
-        return liked(call, await self._engagement.add(LIKES, call.acting, post_id))
+        return counted(call, Liked, await self._engagement.add(LIKES, call.acting, post_id))
 
     @delete("/posts/{post_id}/like", "Take a like back", callers="acting", quota="engagement")
     async def unlike_post(self, call: Call, post_id: Id) -> Liked:
         """Repeating it changes nothing."""
-        return liked(call, await self._engagement.drop(LIKES, call.acting, post_id))
+        return counted(call, Liked, await self._engagement.drop(LIKES, call.acting, post_id))
 
     @post("/posts/{post_id}/save", "Save a post", callers="acting", quota="engagement")
     async def save_post(self, call: Call, post_id: Id) -> Saved:
         """Repeating it changes nothing."""
-        return _saved(call, await self._engagement.add(SAVES, call.acting, post_id))
+        return counted(call, Saved, await self._engagement.add(SAVES, call.acting, post_id))
 
     @delete("/posts/{post_id}/save", "Unsave a post", callers="acting", quota="engagement")
     async def unsave_post(self, call: Call, post_id: Id) -> Saved:
         """Repeating it changes nothing."""
-        return _saved(call, await self._engagement.drop(SAVES, call.acting, post_id))
+        return counted(call, Saved, await self._engagement.drop(SAVES, call.acting, post_id))
 
     @post("/posts/{post_id}/share", "Share a post", callers="acting", quota="engagement")
     async def share_post(self, call: Call, post_id: Id) -> Shared:
         """Repeating it changes nothing."""
-        return _shared(call, await self._engagement.add(SHARES, call.acting, post_id))
+        return counted(call, Shared, await self._engagement.add(SHARES, call.acting, post_id))
 
     @delete("/posts/{post_id}/share", "Take a share back", callers="acting", quota="engagement")
     async def unshare_post(self, call: Call, post_id: Id) -> Shared:
         """Repeating it changes nothing."""
-        return _shared(call, await self._engagement.drop(SHARES, call.acting, post_id))
+        return counted(call, Shared, await self._engagement.drop(SHARES, call.acting, post_id))
 
     @post("/posts/{post_id}/view", "Tell that a post was seen", callers="acting")
     async def view_post(self, call: Call, post_id: Id) -> Viewed:
         """A user counts once, however often they look."""
-        return _viewed(call, await self._engagement.add(VIEWS, call.acting, post_id))
+        return counted(call, Viewed, await self._engagement.add(VIEWS, call.acting, post_id))
 
     @post("/posts/view", "Tell that many posts were seen", callers="acting")
     async def view_posts(self, call: Call, body: LookupRequest) -> PostsViewed:
@@ -119,25 +125,10 @@ class EngagementResource:
         return _hidden(call, await self._engagement.drop(HIDES, call.acting, post_id))
 
 
-def liked(call: Call, engaged: Engaged) -> Liked:
-    """The answer to a like of anything."""
+def counted(call: Call, shape: Callable[[bool, int, datetime], Shape], engaged: Engaged) -> Shape:
+    """The answer to what is counted: whether it holds, how many there are, since when."""
     call.wrote(engaged.mark)
-    return Liked(engaged.holds, engaged.total, time_of(engaged.at_ms))
-
-
-def _saved(call: Call, engaged: Engaged) -> Saved:
-    call.wrote(engaged.mark)
-    return Saved(engaged.holds, engaged.total, time_of(engaged.at_ms))
-
-
-def _shared(call: Call, engaged: Engaged) -> Shared:
-    call.wrote(engaged.mark)
-    return Shared(engaged.holds, engaged.total, time_of(engaged.at_ms))
-
-
-def _viewed(call: Call, engaged: Engaged) -> Viewed:
-    call.wrote(engaged.mark)
-    return Viewed(engaged.holds, engaged.total, time_of(engaged.at_ms))
+    return shape(engaged.holds, engaged.total, time_of(engaged.at_ms))
 
 
 def _hidden(call: Call, engaged: Engaged) -> Hidden:

@@ -11,14 +11,9 @@ from kith.api.answers import Bytes
 from kith.api.call import Call
 from kith.api.operations import get
 
-_TEXT, _HTML, _JSON = (
-    ("content-type", "text/plain; charset=utf-8"),
-    ("content-type", "text/html; charset=utf-8"),
-    (
-        "content-type",
-        "application/json",
-    ),
-)
+_TEXT = ("content-type", "text/plain; charset=utf-8")
+_HTML = ("content-type", "text/html; charset=utf-8")
+_JSON = ("content-type", "application/json")
 
 
 class Health(msgspec.Struct, frozen=True):
