@@ -14,7 +14,8 @@ from forking import Commands, Running, commands
 from processes import serving
 
 from kith.commands.edges import import_edges
-from kith.engines.embedded.environment import Environment, only_run
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.folder_locks import only_run
 from kith.run.config import Settings
 
 # Chunks so small that a short run makes many moments to be killed at.

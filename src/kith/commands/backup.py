@@ -18,7 +18,8 @@ import typer
 from kith.commands import console
 from kith.commands.console import Data, say
 from kith.core.errors import BadRequest, Conflict, StoreMismatch
-from kith.engines.embedded.environment import STORE_FILE, Environment, alone, sync_folder, translated
+from kith.engines.embedded.environment import STORE_FILE, Environment, sync_folder, translated
+from kith.engines.embedded.folder_locks import alone
 from kith.home.sources import TIMELINES_NOTE
 from kith.run import config
 from kith.run.config import Settings

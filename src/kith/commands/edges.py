@@ -22,7 +22,8 @@ from kith.commands.transfer.unloading import export
 from kith.core.clock import HybridClock
 from kith.core.errors import BadRequest
 from kith.engines.embedded import bulk
-from kith.engines.embedded.environment import Environment, alone, beside_servers
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.folder_locks import alone, beside_servers
 from kith.graph.edge import Direction, State
 from kith.run import config
 from kith.run.config import Settings

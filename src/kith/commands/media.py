@@ -11,7 +11,7 @@ import typer
 from kith.commands.console import Data, say
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
-from kith.engines.embedded.environment import node_number
+from kith.engines.embedded.folder_locks import node_number
 from kith.media.library import Swept
 from kith.run import config, wiring
 from kith.run.config import Settings

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kith.core.errors import StoreMismatch
-from kith.engines.embedded import environment as environments
+from kith.engines.embedded import folder_locks
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import LOADING, Environment
@@ -80,7 +80,7 @@ def serving(settings: Settings) -> Iterator[None]:
         "store_bytes_max": settings.store_bytes_max,
         "timelines_folder": str(timelines_folder(settings).resolve()),
     }
-    with environments.serving(Path(settings.data), agreed) as first:
+    with folder_locks.serving(Path(settings.data), agreed) as first:
         if first:
             shutil.rmtree(metrics_folder(settings), ignore_errors=True)
         yield

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
-from kith.engines.embedded import environment as environments
+from kith.engines.embedded import folder_locks
 from kith.engines.embedded.served_log import ServedFiles
 from kith.engines.embedded.timeline_store import RingReader
 from kith.graph.nodes import NodeJobs
@@ -64,7 +64,7 @@ async def running(
 ) -> AsyncIterator[Services]:
     """The services of one API process, from opening the folder to closing it."""
     async with opened(settings, "api", create=create, on_fatal=on_fatal) as parts:
-        with environments.node_number(Path(settings.data), NODES_MAX) as number:
+        with folder_locks.node_number(Path(settings.data), NODES_MAX) as number:
             async with _services(settings, parts, number) as services:
                 yield services
 

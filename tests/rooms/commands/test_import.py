@@ -25,7 +25,7 @@ from kith.commands.transfer.unloading import export
 from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch
 from kith.core.ids import NodeId
 from kith.engines.embedded import bulk
-from kith.engines.embedded.environment import alone
+from kith.engines.embedded.folder_locks import alone
 from kith.graph.audit import audit
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kith.core.errors import Overloaded
 from kith.core.ids import EPOCH_MS, ID_MAX, NODES_MAX, Snowflakes, made_at_ms
-from kith.engines.embedded.environment import node_number
+from kith.engines.embedded.folder_locks import node_number
 
 
 @given(ticks=st.lists(st.integers(-5_000, 5_000), max_size=300), node=st.integers(0, NODES_MAX - 1))
