@@ -1,21 +1,20 @@
-/* A disk that fails on command, for one file: the store.
+/* A disk that fails on command, for two files: the store and its journal.
 
    Preloaded (LD_PRELOAD) into a process, this looks at every write and sync of files whose path ends with
-   "store.mdb". What goes wrong stands in the file that KITH_FAULT_FILE names, read anew at each call; without
+   "store.mdb" or "store.journal". What goes wrong stands in the file that KITH_FAULT_FILE names, read anew at each call; without
    that file nothing does. The first word says what, the second how much:
 
-     ENOSPC [bytes]   the disk is full: the file cannot grow beyond `bytes` (without it: beyond its size). A write
-                      that crosses the bound is cut short first, as file systems do; writes inside the file go on.
-                      statvfs and posix_fallocate tell the same story, of every path and of the store
+     ENOSPC [bytes]   the disk is full: the store cannot grow beyond `bytes` (without it: neither file beyond its
+                      size). A write that crosses the bound is cut short first, as file systems do; writes inside the
+                      file go on. statvfs and posix_fallocate tell the same story, of every path and of the store
      ENOSPC-ALL       every write fails, even one that overwrites: a file system that never writes in place
      EIO-SYNC [once]  fsync and fdatasync fail; `once` takes the order away when it has been obeyed
-     EIO-META [once]  writes through a descriptor with O_DSYNC fail: how LMDB writes its meta page
-     SLOW ms          every sync, and every write through O_DSYNC, takes that much longer
+     EIO-STORE [once], EIO-JOURNAL [once]   those of one file fail
+     SLOW ms          every sync takes that much longer
 
-   If KITH_FAULT_TRACE names a file, every write, sync and truncation of the store is appended to it, and every
-   write to stdout: header {kind, offset, length}, then the bytes. Kinds: W a write begins; D one through
-   O_DSYNC begins, and F it is durable; S what was written is synced; T truncated to `offset`; A said on stdout. One
-   process a trace.
+   If KITH_FAULT_TRACE names a file, every write, sync and truncation of the two is appended to it, and every write
+   to stdout: header {kind, file, offset, length}, then the bytes. Kinds: W a write begins; B a sync begins, and S it
+   is done; T truncated to `offset`; A said on stdout. Files: 1 the store, 2 its journal.
 
    msync is not here: LMDB calls it only with MDB_WRITEMAP, which Kith does not use.
 */
@@ -35,7 +34,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char STORE[] = "store.mdb", COPY[] = "store.mdb.part";
+static const char STORE[] = "store.mdb", COPY[] = "store.mdb.part", JOURNAL[] = "store.journal";
+
+enum { NEITHER, IN_STORE, IN_JOURNAL };
 
 struct order {
     char what[16];
@@ -43,10 +44,10 @@ struct order {
 };
 
 struct record {
-    uint64_t kind, offset, length;
+    uint64_t kind, file, offset, length;
 };
 
-static int is_store(int fd)
+static int file_of(int fd)
 {
     char link[64], path[PATH_MAX];
     int saved = errno;
@@ -54,15 +55,12 @@ static int is_store(int fd)
     ssize_t length = readlink(link, path, sizeof path);
     errno = saved;
     if (length <= 0)
-        return 0;
+        return NEITHER;
     path[length < (ssize_t)sizeof path ? length : (ssize_t)sizeof path - 1] = 0;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    return strcmp(name, STORE) == 0 || strcmp(name, COPY) == 0;
-}
-
-static int is_durable_at_once(int fd)
-{
-    return (fcntl(fd, F_GETFL) & O_DSYNC) != 0;
+    if (strcmp(name, STORE) == 0 || strcmp(name, COPY) == 0)
+        return IN_STORE;
+    return strcmp(name, JOURNAL) == 0 ? IN_JOURNAL : NEITHER;
 }
 
 /* What is ordered now; an empty `what` if nothing is. */
@@ -103,7 +101,7 @@ static void slow_down(const struct order *order)
     }
 }
 
-static void trace(char kind, uint64_t offset, const struct iovec *parts, int count, size_t length)
+static void trace(char kind, int file, uint64_t offset, const struct iovec *parts, int count, size_t length)
 {
     static int fd = -2;
     if (fd == -2) {
@@ -113,7 +111,7 @@ static void trace(char kind, uint64_t offset, const struct iovec *parts, int cou
     if (fd < 0)
         return;
     int saved = errno;
-    struct record record = {(uint64_t)kind, offset, length};
+    struct record record = {(uint64_t)kind, (uint64_t)file, offset, length};
     size_t total = sizeof record + length, at = sizeof record;
     char *whole = malloc(total);
     if (whole == NULL)
@@ -130,12 +128,12 @@ static void trace(char kind, uint64_t offset, const struct iovec *parts, int cou
     errno = saved;
 }
 
-/* Every write of the store ends here: at `offset`, or where the descriptor stands if that is -1. */
+/* Every write of the two files ends here: at `offset`, or where the descriptor stands if that is -1. */
 static ssize_t put(int fd, const struct iovec *parts, int count, off_t offset)
 {
     struct order order = ordered();
     struct iovec cut[IOV_MAX];
-    int sync = is_durable_at_once(fd), moves = offset < 0;
+    int file = file_of(fd), moves = offset < 0;
     off_t at = moves ? lseek(fd, 0, SEEK_CUR) : offset;
     size_t length = 0;
     for (int i = 0; i < count; i++)
@@ -144,14 +142,7 @@ static ssize_t put(int fd, const struct iovec *parts, int count, off_t offset)
         errno = ENOSPC;
         return -1;
     }
-    if (sync && ordered_to(&order, "EIO-META")) {
-        obeyed(&order);
-        errno = EIO;
-        return -1;
-    }
-    if (sync)
-        slow_down(&order);
-    if (ordered_to(&order, "ENOSPC")) {
+    if (ordered_to(&order, "ENOSPC") && (file == IN_STORE || !order.much[0])) {
         struct stat now;
         fstat(fd, &now);
         off_t bound = order.much[0] ? atoll(order.much) : now.st_size;
@@ -175,11 +166,8 @@ static ssize_t put(int fd, const struct iovec *parts, int count, off_t offset)
         }
     }
     /* The trace comes first: a power cut may find any part of a write that has begun. */
-    trace(sync ? 'D' : 'W', (uint64_t)at, parts, count, length);
-    ssize_t written = moves ? syscall(SYS_writev, fd, parts, count) : syscall(SYS_pwritev, fd, parts, count, offset, 0L);
-    if (sync && written >= 0)
-        trace('F', 0, NULL, 0, 0);
-    return written;
+    trace('W', file, (uint64_t)at, parts, count, length);
+    return moves ? syscall(SYS_writev, fd, parts, count) : syscall(SYS_pwritev, fd, parts, count, offset, 0L);
 }
 
 static ssize_t put_one(int fd, const void *bytes, size_t length, off_t offset)
@@ -188,45 +176,46 @@ static ssize_t put_one(int fd, const void *bytes, size_t length, off_t offset)
     return put(fd, &part, 1, offset);
 }
 
-static int sync_store(int fd, long call)
+static int sync_file(int fd, int file, long call)
 {
     struct order order = ordered();
     slow_down(&order);
-    if (ordered_to(&order, "EIO-SYNC")) {
+    if (ordered_to(&order, "EIO-SYNC") || ordered_to(&order, file == IN_STORE ? "EIO-STORE" : "EIO-JOURNAL")) {
         obeyed(&order);
         errno = EIO;
         return -1;
     }
+    trace('B', file, 0, NULL, 0, 0);
     int failed = (int)syscall(call, fd);
     if (!failed)
-        trace('S', 0, NULL, 0, 0);
+        trace('S', file, 0, NULL, 0, 0);
     return failed;
 }
 
 ssize_t write(int fd, const void *bytes, size_t length)
 {
-    if (is_store(fd))
+    if (file_of(fd))
         return put_one(fd, bytes, length, -1);
     if (fd == STDOUT_FILENO) {
         struct iovec part = {(void *)bytes, length};
-        trace('A', 0, &part, 1, length);
+        trace('A', NEITHER, 0, &part, 1, length);
     }
     return syscall(SYS_write, fd, bytes, length);
 }
 
 ssize_t writev(int fd, const struct iovec *parts, int count)
 {
-    return is_store(fd) ? put(fd, parts, count, -1) : syscall(SYS_writev, fd, parts, count);
+    return file_of(fd) ? put(fd, parts, count, -1) : syscall(SYS_writev, fd, parts, count);
 }
 
 ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset)
 {
-    return is_store(fd) ? put_one(fd, bytes, length, offset) : syscall(SYS_pwrite64, fd, bytes, length, offset);
+    return file_of(fd) ? put_one(fd, bytes, length, offset) : syscall(SYS_pwrite64, fd, bytes, length, offset);
 }
 
 ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
 {
-    return is_store(fd) ? put(fd, parts, count, offset) : syscall(SYS_pwritev, fd, parts, count, offset, 0L);
+    return file_of(fd) ? put(fd, parts, count, offset) : syscall(SYS_pwritev, fd, parts, count, offset, 0L);
 }
 
 ssize_t pwrite64(int fd, const void *bytes, size_t length, off64_t offset)
@@ -241,17 +230,19 @@ ssize_t pwritev64(int fd, const struct iovec *parts, int count, off64_t offset)
 
 int fsync(int fd)
 {
-    return is_store(fd) ? sync_store(fd, SYS_fsync) : (int)syscall(SYS_fsync, fd);
+    int file = file_of(fd);
+    return file ? sync_file(fd, file, SYS_fsync) : (int)syscall(SYS_fsync, fd);
 }
 
 int fdatasync(int fd)
 {
-    return is_store(fd) ? sync_store(fd, SYS_fdatasync) : (int)syscall(SYS_fdatasync, fd);
+    int file = file_of(fd);
+    return file ? sync_file(fd, file, SYS_fdatasync) : (int)syscall(SYS_fdatasync, fd);
 }
 
 int ftruncate(int fd, off_t length)
 {
-    if (is_store(fd)) {
+    if (file_of(fd)) {
         struct order order = ordered();
         struct stat now;
         fstat(fd, &now);
@@ -259,7 +250,7 @@ int ftruncate(int fd, off_t length)
             errno = ENOSPC;
             return -1;
         }
-        trace('T', (uint64_t)length, NULL, 0, 0);
+        trace('T', file_of(fd), (uint64_t)length, NULL, 0, 0);
     }
     return (int)syscall(SYS_ftruncate, fd, length);
 }
@@ -273,7 +264,7 @@ int posix_fallocate(int fd, off_t offset, off_t length)
 {
     struct order order = ordered();
     struct stat now;
-    if (!is_store(fd) || strncmp(order.what, "ENOSPC", 6) != 0)
+    if (!file_of(fd) || strncmp(order.what, "ENOSPC", 6) != 0)
         return syscall(SYS_fallocate, fd, 0, offset, length) ? errno : 0;
     fstat(fd, &now);
     off_t bound = order.much[0] ? atoll(order.much) : now.st_size;

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -23,8 +24,10 @@ from ledger import Ledger, opened, read_lines
 from processes import HERE, FaultyDisk
 
 from kith.engines.embedded.environment import STORE_FILE
+from kith.engines.embedded.journal import JOURNAL_FILE
 
-_HEADER = struct.Struct("=QQQ")
+_FILES = {1: STORE_FILE, 2: JOURNAL_FILE}
+_HEADER = struct.Struct("=QQQQ")
 _SECTOR = 512
 _PAGE = 4096
 _CUTS = 40
@@ -34,6 +37,7 @@ class Record(NamedTuple):
     """One step of the trace; see `faulty_disk.c`."""
 
     kind: str
+    file: int
     offset: int
     data: bytes
 
@@ -42,9 +46,9 @@ def read_trace(raw: bytes) -> Iterator[Record]:
     """The steps, in order."""
     at = 0
     while at < len(raw):
-        kind, offset, length = _HEADER.unpack_from(raw, at)
+        kind, file, offset, length = _HEADER.unpack_from(raw, at)
         at += _HEADER.size
-        yield Record(chr(kind), offset, raw[at : at + length])
+        yield Record(chr(kind), file, offset, raw[at : at + length])
         at += length
 
 
@@ -52,34 +56,44 @@ class Drive:
     """What is surely on the disk, and what may be."""
 
     def __init__(self) -> None:
-        self.synced = bytearray()
-        self._pending: list[Record] = []
-        self._meta: Record | None = None  # a write through O_DSYNC that has not returned
+        self._files = {file: _File() for file in _FILES}
         self.acknowledged: list[str] = []
 
     def take(self, step: Record) -> None:
         """One step of the trace."""
         if step.kind == "A":
             self.acknowledged.append(step.data.decode())
-        elif step.kind == "D":
-            self._meta = step
-        elif step.kind == "F" and self._meta is not None:
-            _put(self.synced, self._meta)
-            self._meta = None
+        else:
+            self._files[step.file].take(step)
+
+    def cut(self, chosen: random.Random) -> dict[str, bytes]:
+        """The files after a power cut now."""
+        return {name: self._files[file].cut(chosen) for file, name in _FILES.items()}
+
+
+class _File:
+    """One file of the disk."""
+
+    def __init__(self) -> None:
+        self._synced = bytearray()
+        self._pending: list[Record] = []
+        self._syncs: list[int] = []  # of each sync that runs: how many of the pending writes it will have synced
+
+    def take(self, step: Record) -> None:
+        if step.kind == "B":
+            self._syncs.append(len(self._pending))
         elif step.kind == "S":
-            for write in self._pending:
-                _put(self.synced, write)
-            self._pending.clear()
+            done = self._syncs.pop(0)
+            for write in self._pending[:done]:
+                _put(self._synced, write)
+            del self._pending[:done]
+            self._syncs = [max(0, count - done) for count in self._syncs]
         else:
             self._pending.append(step)
 
     def cut(self, chosen: random.Random) -> bytes:
-        """The disk after a power cut now."""
-        disk, share = bytearray(self.synced), chosen.choice((0.0, 0.1, 0.5, 0.9, 1.0))
-        pieces = [piece for write in self._pending for piece in _pieces(write)]
-        if self._meta is not None:
-            pieces.append(self._meta)  # it is shorter than a sector, so it is there or it is not
-        for piece in pieces:
+        disk, share = bytearray(self._synced), chosen.choice((0.0, 0.1, 0.5, 0.9, 1.0))
+        for piece in [piece for write in self._pending for piece in _pieces(write)]:
             if chosen.random() < share:
                 _put(disk, piece)
         return bytes(disk)
@@ -100,7 +114,7 @@ def _pieces(write: Record) -> Iterator[Record]:
         yield write
         return
     for at in range(0, len(write.data), _PAGE):
-        yield Record(write.kind, write.offset + at, write.data[at : at + _PAGE])
+        yield Record(write.kind, write.file, write.offset + at, write.data[at : at + _PAGE])
 
 
 def record(folder: Path, disk: FaultyDisk, seed: int, durability: str) -> list[Record]:
@@ -114,7 +128,7 @@ def record(folder: Path, disk: FaultyDisk, seed: int, durability: str) -> list[R
     return list(read_trace(trace.read_bytes()))
 
 
-def disks(steps: list[Record], chosen: random.Random, cuts: int) -> Iterator[tuple[bytes, str]]:
+def disks(steps: list[Record], chosen: random.Random, cuts: int) -> Iterator[tuple[dict[str, bytes], str]]:
     """What `cuts` power cuts at random moments leave, and what had been acknowledged before each."""
     drive = Drive()
     first = next(at for at, step in enumerate(steps) if step.kind == "A")
@@ -132,7 +146,7 @@ def test_the_record_of_the_disk_is_complete(tmp_path: Path, disk: FaultyDisk, se
     for step in record(folder, disk, seed, "full"):
         drive.take(step)
     whole = drive.cut(_Everything())
-    assert whole == (folder / STORE_FILE).read_bytes()
+    assert whole == {name: (folder / name).read_bytes() for name in _FILES.values()}
 
 
 class _Everything(random.Random):
@@ -163,10 +177,11 @@ def test_a_power_cut_under_relaxed_durability_leaves_the_store_whole(
         check_disk(tmp_path / f"cut-{number}", image, Ledger())
 
 
-def check_disk(folder: Path, image: bytes, ledger: Ledger) -> None:
+def check_disk(folder: Path, image: dict[str, bytes], ledger: Ledger) -> None:
     """A service that opens this disk has a whole store, with what the ledger says, and goes on writing."""
     folder.mkdir()
-    (folder / STORE_FILE).write_bytes(image)
+    for name, content in image.items():
+        (folder / name).write_bytes(content)
     with opened(folder) as (environment, store):
         ledger.check_whole(environment, store)
         environment.put_note("after the cut", b"1")
@@ -180,4 +195,4 @@ def test_five_hundred_power_cuts_lose_nothing_acknowledged(tmp_path: Path, disk:
         ledger.add(read_lines(said))
         folder = tmp_path / f"cut-{number}"
         check_disk(folder, image, ledger)
-        (folder / STORE_FILE).unlink()
+        shutil.rmtree(folder)

@@ -20,6 +20,7 @@ from kith.commands.console import Data, say
 from kith.core.errors import BadRequest, Conflict, StoreMismatch
 from kith.engines.embedded.environment import STORE_FILE, Environment, sync_folder, translated
 from kith.engines.embedded.folder_locks import alone
+from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.home.sources import TIMELINES_NOTE
 from kith.run import config
 from kith.run.config import Settings
@@ -96,6 +97,7 @@ def restore(settings: Settings, source: Path, progress: Callable[[int], None] = 
         _copy(source / STORE_FILE, folder / _RESTORING / STORE_FILE)
         _begin_anew(folder / _RESTORING, source)
         _copy_files(source / MEDIA, media_folder(settings), progress)
+        (folder / JOURNAL_FILE).unlink(missing_ok=True)  # of a store that was moved away
         (folder / _RESTORING / STORE_FILE).replace(folder / STORE_FILE)
         shutil.rmtree(folder / _RESTORING)
         (folder / STORE_FILE).chmod(0o600)

@@ -149,12 +149,13 @@ class BulkLoad:
         items += _list_items(in_rows, Direction.IN, _DESTINATION, _SOURCE)
         items.sort()  # three sorted stretches; the sort merges them in one pass
         database = self._environment.graph_db(self._graph)
-        with self._environment.lmdb.begin(write=True) as txn:
-            txn.cursor(database).putmulti(items, append=True)
-            put_note(txn, self._environment.meta, self._note, str(index + 1).encode())
+        with self._environment.commit() as write:
+            write.txn.cursor(database).putmulti(items, append=True)
+            put_note(write.txn, self._environment.meta, self._note, str(index + 1).encode())
 
     def _complete(self) -> int:
-        with self._environment.lmdb.begin(write=True) as txn:
+        with self._environment.commit() as write:
+            txn = write.txn
             edges = _count_edges(txn.cursor(self._environment.graph_db(self._graph)))
             log = LogWriter(txn, self._environment.log, wall_ms())
             log.append(pack_announcement(bulk_loaded(self._graph, edges, Hlc(self.reading.updated_at))))

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import lmdb
 
 from kith.core.clock import wall_ms
-from kith.core.errors import KithError, Overloaded, StoreUnavailable
+from kith.core.errors import KithError, Overloaded, StoreFull, StoreUnavailable
+from kith.engines.embedded import event_log, redo
+from kith.engines.embedded.edge_rows import forget_edge, replace_edge
 from kith.engines.embedded.environment import Environment, translate
 from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.keys import node_key, read_node
@@ -27,6 +29,7 @@ from kith.graph.store import Node
 
 _Answer = TypeVar("_Answer")
 _READERS_CHECKED_S = 10.0
+_LOOKED_AT_S = 1.0
 
 
 class Batch:
@@ -35,9 +38,57 @@ class Batch:
     def __init__(self, environment: Environment, txn: lmdb.Transaction[bytes], now_ms: int) -> None:
         self.environment, self.txn = environment, txn
         self.log = LogWriter(txn, environment.log, now_ms)
+        self._now_ms = now_ms
+        self._changes: list[redo.Change] | None = []
         self._cursors: dict[int, lmdb.Cursor[bytes]] = {}
         self.nodes_known = bool(txn.stat(environment.nodes)["entries"])
         """Whether any node has a row of its own (see `keys`), changes of this batch included."""
+
+    def put(self, database: str, key: bytes, value: bytes) -> None:
+        """Put a row of one of `Environment.rows`."""
+        self.txn.put(key, value, db=self.environment.rows[database])
+        self._describe(redo.row(database, key, value))
+
+    def delete(self, database: str, key: bytes) -> None:
+        """Delete a row of one of `Environment.rows`."""
+        self.txn.delete(key, db=self.environment.rows[database])
+        self._describe(redo.row(database, key, None))
+
+    def put_note(self, key: str, value: bytes | None) -> None:
+        """Write a note, or remove it (None)."""
+        if value is None:
+            self.delete("meta", key.encode())
+        else:
+            self.put("meta", key.encode(), value)
+
+    def write_edge(self, stored: Edge | None, edge: Edge) -> int:
+        """Store an edge in place of `stored`, which is what is stored, and log it; its number in the log."""
+        replace_edge(self.txn, self.cursor(edge.graph), self.environment.graph_db(edge.graph), stored, edge)
+        return self.append(event_log.pack_change(None if stored is None else stored.state, edge))
+
+    def forget_edge(self, graph: int, source: int, destination: int) -> None:
+        """Delete an edge, as if it had never been."""
+        forget_edge(self.txn, self.cursor(graph), self.environment.graph_db(graph), source, destination)
+        self._describe(redo.forgotten(graph, source, destination))
+
+    def append(self, event: bytes) -> int:
+        """Log an event, packed by `event_log`; its number."""
+        self._describe(event)
+        return self.log.append(event)
+
+    def undescribed(self) -> None:
+        """Say that the job changes more than it told this batch, so that the whole store is synced."""
+        self._changes = None
+
+    def described(self) -> bytes | None:
+        """All changes, for `Environment.commit`."""
+        if not self._changes:
+            return None if self._changes is None else b""
+        return redo.encode(self._now_ms, self._changes)
+
+    def _describe(self, change: redo.Change) -> None:
+        if self._changes is not None:
+            self._changes.append(change)
 
     def node(self, node: int) -> Node:
         """What is stored about a node itself."""
@@ -148,11 +199,24 @@ class CommitQueue:
         self._thread.join()
 
     def _loop(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=_LOOKED_AT_S)
+            except queue.Empty:
+                self._look()
+                continue
+            if job is None:
+                return
             batch, last = self._gather(job)
             self._commit(batch)
             if last:
                 return
+
+    def _look(self) -> None:
+        """Notice that another process broke the store, while nothing is written here."""
+        if self._environment.broken and not self.failed:
+            self.failed = True
+            self._on_fatal()
 
     def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
         batch, writes = [first], first.writes
@@ -169,24 +233,29 @@ class CommitQueue:
             writes += job.writes
         return batch, False
 
-    def _commit(self, jobs: list[_Job]) -> None:
+    def _commit(self, jobs: list[_Job], *, may_free: bool = True) -> None:
         started = time.perf_counter()
         outcomes: list[tuple[_Job, Any, BaseException | None]]
         writes = sum(job.writes for job in jobs)
         try:
-            with self._environment.lmdb.begin(write=True) as txn:
-                batch = Batch(self._environment, txn, self._now_ms())
+            with self._environment.commit() as write:
+                batch = Batch(self._environment, write.txn, self._now_ms())
                 answers = [job.work(batch) for job in jobs]
                 batch.log.flush(self._events_max)
-        except lmdb.Error as error:
+                write.changes = batch.described()
+        except (lmdb.Error, OSError) as error:
             refused = translate(error, "write", self._environment.folder)
+            if may_free and isinstance(refused, StoreFull) and self._environment.free_pages():
+                self._commit(jobs, may_free=False)
+                return
             self._observer.failed(refused)
             self.failed = self.failed or self._is_panicking()
             outcomes = [(job, None, refused) for job in jobs]
         except Exception as error:  # a job raised; its transaction is gone, so each job runs again alone
+            self.failed = self.failed or self._environment.broken
             if len(jobs) > 1:
                 for job in jobs:
-                    self._commit([job])
+                    self._commit([job], may_free=may_free)
                 return
             outcomes = [(jobs[0], None, error)]
         else:
@@ -203,7 +272,9 @@ class CommitQueue:
                 self._environment.lmdb.reader_check()  # a killed reader's slot would keep old pages alive
 
     def _is_panicking(self) -> bool:
-        """Whether LMDB refuses everything from now on, as it does when its meta page could not be written."""
+        """Whether the store refuses everything from now on: a sync failed, or LMDB could not write its meta page."""
+        if self._environment.broken:
+            return True
         try:
             self._environment.lmdb.begin().abort()
         except lmdb.Error:

@@ -22,16 +22,15 @@ from kith.core.ids import ID_MAX
 from kith.core.paging import Page, Window
 from kith.engines.embedded import event_log, runs
 from kith.engines.embedded.commits import Batch, CommitQueue
-from kith.engines.embedded.environment import Environment, Txn, put_note, translate
+from kith.engines.embedded.edge_rows import entries_of, stored_edge
+from kith.engines.embedded.environment import Environment, Txn, translate
 from kith.engines.embedded.keys import (
     EDGE_KEY,
     after_lists,
-    edge_row,
     ids_of,
     is_normal,
     list_prefix,
     list_prefixes,
-    list_row,
     node_key,
     node_row,
     pair_key,
@@ -183,8 +182,6 @@ class EmbeddedEdges:
         only_from: State | None = None,
         tell: Event | None = None,
     ) -> Node:
-        db = self._environment.nodes
-
         def change(batch: Batch) -> Node:
             before = batch.node(node)
             if only_from is not None and before.state != only_from:
@@ -198,11 +195,11 @@ class EmbeddedEdges:
                 return before
             batch.nodes_known = True
             if tell is not None:
-                batch.log.append(event_log.pack_announcement(tell))
+                batch.append(event_log.pack_announcement(tell))
             if after == Node():
-                batch.txn.delete(node_key(node), db=db)
+                batch.delete("nodes", node_key(node))
             else:
-                batch.txn.put(node_key(node), node_row(after), db=db)
+                batch.put("nodes", node_key(node), node_row(after))
             return after
 
         return await self._commits.run(change)
@@ -222,6 +219,8 @@ class EmbeddedEdges:
 
         def check_and_repair(batch: Batch) -> list[tuple[bytes, int, int]]:
             wrong = check(batch.txn)
+            if wrong:
+                batch.undescribed()
             for prefix, _, real in wrong:
                 runs.set_length(batch.cursor(graph), prefix, real)
             return wrong
@@ -254,8 +253,7 @@ class EmbeddedEdges:
         return self._environment.get_note(key)
 
     async def put_note(self, key: str, value: bytes | None) -> None:
-        meta = self._environment.meta
-        await self._commits.run(lambda batch: put_note(batch.txn, meta, key, value))
+        await self._commits.run(lambda batch: batch.put_note(key, value))
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
         return {prefix + rest: value for rest, value in self._environment.notes(prefix).items()}
@@ -299,7 +297,7 @@ class EmbeddedEdges:
                     more = rows.set_range(after_lists(key))
                     continue
                 edge = read_edge(graph, int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big"), rows.value())
-                chunk.append(Ends(edge, *(runs.contains(lists, *entry) for entry in _entries(edge))))
+                chunk.append(Ends(edge, *(runs.contains(lists, *entry) for entry in entries_of(edge))))
                 more = rows.next()
             return chunk, rows.key() if more else None
 
@@ -341,43 +339,23 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, out_count=out_count)
     if outcome is not Outcome.APPLIED:
         return EdgeChange(outcome, stored, stored)
-    txn.put(key, edge_row(edge), db=db)
-    if stored is None or (stored.state, stored.position) != (edge.state, edge.position):
-        cursor = batch.cursor(graph)
-        if stored is not None:
-            for entry in _entries(stored):
-                runs.remove(cursor, *entry)
-        for entry in _entries(edge):
-            runs.insert(cursor, *entry)
-    sequence = batch.log.append(event_log.pack_change(None if stored is None else stored.state, edge))
-    return EdgeChange(outcome, stored, edge, sequence)
+    return EdgeChange(outcome, stored, edge, batch.write_edge(stored, edge))
 
 
 def _forget(batch: Batch, graph: int, pairs: Sequence[Pair]) -> None:
     """Delete edges, as if they had never been."""
-    txn, db, cursor = batch.txn, batch.environment.graph_db(graph), batch.cursor(graph)
     for source, destination in pairs:
-        row = txn.get(pair_key(source, destination), None, db)
-        if row is not None:
-            for entry in _entries(read_edge(graph, source, destination, row)):
-                runs.remove(cursor, *entry)
-            txn.delete(pair_key(source, destination), db=db)
+        batch.forget_edge(graph, source, destination)
 
 
 def _relist(batch: Batch, edge: Edge) -> None:
     """Add the edge to both lists at the place that its row says."""
-    row = batch.txn.get(pair_key(edge.source, edge.destination), None, batch.environment.graph_db(edge.graph))
-    if row is None:
-        return
-    current = read_edge(edge.graph, edge.source, edge.destination, row)
-    for entry in _entries(current):
-        runs.insert(batch.cursor(edge.graph), *entry)
-
-
-def _entries(edge: Edge) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-    """The entries of an edge in the lists of its source and its destination, as (prefix of the run, row)."""
-    out, in_ = list_prefixes(edge.source, edge.destination, edge.state)
-    return (out, list_row(edge.position, edge.destination)), (in_, list_row(edge.position, edge.source))
+    db = batch.environment.graph_db(edge.graph)
+    current = stored_edge(batch.txn, db, edge.graph, edge.source, edge.destination)
+    if current is not None:
+        batch.undescribed()
+        for entry in entries_of(current):
+            runs.insert(batch.cursor(edge.graph), *entry)
 
 
 def _after(source: int, destination: int) -> bytes:

@@ -2,6 +2,7 @@
 
     store.mdb        the store; database `meta` holds notes: format, graphs, signing secret, key hashes, jobs
     store.mdb-lock   LMDB's reader table and writer lock
+    store.journal    what was committed since the store was last synced; see `journal`
 
 The file grows as pages are written, up to `bytes_max`, and never shrinks.
 """
@@ -22,7 +23,10 @@ import lmdb
 
 from kith.core.errors import KithError, StoreFull, StoreMismatch, StoreUnavailable
 from kith.core.history import History, Restore
-from kith.engines.embedded import event_log
+from kith.engines.embedded import event_log, redo
+from kith.engines.embedded.checkpoints import Checkpoints
+from kith.engines.embedded.journal import JOURNAL_FILE, Base, Journal
+from kith.engines.embedded.recovery import Opening, choose_opening, go_back, newest_meta
 from kith.graph.graphs import GRAPHS_MAX, assign
 
 FORMAT = 2
@@ -39,6 +43,18 @@ _ROOM_BYTES_MIN = 1 << 20
 
 Durability = Literal["full", "relaxed"]
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
+
+
+class Write:
+    """A write transaction in progress.
+
+    `changes`: what `redo.encode` makes of all that it changes, b"" if that is nothing. While it is None the changes are
+    not described, and the whole store is synced for them, which takes longer.
+    """
+
+    def __init__(self, txn: Txn) -> None:
+        self.txn = txn
+        self.changes: bytes | None = None
 
 
 class Environment:
@@ -63,27 +79,58 @@ class Environment:
             store = folder / STORE_FILE
             if store.exists() and not store.stat().st_size:
                 raise StoreMismatch(f"{store} is empty; restore a backup, or delete the file to start anew")
-            self.lmdb = lmdb.Environment(
-                str(folder / STORE_FILE),
-                subdir=False,
-                map_size=bytes_max,
-                max_dbs=_DATABASES_MAX,
-                max_readers=_READERS_MAX,
-                max_spare_txns=8,
-                metasync=durability == "full",
-                mode=0o600,
-            )
-            self._check_length()
-            self.meta = self.lmdb.open_db(_META)
-            self.log = self.lmdb.open_db(_LOG)
-            self.nodes = self.lmdb.open_db(_NODES)
-            self.records = self.lmdb.open_db(_OBJECTS)
-            self.suggestions = self.lmdb.open_db(_SUGGESTIONS)
-            self.lmdb.reader_check()  # slots of readers that were killed would keep old pages alive
+            self.journal = Journal(folder / JOURNAL_FILE)
+            try:
+                self._open(bytes_max, relaxed=durability == "relaxed")
+            except BaseException:
+                self.journal.close()
+                raise
+
+    def _open(self, bytes_max: int, *, relaxed: bool) -> None:
+        """Open the store; the first process that does makes sure that it is whole."""
+        store = self.folder / STORE_FILE
+        alone = self.journal.enter()
+        base = self.journal.base() if alone and store.exists() else None
+        payloads = self._go_back(store, base) if base is not None else []
+        self.lmdb = lmdb.Environment(
+            str(store),
+            subdir=False,
+            map_size=bytes_max,
+            max_dbs=_DATABASES_MAX,
+            max_readers=_READERS_MAX,
+            max_spare_txns=8,
+            sync=False,
+            mode=0o600,
+        )
+        self._check_length()
+        self.meta = self.lmdb.open_db(_META)
+        self.log = self.lmdb.open_db(_LOG)
+        self.nodes = self.lmdb.open_db(_NODES)
+        self.records = self.lmdb.open_db(_OBJECTS)
+        self.suggestions = self.lmdb.open_db(_SUGGESTIONS)
+        self.rows = {"meta": self.meta, "nodes": self.nodes, "objects": self.records, "suggestions": self.suggestions}
+        """The databases whose rows `CommitQueue` jobs put and delete, by the names that the journal has for them."""
         self._graphs: dict[int, lmdb._Database] = {}
+        self._checkpoints = Checkpoints(self.lmdb, store, self.journal)
         self._check_format()
-        for number in self.graph_numbers().values():
-            self._open_graph(number)
+        self._open_graphs()
+        if payloads:
+            with self.lmdb.begin(write=True) as txn:
+                redo.replay(txn, payloads, self.log, self.rows, self.graph_db)
+        if alone:
+            self.lmdb.sync(True)
+            self.journal.begin(*newest_meta(store), relaxed=relaxed)
+            self.journal.share()
+        self.lmdb.reader_check()  # slots of readers that were killed would keep old pages alive
+
+    def _go_back(self, store: Path, base: Base) -> list[bytes]:
+        """Before the store is opened: make it its base, if it may have lost pages; what to do again then."""
+        chain = list(self.journal.entries(base))
+        end = chain[-1][0] if chain else base.txn
+        if choose_opening(base, end, newest_meta(store)[0]) is Opening.AS_IS:
+            return []
+        go_back(store, base)
+        return [payload for _, payload in chain]
 
     def __enter__(self) -> Environment:
         return self
@@ -93,7 +140,62 @@ class Environment:
 
     def close(self) -> None:
         """Close the file. Further use raises."""
+        self._checkpoints.close()
         self.lmdb.close()
+        self.journal.close()
+
+    @property
+    def broken(self) -> bool:
+        """Whether this process may commit nothing more, because it could not sync the store."""
+        return self._checkpoints.broken
+
+    @contextlib.contextmanager
+    def commit(self) -> Iterator[Write]:
+        """A write transaction, durable when this is left.
+
+        Errors: lmdb.Error and OSError, after which nothing is stored; StoreUnavailable.
+        """
+        if self.broken:
+            raise StoreUnavailable("the store could not be synced; this process must be replaced")
+        txn, durable, committed = self.lmdb.begin(write=True), True, None
+        try:
+            number = txn.id()
+            self._checkpoints.protect(number)
+            write = Write(txn)
+            yield write
+            if write.changes != b"":
+                durable = self.journal.append(number, write.changes)
+            txn.commit()
+            committed = number
+        except lmdb.Error:
+            txn.abort()
+            self._uncommitted(number)
+            raise
+        except BaseException:
+            txn.abort()
+            raise
+        finally:
+            self._checkpoints.passed(committed)
+        if not durable:
+            self._checkpoints.make()
+
+    def free_pages(self) -> bool:
+        """Make the pages that were freed since the last checkpoints usable again; whether that could be done."""
+        try:
+            self._checkpoints.make()
+        except (lmdb.Error, OSError):
+            return False
+        return True
+
+    def _uncommitted(self, number: int) -> None:
+        """Take back what the journal has of a transaction that LMDB refused, unless another process has its number."""
+        with contextlib.suppress(lmdb.Error, OSError):  # then the next entry takes its place
+            txn = self.lmdb.begin(write=True)
+            try:
+                if txn.id() == number:
+                    self.journal.cancel(number)
+            finally:
+                txn.abort()
 
     def graph_db(self, graph: int) -> lmdb._Database:
         """The database of a graph: its edges and lists (see `keys`)."""
@@ -106,13 +208,15 @@ class Environment:
 
     def declare(self, names: list[str]) -> dict[str, int]:
         """Give numbers to the graphs that have none yet, in one transaction; the numbers of all graphs."""
-        with translated("declare graphs"), self.lmdb.begin(write=True) as txn:
-            raw = txn.get(b"graphs", None, self.meta)
-            numbers = assign({} if raw is None else json.loads(raw), names)
-            txn.put(b"graphs", json.dumps(numbers).encode(), db=self.meta)
-        for number in numbers.values():
-            self._open_graph(number)
-        return numbers
+        if not self.graph_numbers().keys() >= set(names):
+            with translated("declare graphs"), self.commit() as write:
+                raw = write.txn.get(b"graphs", None, self.meta)
+                numbers = assign({} if raw is None else json.loads(raw), names)
+                write.txn.put(b"graphs", json.dumps(numbers).encode(), db=self.meta)
+                opened = {number: self._open_graph(number, write.txn) for number in numbers.values()}
+            self._graphs.update(opened)
+        self._open_graphs()
+        return self.graph_numbers()
 
     def get_note(self, key: str) -> bytes | None:
         """A note by its key; None if there is none."""
@@ -150,18 +254,21 @@ class Environment:
 
     def put_note(self, key: str, value: bytes | None) -> None:
         """Write a note, or remove it (None), synced."""
-        with translated("write a note"), self.lmdb.begin(db=self.meta, write=True) as txn:
-            put_note(txn, self.meta, key, value)
+        with translated("write a note"), self.commit() as write:
+            put_note(write.txn, self.meta, key, value)
+            write.changes = redo.encode(0, [redo.row("meta", key.encode(), value)])
 
     def secret(self, name: str) -> bytes:
         """A random secret of 32 bytes, made at its first use and kept."""
-        key = f"secret/{name}".encode()
-        with translated("read a secret"), self.lmdb.begin(db=self.meta, write=True) as txn:
-            found = txn.get(key, None)
-            if found is None:
-                found = os.urandom(32)
-                txn.put(key, found)
-            return found
+        key = f"secret/{name}"
+        found = self.get_note(key)
+        if found is None:
+            with translated("make a secret"), self.commit() as write:
+                found = write.txn.get(key.encode(), None, self.meta)
+                if found is None:
+                    found = os.urandom(32)
+                    put_note(write.txn, self.meta, key, found)
+        return found
 
     def bytes_used(self) -> int:
         """How many bytes of the file are in use, in whole pages, free ones included."""
@@ -200,7 +307,8 @@ class Environment:
     def _check_format(self) -> None:
         found = self.get_note("format")
         if found is None:
-            self.put_note("format", str(FORMAT).encode())
+            with self.lmdb.begin(write=True) as txn:  # a new store, which nobody else has open
+                put_note(txn, self.meta, "format", str(FORMAT).encode())
         elif int(found) > FORMAT:
             raise StoreMismatch(
                 f"{self.folder} was written by a newer Kith (format {int(found)}, this one knows {FORMAT}); "
@@ -216,9 +324,20 @@ class Environment:
                 known=FORMAT,
             )
 
-    def _open_graph(self, number: int) -> None:
-        if number not in self._graphs:
-            self._graphs[number] = self.lmdb.open_db(b"graph-%d" % number)
+    def _open_graphs(self) -> None:
+        unopened = set(self.graph_numbers().values()) - set(self._graphs)
+        if unopened:
+            with self.lmdb.begin(write=True) as txn:
+                opened = {number: self._open_graph(number, txn) for number in unopened}
+            self._graphs.update(opened)
+
+    def _open_graph(self, number: int, txn: Txn) -> lmdb._Database:
+        """Open the database of a graph, which is made if it is new.
+
+        Without a transaction of ours LMDB's binding begins one, and waits for the write lock with the interpreter's
+        lock held: for ever, if another thread of this process has the one and needs the other.
+        """
+        return self.lmdb.open_db(b"graph-%d" % number, txn=txn)
 
 
 def put_note(txn: Txn, meta: lmdb._Database, key: str, value: bytes | None) -> None:
@@ -268,7 +387,7 @@ def translate(error: Exception, action: str, folder: Path | None = None) -> Kith
 
     A full disk cuts a write short, which LMDB reports as EIO; so then the free space of `folder` is checked.
     """
-    code = getattr(error, "code", 0)
+    code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)
     if code == errno.EIO and folder is not None and _is_full(folder):
         code = errno.ENOSPC
     if isinstance(error, lmdb.MapFullError):

@@ -20,6 +20,7 @@ import lmdb
 
 from kith.core.clock import Hlc
 from kith.core.events import BULK_LOADED, Event
+from kith.core.ids import NodeId
 from kith.graph.edge import Edge, State
 
 _EVENT = struct.Struct(">BBBQQqQ")
@@ -45,6 +46,14 @@ def pack_change(before: State | None, edge: Edge) -> bytes:
         edge.position,
         edge.updated_at,
     )
+
+
+def edge_of(event: bytes) -> Edge | None:
+    """The edge that an event of `pack_change` is about; None for an announcement."""
+    graph, _, state, source, destination, position, updated_at = _EVENT.unpack(event)
+    if state > State.REMOVED:
+        return None
+    return Edge(graph, NodeId(source), NodeId(destination), State(state), position, Hlc(updated_at))
 
 
 def pack_announcement(event: Event) -> bytes:

@@ -14,7 +14,7 @@ import msgspec
 from kith.core.events import Event
 from kith.engines.embedded import event_log
 from kith.engines.embedded.commits import Batch, CommitQueue
-from kith.engines.embedded.environment import Environment, put_note, translate
+from kith.engines.embedded.environment import Environment, translate
 from kith.log.store import Failure
 
 _GROUP, _FAILURE = "group/", "failure/"
@@ -39,14 +39,12 @@ class EmbeddedLog:
         return None if found is None else int(found)
 
     async def save(self, group: str, sequence: int | None, failures: Mapping[int, Failure | None]) -> None:
-        meta = self._environment.meta
-
         def note(batch: Batch) -> None:
             if sequence is not None:
-                put_note(batch.txn, meta, _GROUP + group, str(sequence).encode())
+                batch.put_note(_GROUP + group, str(sequence).encode())
             for number, failure in failures.items():
                 row = None if failure is None else msgspec.msgpack.encode(failure)
-                put_note(batch.txn, meta, f"{_FAILURE}{group}/{number:020}", row)
+                batch.put_note(f"{_FAILURE}{group}/{number:020}", row)
 
         await self._commits.run(note)
 
@@ -59,7 +57,7 @@ class EmbeddedLog:
 
     async def announce(self, event: Event) -> None:
         packed = event_log.pack_announcement(event)
-        await self._commits.run(lambda batch: batch.log.append(packed))
+        await self._commits.run(lambda batch: batch.append(packed))
 
     def _begin(self) -> lmdb.Transaction[bytes]:
         try:

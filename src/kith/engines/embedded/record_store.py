@@ -66,11 +66,9 @@ class EmbeddedRecords:
             raise translate(error, "read") from error
 
     async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
-        db = self._environment.records
-
         def drop(batch: Batch) -> None:
             for id_ in ids:
-                batch.txn.delete(_KEY.pack(kind, id_), db=db)
+                batch.delete("objects", _KEY.pack(kind, id_))
 
         await self._commits.run(drop, len(ids))
 
@@ -94,11 +92,11 @@ def _put(
         return put._replace(stored=False)
     changes += apply_all(batch, edges[1:])
     if claim is not None:
-        _take(txn, db, claim)
+        _take(batch, claim)
     for record in records:
         stored = _get(txn, db, record.kind, record.id)
         if newer(stored, record) is not stored:
-            txn.put(_KEY.pack(record.kind, record.id), _VERSION.pack(record.updated_at) + record.data, db=db)
+            batch.put("objects", _KEY.pack(record.kind, record.id), _VERSION.pack(record.updated_at) + record.data)
     return put._replace(mark=WriteMark(batch.log.last, newest))
 
 
@@ -124,8 +122,9 @@ def _claimed(txn: Txn, db: lmdb._Database, claim: Claim) -> bytes | None:
     return row[_VERSION.size :]
 
 
-def _take(txn: Txn, db: lmdb._Database, claim: Claim) -> None:
+def _take(batch: Batch, claim: Claim) -> None:
     """Store a claim, and delete some expired ones."""
+    txn, db = batch.txn, batch.environment.records
     until_ms = claim.now_ms + claim.keep_ms
     cursor = txn.cursor(db)
     for _ in range(_FORGOTTEN_A_CLAIM):
@@ -134,9 +133,9 @@ def _take(txn: Txn, db: lmdb._Database, claim: Claim) -> None:
         tag, over_ms, key = _END_KEY.unpack(cursor.key())
         if tag != _CLAIM_END or over_ms > claim.now_ms:
             break
-        cursor.delete()
+        batch.delete("objects", cursor.key())
         held = txn.get(bytes([_CLAIM]) + key, None, db)
         if held is not None and _VERSION.unpack_from(held)[0] == over_ms:  # else it was claimed anew
-            txn.delete(bytes([_CLAIM]) + key, db=db)
-    txn.put(bytes([_CLAIM]) + claim.key, _VERSION.pack(until_ms) + claim.value, db=db)
-    txn.put(_END_KEY.pack(_CLAIM_END, until_ms, claim.key), b"", db=db)
+            batch.delete("objects", bytes([_CLAIM]) + key)
+    batch.put("objects", bytes([_CLAIM]) + claim.key, _VERSION.pack(until_ms) + claim.value)
+    batch.put("objects", _END_KEY.pack(_CLAIM_END, until_ms, claim.key), b"")

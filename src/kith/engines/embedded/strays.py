@@ -38,6 +38,7 @@ def unlist_strays(batch: Batch, graph: int, entries: Sequence[Stray]) -> None:
     """Delete entries from their lists, unless they belong to an edge by now."""
     for prefix, row in entries:
         if _is_stray(batch.txn, batch.environment.graph_db(graph), graph, prefix, row):
+            batch.undescribed()
             runs.remove(batch.cursor(graph), prefix, row)
 
 

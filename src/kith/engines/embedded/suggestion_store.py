@@ -50,20 +50,18 @@ def _put(batch: Batch, rows: Sequence[RankingRow], now_ms: int) -> None:
         key = _KEY.pack(_ROW, user)
         if cursor.set_key(key):
             (before_ms,) = _UNTIL.unpack_from(cursor.value())
-            if cursor.set_key(_END_KEY.pack(_END, before_ms, user)):
-                cursor.delete()
-        cursor.put(key, _UNTIL.pack(until_ms) + data)
-        cursor.put(_END_KEY.pack(_END, until_ms, user), b"")
+            batch.delete("suggestions", _END_KEY.pack(_END, before_ms, user))
+        batch.put("suggestions", key, _UNTIL.pack(until_ms) + data)
+        batch.put("suggestions", _END_KEY.pack(_END, until_ms, user), b"")
         for _ in range(_FORGOTTEN_A_ROW):
-            _forget_one(cursor, now_ms)
+            _forget_one(batch, cursor, now_ms)
 
 
-def _forget_one(cursor: lmdb.Cursor[bytes], now_ms: int) -> None:
+def _forget_one(batch: Batch, cursor: lmdb.Cursor[bytes], now_ms: int) -> None:
     """Delete the row that expired first, if one has expired."""
     if not cursor.set_range(bytes([_END])):
         return
     _, until_ms, user = _END_KEY.unpack(cursor.key())
     if until_ms <= now_ms:
-        cursor.delete()
-        if cursor.set_key(_KEY.pack(_ROW, user)):
-            cursor.delete()
+        batch.delete("suggestions", cursor.key())
+        batch.delete("suggestions", _KEY.pack(_ROW, user))

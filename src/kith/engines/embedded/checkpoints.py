@@ -1,0 +1,138 @@
+"""Checkpoints: some times a second the store is synced as it is then, and becomes the journal's base.
+
+Until the next one no page of the base may be written again. LMDB uses a page again once no reader can see the state
+that it belongs to. So each process that commits holds a read transaction, its pin, on a state that is not newer than
+the base; it moves the pin at its own checkpoints, and drops it when it has committed nothing since. Pins of killed
+processes stand until somebody clears LMDB's reader table, and whoever writes then has a pin of their own.
+
+Pages that are freed wait for two checkpoints before they are used again: that is how much larger the file is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import lmdb
+import structlog
+
+from kith.engines.embedded.journal import Journal
+from kith.engines.embedded.recovery import newest_meta
+
+INTERVAL_S = 0.1
+"""From the first commit after a checkpoint to the next checkpoint."""
+
+_log = structlog.get_logger("kith.store")
+
+
+class Checkpoints:
+    """Makes the checkpoints of one process."""
+
+    def __init__(self, store: lmdb.Environment, file: Path, journal: Journal) -> None:
+        self._store, self._journal = store, journal
+        self._file = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        # changed only by who holds the write lock
+        self._pin: lmdb.Transaction[bytes] | None = None
+        self._ours = 0
+        """The newest transaction of this process."""
+        self._uncovered = threading.Event()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._making = threading.Lock()
+
+    @property
+    def broken(self) -> bool:
+        """Whether a sync of the store failed, in any process: only processes that open it anew may commit again."""
+        return self._journal.store_failed
+
+    def protect(self, txn: int) -> None:
+        """Make sure that this process may commit transaction `txn`, which has the write lock and wrote nothing yet."""
+        if self._pin is None:
+            base = self._journal.base()
+            pin = self._store.begin()
+            if base is None or base.txn != txn - 1:
+                with self._breaking(pin):
+                    meta = self._meta(txn - 1)
+                    self._store.sync(True)
+                    self._journal.publish(txn - 1, self._journal.end(txn - 1), meta)
+            self._pin = pin
+
+    def passed(self, txn: int | None) -> None:
+        """A transaction that `protect` was called for is over (None: without a commit); a checkpoint follows."""
+        if txn is not None:
+            self._ours = txn
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._loop, name="kith-checkpoints", daemon=True)
+            self._thread.start()
+        self._uncovered.set()
+
+    def make(self) -> None:
+        """Sync all that is committed, and make it the base. Errors: lmdb.Error, OSError."""
+        with self._making:
+            with _write_lock(self._store) as txn:
+                pin = self._store.begin()
+                with self._breaking(pin):
+                    last, meta, start = txn - 1, self._meta(txn - 1), self._journal.end(txn - 1)
+            with self._breaking(pin):
+                self._store.sync(True)
+                with _write_lock(self._store):
+                    self._journal.publish(last, start, meta)
+                    unused = pin if self._ours <= last else None
+                    old, self._pin = self._pin, None if unused else pin
+            for done in filter(None, (old, unused)):
+                done.abort()
+
+    def close(self) -> None:
+        """Make the last checkpoint, if this process committed anything since, and stop."""
+        self._closing.set()
+        self._uncovered.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._pin is not None and not self.broken:
+            with contextlib.suppress(lmdb.Error, OSError):  # the journal has what it would have synced
+                self.make()
+        if self._pin is not None:
+            self._pin.abort()
+        os.close(self._file)
+
+    def _loop(self) -> None:
+        while self._uncovered.wait() and not self._closing.wait(INTERVAL_S):
+            self._uncovered.clear()
+            try:
+                self.make()
+            except lmdb.Error as error:
+                _log.error("the store could not be synced; this process must be replaced", error=str(error))
+                return
+            except OSError as error:
+                _log.warning("no checkpoint: the journal cannot be written; tried again later", error=str(error))
+
+    def _meta(self, txn: int) -> bytes:
+        """The store's meta page of the newest transaction. Needs the write lock."""
+        found, meta = newest_meta(self._file)
+        if found != txn:
+            raise lmdb.CorruptedError(f"the store's meta page is of transaction {found}, not {txn}")
+        return meta
+
+    @contextlib.contextmanager
+    def _breaking(self, pin: lmdb.Transaction[bytes]) -> Iterator[None]:
+        """Give `pin` back if this fails; if it is the store that fails, this process is broken."""
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, lmdb.Error):
+                self._journal.note_failed_store()
+            pin.abort()
+            raise
+
+
+@contextlib.contextmanager
+def _write_lock(store: lmdb.Environment) -> Iterator[int]:
+    """Hold LMDB's write lock without writing; yields the number that the next transaction will have."""
+    txn = store.begin(write=True)
+    try:
+        yield txn.id()
+    finally:
+        txn.abort()

@@ -1,0 +1,51 @@
+"""The rows of one edge: its own, and its entries in the lists of both ends. What a write does to a graph's database."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import lmdb
+
+from kith.engines.embedded import runs
+from kith.engines.embedded.keys import edge_row, list_prefixes, list_row, pair_key, read_edge
+from kith.graph.edge import Edge
+
+Database: TypeAlias = "lmdb._Database"
+Txn: TypeAlias = "lmdb.Transaction[bytes]"
+
+
+def stored_edge(txn: Txn, db: Database, graph: int, source: int, destination: int) -> Edge | None:
+    """The edge as it is stored."""
+    row = txn.get(pair_key(source, destination), None, db)
+    return None if row is None else read_edge(graph, source, destination, row)
+
+
+def write_edge(txn: Txn, cursor: runs.RunCursor, db: Database, edge: Edge) -> None:
+    """Store an edge in place of whatever is stored."""
+    replace_edge(txn, cursor, db, stored_edge(txn, db, edge.graph, edge.source, edge.destination), edge)
+
+
+def replace_edge(txn: Txn, cursor: runs.RunCursor, db: Database, stored: Edge | None, edge: Edge) -> None:
+    """Store an edge in place of `stored`, which is what is stored."""
+    txn.put(pair_key(edge.source, edge.destination), edge_row(edge), db=db)
+    if stored is None or (stored.state, stored.position) != (edge.state, edge.position):
+        if stored is not None:
+            for entry in entries_of(stored):
+                runs.remove(cursor, *entry)
+        for entry in entries_of(edge):
+            runs.insert(cursor, *entry)
+
+
+def forget_edge(txn: Txn, cursor: runs.RunCursor, db: Database, source: int, destination: int) -> None:
+    """Delete an edge, as if it had never been."""
+    stored = stored_edge(txn, db, 0, source, destination)
+    if stored is not None:
+        for entry in entries_of(stored):
+            runs.remove(cursor, *entry)
+        txn.delete(pair_key(source, destination), db=db)
+
+
+def entries_of(edge: Edge) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+    """The entries of an edge in the lists of its source and its destination, as (prefix of the run, row)."""
+    out, in_ = list_prefixes(edge.source, edge.destination, edge.state)
+    return (out, list_row(edge.position, edge.destination)), (in_, list_row(edge.position, edge.source))

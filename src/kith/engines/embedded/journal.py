@@ -1,0 +1,258 @@
+"""The journal: what was committed since the store's pages were last synced, so that a commit costs one small sync.
+
+A commit writes pages all over the store, and syncing them is most of what a write costs. So a commit syncs one entry
+here instead, enough to make its changes again (see `redo`), and the pages are synced some times a second, at a
+checkpoint. After a power cut the store goes back to its last checkpoint, the base, and the entries behind it are
+applied again (see `recovery`).
+
+    file store.journal
+      0          two tails   txn | start | end of the newest entry | newest commit without an entry | crc
+                 then a byte: 1 after a sync of the store has failed, until it is opened by one process alone
+      1 SLOT     base        txn | start of the next entry | epoch | relaxed | length | crc | the store's meta page
+      2 SLOT     base        the same; the one with the greater txn holds
+      3 SLOT     a ring of RING_BYTES of entries       crc | length | txn | epoch | payload
+
+Starts and ends count all bytes ever appended. Entries of consecutive transactions make a chain; it ends where an entry
+is missing or torn. Tails are never synced: they tell running processes where to append. Each method says who may call
+it: most need LMDB's write lock, so two processes never append at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kith.core.errors import StoreUnavailable
+
+JOURNAL_FILE = "store.journal"
+RING_BYTES = 4 << 20
+_SLOT = 1 << 17  # a tail or a base; the largest page of LMDB is 64 KB
+_RING_AT = 3 * _SLOT
+_TAIL = struct.Struct("<QQQQI")
+_TAIL_ROOM = 64
+_BASE = struct.Struct("<QQQ?II")
+_ENTRY = struct.Struct("<IIQQ")
+_CRC_BYTES = 4
+_FAILED_AT = 2 * _TAIL_ROOM
+_RETRY_S = 0.005
+_CLOSED_WITHIN_S = 30.0
+
+
+class Base(NamedTuple):
+    """A state of the store that is synced: all its pages, but not which of its two meta pages holds."""
+
+    txn: int
+    start: int  # of the entry of the transaction after it
+    epoch: int  # of its entries; changes when the folder is opened by its first process
+    relaxed: bool  # entries are not synced
+    meta: bytes  # the store's meta page of this transaction
+
+
+class Tail(NamedTuple):
+    """The newest entry, as its writer noted it before its transaction was committed."""
+
+    txn: int
+    start: int
+    end: int
+    without_entry: int  # the newest transaction that has none
+
+
+class Journal:
+    """An open journal of one store."""
+
+    def __init__(self, file: Path) -> None:
+        self._fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._epoch = 0
+        self._relaxed = False
+        self._start = 0
+        """Where the base starts, as far as this process knows; it may have moved on."""
+
+    @property
+    def store_failed(self) -> bool:
+        """Whether a sync of the store failed: nobody knows which pages are on the disk, so all must open it anew."""
+        return os.pread(self._fd, 1, _FAILED_AT) == b"\1"
+
+    def note_failed_store(self) -> None:
+        """Tell all processes that a sync of the store failed."""
+        with contextlib.suppress(OSError):  # then this process alone is replaced
+            self._put(b"\1", _FAILED_AT)
+
+    def close(self) -> None:
+        """Close the file, and with it give up the lock."""
+        os.close(self._fd)
+
+    def enter(self) -> bool:
+        """Wait until the store may be opened; whether no other process has it open.
+
+        If so it is locked for this one alone, until `share`; should it die before that, the next one has it alone.
+        StoreUnavailable where others do not close a store that failed.
+        """
+        until_s = time.monotonic() + _CLOSED_WITHIN_S
+        while not self._lock(fcntl.LOCK_EX):
+            if not self.store_failed:
+                if self._lock(fcntl.LOCK_SH):
+                    self.base()
+                    return False
+            elif time.monotonic() > until_s:
+                raise StoreUnavailable(
+                    "the disk failed under the store; stop all processes that use it, and start again"
+                )
+            time.sleep(_RETRY_S)
+        return True
+
+    def share(self) -> None:
+        """Let others open the store."""
+        fcntl.flock(self._fd, fcntl.LOCK_SH)  # gives the lock up first, so another process may have it alone meanwhile
+        self.base()
+
+    def _lock(self, how: int) -> bool:
+        try:
+            fcntl.flock(self._fd, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def base(self) -> Base | None:
+        """The last checkpoint; None before the first."""
+        found = [base for slot in (1, 2) if (base := self._read_base(slot)) is not None]
+        if not found:
+            return None
+        newest = max(found)
+        self._start, self._epoch, self._relaxed = newest.start, newest.epoch, newest.relaxed
+        return newest
+
+    def begin(self, txn: int, meta: bytes, *, relaxed: bool) -> None:
+        """Start anew at this state of the store, which must be synced. Needs the store alone."""
+        epoch = int.from_bytes(os.urandom(8), "little")
+        for slot in (1, 2):
+            self._write_base(slot, Base(txn, 0, epoch, relaxed, meta))
+        self._put(bytes(_FAILED_AT + 1), 0)
+        self._write_tail(Tail(txn, 0, 0, 0))
+        os.fdatasync(self._fd)
+        self.base()
+
+    def append(self, txn: int, payload: bytes | None) -> bool:
+        """Note the transaction that is about to be committed; whether it is durable with that.
+
+        False without a payload, where the ring has no room, and until a checkpoint has covered the last such
+        transaction: then acknowledge it only after a checkpoint. Needs the write lock. Errors: OSError.
+        """
+        before = self._tail_before(txn)
+        length = 0 if payload is None else _ENTRY.size + len(payload)
+        gap = before.txn != txn - 1  # a writer that knows no journal
+        if payload is None or gap or not self._has_room(before.end + length):
+            self._write_tail(Tail(txn, before.end, before.end, txn))
+            return self._relaxed
+        missing = before.without_entry
+        if missing and self._is_covered(missing):
+            missing = 0
+        head = _ENTRY.pack(0, len(payload), txn, self._epoch)[_CRC_BYTES:] + payload
+        self._write(before.end, zlib.crc32(head).to_bytes(_CRC_BYTES, "little") + head)
+        if not self._relaxed:
+            os.fdatasync(self._fd)
+        self._write_tail(Tail(txn, before.end, before.end + length, missing))
+        return self._relaxed or not missing
+
+    def cancel(self, txn: int) -> None:
+        """Take back the entry of a transaction that could not be committed. Needs the write lock."""
+        for tail in self._tails():
+            if tail.txn == txn and tail.end > tail.start:
+                self._write(tail.start, bytes(_ENTRY.size))
+                os.fdatasync(self._fd)
+
+    def end(self, txn: int) -> int:
+        """Where the entry of the transaction after `txn` starts. Needs the write lock."""
+        return self._tail_before(txn + 1).end
+
+    def publish(self, txn: int, start: int, meta: bytes) -> None:
+        """Make a synced state the base, unless there is a later one. Needs the write lock."""
+        base = self.base()
+        if base is None:
+            raise OSError(errno.EIO, "the journal was damaged while it was in use")
+        if txn > base.txn:
+            older = 1 if self._read_base(1) != base else 2
+            self._write_base(older, base._replace(txn=txn, start=start, meta=meta))
+            os.fdatasync(self._fd)
+            self._start = start
+
+    def entries(self, base: Base) -> Iterator[tuple[int, bytes]]:
+        """The chain after a base: each transaction and its payload."""
+        at, txn = base.start, base.txn + 1
+        while at + _ENTRY.size <= base.start + RING_BYTES:
+            head = self._read(at, _ENTRY.size)
+            crc, length, of, epoch = _ENTRY.unpack(head)
+            if (of, epoch) != (txn, base.epoch) or at + _ENTRY.size + length > base.start + RING_BYTES:
+                return
+            payload = self._read(at + _ENTRY.size, length)
+            if zlib.crc32(head[_CRC_BYTES:] + payload) != crc:
+                return
+            yield txn, payload
+            at, txn = at + _ENTRY.size + length, txn + 1
+
+    def _is_covered(self, txn: int) -> bool:
+        base = self.base()
+        return base is not None and base.txn >= txn
+
+    def _has_room(self, end: int) -> bool:
+        if end - self._start > RING_BYTES:
+            self.base()  # others make checkpoints too
+        return end - self._start <= RING_BYTES
+
+    def _tails(self) -> list[Tail]:
+        raw = os.pread(self._fd, 2 * _TAIL_ROOM, 0).ljust(2 * _TAIL_ROOM, b"\0")
+        found = []
+        for at in (0, _TAIL_ROOM):
+            *fields, crc = _TAIL.unpack_from(raw, at)
+            if crc == zlib.crc32(raw[at : at + _TAIL.size - _CRC_BYTES]):
+                found.append(Tail(*fields))
+        return found
+
+    def _tail_before(self, txn: int) -> Tail:
+        """The newest entry of a committed transaction. One of `txn` itself is of a writer that did not commit it."""
+        return max((tail for tail in self._tails() if tail.txn < txn), default=Tail(0, 0, 0, 0))
+
+    def _write_tail(self, tail: Tail) -> None:
+        raw = _TAIL.pack(*tail, 0)[:-_CRC_BYTES]
+        self._put(raw + zlib.crc32(raw).to_bytes(_CRC_BYTES, "little"), tail.txn % 2 * _TAIL_ROOM)
+
+    def _read_base(self, slot: int) -> Base | None:
+        head = os.pread(self._fd, _BASE.size, slot * _SLOT)
+        if len(head) < _BASE.size:
+            return None
+        txn, start, epoch, relaxed, length, crc = _BASE.unpack(head)
+        meta = os.pread(self._fd, min(length, _SLOT), slot * _SLOT + _BASE.size)
+        if not meta or zlib.crc32(head[:-_CRC_BYTES] + meta) != crc:
+            return None
+        return Base(txn, start, epoch, relaxed, meta)
+
+    def _write_base(self, slot: int, base: Base) -> None:
+        head = _BASE.pack(*base[:4], len(base.meta), 0)[:-_CRC_BYTES]
+        crc = zlib.crc32(head + base.meta).to_bytes(_CRC_BYTES, "little")
+        self._put(head + crc + base.meta, slot * _SLOT)
+
+    def _put(self, raw: bytes, at: int) -> None:
+        """Write at a place of the file; a full disk cuts a write short, which is an error."""
+        if os.pwrite(self._fd, raw, at) != len(raw):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _write(self, at: int, raw: bytes) -> None:
+        """Write into the ring, round its end if need be."""
+        at %= RING_BYTES
+        fits = RING_BYTES - at
+        self._put(raw[:fits], _RING_AT + at)
+        if len(raw) > fits:
+            self._put(raw[fits:], _RING_AT)
+
+    def _read(self, at: int, length: int) -> bytes:
+        at %= RING_BYTES
+        fits = min(length, RING_BYTES - at)
+        raw = os.pread(self._fd, fits, _RING_AT + at).ljust(fits, b"\0")
+        return raw + os.pread(self._fd, length - fits, _RING_AT).ljust(length - fits, b"\0") if length > fits else raw

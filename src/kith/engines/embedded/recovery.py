@@ -1,0 +1,76 @@
+"""How a store is opened after whatever ended its last processes: as it is, or from its last checkpoint.
+
+LMDB commits without syncing here (see `journal`), so after a power cut any of its newer pages may be missing. The pages
+of the base are there: they were synced, and are not used again before the next checkpoint (see `checkpoints`). Only
+LMDB's two meta pages are written in place, and the journal has a copy of the base's.
+
+    meta page of LMDB 0.9, 64 bits    page number u64 at 0 | magic u32 at 16 | page size u32 at 40 | txn u64 at 144
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import struct
+from pathlib import Path
+
+from kith.core.errors import StoreMismatch
+from kith.engines.embedded.journal import Base
+
+_PAGE_NUMBER, _MAGIC, _PAGE_BYTES, _TXN = (0, "<Q"), (16, "<I"), (40, "<I"), (144, "<Q")
+_LMDB_MAGIC = 0xBEEFC0DE
+_HEAD_BYTES = 152
+
+
+class Opening(enum.Enum):
+    """What to do with a store before it is opened."""
+
+    AS_IS = "as it is"
+    """It is the base, or it was written by a Kith that keeps no journal and syncs every commit."""
+    FROM_BASE = "from the base"
+
+
+def choose_opening(base: Base | None, chain_end: int, store_txn: int) -> Opening:
+    """How to open a store whose newest meta page is of `store_txn`, beside a chain that ends with `chain_end`."""
+    if base is None or store_txn == base.txn == chain_end:
+        return Opening.AS_IS
+    if store_txn > chain_end and not base.relaxed:  # every commit is journaled first, so somebody else made this one
+        return Opening.AS_IS
+    return Opening.FROM_BASE
+
+
+def newest_meta(store: Path | int) -> tuple[int, bytes]:
+    """The transaction of the newest meta page of a store, and that page. StoreMismatch if there is none."""
+    fd = store if isinstance(store, int) else os.open(store, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        head = os.pread(fd, _HEAD_BYTES, 0).ljust(_HEAD_BYTES, b"\0")
+        page_bytes = max(_HEAD_BYTES, min(1 << 16, _field(head, _PAGE_BYTES)))
+        pages = [os.pread(fd, page_bytes, slot * page_bytes) for slot in (0, 1)]
+    finally:
+        if fd is not store:
+            os.close(fd)
+    whole = [page for page in pages if len(page) >= _HEAD_BYTES and _field(page, _MAGIC) == _LMDB_MAGIC]
+    if not whole:
+        raise StoreMismatch("not a store: it has no meta page; restore a backup (`kith restore`)")
+    newest = max(whole, key=lambda page: _field(page, _TXN))
+    return _field(newest, _TXN), newest
+
+
+def go_back(store: Path, base: Base) -> None:
+    """Make `base` the newest state of a store that nobody has open."""
+    number = _field(base.meta, _PAGE_NUMBER)
+    other = bytearray(base.meta)
+    struct.pack_into(_PAGE_NUMBER[1], other, _PAGE_NUMBER[0], 1 - number)
+    struct.pack_into(_TXN[1], other, _TXN[0], max(0, base.txn - 1))
+    fd = os.open(store, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(fd, base.meta, number * len(base.meta))
+        os.pwrite(fd, other, (1 - number) * len(base.meta))
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)
+
+
+def _field(page: bytes, field: tuple[int, str]) -> int:
+    at, kind = field
+    return int(struct.unpack_from(kind, page, at)[0])
