@@ -144,6 +144,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Positive, _doc("Events of the log back to which a stream resumes; beyond, its client is told to reload.")
     ] = 50_000
 
+    connection_idle_s: Annotated[
+        float,
+        Meta(ge=0.1, le=3_600),
+        _doc("Seconds a connection may take to send a request's head, or rest between two; beyond, it is closed."),
+    ] = 30.0
     request_timeout_ms: Annotated[Positive, _doc("Longest a request may take; beyond: TIMEOUT.")] = 5_000
     drain_timeout_s: Annotated[Positive, _doc("Longest a stopping process may take to finish its writes.")] = 20
     body_bytes_max: Annotated[Positive, _doc("Largest request body; beyond: BODY_TOO_LARGE.")] = 1 << 20
