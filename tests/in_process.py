@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import httpx
 
-from kith.api.door import Door
+from kith.api.exchange import Serve
 
 
 class Exchange:
@@ -30,7 +30,7 @@ class Exchange:
 class InProcess(httpx.AsyncBaseTransport):
     """Sends requests to a door."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Serve) -> None:
         self._door = door
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -50,6 +50,6 @@ def scope_of(request: httpx.Request) -> SimpleNamespace:
     )  # fmt: skip
 
 
-def client_of(door: Door, **headers: str) -> httpx.AsyncClient:
+def client_of(door: Serve, **headers: str) -> httpx.AsyncClient:
     """A client of a door, which sends these headers."""
     return httpx.AsyncClient(transport=InProcess(door), base_url="http://kith", headers=headers)

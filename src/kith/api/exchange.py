@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
 from kith.core.errors import BodyTooLarge, KithError
 
 UNREADABLE = "\x7f"
 """Stands for a header's value that is no text; nothing accepts it."""
+Pairs = list[tuple[str, str]]
+"""Headers of an answer."""
 _DRAIN_BYTES_MAX, _DRAIN_S = 1 << 20, 1.0
 
 
@@ -44,11 +46,13 @@ class Exchange(Protocol):
 
     def __aiter__(self) -> Any: ...
     async def client_disconnect(self) -> None: ...
-    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
-    def response_file_range(
-        self, status: int, headers: list[tuple[str, str]], file: str, start: int, end: int
-    ) -> None: ...
-    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Any: ...
+    def response_bytes(self, status: int, headers: Pairs, body: bytes) -> None: ...
+    def response_file_range(self, status: int, headers: Pairs, file: str, start: int, end: int) -> None: ...
+    def response_stream(self, status: int, headers: Pairs) -> Any: ...
+
+
+Serve = Callable[[Scope, Exchange], Awaitable[None]]
+"""Answers one request."""
 
 
 def read_header(headers: Headers, name: str) -> str | None:
