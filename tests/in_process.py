@@ -12,6 +12,13 @@ import httpx
 from kith.api.exchange import Serve
 
 
+class Headers(dict[str, str]):
+    """Headers of a request, each sent once."""
+
+    def get_all(self, key: str) -> list[str]:
+        return [self[key]] if key in self else []
+
+
 class Exchange:
     """One request's body, and the answer to it."""
 
@@ -46,7 +53,7 @@ def scope_of(request: httpx.Request) -> SimpleNamespace:
     return SimpleNamespace(
         proto="http", http_version="1.1", client="127.0.0.1:1", server="127.0.0.1:80", scheme=request.url.scheme,
         method=request.method, path=unquote(request.url.path), query_string=request.url.query.decode(),
-        headers=dict(request.headers),
+        headers=Headers(request.headers),
     )  # fmt: skip
 
 

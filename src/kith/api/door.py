@@ -20,7 +20,7 @@ from kith.api.call import Call, Carried
 from kith.api.consistency import TOKEN_HEADER
 from kith.api.deadline import within
 from kith.api.errors import respond, unexpected
-from kith.api.exchange import Exchange, Scope, body_chunks, drain, read_body, read_header
+from kith.api.exchange import Exchange, Scope, body_chunks, drain, read_body, read_header, read_single
 from kith.api.operations import Operation
 from kith.api.routing import Routes
 from kith.core.errors import KithError, TimedOut
@@ -125,7 +125,7 @@ class Door:
     def _admit(self, scope: Scope, operation: Operation) -> Caller:
         """The caller, counted and caught up with their own writes, if they may call the operation."""
         headers, spec = scope.headers, operation.spec
-        caller = self._guard.caller(read_header(headers, "authorization"), read_header(headers, "x-kith-user"))
+        caller = self._guard.caller(read_single(headers, "authorization"), read_single(headers, "x-kith-user"))
         self._guard.admit(caller, write=spec.write)
         token = read_header(headers, TOKEN_HEADER)
         if token is not None:
