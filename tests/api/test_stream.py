@@ -296,7 +296,7 @@ def test_bad_requests_are_refused_before_a_stream_begins(server: Server, people:
         assert code(http.post(f"{API}/feed/stream"), 405) == "METHOD_NOT_ALLOWED"
     with server.client() as http, http.stream("GET", f"{API}/feed/stream") as answer:
         answer.read()
-        assert code(answer, 401) == "UNAUTHORIZED"
+        assert code(answer, 400) == "INVALID_REQUEST"
 
 
 def test_a_stream_ends_with_its_token_and_a_new_one_goes_on(server: Server, people: People) -> None:

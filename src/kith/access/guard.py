@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jwt
 from jwt.utils import base64url_decode
 
-from kith.core.errors import Forbidden, KithError, RateLimited, Unauthorized
+from kith.core.errors import BadRequest, Forbidden, KithError, RateLimited, Unauthorized
 from kith.core.ids import NodeId, parse_id
 
 REMEMBERED_MAX = 10_000
@@ -50,9 +50,9 @@ class Caller(NamedTuple):
     key: str  # whose rate limit counts; never a secret
 
     def acting(self) -> NodeId:
-        """The user acted for; Unauthorized if nobody was named."""
+        """The user acted for; BadRequest if a server key named nobody."""
         if self.user is None:
-            raise Unauthorized("name the acting user in the X-Kith-User header")
+            raise BadRequest("this is done for a user, and none was named; name them in the X-Kith-User header")
         return self.user
 
     def reader(self) -> str:

@@ -44,7 +44,7 @@ class Call:
 
     @property
     def acting(self) -> NodeId:
-        """The user acted for; Unauthorized if nobody was named."""
+        """The user acted for; BadRequest if nobody was named."""
         return self.caller.acting()
 
     @property
