@@ -9,7 +9,14 @@ from urllib.parse import unquote
 
 import httpx
 
-from kith.api.door import Door
+from kith.api.exchange import Serve
+
+
+class Headers(dict[str, str]):
+    """Headers of a request, each sent once."""
+
+    def get_all(self, key: str) -> list[str]:
+        return [self[key]] if key in self else []
 
 
 class Exchange:
@@ -30,7 +37,7 @@ class Exchange:
 class InProcess(httpx.AsyncBaseTransport):
     """Sends requests to a door."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Serve) -> None:
         self._door = door
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -46,10 +53,10 @@ def scope_of(request: httpx.Request) -> SimpleNamespace:
     return SimpleNamespace(
         proto="http", http_version="1.1", client="127.0.0.1:1", server="127.0.0.1:80", scheme=request.url.scheme,
         method=request.method, path=unquote(request.url.path), query_string=request.url.query.decode(),
-        headers=dict(request.headers),
+        headers=Headers(request.headers),
     )  # fmt: skip
 
 
-def client_of(door: Door, **headers: str) -> httpx.AsyncClient:
+def client_of(door: Serve, **headers: str) -> httpx.AsyncClient:
     """A client of a door, which sends these headers."""
     return httpx.AsyncClient(transport=InProcess(door), base_url="http://kith", headers=headers)

@@ -29,8 +29,8 @@ class Row(NamedTuple):
     body: Any = None
 
 
-ALL, OWN, SERVER, ACTS = (200, 200, 200, 200), (200, 200, 200, 403), (200, 200, 403, 403), (401, 200, 200, 200)
-SEES, DOES, MAKES, ENDS = (200, 200, 200, 404), (401, 200, 200, 404), (401, 201, 201, 404), (401, 204, 404, 404)
+ALL, OWN, SERVER, ACTS = (200, 200, 200, 200), (200, 200, 200, 403), (200, 200, 403, 403), (400, 200, 200, 200)
+SEES, DOES, MAKES, ENDS = (200, 200, 200, 404), (400, 200, 200, 404), (400, 201, 201, 404), (400, 204, 404, 404)
 CONTENT = {"content": {"text": "x"}}
 FORM = {"file": ("x", photo())}
 """Sent as a form, not as JSON."""
@@ -77,7 +77,7 @@ ROWS = [
     Row("GET", "/users/{user_id}/friends", "/users/{a}/friends", OWN),
     Row("GET", "/users/{user_id}/mutuals/{other_id}", "/users/{a}/mutuals/{c}", OWN),
     Row("GET", "/users/{user_id}/mutuals/{other_id}", "/users/{c}/mutuals/{a}", OWN),
-    Row("GET", "/users/{user_id}/followers-you-know", "/users/{a}/followers-you-know", (401, 200, 200, 403)),
+    Row("GET", "/users/{user_id}/followers-you-know", "/users/{a}/followers-you-know", (400, 200, 200, 403)),
     Row("GET", "/users/{user_id}", "/users/{a}", ALL),
     Row("GET", "/users/by-username/{username}", "/users/by-username/{name}", ALL),
     Row("PUT", "/users/{user_id}", "/users/{a}", OWN, {"private": True}),
@@ -91,7 +91,7 @@ ROWS = [
     Row("DELETE", "/labels/{kind}/{object_id}", "/labels/post/{post}", SERVER),
     Row("PATCH", "/users/{user_id}", "/users/{a}", OWN, {"private": True}),
     Row("GET", "/users/{user_id}/posts", "/users/{a}/posts", OWN),
-    Row("POST", "/posts", "/posts", (401, 201, 201, 201), CONTENT),
+    Row("POST", "/posts", "/posts", (400, 201, 201, 201), CONTENT),
     Row("GET", "/posts/{post_id}", "/posts/{post}", SEES),
     Row("PATCH", "/posts/{post_id}", "/posts/{post}", DOES, CONTENT),
     Row("DELETE", "/posts/{post_id}", "/posts/{post}", ENDS),
@@ -113,7 +113,7 @@ ROWS = [
     Row("DELETE", "/comments/{comment_id}", "/comments/{comment}", ENDS),
     Row("POST", "/posts/lookup", "/posts/lookup", ALL, {"ids": ["{post}"]}),
     Row("POST", "/users/lookup", "/users/lookup", ALL, {"ids": ["{a}"]}),
-    Row("POST", "/stories", "/stories", (401, 201, 201, 201), CONTENT),
+    Row("POST", "/stories", "/stories", (400, 201, 201, 201), CONTENT),
     Row("GET", "/stories", "/stories", ACTS),
     Row("GET", "/stories/{story_id}", "/stories/{story}", SEES),
     Row("DELETE", "/stories/{story_id}", "/stories/{story}", ENDS),
@@ -127,10 +127,10 @@ ROWS = [
     Row("GET", "/graph/{graph}/{node}/out", "/graph/comments/{post}/out", SERVER),
     Row("GET", "/graph/{graph}/{node}/in", "/graph/likes/{post}/in", SERVER),
     Row("GET", "/graph/{graph}/{node}/in/count", "/graph/views/{post}/in/count", SERVER),
-    Row("POST", "/media", "/media", (401, 201, 201, 201), FORM),
+    Row("POST", "/media", "/media", (400, 201, 201, 201), FORM),
     Row("GET", "/media/{media_id}", "/media/{media}", SEES),
     Row("PATCH", "/media/{media_id}", "/media/{media}", DOES, {"altText": "x"}),
-    Row("DELETE", "/media/{media_id}", "/media/{media}", (401, 204, 204, 404)),
+    Row("DELETE", "/media/{media_id}", "/media/{media}", (400, 204, 204, 404)),
     Row("GET", "/jobs/{job_id}", "/jobs/{job}", OWN),
     Row("GET", "/feed", "/feed", ACTS),
     Row("GET", "/posts/{post_id}/why", "/posts/{post}/why", DOES),

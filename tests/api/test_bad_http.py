@@ -45,6 +45,14 @@ def test_a_405_names_the_methods_of_that_path_alone(acting: Acting, people: Peop
         assert set(answer.headers["allow"].split(", ")) == {"OPTIONS", "POST"}, path
 
 
+def test_head_is_named_where_it_is_answered(acting: Acting, people: People, prepares: None) -> None:
+    client = acting(people.alice)
+    for path, takes in (("/feed", True), (f"/users/{people.alice}", True), ("/feed/stream", False), ("/posts", False)):
+        named = client.options(API + path).headers["allow"].split(", ")
+        assert ("HEAD" in named) == takes == (client.head(API + path).status_code == 200), path
+        assert client.request("BREW", API + path).headers["allow"].split(", ") == named
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -262,7 +262,9 @@ def test_the_limits_themselves_hold(acting: Acting, people: People, limit: int) 
 
 
 def test_nobodys_feed_is_refused(http: httpx.Client, server: Server) -> None:
-    assert code(http.get(f"{API}/feed"), 401) == "UNAUTHORIZED"
+    nobody = http.get(f"{API}/feed")
+    assert code(nobody, 400) == "INVALID_REQUEST"
+    assert "X-Kith-User" in nobody.json()["error"]["message"]
     with server.client("") as stranger:
         assert code(stranger.get(f"{API}/feed"), 401) == "UNAUTHORIZED"
 

@@ -51,6 +51,13 @@ def test_every_operation_has_a_summary_and_documents_its_refusals(server: Server
                 assert {"400", "401", "403", "429"} <= set(operation["responses"]), f"{method} {path}"
 
 
+def test_what_a_503_says_of_writes_is_what_a_timeout_does(server: Server) -> None:
+    """A write goes on after the deadline of its request."""
+    said = server.get("/openapi.json").json()["paths"]["/api/v1/posts"]["post"]["responses"]["503"]["description"]
+    assert "may have been made" in said
+    assert "Idempotency-Key" in said
+
+
 def test_bodies_are_documented_where_a_route_takes_one(server: Server) -> None:
     document = server.get("/openapi.json").json()
     for path in ("/graph/{graph}/edges", "/graph/{graph}/check", "/graph/select", "/relationships"):

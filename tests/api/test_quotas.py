@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
 from calls import code, ok
 from cast import People
+from in_process import client_of
 from pictures import photo
-from servers import AGREED, API, Server, serving, sign
+from servers import AGREED, API, AUDIENCE, ISSUER, JWT_SECRET, Server, serving, sign
+
+from kith.api.presenter import Presenter
+from kith.core.errors import StoreUnavailable
+from kith.run.api import serving as serving_api
+from kith.run.config import Settings
 
 DEFAULT = {name: value for name, value in AGREED.items() if "_PER_" not in name}
 """The settings of a server whose quotas are those it has by default."""
@@ -117,3 +126,26 @@ def test_quotas_are_settings_and_last_through_a_restart(tmp_path: Any, people: P
             assert {alice.ask("GET", "/feed").status_code for _ in range(70)} == {200}
             server.process.kill()
             server.process.wait()
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(RuntimeError("a bug"), 500), (StoreUnavailable("away"), 503), (TimeoutError(), 503)]
+)
+def test_a_post_that_is_made_counts_and_its_token_is_told_though_its_answer_fails(
+    tmp_path: Path, error: Exception, status: int
+) -> None:
+    async def ask() -> None:
+        settings = Settings(
+            data=str(tmp_path), jwt_secret=JWT_SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, rate_posts_per_hour=3
+        )
+        headers = {"Authorization": f"Bearer {sign(1)}"}
+        async with serving_api(settings) as api, client_of(api.door, **headers) as http:
+            with patch.object(Presenter, "authors_and_media", side_effect=error):
+                for _ in range(3):
+                    failed = await http.post(f"{API}/posts", json=POST)
+                    assert failed.status_code == status
+            seen = await http.get(f"{API}/users/1/posts", headers={"Kith-Token": failed.headers["Kith-Token"]})
+            assert len(ok(seen)["items"]) == 3
+            assert code(await http.post(f"{API}/posts", json=POST), 429) == "RATE_LIMITED"
+
+    asyncio.run(ask())

@@ -216,7 +216,8 @@ def test_what_a_restore_lost_is_told_to_those_who_saw_it(tmp_path: Path, people:
         for at in range(5):  # as many events as were lost, and more
             publish(server, bob, f"new {at}")
         refused = reader.get(f"{API}/feed", headers={"Kith-Token": token})
-        assert code(refused, 503) == "STORE_UNAVAILABLE"
+        assert code(refused, 409) == "CONFLICT"
+        assert "drop the token" in refused.json()["error"]["message"]
         with Listener(reader, stream.last_id) as again:
             again.wait("reset", reason="unknown")
         with Listener(reader) as fresh:

@@ -2,19 +2,23 @@
 
 A server key acts for any user (named in `X-Kith-User`); a user token (JWT, signed by the app) acts only for
 its `sub`. Server keys are known by their SHA-256 only: they are random, so a fast hash does not weaken them.
-Verified credentials are remembered for REMEMBERED_S, so the hot path pays one dictionary lookup.
+Verified credentials are remembered for REMEMBERED_S, so the hot path pays one dictionary lookup. Bad ones cost a hash:
+a token is read only if the app signed it, and once if it will never hold. So no limit is set on failures, which an
+attacker could use up for everybody.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import jwt
+from jwt.utils import base64url_decode
 
-from kith.core.errors import Forbidden, KithError, RateLimited, Unauthorized
+from kith.core.errors import BadRequest, Forbidden, KithError, RateLimited, Unauthorized
 from kith.core.ids import NodeId, parse_id
 
 REMEMBERED_MAX = 10_000
@@ -24,14 +28,17 @@ _BUCKETS_MAX = 100_000
 _LEEWAY_S = 10  # clock skew between the app that signs tokens and us
 
 
+_HASHES = {"HS256": "sha256", "HS384": "sha384", "HS512": "sha512"}
+_NOT_OURS = (
+    "its signature is not ours; is `jwt_secret` the same in your app, and its algorithm one of `jwt_algorithms`?"
+)
 _JWT_PROBLEMS: dict[type[Exception], str] = {
-    jwt.InvalidSignatureError: "its signature is not ours; is `jwt_secret` the same in your app?",
-    jwt.InvalidAlgorithmError: "its algorithm is not one of `jwt_algorithms`",
+    jwt.InvalidSignatureError: _NOT_OURS,
+    jwt.InvalidAlgorithmError: _NOT_OURS,
     jwt.InvalidAudienceError: "its `aud` is not `jwt_audience`",
     jwt.InvalidIssuerError: "its `iss` is not `jwt_issuer`",
     jwt.MissingRequiredClaimError: "it needs `sub`, `exp`, `iss` and `aud`",
     jwt.exceptions.InvalidSubjectError: "its `sub` must be a user's id as a string",
-    jwt.ImmatureSignatureError: "it is not valid yet",
 }
 
 
@@ -43,9 +50,9 @@ class Caller(NamedTuple):
     key: str  # whose rate limit counts; never a secret
 
     def acting(self) -> NodeId:
-        """The user acted for; Unauthorized if nobody was named."""
+        """The user acted for; BadRequest if a server key named nobody."""
         if self.user is None:
-            raise Unauthorized("name the acting user in the X-Kith-User header")
+            raise BadRequest("this is done for a user, and none was named; name them in the X-Kith-User header")
         return self.user
 
     def reader(self) -> str:
@@ -69,6 +76,16 @@ class UserTokens(NamedTuple):
     algorithms: Sequence[str]
     issuer: str
     audience: str
+
+    def signed(self, token: str) -> bool:
+        """Whether the app signed this. Far cheaper than to read a token, and no proof that it holds."""
+        signed, _, signature = token.encode().rpartition(b".")
+        try:
+            sent = base64url_decode(signature)
+        except ValueError:
+            return False
+        secret = self.secret.encode()
+        return any(hmac.compare_digest(hmac.digest(secret, signed, _HASHES[name]), sent) for name in self.algorithms)
 
     def issue(self, user: NodeId, ttl_s: int) -> str:
         """A token for `user`, as the app would sign it (for `kith token` and tests)."""
@@ -94,6 +111,7 @@ class Guard:
     ) -> None:
         self._server_keys, self._tokens, self._rates, self._now_s = frozenset(server_keys), tokens, rates, now_s
         self._remembered: dict[str, tuple[Caller, float]] = {}
+        self._refused: dict[str, str] = {}  # tokens that the app signed and that will never hold, and why
         self._buckets: dict[tuple[str, bool], tuple[float, float]] = {}
 
     def caller(self, authorization: str | None, acting: str | None) -> Caller:
@@ -160,27 +178,41 @@ class Guard:
         return caller
 
     def _verify_user(self, token: str) -> tuple[Caller, float]:
+        if not self._tokens.signed(token):
+            raise Unauthorized(f"this user token does not hold: {_NOT_OURS}")
+        if token in self._refused:
+            raise Unauthorized(self._refused[token])
         try:
-            claims = jwt.decode(
-                token,
-                self._tokens.secret,
-                algorithms=list(self._tokens.algorithms),
-                issuer=self._tokens.issuer,
-                audience=self._tokens.audience,
-                leeway=_LEEWAY_S,
-                options={"require": ["sub", "exp", "iss", "aud"]},
-            )
-            user = parse_id(claims["sub"], "sub")
-            expires_in_s = float(claims["exp"]) + _LEEWAY_S - time.time()
+            return self._read_user(token)
+        except jwt.ImmatureSignatureError:
+            raise Unauthorized("this user token does not hold: it is not valid yet") from None
         except jwt.ExpiredSignatureError:
-            raise Unauthorized("this user token has expired; have your app sign a new one") from None
+            why = "this user token has expired; have your app sign a new one"
         except jwt.InvalidTokenError as error:
-            why = _JWT_PROBLEMS.get(type(error), "it is not a token that we can read")
-            raise Unauthorized(f"this user token does not hold: {why}") from None
+            why = (
+                f"this user token does not hold: {_JWT_PROBLEMS.get(type(error), 'it is not a token that we can read')}"
+            )
         except OverflowError:
-            raise Unauthorized("this user token does not hold: its `exp` is no time in seconds") from None
+            why = "this user token does not hold: its `exp` is no time in seconds"
         except (KithError, ValueError, RecursionError):
-            raise Unauthorized("this user token does not hold: its `sub` must be a user's id") from None
+            why = "this user token does not hold: its `sub` must be a user's id"
+        if len(self._refused) >= REMEMBERED_MAX:
+            self._refused.clear()
+        self._refused[token] = why
+        raise Unauthorized(why)
+
+    def _read_user(self, token: str) -> tuple[Caller, float]:
+        claims = jwt.decode(
+            token,
+            self._tokens.secret,
+            algorithms=list(self._tokens.algorithms),
+            issuer=self._tokens.issuer,
+            audience=self._tokens.audience,
+            leeway=_LEEWAY_S,
+            options={"require": ["sub", "exp", "iss", "aud"]},
+        )
+        user = parse_id(claims["sub"], "sub")
+        expires_in_s = float(claims["exp"]) + _LEEWAY_S - time.time()
         return Caller(False, user, f"user {user}"), max(0.0, expires_in_s)
 
 

@@ -1,8 +1,8 @@
 """How often a user may do what costs others most: load feeds, post, engage, upload (article 001's limits).
 
 For user tokens only: who holds a server key limits their users themselves. Counted over all API processes of the
-machine. A refused request gives back what it took, but for an upload, which costs as much when it is refused; one that
-is repeated under its Idempotency-Key counts again.
+machine. A refused request that wrote nothing gives back what it took, but for an upload, which costs as much when it is
+refused; one that is repeated under its Idempotency-Key counts again.
 """
 
 from __future__ import annotations

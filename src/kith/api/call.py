@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kith.access.guard import Caller
 from kith.api.answers import OBJECTS_MAX, Item, ListAnswer, Pagination
 from kith.api.consistency import TOKEN_HEADER, Consistency
-from kith.api.exchange import Exchange, Scope, read_header
+from kith.api.exchange import Exchange, Pairs, Scope, read_header
 from kith.core.errors import BadRequest
 from kith.core.ids import NodeId
 from kith.core.paging import LIMIT_DEFAULT, Cursors, Mark, Page, Window
@@ -39,12 +39,12 @@ class Call:
         """`started`: `time.perf_counter()` when it came; `chunks`: the body of an upload, as it comes."""
         self.scope, self.exchange, self.caller, self.carried = scope, exchange, caller, carried
         self.started = started
-        self.headers: list[tuple[str, str]] = []  # of the answer
+        self.headers: Pairs = []  # of the answer, errors included: the token of what was written
         self._chunks = chunks
 
     @property
     def acting(self) -> NodeId:
-        """The user acted for; Unauthorized if nobody was named."""
+        """The user acted for; BadRequest if nobody was named."""
         return self.caller.acting()
 
     @property
@@ -67,6 +67,11 @@ class Call:
         if token is not None:
             self.headers.append((TOKEN_HEADER, token))
         return token
+
+    @property
+    def has_written(self) -> bool:
+        """Whether something was committed; a failure after that takes nothing back."""
+        return bool(self.headers)
 
     def must_reflect(self) -> int:
         """The place in the log that the answer must reflect: that of the client's token."""

@@ -20,7 +20,7 @@ from kith.api.call import Call, Carried
 from kith.api.consistency import TOKEN_HEADER
 from kith.api.deadline import within
 from kith.api.errors import respond, unexpected
-from kith.api.exchange import Exchange, Scope, body_chunks, drain, read_body, read_header
+from kith.api.exchange import Exchange, Scope, body_chunks, drain, read_body, read_header, read_single
 from kith.api.operations import Operation
 from kith.api.routing import Routes
 from kith.core.errors import KithError, TimedOut
@@ -62,6 +62,7 @@ class Door:
         """Answer one request, and count it."""
         started, name = time.perf_counter(), "unmatched"
         unread: AsyncIterator[bytes] | None = None  # of an upload: what its handler leaves of the body
+        call: Call | None = None
         try:
             method = scope.method
             if method == "OPTIONS":
@@ -87,15 +88,17 @@ class Door:
         except KithError as error:
             if unread is not None:
                 await drain(unread)
-            status = _refuse(exchange, error)
+            status = _refuse(exchange, error, call)
         except TimeoutError:
-            status = _refuse(exchange, TimedOut("this took longer than `request_timeout_ms`; try again"))
+            status = _refuse(exchange, TimedOut("this took longer than `request_timeout_ms`; try again"), call)
         except Exception as error:
-            status = _refuse(exchange, unexpected(error, name))
+            status = _refuse(exchange, unexpected(error, name), call)
         self._observe(name, started, status)
 
     async def _run(self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]) -> object:
-        """What a handler with a body or a quota answers. A refused request gets back what it took from its quota."""
+        """What a handler with a body or a quota answers. A request that wrote nothing and is refused gets back what it
+        took from its quota.
+        """
         spec, work, charge = operation.spec, operation.handler, None
         try:
             if spec.quota is not None:
@@ -106,7 +109,7 @@ class Door:
                 return await within(self._bounds.upload_timeout_s, work(call, *positional, **named))
             return await within(self._bounds.timeout_s, work(call, *positional, **named))
         except BaseException as error:
-            if charge is not None:
+            if charge is not None and not call.has_written:
                 self._quotas.give_back(charge, error)
             if spec.upload and isinstance(error, TimeoutError):
                 raise TimedOut("this took longer than `upload_timeout_ms`; send less, or try again") from None
@@ -125,7 +128,7 @@ class Door:
     def _admit(self, scope: Scope, operation: Operation) -> Caller:
         """The caller, counted and caught up with their own writes, if they may call the operation."""
         headers, spec = scope.headers, operation.spec
-        caller = self._guard.caller(read_header(headers, "authorization"), read_header(headers, "x-kith-user"))
+        caller = self._guard.caller(read_single(headers, "authorization"), read_single(headers, "x-kith-user"))
         self._guard.admit(caller, write=spec.write)
         token = read_header(headers, TOKEN_HEADER)
         if token is not None:
@@ -155,8 +158,8 @@ class Door:
         return status
 
 
-def _refuse(exchange: Exchange, error: KithError) -> int:
-    """Answer with an error; its status."""
+def _refuse(exchange: Exchange, error: KithError, call: Call | None) -> int:
+    """Answer with an error, and with the token of what was written before it; its status."""
     status, headers, body = respond(error)
-    exchange.response_bytes(status, headers, body)
+    exchange.response_bytes(status, headers if call is None else [*headers, *call.headers], body)
     return status

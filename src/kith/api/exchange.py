@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
-from kith.core.errors import BodyTooLarge, KithError
+from kith.core.errors import BadRequest, BodyTooLarge, KithError
 
 UNREADABLE = "\x7f"
 """Stands for a header's value that is no text; nothing accepts it."""
+Pairs = list[tuple[str, str]]
+"""Headers of an answer."""
 _DRAIN_BYTES_MAX, _DRAIN_S = 1 << 20, 1.0
 
 
@@ -19,6 +21,7 @@ class Headers(Protocol):
 
     def __contains__(self, key: str) -> bool: ...
     def get(self, key: str, default: Any = None) -> Any: ...
+    def get_all(self, key: str) -> list[str]: ...
     def items(self) -> list[tuple[str, str]]: ...
     def keys(self) -> list[str]: ...
 
@@ -44,11 +47,13 @@ class Exchange(Protocol):
 
     def __aiter__(self) -> Any: ...
     async def client_disconnect(self) -> None: ...
-    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None: ...
-    def response_file_range(
-        self, status: int, headers: list[tuple[str, str]], file: str, start: int, end: int
-    ) -> None: ...
-    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Any: ...
+    def response_bytes(self, status: int, headers: Pairs, body: bytes) -> None: ...
+    def response_file_range(self, status: int, headers: Pairs, file: str, start: int, end: int) -> None: ...
+    def response_stream(self, status: int, headers: Pairs) -> Any: ...
+
+
+Serve = Callable[[Scope, Exchange], Awaitable[None]]
+"""Answers one request."""
 
 
 def read_header(headers: Headers, name: str) -> str | None:
@@ -57,6 +62,16 @@ def read_header(headers: Headers, name: str) -> str | None:
     if value is None and name in headers:
         return UNREADABLE
     return None if value is None else str(value)
+
+
+def read_single(headers: Headers, name: str) -> str | None:
+    """As `read_header`, of one that says who asks; BadRequest if it was sent twice: which of both is meant?"""
+    values = headers.get_all(name)
+    if len(values) > 1:
+        raise BadRequest(f"{name} was sent {len(values)} times; send it once, and have no proxy add another")
+    if not values:
+        return UNREADABLE if name in headers else None
+    return values[0]
 
 
 async def read_body(scope: Scope, exchange: Exchange, bytes_max: int) -> bytes:

@@ -23,7 +23,10 @@ _ERRORS = {
     413: "The body or the batch is too large.",
     416: "The file does not reach so far.",
     429: "Too many requests; see Retry-After.",
-    503: "Not now; nothing was half done. See Retry-After.",
+    503: (
+        "Not now; see Retry-After. OVERLOADED: nothing was done. Otherwise a write may have been made all the same; "
+        "repeat it, with the same Idempotency-Key where the operation takes one."
+    ),
 }
 _ABOUT = (
     "A social backend as a service: follow graph, posts, comments, media, stories, home feeds and their streams. "

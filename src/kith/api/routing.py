@@ -46,11 +46,13 @@ class Routes:
         return operation, values
 
     def methods(self, path: str) -> list[str]:
-        """The methods that a path takes, OPTIONS included. NotFound."""
+        """The methods that a path takes, HEAD and OPTIONS included. NotFound."""
         return self._methods(self._match(path)[0])
 
     def _methods(self, node: _Node) -> list[str]:
-        return sorted({*node.operations, "OPTIONS"})
+        read = node.operations.get("GET")
+        head = () if read is None or read.spec.streams else ("HEAD",)
+        return sorted({*node.operations, *head, "OPTIONS"})
 
     def _match(self, path: str) -> tuple[_Node, list[str]]:
         segments = path.rstrip("/").split("/")[1:]

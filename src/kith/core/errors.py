@@ -13,7 +13,7 @@
     │   └── FollowLimitReached · IdempotencyKeyReused · UsernameTaken
     ├── RateLimited         too many requests; `retry_after_s` says when to try again
     │   └── TooManyStreams
-    ├── Unavailable         the service cannot do it now; nothing is left half done
+    ├── Unavailable         the service cannot do it now; a write that had begun may be done all the same
     │   └── StoreFull · StoreUnavailable · Overloaded · TimedOut · FeedUnavailable
     └── StoreMismatch       the data folder cannot be opened as asked
 
@@ -192,7 +192,7 @@ class Overloaded(Unavailable):
 
 
 class TimedOut(Unavailable):
-    """The deadline passed. A write may still complete; repeating it is safe."""
+    """The deadline passed. A write may still complete: repeat it, with an Idempotency-Key where one is taken."""
 
     code = "TIMEOUT"
 

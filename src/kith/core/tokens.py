@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from kith.core.errors import BadToken, StoreUnavailable
+from kith.core.errors import BadToken, Conflict
 from kith.core.history import History
 from kith.core.signing import Signer
 
@@ -35,8 +35,8 @@ class WriteTokens:
         return self._signer.seal(_TOKEN.pack(self._history.name, *mark))
 
     def read(self, text: str) -> WriteMark:
-        """The mark in a token. Errors: BadToken if this service did not issue it; StoreUnavailable if the write is
-        lost, because this store was restored from an older backup.
+        """The mark in a token. Errors: BadToken if this service did not issue it; Conflict if the write is lost,
+        because this store was restored from an older backup.
         """
         payload = self._signer.open(text)
         if payload is None or len(payload) != _TOKEN.size:
@@ -47,9 +47,9 @@ class WriteTokens:
         return WriteMark(sequence, updated_at)
 
 
-def lost_write() -> StoreUnavailable:
+def lost_write() -> Conflict:
     """The error for a token whose write this store does not have."""
-    return StoreUnavailable(
+    return Conflict(
         "this store has not seen the write your Kith-Token stands for (it was restored from a backup); "
-        "drop the token and repeat the write"
+        "drop the token, and repeat the write if it still matters"
     )

@@ -16,7 +16,9 @@ from kith.access.quotas import Quotas
 from kith.api import docs, openapi
 from kith.api.call import Carried
 from kith.api.consistency import Consistency
+from kith.api.cors import CrossOrigin
 from kith.api.door import Door
+from kith.api.exchange import Serve
 from kith.api.operations import Operation, operations_of
 from kith.api.presenter import Presenter
 from kith.api.resources.accounts import AccountsResource
@@ -47,7 +49,7 @@ from kith.run.services import Services, running
 class Api(NamedTuple):
     """The door of a process, and how to end what would not end by itself."""
 
-    door: Door
+    door: Serve
     operations: Sequence[Operation]
     end_streams: Callable[[], None]
 
@@ -107,5 +109,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
     ]
     operations = [operation for resource in resources for operation in operations_of(resource)]
     carried = Carried(Cursors(secret), Consistency(WriteTokens(secret, history), lambda: store.log_bounds()[1]))
-    door = Door(operations, guard, counted, carried, bounds, metrics.observe)
+    door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe)
+    if settings.cors_origins:
+        door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)
     return Api(door, operations, stream.close)

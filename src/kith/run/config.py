@@ -28,6 +28,9 @@ _ALIKE = 0.85
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 
+Origin = Annotated[str, Meta(pattern=r"^(\*|[a-z][a-z0-9+.-]*://[^/?#*\sA-Z]+)$")]
+"""As a browser sends it: scheme, host, port where it is not the usual one; no path, not even a `/`."""
+
 
 def _doc(text: str) -> Meta:
     return Meta(description=text)
@@ -55,6 +58,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = ("HS256",)
     jwt_issuer: Annotated[str, _doc("Required `iss` of user tokens.")] = "kith-app"
     jwt_audience: Annotated[str, _doc("Required `aud` of user tokens.")] = "kith"
+
+    cors_origins: Annotated[
+        tuple[Origin, ...],
+        _doc("Origins whose web pages may use the API, such as `https://app.example`; `*`: those of anybody."),
+    ] = ()
 
     graphs: Annotated[tuple[str, ...], _doc("Graphs of your own, beside the built-in ones.")] = ()
     follows_max: Annotated[Positive, _doc("Others a user may follow; beyond: FOLLOW_LIMIT_REACHED.")] = 10_000
@@ -144,6 +152,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Positive, _doc("Events of the log back to which a stream resumes; beyond, its client is told to reload.")
     ] = 50_000
 
+    connection_idle_s: Annotated[
+        float,
+        Meta(ge=0.1, le=3_600),
+        _doc("Seconds a connection may take to send a request's head, or rest between two; beyond, it is closed."),
+    ] = 30.0
     request_timeout_ms: Annotated[Positive, _doc("Longest a request may take; beyond: TIMEOUT.")] = 5_000
     drain_timeout_s: Annotated[Positive, _doc("Longest a stopping process may take to finish its writes.")] = 20
     body_bytes_max: Annotated[Positive, _doc("Largest request body; beyond: BODY_TOO_LARGE.")] = 1 << 20

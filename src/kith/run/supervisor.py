@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 import structlog
-from granian.constants import Interfaces, Loops, RuntimeModes
+from granian.constants import HTTPModes, Interfaces, Loops, RuntimeModes
+from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.mp import MPServer
 
@@ -62,6 +63,8 @@ def run(settings: Settings) -> None:
             address=settings.host,
             port=settings.port,
             interface=Interfaces.RSGI,
+            http=HTTPModes.http1,  # where it looks for HTTP/2 first, it waits for a silent client for ever
+            http1_settings=HTTP1Settings(header_read_timeout=round(settings.connection_idle_s * 1_000)),
             workers=settings.workers,
             factory=True,
             loop=Loops.uvloop,

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from coroutines import Run
+from in_process import Headers
 
 from kith.access.guard import Caller
 from kith.api.call import Call
@@ -52,7 +53,7 @@ def test_an_upload_that_is_refused_is_taken_in_first_where_it_is_small(run: Run,
     guard = SimpleNamespace(caller=lambda *_: Caller(True, None, ""), admit=lambda *_, **__: None)
     bounds = Bounds(body_bytes_max=1 << 20, timeout_s=5, upload_bytes_max=1 << 30, upload_timeout_s=5)
     rest: list[Any] = [guard, None, None, bounds, lambda *_: None]
-    scope = SimpleNamespace(method="POST", path="/api/v1/media", query_string="", headers={})
+    scope = SimpleNamespace(method="POST", path="/api/v1/media", query_string="", headers=Headers())
     upload = Upload(sent)
     run(Door(operations_of(Refusing()), *rest)(cast(Any, scope), cast(Any, upload)))
     assert upload.answered == (503, taken)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kith.core.errors import StoreUnavailable
+from kith.core.errors import Conflict
 from kith.core.history import FIRST, History
 from kith.core.tokens import WriteMark, WriteTokens
 
@@ -32,8 +32,8 @@ def test_what_came_after_a_backup_is_not_what_came_after_its_restore() -> None:
 def test_a_token_of_a_lost_write_is_refused_however_many_came_since() -> None:
     before, after = WriteTokens(SECRET), WriteTokens(SECRET, History().restored(10))
     assert after.read(before.issue(WriteMark(10, 7))) == WriteMark(10, 7)
-    with pytest.raises(StoreUnavailable, match="restored from a backup"):
+    with pytest.raises(Conflict, match="restored from a backup"):
         after.read(before.issue(WriteMark(11, 8)))
     assert after.read(after.issue(WriteMark(11, 9))) == WriteMark(11, 9)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(Conflict):
         before.read(after.issue(WriteMark(1, 1)))

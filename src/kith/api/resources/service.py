@@ -10,6 +10,7 @@ from kith import __version__
 from kith.api.answers import Bytes
 from kith.api.call import Call
 from kith.api.operations import get
+from kith.api.paced import Paced
 
 _TEXT = ("content-type", "text/plain; charset=utf-8")
 _HTML = ("content-type", "text/html; charset=utf-8")
@@ -40,13 +41,14 @@ class Pages(msgspec.Struct, frozen=True):
 class ServiceResource:
     """The process itself. No credentials: probes and scrapers have none.
 
-    `problems`: what is wrong with this process; `metrics`: the Prometheus text; `pages`: the document of the API.
+    `problems`: what is wrong with this process; `metrics`: makes the Prometheus text, in a thread; `pages`: the
+    document of the API.
     """
 
     def __init__(
         self, problems: Callable[[], Mapping[str, str]], metrics: Callable[[], bytes], pages: Callable[[], Pages]
     ) -> None:
-        self._problems, self._metrics, self._pages = problems, metrics, pages
+        self._problems, self._metrics, self._pages = problems, Paced(metrics), pages
 
     @get("/healthz", "Is the process alive?", absolute=True, callers="anyone", errors=())
     async def healthz(self, call: Call) -> Health:
@@ -64,8 +66,8 @@ class ServiceResource:
         media_type="text/plain",
     )  # fmt: skip
     async def metrics(self, call: Call) -> Bytes:
-        """The sum over all processes of this folder."""
-        return Bytes(self._metrics(), [_TEXT])
+        """The sum over all processes of this folder. Who asks again and again waits up to a second."""
+        return Bytes(await self._metrics.get(), [_TEXT])
 
     @get("/docs", "This page", absolute=True, callers="anyone", documented=False)
     async def docs(self, call: Call) -> Bytes:

@@ -22,7 +22,7 @@ from msgspec import Meta
 
 from kith.api.call import Call
 from kith.api.deadline import within
-from kith.api.exchange import Exchange, Scope
+from kith.api.exchange import Exchange
 from kith.api.operations import Header, Named, get
 from kith.api.sockets import Sockets
 from kith.core.errors import BadRequest, KithError, Overloaded, TooManyStreams
@@ -192,7 +192,6 @@ class StreamResource:
         user, lifetime_s = call.acting, self._lifetime_s(call.header("authorization"))
         shown = None if posts is None else shown_posts(posts)
         place = self._here(resume or last_event_id or None)
-        _check_connection(call.scope)
         with self._room(user):
             if shown is None:
                 shown = await within(self._timeout_s, self._newest(user))
@@ -284,9 +283,3 @@ class StreamResource:
 
     async def _newest(self, user: NodeId) -> list[int]:
         return [post.id for post in (await self._home.latest(user, Window(HOME_WATCHED))).posts]
-
-
-def _check_connection(scope: Scope) -> None:
-    """BadRequest over HTTP/2: a client can hold one of its streams back there, and the kernel does not show it."""
-    if scope.http_version.startswith("2"):
-        raise BadRequest("streams are served over HTTP/1.1, a connection each; have your proxy speak it to Kith")

@@ -1,0 +1,93 @@
+"""CORS: lets the web pages of named origins read what the API answers (Fetch standard, section 3.2).
+
+Stands before the door only where `cors_origins` names somebody. There is no credentials mode: who asks is told by the
+Authorization header, which a page sets itself and no browser sends for it, so nothing rests on cookies.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kith.api.consistency import TOKEN_HEADER
+from kith.api.exchange import Exchange, Pairs, Scope, Serve
+from kith.api.operations import Operation
+
+ANYONE = "*"
+_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE"
+_PREFLIGHT_S = 7_200  # for which a browser remembers what it was told; Chrome keeps it no longer
+_TAKEN = ("authorization", "content-type", TOKEN_HEADER, "x-kith-user", "if-none-match", "if-range", "range")
+"""Request headers that are taken everywhere; the table of operations names the others."""
+_SHOWN = (
+    TOKEN_HEADER, "retry-after", "ratelimit", "ratelimit-policy", "location", "etag", "allow", "www-authenticate",
+    "accept-ranges", "content-range", "content-disposition",
+)  # fmt: skip
+"""Headers of answers that pages may read."""
+
+
+class CrossOrigin:
+    """Answers preflights, and adds to every other answer what lets a page of these origins read it."""
+
+    def __init__(
+        self,
+        door: Serve,
+        origins: Iterable[str],
+        operations: Sequence[Operation],
+        observe: Callable[[str, float, int], None],
+    ) -> None:
+        """`observe` counts a preflight, as the door counts the rest."""
+        self._door, self._observe, self._origins = door, observe, frozenset(origins)
+        self._varies: Pairs = [] if ANYONE in self._origins else [("vary", "origin")]
+        self._shown = ("access-control-expose-headers", ", ".join(_SHOWN))
+        named = {one.name.lower() for operation in operations for one in operation.parameters if one.place == "header"}
+        self._preflight: Pairs = [
+            ("access-control-allow-methods", _METHODS),
+            ("access-control-allow-headers", ", ".join([*_TAKEN, *sorted(named)])),
+            ("access-control-max-age", str(_PREFLIGHT_S)),
+        ]
+
+    async def __call__(self, scope: Scope, exchange: Exchange) -> None:
+        """Answer one request."""
+        headers = scope.headers
+        origin = headers.get("origin")
+        allowed = self._allowed(origin)
+        if origin is not None and scope.method == "OPTIONS" and "access-control-request-method" in headers:
+            started = time.perf_counter()
+            exchange.response_bytes(204, [*allowed, *self._preflight] if allowed else self._varies, b"")
+            self._observe("preflight", started, 204)
+        else:
+            added = [*allowed, self._shown] if allowed else self._varies
+            await self._door(scope, _Added(exchange, added) if added else exchange)
+
+    def _allowed(self, origin: str | None) -> Pairs:
+        """What lets a page of this origin in; nothing for another one."""
+        if origin is None:
+            return []
+        if ANYONE in self._origins:
+            return [("access-control-allow-origin", ANYONE)]
+        return [("access-control-allow-origin", origin), *self._varies] if origin in self._origins else []
+
+
+class _Added:
+    """An exchange whose answer carries some headers more."""
+
+    __slots__ = ("_added", "_exchange")
+
+    def __init__(self, exchange: Exchange, added: Pairs) -> None:
+        self._exchange, self._added = exchange, added
+
+    def __aiter__(self) -> Any:
+        return self._exchange.__aiter__()
+
+    async def client_disconnect(self) -> None:
+        await self._exchange.client_disconnect()
+
+    def response_bytes(self, status: int, headers: Pairs, body: bytes) -> None:
+        self._exchange.response_bytes(status, [*headers, *self._added], body)
+
+    def response_file_range(self, status: int, headers: Pairs, file: str, start: int, end: int) -> None:
+        self._exchange.response_file_range(status, [*headers, *self._added], file, start, end)
+
+    def response_stream(self, status: int, headers: Pairs) -> Any:
+        return self._exchange.response_stream(status, [*headers, *self._added])

@@ -1,0 +1,74 @@
+"""What is costly is made for many at once, and rests in between."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+
+import pytest
+from coroutines import Run
+
+from kith.api.paced import Paced
+
+
+def test_who_asks_while_one_is_made_gets_the_next(run: Run) -> None:
+    begun, go_on, numbers = threading.Event(), threading.Event(), itertools.count()
+
+    def make() -> bytes:
+        begun.set()
+        assert go_on.wait(10)
+        return b"%d" % next(numbers)
+
+    async def ask() -> None:
+        paced = Paced(make)
+        first = asyncio.create_task(paced.get())
+        await asyncio.to_thread(begun.wait, 10)
+        late = [asyncio.create_task(paced.get()) for _ in range(50)]
+        await asyncio.sleep(0)
+        late.pop().cancel()
+        go_on.set()
+        assert await first == b"0"
+        assert await asyncio.gather(*late) == [b"1"] * 49
+
+    run(ask())
+
+
+def test_it_rests_long_after_what_took_long_but_not_for_ever(run: Run) -> None:
+    now, slept = [0.0], list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    async def ask(takes_s: float) -> None:
+        def make() -> bytes:
+            now[0] += takes_s
+            return b""
+
+        paced = Paced(make, lambda: now[0], sleep)
+        await paced.get()
+        await paced.get()
+        now[0] += 60
+        await paced.get()
+
+    run(ask(0.01))
+    run(ask(3.0))
+    assert slept == [pytest.approx(0.2), pytest.approx(1.0)]
+
+
+def test_a_failure_is_told_and_the_next_is_made_anew(run: Run) -> None:
+    left = iter([OSError("no room")])
+
+    def make() -> bytes:
+        if error := next(left, None):
+            raise error
+        return b"made"
+
+    async def ask() -> None:
+        paced = Paced(make)
+        with pytest.raises(OSError, match="no room"):
+            await paced.get()
+        assert await paced.get() == b"made"
+
+    run(ask())
