@@ -14,7 +14,20 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench import home, http, local, media, moderation, policies, publish, ranges, streams, suggestions, timelines
+from bench import (
+    home,
+    http,
+    local,
+    media,
+    moderation,
+    policies,
+    publish,
+    ranges,
+    routes,
+    streams,
+    suggestions,
+    timelines,
+)
 from bench.figures import Figure, machine, scratch
 
 MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
@@ -23,6 +36,13 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "check-local": local.check_local,
     "follow-http": http.follow_http,
     "edges-http": http.edges_http,
+    "list-http": routes.list_http,
+    "count-http": routes.count_http,
+    "edge-http": routes.edge_http,
+    "user-http": routes.user_http,
+    "post-http": routes.post_http,
+    "like-http": routes.like_http,
+    "post-create-http": routes.post_create_http,
     "import": local.import_file,
     "store-size": local.store_size,
     "page": local.page,
