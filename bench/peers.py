@@ -24,7 +24,7 @@ import numpy as np
 from bench.figures import SECONDS, Data, free_port
 from kith.commands.transfer.formats import read
 
-_PAGE_CONNECTIONS = 8
+_PAGE_CONNECTIONS = 16
 _CONNECTIONS = 16
 _INSERT_CONNECTIONS = 64
 

@@ -79,8 +79,9 @@ def town(folder: Path) -> Town:
 
 def follows_of(data: Data) -> Ids:
     """The edges that the import takes: all but those from users to themselves."""
-    edges: Ids = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
-    return edges[edges[:, 0] != edges[:, 1]]
+    edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
+    kept: Ids = edges[edges[:, 0] != edges[:, 1]]
+    return kept
 
 
 def name_of(user: int) -> str:
