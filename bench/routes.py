@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 import numpy as np
 
-from bench.figures import KEY, SECONDS, Figure, server
+from bench import peers
+from bench.figures import KEY, SECONDS, Figure, server, with_peer
 from bench.load import Load, request, run
 from bench.town import Ids, Town, name_of, text_of, town
 from kith.run.config import Settings
@@ -25,6 +26,7 @@ _READS, _WRITES = 40_000, 200_000
 _CONNECTIONS, _WRITE_CONNECTIONS = 16, 64
 _LOOKED_AT = 200
 _EMPTY_LIST_BYTES = 80
+_POSTGRES = "PostgreSQL, asyncpg, prepared, 16 connections"
 
 
 def client(settings: Settings, user: int = 1) -> httpx.Client:
@@ -97,12 +99,19 @@ def check_lists(http: httpx.Client, at: Town, paths: list[str]) -> None:
         expected(set(shown) - there, set(), f"strangers in {path}")
 
 
+def _list_statement(path: str) -> tuple[str, tuple[int, ...]]:
+    end, other = ("d", "s") if "followers" in path else ("s", "d")
+    return f"select {other}, at from f where {end} = $1 order by at desc limit {PAGE}", (_node(path),)
+
+
 def list_http(folder: Path) -> list[Figure]:
     """Followers or whom somebody follows, 20 a page, of random users who have any."""
     load, at = _read(folder, "list-http", _list_paths, check_lists, least_bytes=_EMPTY_LIST_BYTES)
     says = f"{at.data.says}; {load.body_bytes / load.requests:.0f} bytes an answer"
+    figure = Figure("list-http", load.rate, "pages/s", ">= 15,000", data=says)
+    statements = [_list_statement(path) for path in _list_paths(at)]
     return [
-        Figure("list-http", load.rate, "pages/s", ">= 15,000", data=says),
+        with_peer(figure, _POSTGRES, peers.postgres_reads(at.data, statements)),
         Figure("list-http-p99", load.p99_ms, "ms", "< 3", data=says),
     ]
 
@@ -122,7 +131,14 @@ def _count_paths(at: Town) -> list[str]:
 def count_http(folder: Path) -> list[Figure]:
     """How many follow a user, or a user follows."""
     load, at = _read(folder, "count-http", _count_paths, check_counts, least_bytes=len('{"count":0}'))
-    return _figures("count-http", load, "counts/s", ">= 20,000", at.data.says)
+    figure, p99 = _figures("count-http", load, "counts/s", ">= 20,000", at.data.says)
+    statements = [_count_statement(path) for path in _count_paths(at)]
+    return [with_peer(figure, _POSTGRES, peers.postgres_reads(at.data, statements)), p99]
+
+
+def _count_statement(path: str) -> tuple[str, tuple[int, ...]]:
+    table, end = ("ins", "d") if path.endswith("/in/count") else ("outs", "s")
+    return f"select n from {table} where {end} = $1", (_node(path),)
 
 
 def check_edges(http: httpx.Client, at: Town, paths: list[str]) -> None:
@@ -142,7 +158,10 @@ def _edge_paths(at: Town) -> list[str]:
 def edge_http(folder: Path) -> list[Figure]:
     """The stored edge of a follow."""
     load, at = _read(folder, "edge-http", _edge_paths, check_edges, least_bytes=80)
-    return _figures("edge-http", load, "edges/s", ">= 20,000", at.data.says)
+    figure, p99 = _figures("edge-http", load, "edges/s", ">= 20,000", at.data.says)
+    pairs = [tuple(int(part) for part in path.split("/")[3:5]) for path in _edge_paths(at)]
+    statements = [("select s, d, at from f where s = $1 and d = $2", pair) for pair in pairs]
+    return [with_peer(figure, _POSTGRES, peers.postgres_reads(at.data, statements)), p99]
 
 
 # Users and posts

@@ -1,4 +1,4 @@
-"""The mix of requests: its shares; what it deletes it reads nowhere and deletes once; the same shares for PostgreSQL."""
+"""The mix of requests: its shares; what it deletes it reads nowhere and deletes once; PostgreSQL has its shares."""
 
 from __future__ import annotations
 
