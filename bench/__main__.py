@@ -14,7 +14,22 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench import home, http, local, media, moderation, policies, publish, ranges, streams, suggestions, timelines
+from bench import (
+    home,
+    http,
+    linkbench,
+    local,
+    media,
+    moderation,
+    policies,
+    processes,
+    publish,
+    ranges,
+    routes,
+    streams,
+    suggestions,
+    timelines,
+)
 from bench.figures import Figure, machine, scratch
 
 MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
@@ -23,6 +38,13 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "check-local": local.check_local,
     "follow-http": http.follow_http,
     "edges-http": http.edges_http,
+    "list-http": routes.list_http,
+    "count-http": routes.count_http,
+    "edge-http": routes.edge_http,
+    "user-http": routes.user_http,
+    "post-http": routes.post_http,
+    "like-http": routes.like_http,
+    "post-create-http": routes.post_create_http,
     "import": local.import_file,
     "store-size": local.store_size,
     "page": local.page,
@@ -37,6 +59,11 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "fanout-celebrity": timelines.fanout_celebrity,
     "fanout-policies": policies.fanout_policies,
     "home": home.home,
+    "linkbench": linkbench.linkbench,
+    "by-hand": linkbench.by_hand,
+    "two-processes": linkbench.two_processes,
+    "startup": processes.startup,
+    "idle": processes.idle,
     "publish": publish.publish,
     "streams": streams.streams,
     "moderation": moderation.moderation,

@@ -26,6 +26,8 @@ from kith.run.config import Settings
 
 KEY = "bench-key"
 ROOT = Path(__file__).resolve().parents[1]
+SECONDS = float(os.environ.get("KITH_BENCH_SECONDS", "6"))
+"""How long a load over HTTP, and its peer, run."""
 DATA_SETS = Path(os.environ.get("KITH_DATA_SETS", ROOT.parent / "shared" / "data"))
 
 
@@ -130,16 +132,24 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def server(settings: Settings) -> Iterator[Settings]:
-    """`kith serve` with one API process, as a user starts it."""
+def serving(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+    """`kith serve` as a user starts it, from its start."""
     command = [sys.executable, "-m", "kith", "serve", "--data", settings.data, "--port", str(settings.port)]
-    process = subprocess.Popen([*command, "--api-key", KEY], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command += ["--workers", str(settings.workers), "--api-key", KEY]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_for(f"http://127.0.0.1:{settings.port}/readyz")
-        yield settings
+        yield process
     finally:
         process.terminate()
         process.wait()
+
+
+@contextlib.contextmanager
+def server(settings: Settings) -> Iterator[Settings]:
+    """`kith serve`, ready: one API process, unless settings say otherwise."""
+    with serving(settings):
+        wait_for(f"http://127.0.0.1:{settings.port}/readyz")
+        yield settings
 
 
 def wait_for(url: str) -> None:

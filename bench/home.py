@@ -1,147 +1,221 @@
-"""The home feed over HTTP: a community with posts, likes and readers, one API process and its worker."""
+"""The home feed over HTTP: a town with posts, likes and readers, one API process and its worker.
+
+A reader's first page (each reader once), the same again within 30 s, and the latest posts: as many as can be had, and
+how long a page takes where they arrive at half the rate that is asked. All have a timeline, as who came lately has.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import NamedTuple
 
 import httpx
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from bench import peers
-from bench.figures import KEY, Figure, imported, real_graph, server, with_peer
+from bench.figures import KEY, SECONDS, Figure, server, with_peer
 from bench.load import Load, request, run
-from kith.commands.transfer.formats import read
-from kith.core.ids import EPOCH_MS, NodeId
-from kith.graph.edge import Edge, EdgeWrite, State
-from kith.graph.graphs import AUTHORED, LIKES
+from bench.routes import client, expected
+from bench.town import Ids, Town, batches, put_posts, spread, town
+from kith.core.ids import NodeId
+from kith.graph.graphs import LIKES
 from kith.home.timelines import TIMELINE_IDS_MAX
-from kith.posts.post import Draft, check_draft, post_from, post_record
+from kith.posts.post import Draft
 from kith.run.config import Settings
-from kith.run.services import Services, running
+from kith.run.services import running
 
-SECONDS = 6.0
-_POSTS, _LIKES_A_POST, _READERS, _FOLLOWED_MIN = 60_000, 3, 2_000, 20
-_DAYS = 7
-_PEER = "Redis: ZREVRANGE and 20 HGETALL in a pipeline, redis-py asyncio, 8 connections; no HTTP, no rules, no ranking"
-_SNOWFLAKE_BITS = 22
+_POSTS, _LIKES_A_POST = 60_000, 3
+_FOLLOWED_MIN, _WARM_FOLLOWED_MIN = 20, 10
+_AGAIN, _LOOKED_AT = 2_000, 50
+_PAGE, _CONNECTIONS = 20, 16
+_PAGE_BYTES_MIN = 1_000  # an empty one has some 200
+_ASKED = {"home": 1_200, "home-again": 2_000, "home-latest": 3_000}
+_PEER = "Redis: ZREVRANGE and 20 HGETALL in a pipeline, redis-py asyncio, 16 connections; no HTTP, no rules, no ranking"
 _WORDS = ["the river was quiet this morning", "somebody had left a red boat", "by the old bridge", "again", "tea"]
-Ids = Sequence[int]
-Item = TypeVar("Item")
+
+
+class Readers(NamedTuple):
+    """`all`: who follow 20 and more, and have a page of posts; `again`: some of them; `warm`: who follow fewer."""
+
+    all: list[int]
+    again: list[int]
+    warm: list[int]
+
+
+class Cast(NamedTuple):
+    """Who reads what. `posts`: id and author, oldest first."""
+
+    settings: Settings
+    at: Town
+    posts: Sequence[tuple[int, int]]
+    readers: Readers
 
 
 def home(folder: Path) -> list[Figure]:
-    """Pages of 20, ranked and latest, of readers who follow 20 and more; the first page of each."""
-    data = real_graph(folder)
-    settings = imported(folder, data)
-    edges = np.concatenate([chunk.edges[:, :2] for chunk in read(data.file)])
-    posts = asyncio.run(_fill(settings, edges))
-    sources, follows = np.unique(edges[:, 0], return_counts=True)
-    readers = random.Random(3).sample(sources[follows >= _FOLLOWED_MIN].tolist(), _READERS)
+    """Pages of 20."""
+    cast = _cast(folder)
+    with _ready(cast) as port:
+        _check(cast)
+        first = _firsts(port, cast)
+    with _ready(cast) as port:
+        first_arriving = _firsts(port, cast, arrivals=_ASKED["home"] / 2)
+    with _ready(cast) as port:
+        run(port, functools.partial(_pages, cast.readers.again, "ranked"),
+            connections=_CONNECTIONS, seconds=60, warm_s=0, once=True)  # fmt: skip
+        again, again_arriving = _both(port, cast, "home-again", "ranked")
+        latest, latest_arriving = _both(port, cast, "home-latest", "latest")
+    with _ready(cast, workers=2) as port:
+        two = _firsts(port, cast)
     says = (
-        f"{data.says}; {_POSTS:,} posts of {_DAYS} days, {_LIKES_A_POST * _POSTS:,} likes; "
-        f"{_READERS:,} readers who follow {_FOLLOWED_MIN} and more, 8 connections"
+        f"{cast.at.data.says}; {_POSTS:,} posts of a week, {_LIKES_A_POST * _POSTS:,} likes; "
+        f"{len(cast.readers.all):,} readers who follow {_FOLLOWED_MIN} and more, {_CONNECTIONS} connections"
     )
+    peer = peers.redis_pages(folder, cast.posts, _homes(cast.at, cast.posts, cast.readers.again))
+    loads = {
+        "home": (first, first_arriving), "home-again": (again, again_arriving), "home-latest": (latest, latest_arriving)
+    }  # fmt: skip
     figures = []
-    with server(settings):
-        _warm(settings, readers)
-        for kind in ("ranked", "latest"):
-            load = _run(settings.port, functools.partial(_pages, readers, kind))
-            name = "home" if kind == "ranked" else f"home-{kind}"
-            figures += [
-                Figure(name, load.rate, "pages/s", ">= 2,000", data=says),
-                Figure(f"{name}-p99", load.p99_ms, "ms", "< 10", data=says),
-            ]
-    peer = peers.redis_pages(folder, posts, _homes(edges, posts, readers))
-    return [with_peer(figure, _PEER, peer) if figure.unit == "pages/s" else figure for figure in figures]
+    for name, (load, arriving) in loads.items():
+        rate, half = _ASKED[name], _ASKED[name] // 2
+        figures += [
+            with_peer(Figure(name, load.rate, "pages/s", f">= {rate:,}", data=says), _PEER, peer),
+            Figure(f"{name}-p99", arriving.p99_ms, "ms", "< 10", data=f"{says}; {half:,} pages/s arrive"),
+        ]
+    by_two = Figure("home-two-processes", two.rate, "pages/s", ">= 1.8 times one", data=says)
+    return [*figures, with_peer(by_two, "one API process", first.rate)]
 
 
-def _homes(edges: NDArray[Any], posts: Sequence[tuple[int, int]], readers: Ids) -> dict[int, list[int]]:
-    """The newest ids of each reader's home."""
-    followed: dict[int, set[int]] = {reader: set() for reader in readers}
-    for reader, author in edges.tolist():
-        if reader in followed:
-            followed[reader].add(author)
+def _cast(folder: Path) -> Cast:
+    at = town(folder)
+    settings = at.copied("home")
+    posts = asyncio.run(_fill(settings, at))
+    sources, follows = np.unique(at.edges[:, 0], return_counts=True)
+    readers = np.random.default_rng(3).permutation(sources[follows >= _FOLLOWED_MIN]).tolist()
+    homes = _homes(at, posts, readers)
+    readers = [reader for reader in readers if len(homes[reader]) >= _PAGE]
+    warm = sources[(follows >= _WARM_FOLLOWED_MIN) & (follows < _FOLLOWED_MIN)].tolist()
+    return Cast(settings, at, posts, Readers(readers, readers[:_AGAIN], warm))
+
+
+def _homes(at: Town, posts: Sequence[tuple[int, int]], readers: Sequence[int]) -> dict[int, list[int]]:
+    """The newest ids of each reader's home: posts of whom they follow, and their own."""
     by_author: dict[int, list[int]] = {}
     for id_, author in posts:
         by_author.setdefault(author, []).append(id_)
+    follows = at.edges[np.isin(at.edges[:, 0], readers)]
+    authors: dict[int, set[int]] = {reader: {reader} for reader in readers}
+    for reader, author in follows.tolist():
+        authors[reader].add(author)
     return {
-        reader: sorted((id_ for author in authors for id_ in by_author.get(author, ())), reverse=True)[
-            :TIMELINE_IDS_MAX
-        ]
-        for reader, authors in followed.items()
+        reader: sorted((id_ for author in some for id_ in by_author.get(author, ())), reverse=True)[:TIMELINE_IDS_MAX]
+        for reader, some in authors.items()
     }
 
 
-def _pages(readers: Ids, kind: str) -> list[bytes]:
+@contextlib.contextmanager
+def _ready(cast: Cast, *, workers: int = 1) -> Iterator[int]:
+    """The port of a server that has just started, where every reader has a timeline and other readers were there."""
+    settings = msgspec.structs.replace(cast.settings, workers=workers)
+    readers = cast.readers
+    with server(settings):
+        run(settings.port, functools.partial(_pages, [*readers.all, *readers.warm], "latest"),
+            connections=_CONNECTIONS, seconds=120, warm_s=0, once=True)  # fmt: skip
+        _wait_for_fanout(settings)
+        run(settings.port, functools.partial(_pages, readers.warm, "ranked"),
+            connections=_CONNECTIONS, seconds=2, warm_s=0, once=True)  # fmt: skip
+        yield settings.port
+
+
+def _wait_for_fanout(settings: Settings) -> None:
+    url, deadline = f"http://127.0.0.1:{settings.port}/metrics", time.monotonic() + 60
+    while "kith_fanout_lag_events 0.0" not in httpx.get(url, headers={"authorization": f"Bearer {KEY}"}).text:
+        if time.monotonic() > deadline:
+            raise RuntimeError("fan-out does not catch up")
+        time.sleep(0.1)
+
+
+def _check(cast: Cast) -> None:
+    """Latest pages are the newest posts there are, ranked ones as many of them."""
+    readers = cast.readers.all[-_LOOKED_AT:]
+    followed = set(cast.at.edges[np.isin(cast.at.edges[:, 0], readers)][:, 1].tolist()) | set(readers)
+    with client(cast.settings) as http:
+        for reader, newest in _homes(cast.at, cast.posts, readers).items():
+            latest, ranked = (
+                http.get(f"/feed?type={kind}", headers={"x-kith-user": str(reader)}).raise_for_status().json()["posts"]
+                for kind in ("latest", "ranked")
+            )
+            expected([int(post["id"]) for post in latest], newest[:_PAGE], f"the latest page of {reader}")
+            expected(len(ranked), _PAGE, f"the length of the ranked page of {reader}")
+            expected({int(post["author"]["id"]) for post in ranked} - followed, set(), f"strangers of {reader}")
+
+
+def _pages(readers: Sequence[int], kind: str) -> list[bytes]:
     return [request("GET", f"/api/v1/feed?type={kind}", KEY, user=reader) for reader in readers]
 
 
-def _run(port: int, make: Callable[[], Sequence[bytes]]) -> Load:
-    load = run(port, make, connections=8, seconds=SECONDS)
-    if load.errors:
-        raise RuntimeError(f"{load.errors} of {load.requests} answers were errors")
-    return load
+def _firsts(port: int, cast: Cast, arrivals: float | None = None) -> Load:
+    """Each reader's first page, once."""
+    readers = cast.readers.all[:-_LOOKED_AT]
+    return run(
+        port,
+        functools.partial(_pages, readers, "ranked"),
+        connections=_CONNECTIONS,
+        seconds=_firsts_s(len(readers), arrivals),
+        warm_s=0,
+        once=True,
+        arrivals=arrivals,
+        least_bytes=_PAGE_BYTES_MIN,
+    )
 
 
-def _warm(settings: Settings, readers: Ids) -> None:
-    """Until every reader has a timeline."""
-    headers = {"authorization": f"Bearer {KEY}"}
-    with httpx.Client(base_url=f"http://127.0.0.1:{settings.port}", headers=headers) as client:
-        for reader in readers:
-            client.get("/api/v1/feed", headers={"x-kith-user": str(reader)}).raise_for_status()
-        deadline = time.monotonic() + 60
-        while "kith_fanout_lag_events 0.0" not in client.get("/metrics").text:
-            if time.monotonic() > deadline:
-                raise RuntimeError("fan-out does not catch up")
-            time.sleep(0.1)
+def _firsts_s(readers: int, arrivals: float | None) -> float:
+    """Seconds in which readers, each coming once, do not run out."""
+    return SECONDS if arrivals is None else min(SECONDS, readers / arrivals)
 
 
-async def _fill(settings: Settings, edges: NDArray[Any]) -> Sequence[tuple[int, int]]:
-    """(id, author) of posts made over the last days by authors drawn by their followers; these like some of them."""
+def _both(port: int, cast: Cast, name: str, kind: str) -> tuple[Load, Load]:
+    """As many pages as can be had; and pages that arrive at half the rate asked."""
+    loaded = functools.partial(
+        run, port, functools.partial(_pages, cast.readers.again, kind),
+        connections=_CONNECTIONS, seconds=SECONDS, least_bytes=_PAGE_BYTES_MIN,
+    )  # fmt: skip
+    return loaded(), loaded(arrivals=_ASKED[name] / 2)
+
+
+async def _fill(settings: Settings, at: Town) -> Sequence[tuple[int, int]]:
+    """More posts, by authors drawn by their followers; these like some of them. (id, author) of all, oldest first."""
     chosen = random.Random(5)
     async with running(settings) as services:
-        rows = chosen.choices(range(len(edges)), k=_POSTS)
-        now_ms = int(time.time() * 1000)
-        times = sorted(now_ms - chosen.randrange(_DAYS * 86_400_000) for _ in rows)
-        ids = [((at - EPOCH_MS) << _SNOWFLAKE_BITS) + number % 4096 for number, at in enumerate(times)]
-        posts = [(id_, int(edges[row][1])) for id_, row in zip(ids, rows, strict=True)]
-        for chunk in _batches(posts, 2_000):
-            await _put_posts(services, chosen, chunk)
-        likes = services.opened.graph.graphs.number(LIKES)
-        by_author: dict[int, list[int]] = {}
-        for source, destination in edges.tolist():
-            by_author.setdefault(destination, []).append(source)
+        rows = np.random.default_rng(5).integers(0, len(at.edges), _POSTS - len(at.posts))
+        made = spread(chosen, at.edges[rows, 1].tolist())
+        await put_posts(services, made, lambda post: _draft(chosen, post))
+        posts = sorted([*made, *((id_, author) for id_, author in at.posts.tolist())])
+        likes, graph = services.opened.graph.graphs.number(LIKES), services.opened.graph
+        followers = _by_author(at.edges)
         writes = [
-            services.opened.graph.adding(likes, NodeId(reader), NodeId(post))
+            graph.adding(likes, NodeId(reader), NodeId(post))
             for post, author in posts
-            for reader in chosen.choices(by_author[author], k=_LIKES_A_POST)
+            for reader in chosen.choices(followers[author], k=_LIKES_A_POST)
         ]
-        for some in _batches(writes, 5_000):
-            await services.opened.graph.store.apply(some)
+        for some in batches(writes, 5_000):
+            await graph.store.apply(some)
         return posts
 
 
-async def _put_posts(services: Services, chosen: random.Random, chunk: Sequence[tuple[int, int]]) -> None:
-    authored = services.opened.graph.graphs.number(AUTHORED)
-    records, outbox = [], []
-    for id_, author in chunk:
-        text = " ".join(chosen.choices(_WORDS, k=4)) + f" {id_}"
-        link = f"https://example.org/{id_}" if chosen.random() < 0.3 else None
-        version = services.opened.graph.clock.next()
-        post = post_from(
-            NodeId(id_), NodeId(author), (id_ >> _SNOWFLAKE_BITS) + EPOCH_MS, check_draft(Draft(text=text, link=link))
-        )
-        records.append(post_record(post, version))
-        outbox.append(EdgeWrite(Edge(authored, NodeId(author), NodeId(id_), State.NORMAL, post.created_at, version)))
-    await services.posts.store.put(records, outbox)
+def _by_author(edges: Ids) -> dict[int, list[int]]:
+    followers: dict[int, list[int]] = {}
+    for source, destination in edges.tolist():
+        followers.setdefault(destination, []).append(source)
+    return followers
 
 
-def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    return (items[at : at + size] for at in range(0, len(items), size))
+def _draft(chosen: random.Random, post: int) -> Draft:
+    text = " ".join(chosen.choices(_WORDS, k=4)) + f" {post}"
+    return Draft(text=text, link=f"https://example.org/{post}" if chosen.random() < 0.3 else None)

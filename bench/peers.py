@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import pwd
-import random
 import shutil
 import sqlite3
 import subprocess
@@ -22,11 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.figures import Data, free_port
+from bench.figures import SECONDS, Data, free_port
 from kith.commands.transfer.formats import read
 
-SECONDS = 4.0
-_PAGE_CONNECTIONS = 8
+_PAGE_CONNECTIONS = 16
 _CONNECTIONS = 16
 _INSERT_CONNECTIONS = 64
 
@@ -197,9 +195,9 @@ def sqlite_checks(folder: Path, data: Data, pairs: list[tuple[int, int]]) -> flo
 
 
 @contextlib.contextmanager
-def _postgres() -> Iterator[int | None]:
+def postgres() -> Iterator[int | None]:
     """A throw-away cluster with default durability. PostgreSQL refuses to run as root, so root borrows a user."""
-    binaries = _postgres_binaries()
+    binaries = postgres_binaries()
     if binaries is None:
         yield None
         return
@@ -225,7 +223,8 @@ def _postgres() -> Iterator[int | None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _postgres_binaries() -> Path | None:
+def postgres_binaries() -> Path | None:
+    """Where `initdb` and `postgres` are, the newest version."""
     found = shutil.which("pg_ctl")
     places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     for place in [*places, *([Path(found).resolve().parent] if found else [])]:
@@ -243,14 +242,15 @@ def _unprivileged() -> int | None:
     return None
 
 
-async def _connect(port: int) -> Any:
+async def connect(port: int) -> Any:
+    """A connection to that cluster."""
     import asyncpg
 
     return await asyncpg.connect(host="127.0.0.1", port=port, user="postgres", database="postgres")
 
 
 async def _fill_postgres(port: int, data: Data) -> None:
-    connection = await _connect(port)
+    connection = await connect(port)
     await connection.execute("create table f (s bigint, d bigint, at timestamptz default now(), primary key (s, d))")
     await connection.copy_records_to_table("f", records=_edges(data).tolist(), columns=["s", "d"])
     await connection.execute("create index on f (d, at)")
@@ -260,21 +260,34 @@ async def _fill_postgres(port: int, data: Data) -> None:
 
 def postgres_checks(data: Data, pairs: list[tuple[int, int]]) -> float | None:
     """The checks on PostgreSQL through asyncpg, prepared."""
-    with _postgres() as port:
+    return postgres_reads(data, [("select 1 from f where s = $1 and d = $2", pair) for pair in pairs])
+
+
+def postgres_reads(data: Data, asked: Sequence[tuple[str, tuple[int, ...]]]) -> float | None:
+    """Statements a second, of (statement, arguments) over and over, through asyncpg, prepared.
+
+    They may read `f` (s, d, at), indexed both ways by time, and the counts `outs` (s, n) and `ins` (d, n).
+    """
+    with postgres() as port:
         if port is None:
             return None
 
         async def run() -> float:
             await _fill_postgres(port, data)
+            connection = await connect(port)
+            await connection.execute(f"{_TABLES}; create index on f (s, at)")
+            await connection.execute("vacuum analyze")
+            await connection.close()
             deadline, done = time.perf_counter() + SECONDS, 0
 
             async def worker(start: int) -> None:
                 nonlocal done
-                connection = await _connect(port)
-                statement = await connection.prepare("select 1 from f where s = $1 and d = $2")
+                connection = await connect(port)
+                prepared = {text: await connection.prepare(text) for text in {text for text, _ in asked}}
                 at = start
                 while time.perf_counter() < deadline:
-                    await statement.fetchval(*pairs[at % len(pairs)])
+                    statement, arguments = asked[at % len(asked)]
+                    await prepared[statement].fetch(*arguments)
                     at += _CONNECTIONS
                     done += 1
                 await connection.close()
@@ -326,47 +339,44 @@ create table events (id bigserial primary key, s bigint, d bigint, at timestampt
 """
 
 
-def _source(chosen: random.Random) -> int:
-    return chosen.randrange(82_168, 10**6)
+def postgres_follows(data: Data, users: int) -> float | None:
+    """Durable follows among so many users, drawn at random, one a transaction, with default settings."""
 
+    def arguments(chosen: np.random.Generator) -> tuple[int, ...]:
+        return tuple(chosen.integers(1, users + 1, 2).tolist())
 
-def _destination(chosen: random.Random) -> int:
-    return chosen.randrange(82_168)
-
-
-def postgres_follows(data: Data) -> float | None:
-    """Durable follows, one a transaction, with default settings."""
-    return _postgres_writes(data, _FOLLOW, _INSERT_CONNECTIONS, lambda chosen: (_source(chosen), _destination(chosen)))
+    return _postgres_writes(data, _FOLLOW, _INSERT_CONNECTIONS, arguments)
 
 
 def postgres_edges(data: Data) -> float | None:
     """Durable edges, EDGES_A_REQUEST a transaction, with default settings."""
 
-    def arguments(chosen: random.Random) -> tuple[list[int], list[int]]:
-        return [_source(chosen) for _ in range(EDGES_A_REQUEST)], [_destination(chosen) for _ in range(EDGES_A_REQUEST)]
+    def arguments(chosen: np.random.Generator) -> tuple[list[int], list[int]]:
+        sources = chosen.integers(82_168, 10**6, EDGES_A_REQUEST).tolist()
+        return sources, chosen.integers(0, 82_168, EDGES_A_REQUEST).tolist()
 
     rate = _postgres_writes(data, _EDGES, _BULK_CONNECTIONS, arguments)
     return None if rate is None else rate * EDGES_A_REQUEST
 
 
 def _postgres_writes(
-    data: Data, statement: str, connections: int, arguments: Callable[[random.Random], tuple[Any, ...]]
+    data: Data, statement: str, connections: int, arguments: Callable[[np.random.Generator], tuple[Any, ...]]
 ) -> float | None:
     """Statements a second on so many connections; None without PostgreSQL."""
-    with _postgres() as port:
+    with postgres() as port:
         if port is None:
             return None
 
         async def run() -> float:
             await _fill_postgres(port, data)
-            connection = await _connect(port)
+            connection = await connect(port)
             await connection.execute(_TABLES)
             await connection.close()
             started, done = time.perf_counter(), 0
 
             async def worker(seed: int) -> None:
                 nonlocal done
-                chosen, connection = random.Random(seed), await _connect(port)
+                chosen, connection = np.random.default_rng(seed), await connect(port)
                 prepared = await connection.prepare(statement)
                 while time.perf_counter() < started + SECONDS:
                     await prepared.fetch(*arguments(chosen))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import peers
-from bench.figures import Figure, generated, imported, real_graph, with_peer
+from bench.figures import SECONDS, Figure, generated, imported, real_graph, with_peer
 from kith.commands.transfer.formats import read
 from kith.core.events import Event
 from kith.engines.embedded.timeline_store import Rings
@@ -209,6 +209,6 @@ def _redis_rate(folder: Path, lists: list[Ids]) -> float | None:
                     pipe.zremrangebyrank(f"t:{user}", 0, -TIMELINE_IDS_MAX - 1)
                 pipe.execute()
                 delivered += len(followers[at : at + 5_000])
-                if time.perf_counter() > started + peers.SECONDS:
+                if time.perf_counter() > started + SECONDS:
                     return delivered / (time.perf_counter() - started)
         return None

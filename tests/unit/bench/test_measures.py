@@ -1,0 +1,35 @@
+"""The names of measures: what they are called, and that the README lists them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.__main__ import MEASURES, main
+from bench.processes import family
+
+README = (Path(__file__).resolve().parents[3] / "README.md").read_text()
+
+
+def test_the_readme_lists_every_measure() -> None:
+    listed = re.search(r"^`kith bench NAME.*?^Redis", README, re.MULTILINE | re.DOTALL)
+    assert listed
+    assert set(re.findall(r"`([a-z-]+)`", listed[0])) == set(MEASURES)
+
+
+def test_every_measure_says_what_it_measures() -> None:
+    assert not [name for name, measure in MEASURES.items() if not measure.__doc__]
+
+
+def test_an_unknown_name_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["list-htpp"])
+    assert "list-http, count-http" in capsys.readouterr().err
+
+
+def test_a_family_is_a_process_and_its_descendants() -> None:
+    assert os.getpid() in family(os.getppid())
+    assert family(os.getpid())[0] == os.getpid()
