@@ -13,7 +13,8 @@
      SLOW ms          every sync takes that much longer
 
    If KITH_FAULT_TRACE names a file, every write, sync and truncation of the two is appended to it, and every write
-   to stdout: header {kind, file, offset, length}, then the bytes. Kinds: W a write begins; B a sync begins, and S it
+   to stdout: header {mark, kind, file, offset, length}, then the bytes. A process that is killed may leave half a
+   record, of a step that it did not come to. Kinds: W a write begins; B a sync begins, and S it
    is done; T truncated to `offset`; A said on stdout. Files: 1 the store, 2 its journal.
 
    msync is not here: LMDB calls it only with MDB_WRITEMAP, which Kith does not use.
@@ -36,6 +37,8 @@
 
 static const char STORE[] = "store.mdb", COPY[] = "store.mdb.part", JOURNAL[] = "store.journal";
 
+static const uint64_t MARK = 0x5ea1ed0fd15c0b57;
+
 enum { NEITHER, IN_STORE, IN_JOURNAL };
 
 struct order {
@@ -44,7 +47,7 @@ struct order {
 };
 
 struct record {
-    uint64_t kind, file, offset, length;
+    uint64_t mark, kind, file, offset, length;
 };
 
 static int file_of(int fd)
@@ -111,7 +114,7 @@ static void trace(char kind, int file, uint64_t offset, const struct iovec *part
     if (fd < 0)
         return;
     int saved = errno;
-    struct record record = {(uint64_t)kind, (uint64_t)file, offset, length};
+    struct record record = {MARK, (uint64_t)kind, (uint64_t)file, offset, length};
     size_t total = sizeof record + length, at = sizeof record;
     char *whole = malloc(total);
     if (whole == NULL)

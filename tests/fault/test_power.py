@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +28,8 @@ from kith.engines.embedded.environment import STORE_FILE
 from kith.engines.embedded.journal import JOURNAL_FILE
 
 _FILES = {1: STORE_FILE, 2: JOURNAL_FILE}
-_HEADER = struct.Struct("=QQQQ")
+_MARK = 0x5EA1ED0FD15C0B57
+_HEADER = struct.Struct("=QQQQQ")
 _SECTOR = 512
 _PAGE = 4096
 _CUTS = 40
@@ -43,13 +45,17 @@ class Record(NamedTuple):
 
 
 def read_trace(raw: bytes) -> Iterator[Record]:
-    """The steps, in order."""
+    """The steps, in order; the half record of a writer that was killed is left out."""
+    mark = _MARK.to_bytes(8, sys.byteorder)
     at = 0
-    while at < len(raw):
-        kind, file, offset, length = _HEADER.unpack_from(raw, at)
-        at += _HEADER.size
-        yield Record(chr(kind), file, offset, raw[at : at + length])
-        at += length
+    while 0 <= at <= len(raw) - _HEADER.size:
+        _, kind, file, offset, length = _HEADER.unpack_from(raw, at)
+        start, end = at + _HEADER.size, at + _HEADER.size + length
+        if end == len(raw) or raw.startswith(mark, end):
+            yield Record(chr(kind), file, offset, raw[start:end])
+            at = end
+        else:
+            at = raw.find(mark, at + 1)
 
 
 class Drive:
@@ -119,13 +125,33 @@ def _pieces(write: Record) -> Iterator[Record]:
 
 def record(folder: Path, disk: FaultyDisk, seed: int, durability: str) -> list[Record]:
     """Let a writer work on a new folder; every step of its disk."""
+    with writing(folder, disk, seed, "--applies", "12", "--durability", durability) as writer:
+        assert writer.wait(120) == 0
+    return list(read_trace((folder.parent / "trace").read_bytes()))
+
+
+def record_two(folder: Path, disk: FaultyDisk, seed: int) -> list[Record]:
+    """Let two writers work on a new folder; one is killed, the other somewhat later. Every step of the disk."""
     trace = folder.parent / "trace"
-    command = [sys.executable, str(HERE / "writer.py"), str(folder), str(seed), "--applies", "12"]
-    variables = {**os.environ, **disk.environment, "KITH_FAULT_TRACE": str(trace)}
-    subprocess.run(
-        [*command, "--durability", durability], env=variables, check=True, timeout=120, stdout=subprocess.DEVNULL
-    )
+    with writing(folder, disk, seed) as first, writing(folder, disk, seed + 1) as second:
+        for writer, until in ((first, 4 << 20), (second, 8 << 20)):
+            while not trace.exists() or trace.stat().st_size < until:
+                assert writer.poll() is None
+            writer.kill()
+            writer.wait()
     return list(read_trace(trace.read_bytes()))
+
+
+@contextmanager
+def writing(folder: Path, disk: FaultyDisk, seed: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A writer whose disk is traced. Its checkpoints follow each other closely, so that a cut meets many."""
+    command = [sys.executable, str(HERE / "writer.py"), str(folder), str(seed), "--checkpoint-s", "0.004", *options]
+    variables = {**os.environ, **disk.environment, "KITH_FAULT_TRACE": str(folder.parent / "trace")}
+    with subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def disks(steps: list[Record], chosen: random.Random, cuts: int) -> Iterator[tuple[dict[str, bytes], str]]:
@@ -166,6 +192,20 @@ def test_a_power_cut_loses_nothing_acknowledged(tmp_path: Path, disk: FaultyDisk
         ledger = Ledger()
         ledger.add(read_lines(said))
         check_disk(tmp_path / f"cut-{number}", image, ledger)
+
+
+@pytest.mark.slow
+def test_a_power_cut_after_one_of_two_processes_was_killed_loses_nothing_acknowledged(
+    tmp_path: Path, disk: FaultyDisk, seed: int
+) -> None:
+    """What keeps the pages of a checkpoint does not die with the process that made it."""
+    steps = record_two(tmp_path / "data", disk, seed)
+    for number, (image, said) in enumerate(disks(steps, random.Random(seed), _CUTS)):
+        ledger = Ledger()
+        ledger.add(read_lines(said))
+        folder = tmp_path / f"cut-{number}"
+        check_disk(folder, image, ledger)
+        shutil.rmtree(folder)
 
 
 def test_a_power_cut_under_relaxed_durability_leaves_the_store_whole(

@@ -1,6 +1,6 @@
 """Writes random edges as fast as it can and says which were acknowledged, until it is killed.
 
-    python writer.py FOLDER SEED [--durability full|relaxed] [--applies N]
+    python writer.py FOLDER SEED [--durability full|relaxed] [--applies N] [--checkpoint-s S]
     python writer.py --zygote FOLDER
 
 The first form writes in this process. The second waits for lines on stdin, so that hundreds of writers cost
@@ -29,6 +29,7 @@ from typing import cast
 
 from kith.core.clock import Hlc, HybridClock, wall_ms
 from kith.core.ids import NodeId
+from kith.engines.embedded import checkpoints
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Durability, Environment
@@ -136,8 +137,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("seed", type=int, nargs="?", default=0)
     parser.add_argument("--applies", type=int)
+    parser.add_argument("--checkpoint-s", type=float, default=checkpoints.INTERVAL_S)
     parser.add_argument("--durability", choices=["full", "relaxed"], default="full")
     asked = parser.parse_args()
+    checkpoints.INTERVAL_S = asked.checkpoint_s
     if asked.zygote:
         zygote(asked.folder)
     else:
