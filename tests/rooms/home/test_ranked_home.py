@@ -38,7 +38,7 @@ def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock
 
 def test_each_page_is_best_first_with_two_an_author(run: Run, home: HomeScene) -> None:
     made = [run(home.post(author)).id for _ in range(5) for author in (BOB, CAROL, DANA, ALICE)]
-    pages = run(home.pages(20))
+    pages = run(home.pages(8))
     assert [len(page) for page in pages] == [8, 8, 4]
     assert all(max(Counter(post.author for post in page).values()) <= 2 for page in pages)
     assert sorted(id_ for page in pages for id_ in ids_of(page)) == sorted(made)
@@ -52,8 +52,20 @@ def test_a_prolific_author_does_not_hide_the_others_behind_the_best_fifty(run: R
     home.clock.ms += 3 * DAY_MS
     bobs = [run(home.post(BOB)).id for _ in range(60)]
     first = run(home.page(20)).posts
-    assert sorted(ids_of(first)) == sorted([*others, *bobs[-2:]])
-    assert run(home.all(20))[4:] == bobs[-3::-1], "then there is nobody else"
+    assert sorted(ids_of(first)) == sorted([*others, *bobs[-18:]])
+    assert run(home.all(20))[20:] == bobs[-19::-1], "then there is nobody else"
+
+
+@pytest.mark.parametrize("authors", [1, 2, 3])
+def test_no_page_of_one_who_follows_few_is_short_while_there_is_more(
+    run: Run, home: HomeScene, authors: int
+) -> None:
+    made = [run(home.post((BOB, CAROL, DANA)[at % authors])).id for at in range(90)]
+    pages = run(home.pages(20))
+    assert [len(page) for page in pages] == [20, 20, 20, 20, 10]
+    assert sorted(id_ for page in pages for id_ in ids_of(page)) == made
+    per_author = [Counter(post.author for post in page).values() for page in pages]
+    assert all(max(counts) - min(counts) <= 1 for counts in per_author), "nobody crowds out the others"
 
 
 def test_a_slate_that_is_used_up_goes_on_with_older_posts(run: Run, home: HomeScene) -> None:
