@@ -63,7 +63,9 @@ def test_without_ranking_home_is_newest_first_and_says_so(
 def test_ranking_that_fails_between_pages_loses_nothing(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = [run(home.post(author, "alike" if at % 4 == 3 else None)) for at in range(8) for author in (BOB, CAROL)]
+    made = [
+        run(home.post(author, "alike " * 20 if at % 4 == 3 else None)) for at in range(8) for author in (BOB, CAROL)
+    ]
     first = run(home.page(3))
     monkeypatch.setattr(home.ranker, "score", failing(RuntimeError()))
     found = [*ids_of(first.posts), *run(home.all(3, first.rest))]
