@@ -243,7 +243,7 @@ def test_home_is_what_a_naive_model_says(history: HomeHistory) -> None:
                 history.restart()
             if history.chosen.random() < 0.3:
                 await history.drain(deliver=history.chosen.random() < 0.5)
-                assert await history.home(viewer, seen=0) == history.naive.home(viewer)
+            assert await history.home(viewer, seen=0) == history.naive.home(viewer), "whether or not the worker came by"
             assert await history.home(viewer, seen=last) == history.naive.home(viewer)
             assert await history.home(viewer, seen=0, refresh=True) == history.naive.home(viewer)
 
