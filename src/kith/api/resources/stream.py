@@ -255,7 +255,6 @@ class StreamResource:
                 f"this user has {self._limits.user_max} streams open here; close one of them first",
                 retry_after_s=_RETRY_AFTER_S,
                 limit=self._limits.user_max,
-                window_s=_RETRY_AFTER_S,
             )
         self._hold(user, 1)
         try:
