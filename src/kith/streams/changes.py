@@ -179,12 +179,12 @@ class AuthorUnfollowed(FeedChange, frozen=True, gc=False):
 
     Live: with the next round of numbers `post_removed` for the author's posts that the reader watches and may not see
     any more; public ones stay.
-    On a resume: `reset` for the reader. `Place.posts` decides whether they were told, although the look comes later: a
-    reader who is cut off in between, and whose client names no posts, keeps them on the screen.
+    On a resume: `reset` for the reader.
     """
 
     reader: int
     author: int
+    with_numbers: ClassVar[bool] = True
 
     async def live(self, telling: Telling) -> None:
         telling.look_again_at_author(self.sequence, self.author, self.reader)

@@ -148,7 +148,7 @@ def test_what_a_change_asks_for_when_bob_resumes(change: FeedChange, found: dict
 @pytest.mark.parametrize("change", LIVE, ids=lambda change: type(change).__name__)
 def test_a_change_that_was_told_is_not_told_again_and_numbers_have_a_place_of_their_own(change: FeedChange) -> None:
     again = bool(collected(change, BOB, Place(7, 6)))
-    assert again == isinstance(change, PostEdited | NumbersChanged | AccountChanged)
+    assert again == isinstance(change, PostEdited | NumbersChanged | AuthorUnfollowed | AccountChanged)
 
 
 def test_every_kind_of_change_is_among_these_cases() -> None:
