@@ -134,18 +134,51 @@ def test_one_who_follows_nobody_has_their_own_posts_only(acting: Acting, people:
 
 
 @pytest.mark.usefixtures("follow")
-def test_near_duplicates_come_once_and_seen_posts_not_again(acting: Acting, people: People, make: Make) -> None:
-    first = make(people.bob, "Breaking NEWS")
-    second = make(people.carol, "  breaking news!")
-    link = [make(people.bob, text, content={"link": "https://example.com/x"}) for text in ("look", "see here")]
-    found = scroll(acting(people.alice))
-    assert len(found) == 2
-    assert len({first, second} & set(found)) == len(set(link) & set(found)) == 1
-    assert len(scroll(acting(people.alice), type="latest")) == 4, "latest leaves nothing out"
-    for id_ in found:
-        ok(acting(people.alice).post(f"{API}/posts/{id_}/view"))
-    others = scroll(acting(people.alice))
-    assert set(others) == {first, second, *link} - set(found)
+def test_friends_who_say_the_same_are_all_at_home(acting: Acting, people: People, make: Make) -> None:
+    made = [make(author, text) for text in ("Happy new year!", "🎉") for author in (people.bob, people.carol)]
+    content = {"link": "https://example.com/x"}
+    made += [make(author, text, content=content) for author, text in ((people.bob, "look"), (people.carol, "see here"))]
+    body = read(acting(people.alice))
+    assert sorted(shown(body)) == made
+    assert not any("copies" in post for post in body["posts"])
+
+
+@pytest.mark.usefixtures("follow")
+def test_copies_come_once_and_say_of_which_post(acting: Acting, people: People, make: Make) -> None:
+    alice, joke = acting(people.alice), "A joke that everybody sends on. " * 3
+    jokes = [make(people.bob, joke), make(people.carol, f" {joke.upper()}")]
+    links = [make(author, "", content={"link": "https://example.com/x"}) for author in (people.bob, people.carol)]
+    found = {post["id"]: post.get("copies", []) for post in read(alice)["posts"]}
+    assert sorted(sorted([id_, *copies]) for id_, copies in found.items()) == [jokes, links]
+    for id_, copies in found.items():
+        (copy,) = copies
+        why = ok(alice.get(f"{API}/posts/{copy}/why"))
+        assert (why["excludedBy"], why["copyOf"]) == (["copy"], id_)
+        why = ok(alice.get(f"{API}/posts/{id_}/why"))
+        assert (why["excludedBy"], why["copyOf"]) == ([], None)
+    latest = read(alice, type="latest")["posts"]
+    assert sorted(post["id"] for post in latest) == [*jokes, *links], "latest leaves nothing out"
+    assert not any("copies" in post for post in latest)
+
+
+@pytest.mark.usefixtures("follow")
+def test_what_was_seen_comes_after_all_else_and_says_so(acting: Acting, people: People, make: Make) -> None:
+    alice, made = acting(people.alice), [make(people.bob, f"post {at}") for at in range(6)]
+
+    def marks(body: Any) -> list[bool | None]:
+        return [post.get("seen") for post in body["posts"]]
+
+    for id_ in made[:3]:
+        ok(alice.post(f"{API}/posts/{id_}/view"))
+    body = read(alice)
+    assert (sorted(shown(body)[:3]), sorted(shown(body)[3:])) == (made[3:], made[:3])
+    assert marks(body) == [None, None, None, True, True, True]
+    assert sorted(scroll(alice, limit=2)) == made
+    for id_ in made[3:]:
+        ok(alice.post(f"{API}/posts/{id_}/view"))
+    body = read(alice)
+    assert (sorted(shown(body)), marks(body)) == (made, [True] * 6)
+    assert marks(read(alice, type="latest")) == [None] * 6
 
 
 # --- paging ------------------------------------------------------------------------------------------------
@@ -322,7 +355,7 @@ def test_why_agrees_with_the_feed_and_knows_only_what_the_reader_may_see(
     ok(alice.post(f"{API}/posts/{id_}/like"))
     (post,) = read(alice)["posts"]
     why = ok(alice.get(f"{API}/posts/{id_}/why"))
-    assert set(why) == {"id", "score", "reason", "parts", "damping", "excludedBy"}
+    assert set(why) == {"id", "score", "reason", "parts", "damping", "excludedBy", "copyOf"}
     assert [part["name"] for part in why["parts"]] == ["recency", "affinity", "velocity", "type"]
     assert [part["weight"] for part in why["parts"]] == [0.3, 0.4, 0.2, 0.1]
     assert why["score"] == pytest.approx(post["ranking"]["score"], abs=0.01)

@@ -24,6 +24,7 @@ _STATUS: dict[type[errors.KithError], int] = {
     errors.MethodNotAllowed: 405,
     errors.Conflict: 409,
     errors.RateLimited: 429,
+    errors.TooManyStreams: 429,
     errors.Unavailable: 503,
 }
 _log = structlog.get_logger("kith.api")
@@ -49,6 +50,8 @@ def headers_of(error: errors.KithError) -> list[tuple[str, str]]:
         headers.append(("retry-after", str(math.ceil(error.retry_after_s))))
         headers.append(("ratelimit", f'"{error.limit}";r=0;t={math.ceil(error.retry_after_s)}'))
         headers.append(("ratelimit-policy", f'"{error.limit}";q={error.limit};w={math.ceil(error.window_s)}'))
+    elif isinstance(error, errors.TooManyStreams):
+        headers.append(("retry-after", str(math.ceil(error.retry_after_s))))
     elif isinstance(error, errors.Unavailable):
         headers.append(("retry-after", "1"))
     elif isinstance(error, errors.BodyTooLarge):

@@ -5,7 +5,7 @@ Times are RFC 3339 in UTC. Ids are strings; counts are numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -86,8 +86,11 @@ class LocationAnswer(msgspec.Struct, frozen=True):
 
 
 class PostAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A post. `audience` is there for its author only, where the visibility is custom; `ranking` in a ranked feed.
+    """A post. `audience` is there for its author only, where the visibility is custom.
     `labels`: of the app's moderation, `sensitive` for everybody, `hide` and `limit` for the author.
+
+    In a ranked feed: `ranking`; `seen`: true, where the acting user saw it before; `copies`: where there are any, the
+    posts that are not shown beside this one because they are copies of it.
     """
 
     id: str
@@ -105,6 +108,8 @@ class PostAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     created_at: Time
     edited_at: Time | None
     ranking: RankingAnswer | msgspec.UnsetType = msgspec.UNSET
+    seen: bool | msgspec.UnsetType = msgspec.UNSET
+    copies: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class PostsAnswer(msgspec.Struct, frozen=True):
@@ -156,8 +161,10 @@ class Presenter:
         viewer: NodeId | None,
         posts: Sequence[Post],
         rankings: Mapping[int, RankingAnswer] = MappingProxyType({}),
+        seen: Collection[int] = (),
+        copies: Mapping[int, Sequence[int]] = MappingProxyType({}),
     ) -> list[PostAnswer]:
-        """Posts that the viewer may see, as answers. `rankings`: of those that have one."""
+        """Posts that the viewer may see, as answers. `rankings`, `copies`: of those that have some."""
         if not posts:
             return []
         authors, media = await self.authors_and_media(
@@ -181,6 +188,8 @@ class Presenter:
                 created_at=time_of(post.created_at),
                 edited_at=time_of(post.edited_at) if post.edited_at else None,
                 ranking=rankings.get(post.id, msgspec.UNSET),
+                seen=True if post.id in seen else msgspec.UNSET,
+                copies=[str(copy) for copy in copies[post.id]] if post.id in copies else msgspec.UNSET,
             )
             for post, numbers in zip(posts, counts, strict=True)
         ]

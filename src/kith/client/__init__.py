@@ -61,7 +61,7 @@ from kith.client.objects import (
     WhyPart,
 )
 from kith.client.programs import Program, in_, out
-from kith.client.streams import EngagementUpdate, FeedEvent, FeedReset, NewPost, PostRemoved
+from kith.client.streams import EngagementUpdate, FeedEvent, FeedReset, NewPost, PostRemoved, PostUpdated
 from kith.client.wire import Retry
 
 __all__ = [
@@ -104,6 +104,7 @@ __all__ = [
     "Post",
     "PostCreated",
     "PostRemoved",
+    "PostUpdated",
     "Profile",
     "Program",
     "Ranking",

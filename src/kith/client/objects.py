@@ -95,7 +95,9 @@ class Ranking(Record, frozen=True, kw_only=True):
 
 
 class Post(Made, frozen=True, kw_only=True):
-    """`ranking` is there in a ranked feed only."""
+    """In a ranked feed there is a `ranking`; `seen`: the acting user saw it before; `copies`: posts that are not shown
+    because they are copies of this one.
+    """
 
     engagement: Engagement
     allow_comments: bool = True
@@ -103,6 +105,8 @@ class Post(Made, frozen=True, kw_only=True):
     location: Location | None = None
     edited_at: datetime | None = None
     ranking: Ranking | None = None
+    seen: bool = False
+    copies: list[int] = field(default_factory=list)
 
 
 class PostCreated(Record, frozen=True, kw_only=True):
@@ -194,7 +198,8 @@ class WhyPart(Record, frozen=True, kw_only=True):
 
 class Why(Record, frozen=True, kw_only=True):
     """Where a post stands: `score` is what the `parts` add, times `damping` (below 1 after `see_fewer`, and where
-    moderation limits your own). `excluded_by`: what keeps it out whatever its score: not_followed, muted, hidden, seen.
+    moderation limits your own). `excluded_by`: what keeps it out whatever its score (not_followed, muted, hidden,
+    copy), or behind all that is unseen (seen). `copy_of`: the post that is shown in its place.
     """
 
     id: int
@@ -203,6 +208,7 @@ class Why(Record, frozen=True, kw_only=True):
     parts: list[WhyPart]
     damping: float = 1.0
     excluded_by: list[str] = field(default_factory=list)
+    copy_of: int | None = None
 
 
 class Fewer(Record, frozen=True, kw_only=True):

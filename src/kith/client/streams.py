@@ -35,6 +35,16 @@ class NewPost(Record, frozen=True, kw_only=True):
     labels: list[str] = field(default_factory=list)  # of the app's moderation: blur what is sensitive
 
 
+class PostUpdated(Record, frozen=True, kw_only=True):
+    """A post was edited or labelled: what it says, and its labels, as they are now. Pass over one you do not show."""
+
+    event_id: str = ""
+    post_id: int
+    author_id: int
+    preview: str
+    labels: list[str] = field(default_factory=list)  # as of `NewPost`
+
+
 class EngagementUpdate(Record, frozen=True, kw_only=True):
     """What a post has got by now."""
 
@@ -61,9 +71,10 @@ class FeedReset(Record, frozen=True, kw_only=True):
     reason: str
 
 
-FeedEvent: TypeAlias = NewPost | EngagementUpdate | PostRemoved | FeedReset
+FeedEvent: TypeAlias = NewPost | PostUpdated | EngagementUpdate | PostRemoved | FeedReset
 _EVENTS: dict[str, type[FeedEvent]] = {
     "new_post": NewPost,
+    "post_updated": PostUpdated,
     "engagement_update": EngagementUpdate,
     "post_removed": PostRemoved,
     "reset": FeedReset,

@@ -11,8 +11,8 @@
     ├── MethodNotAllowed    the path exists, for another method
     ├── Conflict            allowed in general, but not in the present state
     │   └── FollowLimitReached · IdempotencyKeyReused · UsernameTaken
-    ├── RateLimited         too many requests; `retry_after_s` says when to try again
-    │   └── TooManyStreams
+    ├── RateLimited         too many requests in a window of time; `retry_after_s` says when to try again
+    ├── TooManyStreams      too many at once
     ├── Unavailable         the service cannot do it now; a write that had begun may be done all the same
     │   └── StoreFull · StoreUnavailable · Overloaded · TimedOut · FeedUnavailable
     └── StoreMismatch       the data folder cannot be opened as asked
@@ -165,10 +165,14 @@ class RateLimited(KithError):
         self.window_s = window_s
 
 
-class TooManyStreams(RateLimited):
-    """The user has the greatest allowed number of open streams."""
+class TooManyStreams(KithError):
+    """The user has the greatest allowed number of open streams: `limit` at once, in no window of time."""
 
     code = "TOO_MANY_STREAMS"
+
+    def __init__(self, message: str, *, retry_after_s: float, limit: int) -> None:
+        super().__init__(message, retryAfterSeconds=retry_after_s, limit=limit)
+        self.retry_after_s = retry_after_s
 
 
 class Unavailable(KithError):

@@ -17,7 +17,8 @@ TIMELINE_WANTED = 253
 """Not an edge: the user `source` asked for their home feed and has no timeline."""
 USER_CHANGED = 252
 """Not an edge: the app labelled the user `source`, or they became private or public. So who may see their posts
-changed. (A label on a post is an edit of the post.)"""
+changed. `destination`: SHOWN if the app hid them until then, else 0. (A label on a post is an edit of the post.)"""
+SHOWN = 1
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -47,6 +48,6 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return self.before == NORMAL and self.state != NORMAL
 
 
-def user_changed(user: int, version: Hlc) -> Event:
-    """The event USER_CHANGED of a user."""
-    return Event(0, 0, None, USER_CHANGED, user, 0, 0, version)
+def user_changed(user: int, version: Hlc, *, shown: bool = False) -> Event:
+    """The event USER_CHANGED of a user. `shown`: the app hides them no more."""
+    return Event(0, 0, None, USER_CHANGED, user, SHOWN if shown else 0, 0, version)

@@ -7,7 +7,6 @@ it knows is at most KEPT_MS old. It decides the order of posts alone; who may se
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -19,7 +18,7 @@ from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
 from kith.home.rank.features import TYPES, Facts, Floats, Integers
-from kith.media.media import read_media
+from kith.media.media import Media, read_media
 from kith.posts.post import Post, read_post
 from kith.records.store import Record, RecordKind, RecordStore
 
@@ -29,6 +28,8 @@ RENEWED_MS = 15_000
 """If some must be read, all older than this are read with them: a few large batches, not a small one a page."""
 SETS_BITS, WAYS = 16, 4
 """Room for 2**16 * 4 = 262,144 posts, 48 bytes each."""
+COPIED_CHARS_MIN = 80
+"""Equal texts of this length, in any case and spacing, are copies, whoever posts them."""
 WORTH = {LIKES: 1.0, COMMENTS: 3.0, SHARES: 3.0, SAVES: 2.0}
 """What a like, a comment, ... adds to a post's engagement."""
 _ROW = np.dtype(
@@ -48,7 +49,6 @@ _NO_POST = (0, 0, 0, 0, 0.0, 0, False, False)
 Rows = NDArray[np.void]
 _TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplying spreads what is alike (Knuth, 6.4)
-_BETWEEN_WORDS = re.compile(r"[\W_]+")
 
 
 class PostFacts:
@@ -123,7 +123,7 @@ class PostFacts:
         posts = [None if post is None or post.deleted else post for post in found]
         media = list({id_ for post in posts if post is not None for id_ in post.media})
         shown = await self._objects.get_many(RecordKind.MEDIA, media) if media else []
-        prints = {record.id: read_media(record).fingerprint for record in shown if record is not None}
+        prints = {record.id: print_of(read_media(record)) for record in shown if record is not None}
         return [
             _NO_POST
             if record is None or post is None
@@ -151,16 +151,21 @@ class PostFacts:
         places[slots], self._rows[slots] = ids[there][first], rows[there][first]
 
 
-def fingerprint(post: Post, prints: Mapping[int, int] = MappingProxyType({})) -> int:
-    """A number that near-duplicates share: posts with media that look alike, else with the same link, else with the
-    same words in any case and spacing. `prints`: the fingerprints of media by id; without one, or with 0, a medium is
-    like itself alone.
+def fingerprint(post: Post, prints: Mapping[int, bytes] = MappingProxyType({})) -> int:
+    """A number that copies share: posts with the same files or link and no words of their own, and posts with the same
+    words where these are long (COPIED_CHARS_MIN). Short words people say by themselves: only the same author's are
+    copies, beside the same files and link. `prints`: what files show, by the ids of media (`print_of`); a file without
+    one is like itself alone.
     """
-    if post.media:
-        shown = b"media" + b"".join((prints.get(id_) or id_).to_bytes(8, "big") for id_ in post.media)
-    elif post.link:
-        shown = b"link" + post.link.rstrip("/").encode()
-    else:
-        words = post.text.casefold()
-        shown = b"text" + (_BETWEEN_WORDS.sub(" ", words).strip() or words).encode()
+    files = b"".join(prints.get(id_) or id_.to_bytes(8, "big") for id_ in post.media)
+    words = " ".join(post.text.casefold().split())
+    is_own = len(words) < COPIED_CHARS_MIN and bool(words or not (files or post.link))
+    author = post.author.to_bytes(8, "big") if is_own else b""
+    parts = (author, files, (post.link or "").rstrip("/").encode(), words.encode())
+    shown = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
     return int.from_bytes(hashlib.blake2b(shown, digest_size=8).digest(), "big", signed=True)
+
+
+def print_of(media: Media) -> bytes:
+    """What the same file has whoever uploads it, and another file has not; empty where the picture says nothing."""
+    return b"%d %d %d %d" % (media.fingerprint, media.width, media.height, media.size) if media.fingerprint else b""

@@ -7,7 +7,7 @@ the page is not full, more is chosen of what is left, in _ROUNDS_MAX rounds at m
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
@@ -25,7 +25,7 @@ from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
 from kith.home.skeleton import Skeletons, mark_of
-from kith.home.slate import SLATE_MAX, Slate, order
+from kith.home.slate import NO_COPIES, SLATE_MAX, Copies, Load, Slate, order
 from kith.posts.post import Post
 
 CHOICE = 50
@@ -48,21 +48,28 @@ class HomePage(NamedTuple, Generic[Rest]):
 
     `rest`: what the next page begins with, None if there is none: the place in `latest`, the slate in `ranked`.
     `degraded`: what was not available. `placed`: why each post stands where it does; empty where ranking is down.
+    `seen`: which of them the reader saw before. `copies`: by post, those that are not shown as they are copies of it.
     """
 
     posts: list[Post]
     rest: Rest | None
     degraded: list[str]
     placed: Mapping[int, Placed] = MappingProxyType({})
+    seen: Collection[int] = ()
+    copies: Copies = NO_COPIES
 
 
 class Why(NamedTuple):
-    """What decides a post's place: per feature its value, its weight, and what it adds; and what keeps the post out."""
+    """What decides a post's place: per feature its value, its weight, and what it adds; and what keeps the post out.
+
+    `copy_of`: the post in its place, where it is left out as a copy.
+    """
 
     placed: Placed
     parts: list[tuple[str, float, float, float]]
     damping: float
     excluded_by: list[str]
+    copy_of: int | None = None
 
 
 class Home:
@@ -112,7 +119,8 @@ class Home:
         seen: int = 0,
         refresh: bool = False,
     ) -> HomePage[Slate]:
-        """The posts of `latest` that the reader has not seen: the newest SLATE_MAX best first, then older ones.
+        """The posts of `latest` that the reader has not seen: the newest SLATE_MAX best first, then older ones. After
+        them, in the same way, what the reader saw before.
 
         `slate`: what an earlier page left. `request`: the name of this request in the log of what was served.
         """
@@ -120,39 +128,62 @@ class Home:
         use_timeline = await self._skeletons.can_use_timelines(seen, degraded, refresh=refresh)
         known: Candidates | None = None  # those of the slate, where they were ranked just now
         if slate is None:
-            slate, known = await self._rank_below(reader, None, degraded, use_timeline=use_timeline)
+            begun = Load(self._now_ms())
+            slate, known = await self._rank_below(reader, None, begun, degraded, use_timeline=use_timeline)
         posts: list[Post] = []
+        seen_before: set[int] = set()
+        copies: dict[int, Sequence[int]] = {}
         shown: list[Candidates] = []
         for _ in range(_ROUNDS_MAX):
             if not slate.ids:
-                if slate.end is None:
+                if slate.is_last:
                     break
-                slate, known = await self._rank_below(reader, slate.end, degraded, use_timeline=use_timeline)
+                load = slate.load if slate.end is not None else slate.load._replace(are_seen=True)
+                slate, known = await self._rank_below(reader, slate.end, load, degraded, use_timeline=use_timeline)
             taken = Facts.joined([part.facts for part in shown])
             chosen, waiting, looked_at = await self._choose(reader, slate, known, taken, limit - len(posts), degraded)
             allowed = await self._rules.allowed(reader, chosen.facts.ids.tolist())
             allowed_ids = {post.id for post in allowed}
             posts += allowed
+            if slate.load.are_seen:
+                seen_before |= allowed_ids
+            if slate.copies:
+                copies |= {id_: slate.copies[id_] for id_ in allowed_ids & slate.copies.keys()}
             shown.append(chosen.only(allowed_ids))
             slate, known = slate.after(looked_at, waiting, allowed_ids), None
-            if len(posts) >= limit or (waiting and not len(chosen.facts.ids)):
+            if len(posts) >= limit:
                 break
-        return HomePage(posts, await self._rest(reader, slate), degraded.parts, self._placed(reader, shown, request))
+        if copies:
+            copies = await self._allowed_copies(reader, copies)
+        rest, placed = await self._rest(reader, slate), self._placed(reader, shown, request)
+        return HomePage(posts, rest, degraded.parts, placed, seen_before, copies)
 
     async def _rank_below(
-        self, reader: NodeId, after: Mark | None, degraded: Degraded, *, use_timeline: bool
+        self, reader: NodeId, after: Mark | None, load: Load, degraded: Degraded, *, use_timeline: bool
     ) -> tuple[Slate, Candidates | None]:
-        """A slate of the posts beyond `after` that are unseen, and its candidates.
+        """A slate of the posts beyond `after` that are unseen, or whose turn it is as seen, and its candidates.
 
-        Where ranking is down: of all posts, newest first, and no candidates.
+        Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
         """
         skeleton = await self._skeletons.below(reader, after, SLATE_MAX, degraded, use_timeline=use_timeline)
         ids, end = skeleton.first(SLATE_MAX)
         try:
-            return order(await self._ranker.score_unseen(reader, ids), end)
+            if load.are_seen:
+                wanted = await self._ranker.seen(reader, ids, load.begun_ms)
+            else:
+                wanted = await self._ranker.unseen(reader, ids)
+                load = load._replace(seen_left=load.seen_left or len(wanted) < len(ids))
+            return order(await self._ranker.score(reader, wanted), end, load)
         except Exception:
             degraded.failed("ranking")
-            return Slate(ids.tolist(), end), None
+            return (Slate([], None) if load.are_seen else Slate(ids.tolist(), end)), None
+
+    async def _allowed_copies(self, reader: NodeId, copies: Copies) -> dict[int, Sequence[int]]:
+        """Those of the copies that would be at the reader's home, by the post that they are copies of."""
+        allowed = await self._rules.allowed(reader, [copy for alike in copies.values() for copy in alike])
+        ids = {post.id for post in allowed}
+        left = {id_: [copy for copy in alike if copy in ids] for id_, alike in copies.items()}
+        return {id_: alike for id_, alike in left.items() if alike}
 
     async def _choose(
         self, reader: NodeId, slate: Slate, known: Candidates | None, taken: Facts, want: int, degraded: Degraded
@@ -183,7 +214,7 @@ class Home:
     async def _rest(self, reader: NodeId, slate: Slate) -> Slate | None:
         """What is left for the next page; None where it is little and nothing of it is for the reader."""
         ids = slate.every_id()
-        if slate.end is not None or len(ids) > CHOICE:
+        if not slate.is_last or len(ids) > CHOICE:
             return slate
         for start in range(0, len(ids), _LOOK):
             if await self._rules.allowed(reader, ids[start : start + _LOOK]):
@@ -214,4 +245,19 @@ class Home:
         excluded = await self._rules.excluded_by(reader, post)
         if await self._ranker.has_seen(reader, post.id):
             excluded.append("seen")
-        return Why(Placed(float(found.told[0]), found.reasons(reader)[0]), parts, float(damping[0]), excluded)
+        copy_of = None if excluded else await self._copy_of(reader, post.id)
+        if copy_of is not None:
+            excluded.append("copy")
+        return Why(Placed(float(found.told[0]), found.reasons(reader)[0]), parts, float(damping[0]), excluded, copy_of)
+
+    async def _copy_of(self, reader: NodeId, post: int) -> int | None:
+        """The post that is shown in place of `post`, one of the newest SLATE_MAX, which is a copy of it."""
+        degraded = Degraded()
+        use_timeline = await self._skeletons.can_use_timelines(0, degraded, refresh=False)
+        begun = Load(self._now_ms())
+        slate, _ = await self._rank_below(reader, None, begun, degraded, use_timeline=use_timeline)
+        for best, copies in slate.copies.items():
+            if post in copies:
+                first = await self._rules.allowed(reader, [best, *copies])
+                return first[0].id if first and first[0].id != post else None
+        return None

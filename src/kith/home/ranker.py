@@ -8,7 +8,7 @@ import numpy as np
 
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.graph.edge import Direction
+from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FEWER, VIEWS
 from kith.graph.store import Listing
@@ -44,11 +44,8 @@ class Ranker:
         told = light.score(rows, await self.damping(reader, facts))
         return Candidates(facts, rows, told * _limits(facts.limited & (facts.authors != reader)), told)
 
-    async def score_unseen(self, reader: NodeId, ids: Integers) -> Candidates:
-        """The same of those that the reader has not seen."""
-        return await self.score(reader, await self._unseen(reader, ids))
-
-    async def _unseen(self, reader: NodeId, ids: Integers) -> Integers:
+    async def unseen(self, reader: NodeId, ids: Integers) -> Integers:
+        """Those of the posts that the reader has not seen."""
         views = Listing(self._views, reader, Direction.OUT)
         seen = await self._store.ids(views, newest=SEEN_MAX)
         if len(seen):
@@ -56,6 +53,12 @@ class Ranker:
         if len(seen) == SEEN_MAX:
             ids = ids[~await self._store.contains(views, ids)]
         return ids
+
+    async def seen(self, reader: NodeId, ids: Integers, until_ms: int) -> Integers:
+        """Those of the posts that the reader first saw until then."""
+        views = await self._store.get_many(self._views, [(reader, post) for post in ids.tolist()])
+        held = [view is not None and view.state == State.NORMAL and view.position <= until_ms for view in views]
+        return ids[np.array(held, np.bool_)]
 
     async def has_seen(self, reader: NodeId, post: int) -> bool:
         """Whether the reader has seen a post."""

@@ -22,6 +22,7 @@ from kith.graph.store import Ids
 from kith.home.degraded import Degraded
 from kith.home.sources import Sources
 from kith.home.timelines import Timeline, TimelineReader
+from kith.home.unhandled import UnhandledEvents
 from kith.log.runner import lag_of
 from kith.log.store import LogStore
 
@@ -65,6 +66,7 @@ class Skeletons:
     ) -> None:
         self._sources, self._clock = Sources(graph), graph.clock
         self._timelines, self._log = timelines, log
+        self._unhandled = UnhandledEvents(log, graph.graphs)
         self._group, self._lag_max_s, self._now_s = group, lag_max_s, now_s
         self._wanted: dict[int, float] = {}
 
@@ -80,7 +82,11 @@ class Skeletons:
         if not await self._are_ours():
             degraded.note("timelines")
             return False
-        return not refresh and at >= seen
+        if refresh or at < seen:
+            return False
+        if not self._unhandled.follow(at):
+            degraded.note("fanout")
+        return True
 
     async def _are_ours(self) -> bool:
         """Whether the timelines that are read here are those that fan-out keeps for this store."""
@@ -147,15 +153,21 @@ class Skeletons:
         return own + marks, max(ends, default=None)
 
     async def _undelivered(self, reader: NodeId, degraded: Degraded) -> Ids | None:
-        """Authors whose posts timelines may lack, as they are being delivered or fan-out failed on them.
+        """Authors whose posts timelines may lack: fan-out has not come to them, is delivering them, or failed on them.
 
-        None where the timeline cannot be relied on: fan-out failed on an event of the reader, a bulk load, or too many.
+        None where the timeline cannot be relied on: fan-out has not come to a change of the reader's follows or a bulk
+        load, or failed on an event of the reader, a bulk load, or too many.
         """
+        unhandled = self._unhandled.now
+        if unhandled.spoils(reader):
+            return None
         try:
             authors, failures = await self._sources.delivering(), self._log.failures(self._group, _FAILED_MAX + 1)
         except Unavailable:
             degraded.failed("outboxes")
             return _NOBODY
+        if len(unhandled.authors):
+            authors = np.union1d(authors, unhandled.authors)
         if not failures:
             return authors
         events = [failure.event for failure in failures]

@@ -4,9 +4,8 @@ So ranked paging needs no session on our side: no post comes twice and none is l
 whichever process answers, after any restart. Limit: SLATE_MAX posts, 8 bytes each in the cursor, filled up to a
 multiple of PAD, because how many are left tells how many the reader may not see.
 
-Near-duplicates are known here alone. They are not shown beside the post that they are like: they go when it is shown.
-When it may not be shown (it was deleted, its author is muted, the reader may not see it) the best of them takes its
-place.
+Copies are known here alone. They are not shown beside the post that they are copies of: they go when it is shown. When
+it may not be shown (it was deleted, its author is muted, the reader may not see it) the best of them takes its place.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,27 +24,49 @@ from kith.home.rank.candidates import Candidates
 from kith.home.rank.features import Flags, Integers
 
 SLATE_MAX = 500
-"""Posts of one ranking, near-duplicates included (article 001: the light pass looks at about 500)."""
+"""Posts of one ranking, copies included (article 001: the light pass looks at about 500)."""
 PAD = 64
 """A packed slate has a multiple of this many entries, and no fewer."""
-_HEAD = struct.Struct(">B?Hqq")
-_FORM, _ID_BYTES = 2, 8
+_HEAD = struct.Struct(">BBHqqq")
+_FORM, _ID_BYTES = 3, 8
+_MORE, _SEEN_LEFT, _ARE_SEEN = 1, 2, 4  # bits of the second byte
 Copies = Mapping[int, Sequence[int]]
-"""Near-duplicates by the post that they are like, the best first. Most posts have none and are not in it."""
-_NO_COPIES: Copies = MappingProxyType({})
+"""Copies by the post that they are copies of, the best first. Most posts have none and are not in it."""
+NO_COPIES: Copies = MappingProxyType({})
+
+
+class Load(NamedTuple):
+    """What one scrolling through home is about: first what the reader has not seen, then what they saw before it.
+
+    `begun_ms`: when the first page was made; what was seen since then does not come again. `seen_left`: something was
+    left out as seen. `are_seen`: by now it is the turn of what was seen.
+    """
+
+    begun_ms: int
+    seen_left: bool = False
+    are_seen: bool = False
+
+
+_NO_LOAD = Load(0)
 
 
 class Slate(msgspec.Struct, frozen=True):
-    """`ids`: best first, without near-duplicates, which are in `copies`. `end`: where older posts begin that were not
-    looked at; None: there are none.
+    """`ids`: best first, without copies, which are in `copies`. `end`: where older posts begin that were not looked at;
+    None: there are none.
     """
 
     ids: list[int]
     end: Mark | None
-    copies: Copies = _NO_COPIES
+    copies: Copies = NO_COPIES
+    load: Load = _NO_LOAD
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing comes after these posts."""
+        return self.end is None and (self.load.are_seen or not self.load.seen_left)
 
     def best(self, count: int) -> list[int]:
-        """The first posts: as many as make `count` together with their near-duplicates, the last one's beyond that."""
+        """The first posts: as many as make `count` together with their copies, the last one's beyond that."""
         if not self.copies:
             return self.ids[:count]
         size = 0
@@ -55,7 +77,7 @@ class Slate(msgspec.Struct, frozen=True):
         return self.ids
 
     def every_id(self) -> list[int]:
-        """All posts, the near-duplicates of each right behind it."""
+        """All posts, the copies of each right behind it."""
         if not self.copies:
             return self.ids
         return [one for id_ in self.ids for one in (id_, *self.copies.get(id_, ()))]
@@ -63,12 +85,12 @@ class Slate(msgspec.Struct, frozen=True):
     def after(self, looked_at: int, waiting: Collection[int], shown: Collection[int]) -> Slate:
         """What is left when a page was made of the first `looked_at` posts.
 
-        Of these, the ones `waiting` stay. Each one `shown` goes with its near-duplicates. Any other may not be shown:
-        the best of its near-duplicates takes its place.
+        Of these, the ones `waiting` stay. Each one `shown` goes with its copies. Any other may not be shown: the best
+        of its copies takes its place.
         """
         ids, later = self.ids[:looked_at], self.ids[looked_at:]
         if not self.copies:
-            return Slate([id_ for id_ in ids if id_ in waiting] + later, self.end)
+            return Slate([id_ for id_ in ids if id_ in waiting] + later, self.end, load=self.load)
         left, copies = [], dict(self.copies)
         for id_ in ids:
             if id_ in waiting:
@@ -79,15 +101,17 @@ class Slate(msgspec.Struct, frozen=True):
                 left.append(alike[0])
                 if alike[1:]:
                     copies[alike[0]] = alike[1:]
-        return Slate(left + later, self.end, copies)
+        return Slate(left + later, self.end, copies, self.load)
 
     def pack(self) -> bytes:
-        """The slate as a cursor carries it: a head, then 8 bytes a post; `~id`: a near-duplicate of the post before."""
+        """The slate as a cursor carries it: a head, then 8 bytes a post; `~id`: a copy of the post before."""
         entries = self.ids
         if self.copies:
             entries = [entry for id_ in self.ids for entry in (id_, *(~copy for copy in self.copies.get(id_, ())))]
         count = len(entries)
-        head = _HEAD.pack(_FORM, self.end is not None, count, *(self.end or (0, 0)))
+        begun_ms, seen_left, are_seen = self.load
+        flags = _MORE * (self.end is not None) | _SEEN_LEFT * seen_left | _ARE_SEEN * are_seen
+        head = _HEAD.pack(_FORM, flags, count, begun_ms, *(self.end or (0, 0)))
         filler = bytes(_ID_BYTES * (max(1, -(-count // PAD)) * PAD - count))
         return head + np.array(entries, ">i8").tobytes() + filler
 
@@ -97,7 +121,7 @@ def unpack(raw: bytes) -> Slate:
     size = len(raw) - _HEAD.size
     if size <= 0 or raw[0] != _FORM or size % (PAD * _ID_BYTES):
         raise _foreign()
-    _, more, count, position, id_ = _HEAD.unpack_from(raw)
+    _, flags, count, begun_ms, position, id_ = _HEAD.unpack_from(raw)
     if count * _ID_BYTES > size:
         raise _foreign()
     entries = np.frombuffer(raw, ">i8", count, _HEAD.size).astype(np.int64)
@@ -105,32 +129,33 @@ def unpack(raw: bytes) -> Slate:
         raise _foreign()
     are_copies = entries < 0
     ids, copies = _grouped(np.where(are_copies, ~entries, entries), are_copies)
-    return Slate(ids, Mark(position, id_) if more else None, copies)
+    load = Load(begun_ms, bool(flags & _SEEN_LEFT), bool(flags & _ARE_SEEN))
+    return Slate(ids, Mark(position, id_) if flags & _MORE else None, copies, load)
 
 
-def order(candidates: Candidates, end: Mark | None) -> tuple[Slate, Candidates]:
-    """A slate of all candidates, best first; and those that are no near-duplicates, in the same order.
+def order(candidates: Candidates, end: Mark | None, load: Load = _NO_LOAD) -> tuple[Slate, Candidates]:
+    """A slate of all candidates, best first; and those that are no copies, in the same order.
 
-    Near-duplicates have the same fingerprint. The best of them stands for them all.
+    Copies have the same fingerprint. The best of them stands for them all.
     """
     places = np.argsort(-candidates.scores, kind="stable")
     fingerprints = candidates.facts.fingerprints[places]
     kinds, firsts = np.unique(fingerprints, return_index=True)
     if len(kinds) == len(places):
         ranked = candidates.take(places)
-        return Slate(ranked.facts.ids.tolist(), end), ranked
+        return Slate(ranked.facts.ids.tolist(), end, load=load), ranked
     best = firsts[np.searchsorted(kinds, fingerprints)]  # of each, where the best of its kind stands
     together = best.argsort(kind="stable")
     are_copies = best[together] != together
     places = places[together]
     ids, copies = _grouped(candidates.facts.ids[places], are_copies)
-    return Slate(ids, end, copies), candidates.take(places[~are_copies])
+    return Slate(ids, end, copies, load), candidates.take(places[~are_copies])
 
 
 def _grouped(ids: Integers, are_copies: Flags) -> tuple[list[int], Copies]:
-    """Posts and their near-duplicates, of both in one list, each near-duplicate behind the post that it is like."""
+    """Posts and their copies, of both in one list, each copy behind the post that it is a copy of."""
     if not are_copies.any():
-        return ids.tolist(), _NO_COPIES
+        return ids.tolist(), NO_COPIES
     posts: list[int] = []
     copies: dict[int, list[int]] = {}
     for id_, is_copy in zip(ids.tolist(), are_copies.tolist(), strict=True):

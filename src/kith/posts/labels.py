@@ -15,6 +15,7 @@ from kith.core.clock import Hlc, ms_of
 from kith.core.errors import UserNotFound
 from kith.core.events import user_changed
 from kith.core.ids import NodeId
+from kith.core.labels import HIDE
 from kith.core.tokens import WriteMark
 from kith.graph.edge import State
 from kith.posts.post import read_post
@@ -70,7 +71,8 @@ class Moderation:
 
         if what == "post":
             return new, await self._posts.label(id_, labels, note)
-        await self._graph.store.change_node(id_, labels=labels, tell=user_changed(id_, version))
+        shown = bool(stored.labels & HIDE and not labels & HIDE)
+        await self._graph.store.change_node(id_, labels=labels, tell=user_changed(id_, version, shown=shown))
         return new, (await self._store.put([note(self._graph.clock.next())])).mark
 
     async def _post_labels(self, id_: NodeId) -> int:

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import msgspec
 
-from kith.core.events import BULK_LOADED, USER_CHANGED, Event
+from kith.core.events import BULK_LOADED, SHOWN, USER_CHANGED, Event
 from kith.core.ids import NodeId
 from kith.graph.edge import State
 from kith.graph.graphs import AUTHORED, BLOCKS, COMMENTS, FOLLOWS, HIDES, LIKES, MUTES, SHARES, Graphs
@@ -83,10 +83,11 @@ class PostDeleted(FeedChange, frozen=True, gc=False):
 class PostEdited(FeedChange, frozen=True, gc=False):
     """A post was edited or labelled, or put away with its author's account: perhaps fewer readers may see it.
 
-    Who may see the post is asked when it is told, not which edit it was. Readers who may see it only now are not told.
-    Live: `post_removed` for those who watch the post and may not see it any more.
-    On a resume: `reset` if the reader follows the author, or watches the post, and may not see it. Whether they could
-    see it before is kept nowhere, and `post_removed` would tell them of a post that was perhaps never theirs to see.
+    Who may see the post is asked when it is told, not which edit it was. Who may see it only now is told on a resume.
+    Live: `post_updated` for those who watch the post; `post_removed` if they may not see it any more.
+    On a resume: `post_updated` if the reader follows the author, or watches the post; `reset` if they may not see it.
+    Whether they could see it before is kept nowhere, and `post_removed` would tell them of a post that was perhaps
+    never theirs to see.
     """
 
     author: int
@@ -94,10 +95,10 @@ class PostEdited(FeedChange, frozen=True, gc=False):
     with_numbers: ClassVar[bool] = True
 
     async def live(self, telling: Telling) -> None:
-        telling.look_again(self.sequence, self.post, numbers=False)
+        telling.look_again(self.sequence, self.post, content=True)
 
     def missed(self, reader: ResumingReader) -> None:
-        reader.reset_unless_visible(self.author, self.post)
+        reader.post_edited(self.sequence, self.author, self.post)
 
 
 class NumbersChanged(FeedChange, frozen=True, gc=False):
@@ -179,12 +180,12 @@ class AuthorUnfollowed(FeedChange, frozen=True, gc=False):
 
     Live: with the next round of numbers `post_removed` for the author's posts that the reader watches and may not see
     any more; public ones stay.
-    On a resume: `reset` for the reader. `Place.posts` decides whether they were told, although the look comes later: a
-    reader who is cut off in between, and whose client names no posts, keeps them on the screen.
+    On a resume: `reset` for the reader.
     """
 
     reader: int
     author: int
+    with_numbers: ClassVar[bool] = True
 
     async def live(self, telling: Telling) -> None:
         telling.look_again_at_author(self.sequence, self.author, self.reader)
@@ -194,18 +195,40 @@ class AuthorUnfollowed(FeedChange, frozen=True, gc=False):
             reader.reset()
 
 
-class AccountChanged(FeedChange, frozen=True, gc=False):
-    """A user was labelled, made private or made public: other readers than before may see their posts.
+class FollowReturned(FeedChange, frozen=True, gc=False):
+    """A reader follows an author again, because the account of one of the two came back: so do the author's posts.
 
-    Live: `post_removed` for the user's posts, on every stream that watches them and may not see them any more.
+    Live and on a resume: `reset` for the reader. The posts are there by then (`people.removal`).
+    """
+
+    reader: int
+    author: int
+
+    async def live(self, telling: Telling) -> None:
+        telling.reset_reader(self.sequence, self.reader)
+
+    def missed(self, reader: ResumingReader) -> None:
+        if reader.user == self.reader:
+            reader.reset()
+
+
+class AccountChanged(FeedChange, frozen=True, gc=False):
+    """A user was labelled, made private or made public: other readers than before may see their posts. `shown`: the app
+    hides them no more.
+
+    Live: `post_updated` for the user's posts, on every stream that watches them, as labels of users are labels of their
+    posts; `post_removed` if the reader may not see them any more. Where they are `shown`, `reset` for followers.
     On a resume: `reset` for followers. The user sees their own posts as before.
     """
 
     user: int
+    shown: bool = False
     with_numbers: ClassVar[bool] = True
 
     async def live(self, telling: Telling) -> None:
-        telling.look_again_at_author(self.sequence, self.user, reader=None)
+        telling.look_again_at_author(self.sequence, self.user, reader=None, content=True)
+        if self.shown:
+            await telling.reset_followers(self.sequence, self.user)
 
     def missed(self, reader: ResumingReader) -> None:
         if reader.user != self.user:
@@ -254,7 +277,7 @@ class Interpreter:
         if event.state == BULK_LOADED:
             return GraphLoaded(sequence) if graph in (self._follows, self._authored) else None
         if event.state == USER_CHANGED:
-            return AccountChanged(sequence, event.source)
+            return AccountChanged(sequence, event.source, event.destination == SHOWN)
         if graph == self._authored:
             return _of_post(event)
         if graph in self._reactions:
@@ -262,9 +285,16 @@ class Interpreter:
         if graph == self._comments:
             return NumbersChanged(sequence, event.source) if event.began or event.ended else None
         if graph == self._follows:
-            return AuthorUnfollowed(sequence, event.source, event.destination) if event.ended else None
+            return _of_follow(event)
         kind = self._taking_away.get(graph) if event.began else None  # its end brings no post back
         return None if kind is None else kind(sequence, event.source, event.destination)
+
+
+def _of_follow(event: Event) -> FeedChange | None:
+    """What an event of a follow means. A new one is the reader's own doing, and no screen misses what it brings."""
+    if event.began and event.before == State.ARCHIVED:
+        return FollowReturned(event.sequence, event.source, event.destination)
+    return AuthorUnfollowed(event.sequence, event.source, event.destination) if event.ended else None
 
 
 def _of_post(event: Event) -> FeedChange | None:
@@ -278,4 +308,4 @@ def _of_post(event: Event) -> FeedChange | None:
         case State.NORMAL, _:
             return PostEdited(sequence, author, post)
         case _:
-            return None  # its author's account came back, or was away: no screen had the post
+            return None  # its author's account was away, or came back: then the follows tell it, which come later

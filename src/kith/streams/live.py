@@ -62,7 +62,7 @@ class Live:
         self._progress = Progress()
         self._tail = Tail(log, Interpreter(posts.graph.graphs), self._progress, resume_events)
         self._rounds = Rounds(engagement, readers, self._streams, self._progress)
-        self._telling = Telling(readers, self._streams, self._rounds, self._progress, self._reset_all)
+        self._telling = Telling(readers, self._streams, self._rounds, self._progress, self._reset_streams)
 
     # --- streams ---------------------------------------------------------------------------------------
 
@@ -148,8 +148,8 @@ class Live:
         self._streams.send([stream], self._end_of_log(), Reset(why))
         stream.end("reset")
 
-    def _reset_all(self, why: ResetFor) -> None:
-        for stream in self._streams.all():
+    def _reset_streams(self, streams: Sequence[Stream], why: ResetFor) -> None:
+        for stream in streams:
             self._reset(stream, why)
             self.leave(stream)
 
@@ -184,7 +184,7 @@ class Live:
             except Exception:
                 _log.exception("a change could not be told; every stream starts anew")
                 self._tail.done()
-                self._reset_all("changed")
+                self._telling.reset_all("changed")
             await asyncio.sleep(0 if busy else READ_EVERY_S)
 
     async def _step(self) -> bool:
@@ -197,7 +197,7 @@ class Live:
                 return False
             if not tail.take(events):
                 self._begin(events[-1].sequence)
-                self._reset_all("expired")
+                self._telling.reset_all("expired")
                 return True
         while (change := tail.next) is not None:
             await change.live(self._telling)

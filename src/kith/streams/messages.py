@@ -25,6 +25,18 @@ class NewPost(msgspec.Struct, frozen=True, rename="camel", tag_field="event", ta
     labels: list[str]
 
 
+class PostUpdated(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="post_updated"):
+    """A post that the reader may still see was edited or labelled, or its author was labelled.
+
+    `preview`, `labels`: as they are now.
+    """
+
+    post_id: str
+    author_id: str
+    preview: str
+    labels: list[str]
+
+
 class EngagementUpdate(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="engagement_update"):
     """The numbers of a post as they are now."""
 
@@ -55,7 +67,7 @@ class Reset(msgspec.Struct, frozen=True, tag_field="event", tag="reset"):
     reason: ResetFor
 
 
-Message = NewPost | EngagementUpdate | PostRemoved | Reset
+Message = NewPost | PostUpdated | EngagementUpdate | PostRemoved | Reset
 
 
 class EncodedMessage(msgspec.Struct, frozen=True):
@@ -74,6 +86,11 @@ def encode(message: Message) -> EncodedMessage:
 def new_post(post: Post, *, own: bool) -> NewPost:
     """The message about a new post; its labels include its author's. `own`: for its author."""
     return NewPost(str(post.id), str(post.author), preview_of(post.text), shown(post.labels, own=own))
+
+
+def post_updated(post: Post, *, own: bool) -> PostUpdated:
+    """The message about a changed post; the same of it as of a new one."""
+    return PostUpdated(str(post.id), str(post.author), preview_of(post.text), shown(post.labels, own=own))
 
 
 def engagement_update(post: int, counts: PostCounts) -> EngagementUpdate:

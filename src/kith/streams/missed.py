@@ -15,7 +15,17 @@ from kith.graph.graphs import AUTHORED
 from kith.graph.store import Listing
 from kith.posts.engagement import Engagement
 from kith.posts.posts import Posts
-from kith.streams.messages import EngagementUpdate, NewPost, PostRemoved, Reset, engagement_update, new_post, why_gone
+from kith.streams.messages import (
+    EngagementUpdate,
+    NewPost,
+    PostRemoved,
+    PostUpdated,
+    Reset,
+    engagement_update,
+    new_post,
+    post_updated,
+    why_gone,
+)
 from kith.streams.readers import Readers
 from kith.streams.stream import Stream
 
@@ -24,7 +34,7 @@ POSTS_MAX = 200
 OWN_WATCHED = 20
 """A reader watches this many of their own posts, the newest."""
 
-Messages = list[tuple[int, NewPost | PostRemoved | EngagementUpdate]]
+Messages = list[tuple[int, NewPost | PostUpdated | PostRemoved | EngagementUpdate]]
 """What to send, each with the sequence number of the change that it tells of."""
 
 
@@ -43,7 +53,7 @@ class ResumingReader:
         self.user = user
         self.made: dict[int, _PostChange] = {}
         self.deleted: dict[int, _PostChange] = {}
-        self.edited: dict[int, int] = {}  # post -> author
+        self.edited: dict[int, _PostChange] = {}
         self.hidden: list[tuple[int, int]] = []  # sequence, post
         self.numbers: dict[int, int] = {}  # post -> sequence of the last change
         self.changed_accounts: set[int] = set()
@@ -68,9 +78,9 @@ class ResumingReader:
         """`engagement_update`, if the reader watches the post."""
         self.numbers[post] = sequence
 
-    def reset_unless_visible(self, author: int, post: int) -> None:
-        """`reset`, if the reader follows the author or watches the post, and may not see the post."""
-        self.edited[post] = author
+    def post_edited(self, sequence: int, author: int, post: int) -> None:
+        """`post_updated`, if the reader follows the author or watches the post; `reset`, if they may not see it."""
+        self.edited[post] = _PostChange(sequence, author)
 
     def reset_if_following(self, user: int) -> None:
         """`reset`, if the reader follows the user."""
@@ -103,8 +113,8 @@ class MissedMessages:
         """What to send: in the order of the log, numbers last. Updates what the stream watches."""
         if reader.must_reset or await self._readers.followed(reader.user, reader.changed_accounts):
             return Reset("changed")
-        changed = (reader.made, reader.deleted)
-        authors = {change.author for posts in changed for change in posts.values()} | set(reader.edited.values())
+        changed = (reader.made, reader.deleted, reader.edited)
+        authors = {change.author for posts in changed for change in posts.values()}
         followed = await self._readers.followed(reader.user, authors)
 
         def concerns(post: int, author: int) -> bool:
@@ -116,16 +126,18 @@ class MissedMessages:
             for post, change in reader.deleted.items()
             if post not in made and concerns(post, change.author)
         }
-        edited = [
-            post
-            for post, author in reader.edited.items()
-            if post not in made and post not in deleted and concerns(post, author)
-        ]
+        edited = {
+            post: change
+            for post, change in reader.edited.items()
+            if post not in made and post not in deleted and concerns(post, change.author)
+        }
         if max(len(made), len(deleted), len(edited)) > POSTS_MAX:
             return Reset("too_far")
         found: Messages = [*await self._new(reader.user, made), *await self._removed(stream, deleted)]
-        if None in await self._posts.visible(reader.user, edited):
+        updated = await self._updated(stream, edited)
+        if updated is None:
             return Reset("changed")
+        found += updated
         found += [(sequence, PostRemoved(str(post), "hidden")) for sequence, post in reader.hidden]
         found.sort(key=lambda pair: pair[0])
         for _, message in found:
@@ -139,6 +151,18 @@ class MissedMessages:
             (made[post.id].sequence, new_post(post, own=post.author == user))
             for post in found
             if post is not None and post.author in loud
+        ]
+
+    async def _updated(self, stream: Stream, edited: Mapping[int, _PostChange]) -> Messages | None:
+        """Edited posts that the reader watches, or whose author they did not mute; None if they may not see one."""
+        posts = [post for post in await self._posts.visible(stream.user, list(edited)) if post is not None]
+        if len(posts) < len(edited):
+            return None
+        loud = await self._readers.unmuted(stream.user, {post.author for post in posts})
+        return [
+            (edited[post.id].sequence, post_updated(post, own=post.author == stream.user))
+            for post in posts
+            if post.id in stream.watched or post.author in loud
         ]
 
     async def _removed(self, stream: Stream, deleted: Mapping[int, _PostChange]) -> Messages:
@@ -158,7 +182,7 @@ class MissedMessages:
         return [(changed[post], engagement_update(post, numbers)) for post, numbers in zip(posts, counts, strict=True)]
 
 
-def _watch(stream: Stream, message: NewPost | PostRemoved | EngagementUpdate) -> None:
+def _watch(stream: Stream, message: NewPost | PostUpdated | PostRemoved | EngagementUpdate) -> None:
     """Watch a new post; no longer watch one that is gone."""
     match message:
         case NewPost():

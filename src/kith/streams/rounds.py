@@ -1,7 +1,8 @@
 """Once a second: looks again at the posts that changed, and tells those who watch them.
 
 One look at a post serves all changes of that second and all streams that watch it: readers who may still see the post
-get its numbers, if these changed; the others get `post_removed`. A round takes at most PAIRS_MAX pairs.
+get what it says and its numbers, as far as they changed; the others get `post_removed`. A round takes at most PAIRS_MAX
+pairs.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kith.posts.engagement import Engagement
-from kith.streams.messages import EncodedMessage, PostRemoved, encode, engagement_update, why_gone
+from kith.posts.engagement import Engagement, PostCounts
+from kith.posts.post import Post
+from kith.streams.messages import PostRemoved, encode, engagement_update, post_updated, why_gone
 from kith.streams.open_streams import OpenStreams
 from kith.streams.places import Progress
 from kith.streams.readers import Readers
@@ -26,10 +28,11 @@ _SCANNED = 500
 
 
 class Look(NamedTuple):
-    """A post is to be looked at again: since which change, and whether its numbers changed as well."""
+    """A post is to be looked at again: since which change, and whether its numbers or what it says changed as well."""
 
     since: int
     numbers: bool
+    content: bool
 
 
 class PostsToLookAt:
@@ -38,10 +41,10 @@ class PostsToLookAt:
     def __init__(self) -> None:
         self._looks: dict[int, Look] = {}
 
-    def add(self, post: int, sequence: int, *, numbers: bool) -> None:
+    def add(self, post: int, sequence: int, *, numbers: bool = False, content: bool = False) -> None:
         """Note a change of a post; changes come in the order of the log."""
-        since, before = self._looks.get(post, (sequence, False))
-        self._looks[post] = Look(since, numbers or before)
+        before = self._looks.get(post, Look(sequence, False, False))
+        self._looks[post] = Look(before.since, numbers or before.numbers, content or before.content)
 
     def take(self) -> dict[int, Look]:
         """Everything noted, oldest first; it is forgotten here."""
@@ -52,7 +55,7 @@ class PostsToLookAt:
         """Note again what there was no time for."""
         later, self._looks = self._looks, dict(looks)
         for post, look in later.items():
-            self.add(post, look.since, numbers=look.numbers)
+            self.add(post, look.since, numbers=look.numbers, content=look.content)
 
     def told_to(self, noted_to: int) -> int:
         """The sequence number up to which everything is told, if everything up to `noted_to` was noted."""
@@ -70,9 +73,9 @@ class Rounds:
         """Begin at a sequence number; forget what was noted before."""
         self._posts, self._progress.counts = PostsToLookAt(), at
 
-    def note(self, post: int, sequence: int, *, numbers: bool) -> None:
-        """Have the next round look at a post. `numbers`: and tell its numbers."""
-        self._posts.add(post, sequence, numbers=numbers)
+    def note(self, post: int, sequence: int, *, numbers: bool = False, content: bool = False) -> None:
+        """Have the next round look at a post. `numbers`: and tell its numbers; `content`: and what it says."""
+        self._posts.add(post, sequence, numbers=numbers, content=content)
 
     async def run(self) -> None:
         """One round. What an error leaves is for the next."""
@@ -81,8 +84,7 @@ class Rounds:
             watching = await self._watching(looks)
             counts = dict(zip(watching, await self._engagement.counts(None, list(watching)), strict=True))
             for post, streams in watching.items():
-                update = encode(engagement_update(post, counts[post])) if looks[post].numbers else None
-                await self._look(post, streams, update)
+                await self._look(post, streams, looks[post], counts[post])
                 del looks[post]
         except BaseException:
             self._posts.put_back(looks)
@@ -107,20 +109,25 @@ class Rounds:
         self._posts.put_back({post: looks.pop(post) for post in watching.keys() - taken.keys()})
         return taken
 
-    async def _look(self, post: int, streams: Sequence[Stream], update: EncodedMessage | None) -> None:
-        """Send the update, if there is one, to readers who may see the post, and `post_removed` to the others."""
+    async def _look(self, post: int, streams: Sequence[Stream], look: Look, counts: PostCounts) -> None:
+        """Send what changed of a post to readers who may see it, and `post_removed` to the others."""
         readers = list(dict.fromkeys(stream.user for stream in streams))
         could_see: dict[int, bool] = {}
-        deleted = False
+        there: Post | None = None
         async for found, part in self._readers.seeing(post, readers, deleted=True):
             could_see |= part
-            deleted = found is not None and found.deleted
-        removed = {could: encode(PostRemoved(str(post), why_gone(deleted, could))) for could in (True, False)}
+            there = None if found is None or found.deleted else found
+        removed = {could: encode(PostRemoved(str(post), why_gone(there is None, could))) for could in (True, False)}
+        numbers = [encode(engagement_update(post, counts))] if look.numbers else []
+        content = {True: numbers, False: numbers}  # by whether the reader is the author
+        if look.content and there is not None:
+            content = {own: [encode(post_updated(there, own=own)), *numbers] for own in (True, False)}
         for stream in streams:
             could = could_see[stream.user]
-            sees = could and not deleted
-            if not sees:
+            if there is not None and could:
+                messages = content[stream.user == there.author]
+            else:
+                messages = [removed[could]]
                 stream.watched.pop(post, None)
-            message = update if sees else removed[could]
-            if message is not None:
+            for message in messages:
                 self._streams.send_encoded(stream, self._progress.place_of(stream.told_to), message)

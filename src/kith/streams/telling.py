@@ -24,10 +24,11 @@ class Telling:
         streams: OpenStreams,
         rounds: Rounds,
         progress: Progress,
-        reset_all: Callable[[ResetFor], None],
+        reset: Callable[[Sequence[Stream], ResetFor], None],
     ) -> None:
+        """`reset`: sends `reset` to streams and ends them."""
         self._readers, self._streams, self._rounds, self._progress = readers, streams, rounds, progress
-        self.reset_all = reset_all  # sends `reset` to every stream and ends it
+        self._reset = reset
 
     async def new_post(self, sequence: int, author: int, post: int) -> None:
         """Send `new_post` to the author and followers who may see the post and did not mute the author."""
@@ -68,19 +69,32 @@ class Telling:
         for stream in self._streams.not_told([reader], sequence):
             self._take_away(stream, sequence, [post for post, by in stream.watched.items() if by == author], why)
 
-    def look_again(self, sequence: int, post: int, *, numbers: bool) -> None:
+    def look_again(self, sequence: int, post: int, *, numbers: bool = False, content: bool = False) -> None:
         """In the next round: `post_removed` to those who watch the post and may not see it any more.
 
-        `numbers`: and `engagement_update` to the others who watch it.
+        To the others who watch it: `engagement_update`, with `numbers`, and `post_updated`, with `content`.
         """
-        self._rounds.note(post, sequence, numbers=numbers)
+        self._rounds.note(post, sequence, numbers=numbers, content=content)
 
-    def look_again_at_author(self, sequence: int, author: int, reader: int | None) -> None:
+    def look_again_at_author(self, sequence: int, author: int, reader: int | None, *, content: bool = False) -> None:
         """The same for each of the author's posts that the reader's streams watch. None: that any stream watches."""
         for stream in self._streams.all() if reader is None else self._streams.of(reader):
             for post, by in stream.watched.items():
                 if by == author:
-                    self._rounds.note(post, sequence, numbers=False)
+                    self._rounds.note(post, sequence, content=content)
+
+    def reset_all(self, why: ResetFor) -> None:
+        """Have every reader load the feed anew."""
+        self._reset(self._streams.all(), why)
+
+    def reset_reader(self, sequence: int, reader: int) -> None:
+        """Have a reader load the feed anew."""
+        self._reset(self._streams.not_told([reader], sequence), "changed")
+
+    async def reset_followers(self, sequence: int, author: int) -> None:
+        """Have the followers of an author load the feed anew."""
+        readers = await self._readers.followers(author, self._streams.readers)
+        self._reset(self._streams.not_told(readers, sequence), "changed")
 
     async def _readers_of(self, author: int) -> list[int]:
         """Connected users who get an author's posts: followers and the author."""

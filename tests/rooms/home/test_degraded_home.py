@@ -13,12 +13,17 @@ from homes import GROUP, HomeScene, alices_home, failing, ids_of
 
 from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
-from kith.core.events import Event
+from kith.core.events import BULK_LOADED, Event
+from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
+from kith.graph.graphs import AUTHORED, FOLLOWS
+from kith.home import unhandled
 from kith.home.degraded import Degraded
 from kith.log.store import Failure
+
+EVE = NodeId(77)
 
 
 @pytest.fixture
@@ -63,7 +68,9 @@ def test_without_ranking_home_is_newest_first_and_says_so(
 def test_ranking_that_fails_between_pages_loses_nothing(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = [run(home.post(author, "alike" if at % 4 == 3 else None)) for at in range(8) for author in (BOB, CAROL)]
+    made = [
+        run(home.post(author, "alike " * 20 if at % 4 == 3 else None)) for at in range(8) for author in (BOB, CAROL)
+    ]
     first = run(home.page(3))
     monkeypatch.setattr(home.ranker, "score", failing(RuntimeError()))
     found = [*ids_of(first.posts), *run(home.all(3, first.rest))]
@@ -133,6 +140,77 @@ def test_without_the_store_there_is_no_home_and_it_says_so(
     monkeypatch.setattr(home.objects, "visible", failing(StoreUnavailable("gone")))
     assert run(answer(home.page())) is StoreUnavailable
     assert run(answer(home.feed.latest(ALICE, Window(5)))) is StoreUnavailable
+
+
+@pytest.fixture
+def pushed(run: Run, home: HomeScene) -> list[int]:
+    """Alice's timeline, newest first, as the worker left it when it died."""
+    ids = [run(home.post(CAROL)).id for _ in range(60)][::-1]
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array(ids, np.int64))
+    return ids
+
+
+def test_a_post_is_at_home_at_once_while_no_worker_runs(run: Run, home: HomeScene, pushed: list[int]) -> None:
+    for _ in range(3):
+        new = run(home.post(BOB)).id
+        run(home.post(EVE))  # whom she does not follow
+        pushed.insert(0, new)
+        latest = run(home.feed.latest(ALICE, Window(5)))
+        assert (ids_of(latest.posts), latest.degraded) == (pushed[:5], [])
+        assert new in ids_of(run(home.page()).posts)
+    home.clock.ms += 3_000
+    latest = run(home.feed.latest(ALICE, Window(5)))
+    assert (ids_of(latest.posts), latest.degraded) == (pushed[:5], ["fanout"]), "by now it is sure that it is down"
+
+
+def test_what_the_worker_has_come_to_is_the_timelines(run: Run, home: HomeScene, pushed: list[int]) -> None:
+    handled, new = run(home.post(BOB)).id, run(home.post(DANA)).id
+    run(home.log.save(GROUP, home.log.bounds()[1] - 1, {}))
+    assert ids_of(run(home.feed.latest(ALICE, Window(2))).posts) == [new, pushed[0]]
+    home.timelines.push(handled, np.array([ALICE]))
+    assert ids_of(run(home.feed.latest(ALICE, Window(2))).posts) == [new, handled]
+    run(home.caught_up())
+    assert ids_of(run(home.feed.latest(ALICE, Window(2))).posts) == [handled, pushed[0]]
+
+
+@pytest.mark.parametrize("what", ["a follow", "a bulk load", "an account that comes back"])
+def test_other_changes_of_a_home_are_there_at_once_while_no_worker_runs(
+    run: Run, home: HomeScene, pushed: list[int], what: str
+) -> None:
+    post = run(home.post(EVE)).id
+    authored, follows = (home.graph.graphs.number(name) for name in (AUTHORED, FOLLOWS))
+    if what == "an account that comes back":
+        run(home.graph.people.follow(ALICE, EVE))
+        run(home.graph.write([home.graph.dropping(authored, EVE, post)]))
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array(pushed, np.int64))
+    if what == "a follow":
+        run(home.graph.people.follow(ALICE, EVE))
+    elif what == "a bulk load":
+        home.timelines.put(ALICE, np.array(pushed[:-10], np.int64))
+        run(home.log.announce(Event(0, follows, None, BULK_LOADED, 3, 0, 0, home.graph.clock.next())))
+        assert len(run(home.feed.latest(ALICE, Window(100))).posts) == len(pushed)
+        return
+    else:
+        run(home.graph.write([home.graph.adding(authored, EVE, post)]))
+    page = run(home.feed.latest(ALICE, Window(100)))
+    assert (sorted(ids_of(page.posts)), page.degraded) == (sorted([*pushed, post]), [])
+
+
+def test_more_than_can_be_looked_at_while_no_worker_runs_is_said(
+    run: Run, home: HomeScene, pushed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unhandled, "UNHANDLED_MAX", 5)
+    new = [run(home.post(BOB)).id for _ in range(5)][::-1]
+    latest = run(home.feed.latest(ALICE, Window(6)))
+    assert (ids_of(latest.posts), latest.degraded) == ([*new, pushed[0]], [])
+    new.insert(0, run(home.post(BOB)).id)
+    latest = run(home.feed.latest(ALICE, Window(6)))
+    assert (ids_of(latest.posts), latest.degraded) == (pushed[:6], ["fanout"])
+    run(home.log.save(GROUP, home.log.bounds()[1] - 2, {}))
+    latest = run(home.feed.latest(ALICE, Window(3)))
+    assert (ids_of(latest.posts)[:2], latest.degraded) == (new[:2], [])
 
 
 def failed(home: HomeScene, *events: Event) -> dict[int, Failure | None]:

@@ -17,8 +17,9 @@ from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import LIKES, SAVES, SHARES
 from kith.home import facts as facts_module
-from kith.home.facts import KEPT_MS, RENEWED_MS, WAYS, PostFacts, fingerprint
+from kith.home.facts import COPIED_CHARS_MIN, KEPT_MS, RENEWED_MS, WAYS, PostFacts, fingerprint, print_of
 from kith.home.rank.features import TYPES, Facts
+from kith.media.media import Media
 from kith.posts.labels import Moderation
 from kith.posts.post import Post, PostEdit, read_post
 
@@ -166,43 +167,61 @@ def test_nothing_is_asked_of_the_store_for_what_is_known(
     assert of(run, home.facts, []).ids.tolist() == []
 
 
-# --- near-duplicates ---------------------------------------------------------------------------------------
+# --- copies ------------------------------------------------------------------------------------------------
+
+LONG = "Hello, World! " * 6
 
 
 def shown(text: str = "", link: str | None = None, media: tuple[int, ...] = (), by: int = BOB, id_: int = 1) -> int:
     kind = "image" if media else "link" if link else "text"
-    return fingerprint(Post(id_, by, 0, kind, text, link, media, "public", (), (), b"{}"))  # type: ignore[arg-type]
+    prints = {4: b"4", 5: b"5", 14: b"4"}
+    return fingerprint(Post(id_, by, 0, kind, text, link, media, "public", (), (), b"{}"), prints)  # type: ignore[arg-type]
 
 
-def test_the_same_words_the_same_link_the_same_media_are_alike_whoever_posts_them() -> None:
-    assert shown("Hello, World!") == shown("hello   world", by=CAROL, id_=9) == shown("\tHELLO_world… ")
-    assert shown("Straße") == shown("STRASSE")
-    assert shown("mine", "https://example.com/a/") == shown("yours", "https://example.com/a")
-    assert shown("sea", media=(4, 5)) == shown("lake", media=(4, 5))
+def test_the_same_files_or_link_without_own_words_and_long_texts_are_copies_whoever_posts_them() -> None:
+    assert shown(link="https://example.com/a/") == shown(link="https://example.com/a", by=CAROL, id_=9)
+    assert shown(media=(4, 5)) == shown(media=(14, 5), by=CAROL)
+    assert shown(LONG) == shown(LONG.upper().replace(" ", "\n"), by=CAROL)
+    assert shown(LONG, "https://example.com/a") == shown(LONG, "https://example.com/a", by=CAROL)
+
+
+def test_short_words_are_copies_of_the_same_authors_alone() -> None:
+    for content in ({}, {"link": "https://example.com/a"}, {"media": (4,)}):
+        assert shown("Well  done", **content) == shown("well done", **content, id_=9)  # type: ignore[arg-type]
+        assert shown("well done", **content) != shown("well done", **content, by=CAROL)  # type: ignore[arg-type]
+    edge = "x" * (COPIED_CHARS_MIN - 1)
+    assert shown(edge) != shown(edge, by=CAROL)
+    assert shown(f"{edge}x") == shown(f"{edge}x", by=CAROL)
 
 
 def test_what_differs_is_not_alike() -> None:
     different = [
         shown("hello world"), shown("helloworld"), shown("hello worlds"), shown("!!!"), shown("???"), shown("🦊"),
-        shown("Ⓐ"),         shown("https://example.com"), shown(link="https://example.com"), shown(link="https://example.com?x"),
-        shown("text4", media=(4,)), shown(media=(4, 5)), shown(media=(5, 4)), shown("media"), shown("4"),
+        shown("+1"), shown("-1"), shown("1"), shown("Ⓐ"), shown(by=CAROL), shown(),
+        shown("https://example.com"), shown(link="https://example.com"), shown(link="https://example.com?x"),
+        shown("look", link="https://example.com"), shown("see", link="https://example.com"),
+        shown("text4", media=(4,)), shown(media=(4,)), shown(media=(4, 5)), shown(media=(5, 4)), shown("4"),
+        shown(media=(4,), link="https://example.com"), shown(LONG), shown(LONG, media=(4,)), shown(f"{LONG}?"),
     ]  # fmt: skip
     assert len(set(different)) == len(different)
 
 
-@given(st.text(max_size=50))
+@given(st.text(max_size=100))
 def test_any_text_has_a_fingerprint_of_64_bits_whatever_its_case(text: str) -> None:
     text = text.encode("utf-8", "ignore").decode()
     assert -(2**63) <= shown(text) < 2**63
     assert shown(text) == shown(text.casefold())
 
 
-def test_pictures_that_look_alike_are_near_duplicates_and_those_that_tell_nothing_are_not() -> None:
-    def shown(media: tuple[int, ...], prints: dict[int, int]) -> int:
-        return fingerprint(Post(1, ALICE, 0, "image", "", None, media, "public", (), (), b"{}"), prints)
+def test_the_same_picture_is_known_whoever_uploads_it_and_one_that_tells_nothing_is_like_itself_alone() -> None:
+    def media(id_: int, fingerprint: int = 77, size: int = 9_000) -> Media:
+        return Media(id_, 1, 0, "png", 120, 80, size, fingerprint, b"")
 
-    prints = {10: 77, 11: 77, 12: 0, 13: 0}
-    assert shown((10,), prints) == shown((11,), prints)
-    assert shown((12,), prints) != shown((13,), prints)
-    assert shown((10,), {}) != shown((11,), {})
-    assert shown((10, 12), prints) != shown((10,), prints)
+    def shown(*posted: Media) -> int:
+        ids, prints = tuple(one.id for one in posted), {one.id: print_of(one) for one in posted}
+        return fingerprint(Post(1, ALICE, 0, "image", "", None, ids, "public", (), (), b"{}"), prints)
+
+    assert shown(media(10)) == shown(media(11))
+    assert shown(media(10)) != shown(media(11, size=9_001)), "another picture that looks alike, as memes do"
+    assert shown(media(12, fingerprint=0)) != shown(media(13, fingerprint=0))
+    assert shown(media(10), media(12, fingerprint=0)) != shown(media(10))

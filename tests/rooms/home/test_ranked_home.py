@@ -22,7 +22,7 @@ from kith.home.home import CHOICE, HomePage
 from kith.home.rank import light
 from kith.home.rank.features import FEATURES, VERSION, Facts
 from kith.home.ranker import FEWER_HALF_LIFE_MS, SEEN_MAX
-from kith.home.slate import SLATE_MAX, Slate
+from kith.home.slate import SLATE_MAX, Slate, unpack
 from kith.posts.post import Post
 
 DAY_MS = 86_400_000
@@ -38,7 +38,7 @@ def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock
 
 def test_each_page_is_best_first_with_two_an_author(run: Run, home: HomeScene) -> None:
     made = [run(home.post(author)).id for _ in range(5) for author in (BOB, CAROL, DANA, ALICE)]
-    pages = run(home.pages(20))
+    pages = run(home.pages(8))
     assert [len(page) for page in pages] == [8, 8, 4]
     assert all(max(Counter(post.author for post in page).values()) <= 2 for page in pages)
     assert sorted(id_ for page in pages for id_ in ids_of(page)) == sorted(made)
@@ -52,8 +52,18 @@ def test_a_prolific_author_does_not_hide_the_others_behind_the_best_fifty(run: R
     home.clock.ms += 3 * DAY_MS
     bobs = [run(home.post(BOB)).id for _ in range(60)]
     first = run(home.page(20)).posts
-    assert sorted(ids_of(first)) == sorted([*others, *bobs[-2:]])
-    assert run(home.all(20))[4:] == bobs[-3::-1], "then there is nobody else"
+    assert sorted(ids_of(first)) == sorted([*others, *bobs[-18:]])
+    assert run(home.all(20))[20:] == bobs[-19::-1], "then there is nobody else"
+
+
+@pytest.mark.parametrize("authors", [1, 2, 3])
+def test_no_page_of_one_who_follows_few_is_short_while_there_is_more(run: Run, home: HomeScene, authors: int) -> None:
+    made = [run(home.post((BOB, CAROL, DANA)[at % authors])).id for at in range(90)]
+    pages = run(home.pages(20))
+    assert [len(page) for page in pages] == [20, 20, 20, 20, 10]
+    assert sorted(id_ for page in pages for id_ in ids_of(page)) == made
+    per_author = [Counter(post.author for post in page).values() for page in pages]
+    assert all(max(counts) - min(counts) <= 1 for counts in per_author), "nobody crowds out the others"
 
 
 def test_a_slate_that_is_used_up_goes_on_with_older_posts(run: Run, home: HomeScene) -> None:
@@ -114,14 +124,15 @@ def test_posts_of_one_who_follows_many_are_the_newest_of_all(run: Run, home: Hom
 # --- seen, hidden, forbidden -------------------------------------------------------------------------------
 
 
-def test_what_was_seen_does_not_come_again_however_much_was_seen_since(run: Run, home: HomeScene) -> None:
+def test_what_was_seen_comes_after_all_else_however_much_was_seen_since(run: Run, home: HomeScene) -> None:
     old = run(home.post(BOB))
     run(home.engagement.add(VIEWS, ALICE, old.id))
     for at in range(SEEN_MAX):  # of anything, anywhere
         home.clock.ms += 1
         run(home.graph.write([home.graph.adding(home.graph.graphs.number(VIEWS), ALICE, NodeId(10**12 + at))]))
     new = run(home.post(BOB))
-    assert run(home.all()) == [new.id]
+    page = run(home.page())
+    assert (ids_of(page.posts), page.seen) == ([new.id, old.id], {old.id})
     assert run(home.feed.why(ALICE, old)).excluded_by == ["seen"]
     assert run(home.feed.why(ALICE, new)).excluded_by == []
 
@@ -131,7 +142,43 @@ def test_one_who_has_seen_the_newest_gets_what_is_older_at_once(run: Run, home: 
     for at in range(SLATE_MAX):
         post = run(home.post((BOB, CAROL, DANA)[at % 3]))
         run(home.engagement.add(VIEWS, ALICE, post.id))
-    assert sorted(ids_of(run(home.page(20)).posts)) == old
+    page = run(home.page(20))
+    assert (len(page.posts), sorted(ids_of(page.posts[:2])), len(page.seen)) == (20, old, 18)
+
+
+def test_a_home_of_which_all_was_seen_goes_on_with_what_was_seen_each_once(run: Run, home: HomeScene) -> None:
+    made = [run(home.post((BOB, CAROL, DANA)[at % 3])).id for at in range(SLATE_MAX + 30)]
+    for id_ in made:
+        run(home.engagement.add(VIEWS, ALICE, NodeId(id_)))
+    home.clock.ms += 1
+    found, slate = [], None
+    while slate is None or found:
+        page = run(home.page(50, slate))
+        assert set(page.seen) == set(ids_of(page.posts))
+        found += ids_of(page.posts)
+        run(home.post(BOB))  # what is new has the next load
+        if page.rest is None:
+            break
+        slate = unpack(page.rest.pack())
+    assert len(found) == len(made)
+    assert set(found) == set(made)
+
+
+def test_what_is_seen_while_one_scrolls_does_not_come_a_second_time(run: Run, home: HomeScene) -> None:
+    before, *others = [run(home.post((BOB, CAROL, DANA)[at % 3])).id for at in range(9)]
+    run(home.engagement.add(VIEWS, ALICE, NodeId(before)))
+    found, seen, slate = [], set(), None
+    for _ in range(9):
+        page = run(home.page(2, slate))
+        home.clock.ms += 5
+        for post in page.posts:  # an app tells what was on the screen
+            run(home.engagement.add(VIEWS, ALICE, NodeId(post.id)))
+        found += ids_of(page.posts)
+        seen |= set(page.seen)
+        if page.rest is None:
+            break
+        slate = unpack(page.rest.pack())
+    assert (sorted(found[:-1]), found[-1], seen) == (others, before, {before})
 
 
 Act = Callable[[HomeScene, Post], Awaitable[object]]
@@ -194,22 +241,48 @@ def test_where_nothing_is_left_that_one_may_see_there_is_no_cursor(run: Run, hom
     assert run(home.page(1)).rest is not None
 
 
-# --- near-duplicates ---------------------------------------------------------------------------------------
+# --- copies ------------------------------------------------------------------------------------------------
+
+LONG = "the same " * 12
+"""So long that two do not say it by themselves."""
 
 
-def test_near_duplicates_come_once_the_best_of_them(run: Run, home: HomeScene) -> None:
-    for author, text in ((CAROL, "Breaking NEWS!"), (DANA, "breaking   news")):
-        run(home.post(author, text))
-    best = run(home.post(BOB, "Breaking news"))
+def test_what_friends_say_by_themselves_is_no_copy(run: Run, home: HomeScene) -> None:
+    made = [run(home.post(author, text)).id for text in ("Happy new year!", "🎉") for author in (BOB, CAROL, DANA)]
+    link = "https://example.com/a"
+    made += [run(home.post(author, f"what {author} thinks", link=link)).id for author in (BOB, CAROL, DANA)]
+    page = run(home.page())
+    assert sorted(ids_of(page.posts)) == made
+    assert not page.copies
+
+
+def test_copies_come_once_the_best_of_them_and_the_others_are_named(run: Run, home: HomeScene) -> None:
+    copies = [run(home.post(author, text)).id for author, text in ((CAROL, LONG.upper()), (DANA, f"  {LONG}"))]
+    best = run(home.post(BOB, LONG))
     other = run(home.post(DANA))
     for limit in (1, 20):
         assert sorted(run(home.all(limit))) == sorted([best.id, other.id])
+    assert run(home.page()).copies == {best.id: copies[::-1]}
+    for copy in copies:
+        why = run(home.feed.why(ALICE, run(home.objects.get(ALICE, copy))))
+        assert (why.excluded_by, why.copy_of) == (["copy"], best.id)
+    why = run(home.feed.why(ALICE, best))
+    assert (why.excluded_by, why.copy_of) == ([], None)
+
+
+def test_an_author_who_says_the_same_again_is_shown_once(run: Run, home: HomeScene) -> None:
+    first = run(home.post(BOB, "good  morning")).id
+    last = run(home.post(BOB, "Good morning")).id
+    carols = run(home.post(CAROL, "good morning")).id
+    page = run(home.page())
+    assert sorted(ids_of(page.posts)) == [last, carols]
+    assert page.copies == {last: [first]}
 
 
 @pytest.mark.parametrize("act", FORBIDDING.values(), ids=FORBIDDING)
-def test_of_near_duplicates_one_that_may_be_seen_comes(run: Run, home: HomeScene, act: Act) -> None:
-    carols, others = run(home.post(CAROL, "the same")), [run(home.post(DANA)).id for _ in range(2)]
-    bobs = run(home.post(BOB, "the same"))
+def test_of_copies_one_that_may_be_seen_comes(run: Run, home: HomeScene, act: Act) -> None:
+    carols, others = run(home.post(CAROL, LONG)), [run(home.post(DANA)).id for _ in range(2)]
+    bobs = run(home.post(BOB, LONG))
     before = run(home.page(20))
     assert carols.id not in ids_of(before.posts)
     begun = run(home.page(1))
@@ -222,15 +295,19 @@ def test_of_near_duplicates_one_that_may_be_seen_comes(run: Run, home: HomeScene
 
 
 def test_a_private_copy_neither_hides_nor_betrays_itself(run: Run, home: HomeScene) -> None:
-    carols = run(home.post(CAROL, "my thoughts"))
-    run(home.post(BOB, "my thoughts", visibility="private"))
-    assert run(home.all()) == [carols.id]
+    carols = run(home.post(CAROL, LONG))
+    private = run(home.post(BOB, LONG, visibility="private"))
+    page = run(home.page())
+    assert (ids_of(page.posts), page.copies) == ([carols.id], {})
+    shown = run(home.post(DANA, LONG))
+    assert run(home.page()).copies == {shown.id: [carols.id]}, f"{private.id} is told to nobody"
+    assert run(home.feed.why(ALICE, carols)).copy_of == shown.id
 
 
-def test_of_many_near_duplicates_that_may_not_be_seen_the_last_is_found(run: Run, home: HomeScene) -> None:
-    seen = run(home.post(CAROL, "again"))
+def test_of_many_copies_that_may_not_be_seen_the_last_is_found(run: Run, home: HomeScene) -> None:
+    seen = run(home.post(CAROL, LONG))
     for _ in range(5):
-        run(home.post(BOB, "again", visibility="private"))
+        run(home.post(BOB, LONG, visibility="private"))
     found: list[int] = []
     slate: Slate | None = None
     for _ in range(10):

@@ -15,8 +15,11 @@ from hall import Ear, Hall, Play
 
 from kith.core.events import BULK_LOADED, Event, user_changed
 from kith.core.ids import NodeId
-from kith.core.labels import HIDE
+from kith.core.labels import HIDE, SENSITIVE
 from kith.graph.graphs import FOLLOWS, HIDES, LIKES
+from kith.graph.nodes import NodeOperation
+from kith.people.removal import account_jobs
+from kith.posts.labels import Moderation
 from kith.posts.post import Draft, PostEdit
 
 
@@ -26,6 +29,7 @@ class Case(NamedTuple):
     act: Callable[[Hall, NodeId], Awaitable[Any]]
     live: list[str]
     resumed: list[str]
+    before: Callable[[Hall], Awaitable[Any]] | None = None  # what it was like as Bob came
 
 
 async def account_becomes_private(hall: Hall, _: NodeId) -> None:
@@ -36,6 +40,47 @@ async def account_becomes_private(hall: Hall, _: NodeId) -> None:
 async def account_is_hidden(hall: Hall, _: NodeId) -> None:
     graph = hall.objects.graph
     await graph.store.change_node(ALICE, labels=HIDE, tell=user_changed(ALICE, graph.clock.next()))
+
+
+async def account_is_public_again(hall: Hall, _: NodeId) -> None:
+    graph = hall.objects.graph
+    await graph.store.change_node(ALICE, private=False, tell=user_changed(ALICE, graph.clock.next()))
+
+
+async def account_is_put_away(hall: Hall, _: NodeId) -> None:
+    await do_to_account(hall, NodeOperation.ARCHIVE)
+
+
+async def account_comes_back(hall: Hall, _: NodeId) -> None:
+    await do_to_account(hall, NodeOperation.RESTORE)
+
+
+async def do_to_account(hall: Hall, operation: NodeOperation) -> None:
+    jobs = account_jobs(hall.objects.graph)
+    await jobs.start(operation, ALICE)
+    await jobs.wait()
+
+
+def labels_alice(*labels: int) -> Callable[[Hall, NodeId], Awaitable[Any]]:
+    """The app labels Alice, so and then so."""
+
+    async def act(hall: Hall, _: NodeId) -> None:
+        for bits in labels:
+            await Moderation(hall.objects).set("user", ALICE, bits)
+
+    return act
+
+
+def account_private(hall: Hall) -> Awaitable[Any]:
+    return hall.objects.graph.store.change_node(ALICE, private=True)
+
+
+def account_hidden(hall: Hall) -> Awaitable[Any]:
+    return Moderation(hall.objects).set("user", ALICE, HIDE)
+
+
+def account_away(hall: Hall) -> Awaitable[Any]:
+    return do_to_account(hall, NodeOperation.ARCHIVE)
 
 
 async def bob_unfollows_a_private_account(hall: Hall, _: NodeId) -> None:
@@ -64,8 +109,19 @@ CASES = {
     ),
     "alice edits the post, which stays public": Case(
         lambda hall, post: hall.objects.edit(ALICE, post, PostEdit(text="y")),
-        live=[],
-        resumed=[],
+        live=["post_updated"],
+        resumed=["post_updated"],
+    ),
+    "the app labels the post": Case(
+        lambda hall, post: Moderation(hall.objects).set("post", post, SENSITIVE),
+        live=["post_updated"],
+        resumed=["post_updated"],
+    ),
+    "the app labels alice": Case(labels_alice(SENSITIVE), live=["post_updated"], resumed=RESET),
+    "the app labels the post, and hides it": Case(
+        lambda hall, post: Moderation(hall.objects).set("post", post, SENSITIVE | HIDE),
+        live=["post_removed unavailable"],
+        resumed=RESET,
     ),
     "alice makes the post private": Case(
         lambda hall, post: hall.objects.edit(ALICE, post, PostEdit(visibility="private")),
@@ -112,7 +168,19 @@ CASES = {
         live=["post_removed unavailable"],
         resumed=RESET,
     ),
-    "alice makes her account private": Case(account_becomes_private, live=[], resumed=RESET),
+    "alice makes her account private": Case(account_becomes_private, live=["post_updated"], resumed=RESET),
+    "alice opens her account, which bob saw all the time": Case(
+        account_is_public_again, live=["post_updated"], resumed=RESET, before=account_private
+    ),
+    "the app hides alice no more": Case(labels_alice(0), live=RESET, resumed=RESET, before=account_hidden),
+    "alice removes bob, and her account is private": Case(
+        lambda hall, _: hall.objects.graph.people.remove_follower(ALICE, BOB),
+        live=["post_removed unavailable"],
+        resumed=RESET,
+        before=account_private,
+    ),
+    "alice puts her account away": Case(account_is_put_away, live=["post_removed unavailable"], resumed=RESET),
+    "alice's account comes back": Case(account_comes_back, live=RESET, resumed=RESET, before=account_away),
     "the app hides alice": Case(account_is_hidden, live=["post_removed unavailable"], resumed=RESET),
     "all follows are loaded": Case(follows_are_loaded, live=["reset loaded"], resumed=RESET),
 }
@@ -122,9 +190,12 @@ CASES = {
 def test_what_bob_is_told_of_a_change_live_and_on_a_resume(play: Play, case: Case) -> None:
     async def scene(hall: Hall) -> None:
         (post,) = map(int, await hall.posts(1))
+        if case.before is not None:
+            await case.before(hall)
+        shown = [post] if await hall.objects.visible(BOB, [post]) != [None] else []
         connected, away = Ear(BOB), Ear(BOB)
         for ear in (connected, away):
-            await hall.live.join(ear.stream, None, [post])
+            await hall.live.join(ear.stream, None, shown)
         hall.live.leave(away.stream)
         await case.act(hall, NodeId(post))
         for _ in range(3):  # the log is read, then a round looks again
@@ -133,7 +204,7 @@ def test_what_bob_is_told_of_a_change_live_and_on_a_resume(play: Play, case: Cas
                 await asyncio.sleep(0)
         assert connected.names() == case.live
         back = Ear(BOB)
-        await hall.live.join(back.stream, str(away.places[-1]), [post])
+        await hall.live.join(back.stream, str(away.places[-1]), shown)
         assert back.names() == case.resumed
 
     play(scene)

@@ -8,8 +8,10 @@ from hall import Ear, Hall, Play
 
 from kith.core.events import user_changed
 from kith.core.ids import NodeId
+from kith.core.labels import LIMIT, SENSITIVE
 from kith.graph.graphs import LIKES
-from kith.posts.post import PostEdit
+from kith.posts.labels import Moderation
+from kith.posts.post import Draft, PostEdit
 from kith.streams import missed
 
 
@@ -25,6 +27,47 @@ def test_a_reader_cut_off_within_a_change_that_takes_many_posts_hears_of_it_agai
             again = Ear(BOB)
             await hall.live.join(again.stream, str(place), [])
             assert again.heard == [("reset", {"reason": "changed"})]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["connected", "away"])
+def test_a_label_that_comes_late_is_told_with_what_the_post_says_by_then(play: Play, away: bool) -> None:
+    async def scene(hall: Hall) -> None:
+        (post,) = await hall.posts(1)
+        ears = [Ear(BOB), Ear(ALICE)]
+        for ear in ears:
+            await hall.live.join(ear.stream, None, [int(post)])
+            if away:
+                hall.live.leave(ear.stream)
+        await hall.objects.edit(ALICE, NodeId(int(post)), PostEdit(text="what it says now"))
+        await Moderation(hall.objects).set("post", NodeId(int(post)), SENSITIVE | LIMIT)
+        hall.seconds += 1.0
+        for ear, labels in zip(ears, (["sensitive"], ["limit", "sensitive"]), strict=True):
+            if away:
+                await hall.live.join(ear.stream, str(ear.places[-1]), [int(post)])
+            told = {"postId": post, "authorId": str(ALICE), "preview": "what it says now", "labels": labels}
+            await hall.until(lambda ear=ear, told=told: ("post_updated", told) in ear.heard)
+
+    play(scene)
+
+
+def test_a_reader_cut_off_between_an_unfollow_and_the_look_at_its_posts_loads_the_feed_anew(play: Play) -> None:
+    async def scene(hall: Hall) -> None:
+        graph = hall.objects.graph
+        made = await hall.posts(2)
+        await graph.store.change_node(ALICE, private=True)
+        ear = Ear(BOB)
+        await hall.live.join(ear.stream, None, [int(post) for post in made])
+        await hall.until(lambda: ear.beats)
+        await graph.people.remove_follower(ALICE, BOB)
+        await hall.objects.create(BOB, Draft(text="mine"))
+        await hall.until(ear.posts)  # so the removal was read; the round that looks at the posts is yet to come
+        assert not ear.gone()
+        hall.live.leave(ear.stream)
+        again = Ear(BOB)
+        await hall.live.join(again.stream, str(ear.places[-1]), [])
+        assert again.heard == [("reset", {"reason": "changed"})]
 
     play(scene)
 

@@ -1,10 +1,11 @@
-"""The slate: how it travels in a cursor, and what becomes of near-duplicates when posts are shown or may not be."""
+"""The slate: how it travels in a cursor, and what becomes of copies when posts are shown or may not be."""
 
 from __future__ import annotations
 
 import contextlib
 import struct
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from kith.core.errors import BadCursor
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark
 from kith.home.rank.candidates import Candidates
-from kith.home.slate import PAD, SLATE_MAX, Slate, order, unpack
+from kith.home.slate import PAD, SLATE_MAX, Load, Slate, order, unpack
 
 ids = st.integers(0, ID_MAX)
 ends = st.one_of(st.none(), st.builds(Mark, st.integers(-(2**63), 2**63 - 1), ids))
@@ -32,8 +33,13 @@ def slate_of(posts: list[int], are_copies: list[bool], end: Mark | None) -> Slat
     return Slate(found, end, copies)
 
 
+loads = st.builds(Load, st.integers(0, 2**62), st.booleans(), st.booleans())
 slates = st.builds(
-    slate_of, st.lists(ids, unique=True, max_size=SLATE_MAX), st.lists(st.booleans(), min_size=SLATE_MAX), ends
+    lambda load, *parts: msgspec.structs.replace(slate_of(*parts), load=load),
+    loads,
+    st.lists(ids, unique=True, max_size=SLATE_MAX),
+    st.lists(st.booleans(), min_size=SLATE_MAX),
+    ends,
 )
 
 
@@ -43,7 +49,7 @@ slates = st.builds(
 @given(slates)
 def test_a_slate_comes_back_as_it_was(slate: Slate) -> None:
     assert unpack(slate.pack()) == slate
-    assert len(slate.pack()) <= 20 + 8 * (SLATE_MAX + PAD)
+    assert len(slate.pack()) <= 28 + 8 * (SLATE_MAX + PAD)
 
 
 @given(slates)
@@ -53,29 +59,33 @@ def test_how_long_a_slate_is_shows_in_coarse_steps_only(slate: Slate) -> None:
     assert len({len(Slate([1] * left, None).pack()) for left in range(PAD + 1)}) == 1
 
 
-def stored(*entries: int, form: int = 2, count: int | None = None, end: Mark | None = None) -> bytes:
-    """A packed slate, as cursors carry it: `~id` is a near-duplicate of the post before."""
-    head = struct.pack(">B?Hqq", form, end is not None, len(entries) if count is None else count, *(end or (0, 0)))
+def stored(*entries: int, form: int = 3, count: int | None = None, end: Mark | None = None, flags: int = 0) -> bytes:
+    """A packed slate, as cursors carry it: `~id` is a copy of the post before."""
+    size = len(entries) if count is None else count
+    head = struct.pack(">BBHqqq", form, flags | (end is not None), size, 5, *(end or (0, 0)))
     return head + struct.pack(f">{PAD}q", *entries, *[0] * (PAD - len(entries)))
 
 
 def test_cursors_that_are_out_there_still_open() -> None:
     end = Mark(1_700_000_000_000, 9)
-    assert unpack(stored(1, ~2, ~3, 4, 5, ~6, end=end)) == Slate([1, 4, 5], end, {1: [2, 3], 5: [6]})
-    assert unpack(stored(1, 2)) == Slate([1, 2], None)
-    assert Slate([1, 4, 5], end, {1: [2, 3], 5: [6]}).pack() == stored(1, ~2, ~3, 4, 5, ~6, end=end)
+    slate = Slate([1, 4, 5], end, {1: [2, 3], 5: [6]}, Load(5))
+    assert unpack(stored(1, ~2, ~3, 4, 5, ~6, end=end)) == slate
+    assert unpack(stored(1, 2)) == Slate([1, 2], None, load=Load(5))
+    assert unpack(stored(1, 2, flags=2)) == Slate([1, 2], None, load=Load(5, seen_left=True))
+    assert unpack(stored(1, 2, flags=6)) == Slate([1, 2], None, load=Load(5, seen_left=True, are_seen=True))
+    assert slate.pack() == stored(1, ~2, ~3, 4, 5, ~6, end=end)
 
 
 NO_SLATES = {
     "nothing": b"",
-    "another form": stored(1, 2, form=1),
+    "another form": stored(1, 2, form=2),
     "more posts than there are": stored(1, 2, count=PAD + 1),
-    "a near-duplicate of nothing": stored(~1, 2),
+    "a copy of nothing": stored(~1, 2),
     "a byte": stored(1, 2)[:1],
-    "a head without its last byte": stored(1, 2)[:19],
-    "a head alone": stored(1, 2)[:20],
-    "one post": stored(1, 2)[:28],
-    "two posts and no filler": stored(1, 2)[:36],
+    "a head without its last byte": stored(1, 2)[:27],
+    "a head alone": stored(1, 2)[:28],
+    "one post": stored(1, 2)[:36],
+    "two posts and no filler": stored(1, 2)[:44],
     "all but the last byte": stored(1, 2)[:-1],
 }
 
@@ -86,7 +96,7 @@ def test_what_is_no_slate_is_a_cursor_that_does_not_hold(raw: bytes) -> None:
         unpack(raw)
 
 
-@given(st.binary(max_size=60).map(lambda raw: b"\x02" + raw.ljust(19 + 8 * PAD, b"\x00")) | st.binary(max_size=60))
+@given(st.binary(max_size=60).map(lambda raw: b"\x03" + raw.ljust(27 + 8 * PAD, b"\x00")) | st.binary(max_size=60))
 def test_any_other_bytes_are_refused_or_read_and_nothing_else(raw: bytes) -> None:
     with contextlib.suppress(BadCursor):
         assert isinstance(unpack(raw), Slate)
@@ -95,13 +105,13 @@ def test_any_other_bytes_are_refused_or_read_and_nothing_else(raw: bytes) -> Non
 # --- what is left of it ------------------------------------------------------------------------------------
 
 
-def test_near_duplicates_go_with_the_post_that_is_shown() -> None:
+def test_copies_go_with_the_post_that_is_shown() -> None:
     slate = Slate([1, 4], None, {1: [2, 3], 4: [5]})
     assert slate.after(2, waiting={4}, shown={1}) == Slate([4], None, {4: [5]})
     assert slate.after(2, waiting={1, 4}, shown=set()) == slate
 
 
-def test_of_near_duplicates_the_next_takes_the_place_of_one_that_may_not_be_shown() -> None:
+def test_of_copies_the_next_takes_the_place_of_one_that_may_not_be_shown() -> None:
     slate = Slate([1, 4], None, {1: [2, 3]})
     assert slate.after(2, waiting={4}, shown=set()) == Slate([2, 4], None, {2: [3]})
     assert Slate([0], None, {0: [ID_MAX]}).after(1, waiting=set(), shown=set()) == Slate([ID_MAX], None)
@@ -114,7 +124,7 @@ def test_posts_that_were_not_looked_at_stay() -> None:
     assert Slate([1, 2], None).after(0, waiting=set(), shown=set()) == Slate([1, 2], None)
 
 
-def test_the_best_of_a_slate_are_counted_with_their_near_duplicates() -> None:
+def test_the_best_of_a_slate_are_counted_with_their_copies() -> None:
     slate = Slate([1, 3, 6], None, {1: [2], 3: [4, 5]})
     assert [slate.best(count) for count in (1, 2, 3, 5, 6, 50)] == [[1], [1], [1, 3], [1, 3], [1, 3, 6], [1, 3, 6]]
     assert Slate([1, 2, 3], None).best(2) == [1, 2]
@@ -122,11 +132,22 @@ def test_the_best_of_a_slate_are_counted_with_their_near_duplicates() -> None:
     assert Slate([], None).best(50) == []
 
 
+def test_what_was_seen_comes_after_all_that_was_not() -> None:
+    end = Mark(7, 7)
+    assert Slate([1], None).is_last
+    assert not Slate([1], end).is_last
+    assert not Slate([1], None, load=Load(5, seen_left=True)).is_last
+    assert Slate([1], None, load=Load(5, seen_left=True, are_seen=True)).is_last
+    for copies in ({}, {1: [2]}):
+        slate = Slate([1, 3], end, copies, Load(5, seen_left=True))
+        assert slate.after(1, waiting=set(), shown={1}) == Slate([3], end, load=slate.load)
+
+
 # --- how it is made ----------------------------------------------------------------------------------------
 
 
 def scored(scores: list[float], kinds: list[int]) -> Candidates:
-    """Posts 0, 1, 2, ... with these scores, those of one kind near-duplicates of each other."""
+    """Posts 0, 1, 2, ... with these scores, those of one kind copies of each other."""
     found = Candidates.unranked(np.arange(len(scores)))
     facts = found.facts._replace(fingerprints=np.array(kinds, np.int64))
     return found._replace(facts=facts, scores=np.array(scores, np.float32))
@@ -138,7 +159,7 @@ def test_the_best_come_first_and_of_equals_the_one_that_came_first() -> None:
     assert ranked.facts.ids.tolist() == slate.ids
 
 
-def test_near_duplicates_stand_behind_the_best_of_them() -> None:
+def test_copies_stand_behind_the_best_of_them() -> None:
     slate, ranked = order(scored([0.1, 0.9, 0.5, 0.7, 0.6], kinds=[1, 2, 1, 3, 2]), None)
     assert slate == Slate([1, 3, 2], None, {1: [4], 2: [0]})
     assert ranked.facts.ids.tolist() == slate.ids

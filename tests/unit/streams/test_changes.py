@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kith.core.clock import Hlc
-from kith.core.events import BULK_LOADED, USER_CHANGED, Event
+from kith.core.events import BULK_LOADED, USER_CHANGED, Event, user_changed
 from kith.core.ids import NodeId
 from kith.graph.edge import State
 from kith.graph.graphs import BUILT_IN, Graphs
@@ -17,6 +17,7 @@ from kith.streams.changes import (
     AuthorMuted,
     AuthorUnfollowed,
     FeedChange,
+    FollowReturned,
     GraphLoaded,
     Interpreter,
     NumbersChanged,
@@ -51,14 +52,20 @@ CHANGES = {
     "a mute": (event("mutes", ALICE, BOB, None, NORMAL), AuthorMuted(7, ALICE, BOB)),
     "a hidden post": (event("hides", ALICE, POST, None, NORMAL), PostHidden(7, ALICE, POST)),
     "an unfollow": (event("follows", ALICE, BOB, NORMAL, REMOVED), AuthorUnfollowed(7, ALICE, BOB)),
+    "a follow comes back with an account": (
+        event("follows", ALICE, BOB, ARCHIVED, NORMAL),
+        FollowReturned(7, ALICE, BOB),
+    ),
     "follows are loaded": (event("follows", 0, 0, None, BULK_LOADED), GraphLoaded(7)),
     "an account is made private": (Event(7, 0, None, USER_CHANGED, ALICE, 0, 0, Hlc(0)), AccountChanged(7, ALICE)),
+    "the app hides an account no more": (user_changed(ALICE, Hlc(0), shown=True), AccountChanged(0, ALICE, shown=True)),
 }
 
 NO_CHANGES = {
     "a post comes back with its author": event("authored", ALICE, POST, ARCHIVED, NORMAL),
     "a post that nobody saw is deleted": event("authored", ALICE, POST, ARCHIVED, REMOVED),
     "a follow": event("follows", ALICE, BOB, None, NORMAL),
+    "a follow again": event("follows", ALICE, BOB, REMOVED, NORMAL),
     "a view, or each look would be an update of every screen": event("views", ALICE, POST, None, NORMAL),
     "a like again": event("likes", ALICE, POST, NORMAL, NORMAL),
     "an unmute": event("mutes", ALICE, BOB, NORMAL, REMOVED),
@@ -85,7 +92,7 @@ class Calls:
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any, **options: Any) -> Any:
             self.made.append((name, *args, *options.values()))
-            return asyncio.sleep(0) if name in ("new_post", "post_deleted") else None
+            return asyncio.sleep(0) if name in ("new_post", "post_deleted", "reset_followers") else None
 
         return call
 
@@ -93,7 +100,7 @@ class Calls:
 LIVE = {
     PostMade(7, ALICE, POST): [("new_post", 7, ALICE, POST)],
     PostDeleted(7, ALICE, POST): [("post_deleted", 7, ALICE, POST)],
-    PostEdited(7, ALICE, POST): [("look_again", 7, POST, False)],
+    PostEdited(7, ALICE, POST): [("look_again", 7, POST, True)],
     NumbersChanged(7, POST): [("look_again", 7, POST, True)],
     UserBlocked(7, ALICE, BOB): [
         ("take_away_author", 7, ALICE, BOB, "blocked"),
@@ -102,7 +109,12 @@ LIVE = {
     AuthorMuted(7, BOB, ALICE): [("take_away_author", 7, BOB, ALICE, "muted")],
     PostHidden(7, BOB, POST): [("take_away_post", 7, BOB, POST, "hidden")],
     AuthorUnfollowed(7, BOB, ALICE): [("look_again_at_author", 7, ALICE, BOB)],
-    AccountChanged(7, ALICE): [("look_again_at_author", 7, ALICE, None)],
+    FollowReturned(7, BOB, ALICE): [("reset_reader", 7, BOB)],
+    AccountChanged(7, ALICE): [("look_again_at_author", 7, ALICE, None, True)],
+    AccountChanged(7, ALICE, shown=True): [
+        ("look_again_at_author", 7, ALICE, None, True),
+        ("reset_followers", 7, ALICE),
+    ],
     GraphLoaded(7): [("reset_all", "loaded")],
 }
 
@@ -123,7 +135,7 @@ def collected(change: FeedChange, user: NodeId, place: Place) -> dict[str, Any]:
 MISSED = {
     PostMade(7, ALICE, POST): {"made": {POST: (7, ALICE)}},
     PostDeleted(7, ALICE, POST): {"deleted": {POST: (7, ALICE)}},
-    PostEdited(7, ALICE, POST): {"edited": {POST: ALICE}},
+    PostEdited(7, ALICE, POST): {"edited": {POST: (7, ALICE)}},
     NumbersChanged(7, POST): {"numbers": {POST: 7}},
     UserBlocked(7, ALICE, BOB): {"must_reset": True},
     UserBlocked(7, BOB, ALICE): {"must_reset": True},
@@ -134,6 +146,8 @@ MISSED = {
     PostHidden(7, CAROL, POST): {},
     AuthorUnfollowed(7, BOB, ALICE): {"must_reset": True},
     AuthorUnfollowed(7, ALICE, BOB): {},
+    FollowReturned(7, BOB, ALICE): {"must_reset": True},
+    FollowReturned(7, CAROL, BOB): {},
     AccountChanged(7, ALICE): {"changed_accounts": {ALICE}},
     AccountChanged(7, BOB): {},
     GraphLoaded(7): {"must_reset": True},
@@ -148,7 +162,7 @@ def test_what_a_change_asks_for_when_bob_resumes(change: FeedChange, found: dict
 @pytest.mark.parametrize("change", LIVE, ids=lambda change: type(change).__name__)
 def test_a_change_that_was_told_is_not_told_again_and_numbers_have_a_place_of_their_own(change: FeedChange) -> None:
     again = bool(collected(change, BOB, Place(7, 6)))
-    assert again == isinstance(change, PostEdited | NumbersChanged | AccountChanged)
+    assert again == isinstance(change, PostEdited | NumbersChanged | AuthorUnfollowed | AccountChanged)
 
 
 def test_every_kind_of_change_is_among_these_cases() -> None:

@@ -83,17 +83,17 @@ def test_a_stream_watches_100_posts_and_the_longest_watched_give_way() -> None:
 
 def test_changes_of_one_post_are_one_look_and_what_waits_holds_the_place_back() -> None:
     posts = PostsToLookAt()
-    posts.add(POST, 5, numbers=False)
+    posts.add(POST, 5, content=True)
     posts.add(POST, 9, numbers=True)
-    posts.add(POST + 1, 7, numbers=False)
+    posts.add(POST + 1, 7)
     assert posts.told_to(20) == 4
     taken = posts.take()
-    assert taken == {POST: (5, True), POST + 1: (7, False)}
+    assert taken == {POST: (5, True, True), POST + 1: (7, False, False)}
     assert posts.told_to(20) == 20
-    posts.add(POST + 1, 15, numbers=True)
+    posts.add(POST + 1, 15, numbers=True, content=True)
     posts.put_back({POST + 1: taken[POST + 1]})
     assert posts.told_to(20) == 6
-    assert posts.take() == {POST + 1: (7, True)}
+    assert posts.take() == {POST + 1: (7, True, True)}
 
 
 def test_a_stream_that_joined_further_ahead_keeps_its_place() -> None:

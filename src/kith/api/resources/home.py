@@ -82,6 +82,7 @@ class WhyAnswer(msgspec.Struct, frozen=True, rename="camel"):
     parts: list[Part]
     damping: float
     excluded_by: list[str]
+    copy_of: str | None
 
 
 class HomeResource:
@@ -102,7 +103,8 @@ class HomeResource:
     ) -> FeedAnswer:
         """Posts of those whom the acting user follows, and their own, each once, however far one scrolls.
 
-        Ranked: unseen posts, at most 2 an author on a page, near-duplicates once; new posts do not move what was paged.
+        Ranked: unseen posts, then those that were seen before, marked `seen`; 2 an author on a page while others have
+        any; copies once, named in `copies`; new posts do not move what was paged.
         """
         limit = LIMIT_DEFAULT if limit is None else limit
         if not 1 <= limit <= FEED_LIMIT_MAX:
@@ -131,6 +133,7 @@ class HomeResource:
             [Part(name, *(round(number, 4) for number in numbers)) for name, *numbers in why.parts],
             round(why.damping, 4),
             why.excluded_by,
+            None if why.copy_of is None else str(why.copy_of),
         )
 
     async def _latest(
@@ -149,7 +152,8 @@ class HomeResource:
         page = await self._home.ranked(reader, limit, slate, request=request_id, seen=seen, refresh=refresh)
         rankings = {id_: RankingAnswer(round(placed.score, 4), placed.reason) for id_, placed in page.placed.items()}
         following = None if page.rest is None else call.seal(query, page.rest.pack())
-        return await self._present.posts(reader, page.posts, rankings), following, page.degraded
+        posts = await self._present.posts(reader, page.posts, rankings, page.seen, page.copies)
+        return posts, following, page.degraded
 
 
 @contextlib.contextmanager

@@ -183,11 +183,12 @@ class StreamResource:
         """Server-Sent Events for the acting user, until either side ends it.
 
         `new_post` {postId, authorId, preview, labels}: by those whom they follow, or by them; blur the preview of what
-        is `sensitive`. `engagement_update` {postId, likeCount, commentCount, shareCount, viewCount}: of posts that are
-        watched (those named, those told of here, their own newest), once a second at most. `post_removed` {postId,
-        reason}. `reset` {reason}: what was missed cannot be told, load the feed anew; the stream ends, and the next one
-        goes on from there. Every event has an id: a client that comes back with it in Last-Event-ID misses nothing,
-        whichever process it meets.
+        is `sensitive`. `post_updated`, with the same fields: a post that is watched was edited or labelled.
+        `engagement_update` {postId, likeCount, commentCount, shareCount, viewCount}: of posts that are watched (those
+        named, those told of here, their own newest), once a second at most. `post_removed` {postId, reason}. `reset`
+        {reason}: load the feed anew, as an account came back, or what was missed cannot be told; the stream ends, and
+        the next one goes on from there. Every event has an id: a client that comes back with it in Last-Event-ID misses
+        nothing, whichever process it meets.
         """
         user, lifetime_s = call.acting, self._lifetime_s(call.header("authorization"))
         shown = None if posts is None else shown_posts(posts)
@@ -254,7 +255,6 @@ class StreamResource:
                 f"this user has {self._limits.user_max} streams open here; close one of them first",
                 retry_after_s=_RETRY_AFTER_S,
                 limit=self._limits.user_max,
-                window_s=_RETRY_AFTER_S,
             )
         self._hold(user, 1)
         try:

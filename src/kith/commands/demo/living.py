@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kith.client import AsyncKith, ClientError, EngagementUpdate, FeedEvent, FeedReset, NewPost
+from kith.client import AsyncKith, ClientError, EngagementUpdate, FeedEvent, FeedReset, NewPost, PostUpdated
 from kith.commands.demo.asking import Asker, Refused
 from kith.commands.demo.filling import Filler, Made
 from kith.commands.demo.people import Cast
@@ -99,6 +99,8 @@ def in_words(event: FeedEvent, name: Callable[[int], str], author_of: Callable[[
     match event:
         case NewPost():
             return f"new_post           {name(event.author_id)}: {quoted(event.preview)}"
+        case PostUpdated():
+            return f"post_updated       {name(event.author_id)}: {quoted(event.preview)}"
         case EngagementUpdate():
             got = f"{counted(event.like_count, 'like')}, {counted(event.comment_count, 'comment')}"
             return f"engagement_update  {author_of(event.post_id)}: {got}"

@@ -37,7 +37,7 @@ class Facts(NamedTuple):
 
     ids: Integers
     authors: Integers
-    fingerprints: Integers  # equal for near-duplicates
+    fingerprints: Integers  # equal for copies
     engagement: Floats  # likes, comments, shares and saves, weighted by kind
     types: NDArray[np.int8]  # see TYPES
     limited: Flags  # the app's moderation limits the post or its author

@@ -26,12 +26,11 @@ class Mix(msgspec.Struct, frozen=True):
 def choose(ranked: Facts, taken: Facts, want: int, mix: Mix, now_ms: int, *, more: bool = False) -> list[int]:
     """The places in `ranked` (best first) of at most `want` posts for a page that has the posts `taken` already.
 
-    An author has at most `author_max` posts on a page, unless nobody else has any. A type gives way beyond its share
-    while others are left. A share of the places goes to posts younger than `fresh_ms`, the best of them. `more`: there
-    are candidates beyond `ranked`, so there may be other authors. A page that was begun when nobody else had any posts
-    stays that author's; the others have the next page.
+    An author has at most `author_max` posts on a page, and a type at most its share, while others are left; then a page
+    is filled all the same, with as few as can be of each author. A share of the places goes to posts younger than
+    `fresh_ms`, the best of them. `more`: there are candidates beyond `ranked`, so there may be other authors.
     """
-    page = _Page(ranked, taken, mix, more)
+    page = _Page(ranked, taken, mix)
     since = now_ms - mix.fresh_ms
     fresh = [at for at, made_ms in enumerate(ranked.made_ms.tolist()) if made_ms >= since]
     quota = int(mix.fresh_share * (want + len(taken.ids))) - sum(ms >= since for ms in taken.made_ms.tolist())
@@ -39,13 +38,15 @@ def choose(ranked: Facts, taken: Facts, want: int, mix: Mix, now_ms: int, *, mor
     everything = range(len(ranked.ids))
     page.fill(everything, want, by_type=True)
     page.fill(everything, want)
+    if not more:
+        page.fill_up(want)
     return sorted(page.chosen)
 
 
 class _Page:
     """A page in the making."""
 
-    def __init__(self, ranked: Facts, taken: Facts, mix: Mix, more: bool) -> None:
+    def __init__(self, ranked: Facts, taken: Facts, mix: Mix) -> None:
         self._ranked_authors: list[int] = ranked.authors.tolist()
         self._ranked_types: list[int] = ranked.types.tolist()
         self._mix, self._size = mix, len(taken.ids)
@@ -53,22 +54,18 @@ class _Page:
         self._types = [0] * len(mix.type_shares)
         for type_ in taken.types.tolist():
             self._types[type_] += 1
-        self._only = next((author for author, count in self._authors.items() if count > mix.author_max), None)
-        alone = not more and len({*self._authors, *self._ranked_authors}) <= 1
-        unbounded = alone or self._only is not None
-        self._author_max = len(self._ranked_authors) + self._size if unbounded else mix.author_max
         self.chosen: set[int] = set()
 
     def fill(self, places: Sequence[int], want: int, *, by_type: bool = False) -> None:
-        """Choose of `places` until `want` are chosen."""
-        chosen, authors, types, author_max = self.chosen, self._authors, self._types, self._author_max
+        """Choose of `places` until `want` are chosen, within the bound on authors; `by_type`: and on types."""
+        chosen, authors, types, author_max = self.chosen, self._authors, self._types, self._mix.author_max
         ranked_authors, ranked_types = self._ranked_authors, self._ranked_types
-        shares, types_after, only = self._mix.type_shares, self._mix.types_after, self._only
+        shares, types_after = self._mix.type_shares, self._mix.types_after
         for at in places:
             if len(chosen) >= want:
                 return
             author, type_ = ranked_authors[at], ranked_types[at]
-            if at in chosen or authors.get(author, 0) >= author_max or (only is not None and author != only):
+            if at in chosen or authors.get(author, 0) >= author_max:
                 continue
             size = self._size + len(chosen)
             if by_type and size >= types_after and types[type_] + 1 > shares[type_] * (size + 1):
@@ -76,3 +73,14 @@ class _Page:
             chosen.add(at)
             authors[author] = authors.get(author, 0) + 1
             types[type_] += 1
+
+    def fill_up(self, want: int) -> None:
+        """Choose until `want` are chosen or none is left: a third post of each author before anybody's fourth."""
+        if len(self.chosen) >= want:
+            return
+        turns: list[tuple[int, int]] = []
+        for at, author in enumerate(self._ranked_authors):
+            if at not in self.chosen:
+                self._authors[author] = turn = self._authors.get(author, 0) + 1
+                turns.append((turn, at))
+        self.chosen.update(at for _, at in sorted(turns)[: want - len(self.chosen)])
