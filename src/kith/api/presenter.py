@@ -18,7 +18,8 @@ from kith.core.labels import shown
 from kith.media.library import MediaLibrary
 from kith.media.media import Media, MediaType, key_of, thumbnail_key_of
 from kith.people.profiles import Profiles
-from kith.posts.comments import Comment, CommentCounts, Comments
+from kith.posts.comment import Comment
+from kith.posts.comments import CommentCounts, Comments
 from kith.posts.engagement import Engagement
 from kith.posts.post import Post, PostType, Visibility
 from kith.records.fields import NO_ATTRIBUTES
@@ -60,7 +61,7 @@ class ContentAnswer(msgspec.Struct, frozen=True):
 
 
 class EngagementAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """What a post has got, exactly; `isLiked` and `isSaved` by the acting user."""
+    """What a post has got, exactly; `commentCount`: comments and replies. `isLiked`, `isSaved`: by the acting user."""
 
     like_count: int
     comment_count: int
@@ -116,19 +117,21 @@ class PostsAnswer(msgspec.Struct, frozen=True):
 
 class CommentAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A comment. `replyTo`: the comment it answers. `replies`: the oldest of them, where it is an entry of a page;
-    `replyCount` counts all. `labels`: those of its author, as on posts.
+    `replyCount` counts all. `labels`: those of its author, as on posts. `deleted`: it was deleted, or its author left;
+    it has neither text nor author, and is there for its replies.
     """
 
     id: str
     post: str
     reply_to: str | None
-    author: AuthorAnswer
+    author: AuthorAnswer | None
     text: str
     like_count: int
     reply_count: int
     is_liked: bool
     labels: list[str]
     created_at: Time
+    deleted: bool
     replies: list[CommentAnswer]
 
 
@@ -191,7 +194,7 @@ class Presenter:
         """Comments that the viewer may see, as answers; `with_replies`: each with the oldest of its replies."""
         if not comments:
             return []
-        authors = await self.authors([comment.author for comment in comments])
+        authors = await self.authors([comment.author for comment in comments if not comment.deleted])
         counts = await self._comments.counts(viewer, [comment.id for comment in comments])
         replies = await self._replies(viewer, comments, counts) if with_replies else {}
         return [
@@ -199,13 +202,14 @@ class Presenter:
                 id=str(comment.id),
                 post=str(comment.post),
                 reply_to=None if comment.reply_to is None else str(comment.reply_to),
-                author=authors[comment.author],
+                author=None if comment.deleted else authors[comment.author],
                 text=comment.text,
                 like_count=numbers.likes,
                 reply_count=numbers.replies,
                 is_liked=numbers.liked,
                 labels=shown_labels(comment.labels, viewer, comment.author),
                 created_at=time_of(comment.created_at),
+                deleted=comment.deleted,
                 replies=replies.get(comment.id, []),
             )
             for comment, numbers in zip(comments, counts, strict=True)
@@ -262,7 +266,7 @@ class Presenter:
         self, viewer: NodeId | None, comments: Sequence[Comment], counts: Sequence[CommentCounts]
     ) -> dict[int, list[CommentAnswer]]:
         """The oldest replies to each of these comments that has any."""
-        answered = [comment.id for comment, numbers in zip(comments, counts, strict=True) if numbers.replies]
+        answered = [comment.id for comment, numbers in zip(comments, counts, strict=True) if numbers.answered]
         found = await self._comments.previews(viewer, answered)
         shown = iter(await self.comments(viewer, [reply for replies in found for reply in replies]))
         return {id_: [next(shown) for _ in replies] for id_, replies in zip(answered, found, strict=True)}

@@ -31,13 +31,14 @@ FEWER = "fewer"  # user -> author they want to see less of, at the time they sai
 STORIES = "stories"  # author -> story, at its time; stories
 STORY_VIEWS = "story_views"  # user -> story, at the time they first saw it; stories
 SUGGESTION_HIDES = "suggestion_hides"  # user -> user they do not want suggested; suggestions
+POST_REPLIES = "post_replies"  # post -> reply to any comment on it, to count them; posts, streams
 BUILT_IN = (
     FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, LIKES, SAVES, SHARES, HIDES,
     VIEWS, AUTHORED, COMMENTS, REPLIES, COMMENT_LIKES, COMMENTED, FEWER, STORIES, STORY_VIEWS,
-    SUGGESTION_HIDES,
+    SUGGESTION_HIDES, POST_REPLIES,
 )  # fmt: skip
 """Stores number them in this order; new ones come last."""
-_BETWEEN_OBJECTS = (COMMENTS, REPLIES)
+_BETWEEN_OBJECTS = (COMMENTS, REPLIES, POST_REPLIES)
 _TO_OBJECTS = (LIKES, SAVES, SHARES, HIDES, VIEWS, AUTHORED, COMMENT_LIKES, COMMENTED, STORIES, STORY_VIEWS)
 GRAPHS_MAX = 255
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")

@@ -18,7 +18,7 @@ from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Outcome
 from kith.graph.graph import Graph, mark_of
-from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES, VIEWS
+from kith.graph.graphs import COMMENTS, LIKES, POST_REPLIES, SAVES, SHARES, VIEWS
 from kith.graph.store import Listing
 from kith.people.accounts import check_active
 from kith.people.privacy import Privacy
@@ -36,7 +36,7 @@ class Engaged(NamedTuple):
 
 
 class PostCounts(NamedTuple):
-    """The counts of a post, exact, and whether the viewer likes and saved it."""
+    """The counts of a post, exact, and whether the viewer likes and saved it. `comments`: with the replies to them."""
 
     likes: int
     comments: int
@@ -55,6 +55,7 @@ class Engagement:
         self._lists = (
             (self._likes, Direction.IN), (self._number(COMMENTS), Direction.OUT),
             (self._number(SHARES), Direction.IN), (self._number(VIEWS), Direction.IN),
+            (self._number(POST_REPLIES), Direction.OUT),
         )  # fmt: skip
 
     async def add(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
@@ -95,7 +96,8 @@ class Engagement:
     async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[PostCounts]:
         """The counts of each of `posts`, in one batch; the caller makes sure that the viewer may see them."""
         store, ids = self._graph.store, np.array(posts, np.int64)
-        columns = (await store.counts(self._lists, ids)).tolist()
+        likes, comments, shares, views, replies = await store.counts(self._lists, ids)
+        columns = [column.tolist() for column in (likes, comments + replies, shares, views)]
         own = [[False] * len(ids)] * 2
         if viewer is not None:
             mine = [Listing(graph, viewer, Direction.OUT) for graph in (self._likes, self._saves)]

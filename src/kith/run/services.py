@@ -92,7 +92,9 @@ async def _services(settings: Settings, parts: Opened, number: int) -> AsyncIter
         posts, engagement, parts.log, parts.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
     )  # fmt: skip
-    jobs = account_jobs(graph, posts.erase, comments.erase, stories.erase, forget=profiles.forget)
+    jobs = account_jobs(
+        graph, posts.erase, comments.erase, stories.erase, forget=profiles.forget, beside=comments.beside
+    )
     try:
         await jobs.resume()
         yield Services(
