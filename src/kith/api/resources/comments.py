@@ -63,7 +63,7 @@ class CommentsResource:
         window = call.window_of_objects(query, limit, cursor)
         return await self._page(call, query, await self._comments.of_comment(call.viewer, comment_id, sort, window))
 
-    @delete("/comments/{comment_id}", "Delete a comment", status=204, callers="acting", quota="engagement")
+    @delete("/comments/{comment_id}", "Delete a comment", status=204, callers="acting")
     async def delete_comment(self, call: Call, comment_id: Id) -> None:
         """For good. Its author, and the author of the post. Where it has replies it stays as a stub (`deleted`)."""
         call.wrote(await self._comments.delete(call.acting, comment_id))
@@ -73,7 +73,7 @@ class CommentsResource:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._comments.like(call.acting, comment_id))
 
-    @delete("/comments/{comment_id}/like", "Take a like back", callers="acting", quota="engagement")
+    @delete("/comments/{comment_id}/like", "Take a like back", callers="acting")
     async def unlike_comment(self, call: Call, comment_id: Id) -> Liked:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._comments.unlike(call.acting, comment_id))

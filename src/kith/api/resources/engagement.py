@@ -75,7 +75,7 @@ class EngagementResource:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._engagement.add(LIKES, call.acting, post_id))
 
-    @delete("/posts/{post_id}/like", "Take a like back", callers="acting", quota="engagement")
+    @delete("/posts/{post_id}/like", "Take a like back", callers="acting")
     async def unlike_post(self, call: Call, post_id: Id) -> Liked:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._engagement.drop(LIKES, call.acting, post_id))
@@ -85,7 +85,7 @@ class EngagementResource:
         """Repeating it changes nothing."""
         return counted(call, Saved, await self._engagement.add(SAVES, call.acting, post_id))
 
-    @delete("/posts/{post_id}/save", "Unsave a post", callers="acting", quota="engagement")
+    @delete("/posts/{post_id}/save", "Unsave a post", callers="acting")
     async def unsave_post(self, call: Call, post_id: Id) -> Saved:
         """Repeating it changes nothing."""
         return counted(call, Saved, await self._engagement.drop(SAVES, call.acting, post_id))
@@ -95,7 +95,7 @@ class EngagementResource:
         """Repeating it changes nothing."""
         return counted(call, Shared, await self._engagement.add(SHARES, call.acting, post_id))
 
-    @delete("/posts/{post_id}/share", "Take a share back", callers="acting", quota="engagement")
+    @delete("/posts/{post_id}/share", "Take a share back", callers="acting")
     async def unshare_post(self, call: Call, post_id: Id) -> Shared:
         """Repeating it changes nothing."""
         return counted(call, Shared, await self._engagement.drop(SHARES, call.acting, post_id))
