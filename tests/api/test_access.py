@@ -267,7 +267,7 @@ def test_nothing_of_another_is_changed_by_a_user_token(server: Server, people: P
             assert code(thief.request(method, API + path, json=body), 403) == "FORBIDDEN"
         assert ok(http.get(f"{API}/users/{alice}")) == {
             "id": str(alice), "state": "normal", "private": False, "followingCount": 1, "followersCount": 1,
-            **NO_PROFILE,
+            "postCount": 0,            **NO_PROFILE,
         }  # fmt: skip
         assert check(http, "follows", alice, carol)
 

@@ -81,8 +81,8 @@ def give_back(held: Counts, part: int) -> Counts:
 
 
 def _moved(held: Counts, part: int, window_s: int, now_s: float) -> Counts:
-    """The counts as of now, in `part`. Where the clock went back they count as if they were let in now, the last part in
-    this one; where it went back by more than a window, it begins anew.
+    """The counts as of now, in `part`. Where the clock was set back they count as if let in now, the last part in this
+    one; where it was set back by more than a window, it begins anew.
     """
     steps = part - held.part
     if steps < -PARTS or now_s - held.last_s >= window_s:

@@ -10,7 +10,7 @@
     │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound · StoryNotFound · MediaNotFound
     ├── MethodNotAllowed    the path exists, for another method
     ├── Conflict            allowed in general, but not in the present state
-    │   └── FollowLimitReached · IdempotencyKeyReused · UsernameTaken
+    │   └── FollowLimitReached · RequesterLimitReached · IdempotencyKeyReused · UsernameTaken
     ├── RateLimited         too many requests; `retry_after_s` says when to try again
     │   └── TooManyStreams
     ├── Unavailable         the service cannot do it now; nothing is left half done
@@ -141,6 +141,12 @@ class Conflict(KithError):
 
 class FollowLimitReached(Conflict):
     code = "FOLLOW_LIMIT_REACHED"
+
+
+class RequesterLimitReached(Conflict):
+    """Who asked to follow the caller follows as many as one may; their request stays."""
+
+    code = "REQUESTER_LIMIT_REACHED"
 
 
 class IdempotencyKeyReused(Conflict):

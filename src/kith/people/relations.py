@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, SelfEdge, UserNotFound
+from kith.core.errors import (
+    BatchTooLarge,
+    FollowLimitReached,
+    Forbidden,
+    RequesterLimitReached,
+    SelfEdge,
+    UserNotFound,
+)
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
@@ -84,13 +91,30 @@ class Relations:
         return await self.unfollow(target, actor)
 
     async def accept(self, actor: NodeId, requester: NodeId) -> RelationWritten:
-        """Let `requester` follow `actor`. Repeating it changes nothing. UserNotFound if there is no request."""
+        """Let `requester` follow `actor`. Repeating it changes nothing.
+
+        Errors: UserNotFound if there is no request, or the app hides the requester, whose request waits until it does
+        not; RequesterLimitReached.
+        """
         _check_two(actor, requester)
-        if not await self._graph.exists(self._requests, requester, actor):
-            if await self._graph.exists(self._follows, requester, actor):
-                return RelationWritten(True, False, NO_MARK)
-            raise UserNotFound("this user has not asked to follow you, or has taken it back", id=str(requester))
-        return await self._follow(requester, actor, if_public=False) or RelationWritten(True, False, NO_MARK)
+        asked = await self._graph.exists(self._requests, requester, actor)
+        if not asked and await self._graph.exists(self._follows, requester, actor):
+            return RelationWritten(True, False, NO_MARK)
+        if not asked or await self._privacy.hidden([requester]) == [True]:
+            raise UserNotFound(
+                "this user has no request that you can accept now; /follow-requests lists those that wait",
+                id=str(requester),
+            )
+        try:
+            written = await self._follow(requester, actor, if_public=False)
+        except FollowLimitReached:
+            limit = self._limits.follows_max
+            raise RequesterLimitReached(
+                f"this user follows {limit} others, as many as one may; accept again when they have unfollowed someone",
+                id=str(requester),
+                max=limit,
+            ) from None
+        return written or RelationWritten(True, False, NO_MARK)
 
     async def decline(self, actor: NodeId, requester: NodeId) -> RelationWritten:
         """Refuse a request to follow `actor`. The requester may ask again."""

@@ -21,7 +21,7 @@ from kith.core.ids import NodeId, parse_id
 from kith.core.labels import HIDE
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
-from kith.graph.graphs import FOLLOWS
+from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.graph.store import Listing, Node
 from kith.media.library import MediaLibrary
 from kith.people.privacy import Privacy
@@ -32,8 +32,9 @@ Username = Annotated[str, Meta(description="In any spelling.")]
 
 
 class ProfileAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A user. The counts are exact; `avatar` is the id of an image of theirs, `attributes` are the app's own. `labels`:
-    of the app's moderation, `sensitive` for everybody, `hide` and `limit` for the user.
+    """A user. The counts are exact; `postCount` is of all their posts, whoever may see them. `avatar` is the id of an
+    image of theirs, `attributes` are the app's own. `labels`: of the app's moderation, `sensitive` for everybody, `hide`
+    and `limit` for the user.
     """
 
     id: str
@@ -41,6 +42,7 @@ class ProfileAnswer(msgspec.Struct, frozen=True, rename="camel"):
     private: bool
     following_count: int
     followers_count: int
+    post_count: int
     username: str | None
     display_name: str
     bio: str
@@ -92,7 +94,7 @@ class ProfilesResource:
     ) -> None:
         self._profiles, self._graph, self._privacy = profiles, graph, privacy
         self._media, self._present = media, present
-        self._follows = graph.graphs.number(FOLLOWS)
+        self._follows, self._authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
 
     @get("/users/{user_id}", "A user")
     async def get_user(self, call: Call, user_id: Id) -> ProfileAnswer:
@@ -183,6 +185,7 @@ class ProfilesResource:
         """Each user with what the graph knows of them; None for one that is not there for `viewer`. A batch a kind."""
         store = self._graph.store
         listings = [Listing(self._follows, user, direction) for user in users for direction in Direction]
+        listings += [Listing(self._authored, user, Direction.OUT) for user in users]
         counts = dict(zip(listings, await store.count_many(listings), strict=True))
         nodes = await store.nodes(users)
         avatars = [profile.avatar for profile in profiles if profile.avatar is not None]
@@ -196,6 +199,7 @@ class ProfilesResource:
                 node.private,
                 counts[Listing(self._follows, user, Direction.OUT)],
                 counts[Listing(self._follows, user, Direction.IN)],
+                counts[Listing(self._authored, user, Direction.OUT)],
                 profile.username or None,
                 profile.display_name,
                 profile.bio,

@@ -122,14 +122,16 @@ class RelationsResource:
 
     @get("/follow-requests", "Who asks to follow me", callers="acting")
     async def follow_requests(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
-        """Newest first."""
+        """Newest first. Accounts that the app hides do not show; their requests wait until they do."""
         query = f"requests {call.acting}"
         page = await self._relations.requests(call.acting, call.window(query, limit, cursor))
         return await self._people(call, query, page)
 
     @post("/follow-requests/{user_id}/accept", "Accept a request", callers="acting")
     async def accept(self, call: Call, user_id: Id) -> Followed:
-        """The user follows the acting user from now on."""
+        """The user follows the acting user from now on. `REQUESTER_LIMIT_REACHED`: they follow as many as one may, and
+        their request stays.
+        """
         return _followed(call, await self._relations.accept(call.acting, user_id))
 
     @post("/follow-requests/{user_id}/decline", "Decline a request", callers="acting")
