@@ -15,6 +15,7 @@ import msgspec
 from kith.api.answers import Pagination, Time
 from kith.core.ids import NodeId
 from kith.core.labels import shown
+from kith.core.paging import Page
 from kith.media.library import MediaLibrary
 from kith.media.media import Media, MediaType, key_of, thumbnail_key_of
 from kith.people.profiles import Profiles
@@ -49,6 +50,21 @@ class AuthorAnswer(msgspec.Struct, frozen=True, rename="camel"):
     display_name: str
     avatar_url: str | None
     is_verified: bool
+
+
+class UserItem(msgspec.Struct, frozen=True):
+    """A user in a list, and their position in it."""
+
+    id: str
+    position: str
+    user: AuthorAnswer
+
+
+class UsersAnswer(msgspec.Struct, frozen=True):
+    """A page of users, newest first; it may be short and still have more."""
+
+    items: list[UserItem]
+    pagination: Pagination
 
 
 class ContentAnswer(msgspec.Struct, frozen=True):
@@ -219,6 +235,11 @@ class Presenter:
         """What a post says. `known`: its media that are still there."""
         there = [self.media(known[id_]) for id_ in post.media if id_ in known]
         return ContentAnswer(post.type, post.text, post.link, there)
+
+    async def users(self, page: Page) -> list[UserItem]:
+        """The users of a page."""
+        users = await self.authors([mark.id for mark in page.items])
+        return [UserItem(str(mark.id), str(mark.position), users[mark.id]) for mark in page.items]
 
     async def authors(self, ids: Sequence[int]) -> dict[int, AuthorAnswer]:
         """The users with these ids, as they stand beside what they made; one batch a kind."""

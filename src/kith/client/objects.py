@@ -23,6 +23,14 @@ class Author(Record, frozen=True, kw_only=True):
     is_verified: bool = False
 
 
+class ListedUser(Record, frozen=True, kw_only=True):
+    """A user in a list, and their place in it."""
+
+    id: int
+    position: int
+    user: Author
+
+
 class Location(Record, frozen=True, kw_only=True):
     """In degrees, with what people call the place."""
 

@@ -197,6 +197,14 @@ class Relations:
         """The users who ask to follow `user`, the newest request first."""
         return await self._store.page(Listing(self._requests, user, Direction.IN), window)
 
+    async def blocked(self, user: NodeId, window: Window) -> Page:
+        """The users whom `user` blocks, the newest block first."""
+        return await self._store.page(Listing(self._blocks, user, Direction.OUT), window)
+
+    async def muted(self, user: NodeId, window: Window) -> Page:
+        """The users whom `user` mutes, the newest mute first."""
+        return await self._store.page(Listing(self._mutes, user, Direction.OUT), window)
+
     async def friends(self, user: NodeId, window: Window) -> Page:
         """The users who follow `user` and are followed back, in the order of `following`."""
         return await self._graph.intersection(self._out(user), self._in(user), window)

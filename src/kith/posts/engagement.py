@@ -15,6 +15,7 @@ import numpy as np
 from kith.core.clock import ms_of
 from kith.core.errors import Forbidden, NotFound, PostNotFound
 from kith.core.ids import NodeId
+from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Outcome
 from kith.graph.graph import Graph, mark_of
@@ -22,6 +23,7 @@ from kith.graph.graphs import COMMENTS, LIKES, POST_REPLIES, SAVES, SHARES, VIEW
 from kith.graph.store import Listing
 from kith.people.accounts import check_active
 from kith.people.privacy import Privacy
+from kith.posts.post import Post
 from kith.posts.posts import Posts
 
 
@@ -92,6 +94,15 @@ class Engagement:
         if not there and not found.changed:
             raise self._posts.missing(post)
         return found
+
+    async def likers(self, viewer: NodeId | None, post: NodeId, window: Window) -> Page:
+        """Who likes a post, the newest like first; PostNotFound if `viewer` may not see it."""
+        await self._posts.get(viewer, post)
+        return await self._graph.store.page(Listing(self._likes, post, Direction.IN), window)
+
+    async def saved(self, viewer: NodeId | None, user: NodeId, window: Window) -> tuple[list[Post], Page]:
+        """The posts that `user` saved and `viewer` may see, the newest save first; the page as in `Posts.outbox`."""
+        return await self._posts.listed(viewer, Listing(self._saves, user, Direction.OUT), window)
 
     async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[PostCounts]:
         """The counts of each of `posts`, in one batch; the caller makes sure that the viewer may see them."""

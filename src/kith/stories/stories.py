@@ -28,7 +28,7 @@ from kith.posts.threads import reversed_page, reversed_window
 from kith.records.store import RecordKind, RecordStore
 
 HOUR_MS = 3_600_000
-SHELF = Shelf(RecordKind.STORY, STORIES, "story", StoryNotFound)
+SHELF = Shelf(RecordKind.STORY, STORIES, "story", StoryNotFound, None)
 
 
 class StoryView(NamedTuple):

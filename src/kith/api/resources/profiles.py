@@ -33,8 +33,8 @@ Username = Annotated[str, Meta(description="In any spelling.")]
 
 class ProfileAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """A user. The counts are exact; `postCount` is of all their posts, whoever may see them. `avatar` is the id of an
-    image of theirs, `attributes` are the app's own. `labels`: of the app's moderation, `sensitive` for everybody, `hide`
-    and `limit` for the user.
+    image of theirs, `attributes` are the app's own. `labels`: of the app's moderation, `sensitive` for everybody,
+    `hide` and `limit` for the user.
     """
 
     id: str
