@@ -8,7 +8,7 @@ import httpx
 import pytest
 from calls import NO_PROFILE, add_edges, check, code, finish, ids, make, ok, walk
 from cast import People
-from servers import API, FOLLOWS_MAX, Server
+from servers import API, FOLLOWS_MAX, Server, eventually
 
 Acting = Callable[[int], httpx.Client]
 
@@ -204,6 +204,22 @@ def test_a_private_account_is_asked_and_accepts_or_declines(http: httpx.Client, 
     assert ok(acting(carol).post(f"{API}/users/{alice}/follow"))["requested"]
     assert ok(acting(carol).delete(f"{API}/users/{alice}/follow"))["changed"]
     assert ids(ok(acting(alice).get(f"{API}/follow-requests"))) == []
+
+
+def test_an_account_that_becomes_public_lets_those_follow_who_asked(
+    http: httpx.Client, acting: Acting, people: People
+) -> None:
+    alice, bob, carol, dana = people
+    path, fans = f"{API}/users/{alice}", [*people.crowd(3), bob]
+    ok(http.put(path, json={"private": True}))
+    for asking in (*fans, carol):
+        assert ok(acting(asking).post(f"{path}/follow"))["requested"]
+    add_edges(http, "follows", *((carol, dana + at) for at in range(-FOLLOWS_MAX, 0)))
+    ok(acting(alice).patch(path, json={"bio": "still private"}))
+    assert not check(http, "follows", bob, alice)
+    ok(acting(alice).put(path, json={"private": False}))
+    eventually(lambda: set(ids(ok(http.get(f"{path}/followers")))) == set(fans))
+    assert ids(ok(acting(alice).get(f"{API}/follow-requests"))) == [carol], "who follows as many as one may"
 
 
 def test_a_request_of_a_hidden_account_waits_until_it_shows_again(

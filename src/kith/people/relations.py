@@ -29,6 +29,8 @@ from kith.graph.store import Listing
 from kith.people.accounts import check_active, check_not_removed
 from kith.people.privacy import Privacy
 
+_APPLIED = Outcome.APPLIED
+
 
 class RelationLimits(msgspec.Struct, frozen=True):
     """The limits of relations; each is a setting with the same name."""
@@ -115,6 +117,28 @@ class Relations:
                 max=limit,
             ) from None
         return written or RelationWritten(True, False, NO_MARK)
+
+    async def accept_all(self, actor: NodeId, requesters: Sequence[NodeId]) -> None:
+        """Let `requesters` follow `actor`, whose account is public, in one write.
+
+        The request of one who may not follow stays. Repeating it changes nothing.
+        """
+        writes = [
+            write
+            for requester in requesters
+            for write in (
+                self._conditional(self._follows, requester, actor, if_public=True),
+                self._graph.dropping(self._requests, requester, actor, chained=True),
+            )
+        ]
+        changes = await self._store.apply(writes) if writes else []
+        if self._store.transactional:
+            return
+        followed = [one for one, change in zip(requesters, changes[::2], strict=True) if change.outcome is _APPLIED]
+        pairs = [pair for one in followed for pair in ((one, actor), (actor, one))]
+        blocked = await self._privacy.blocks(pairs)
+        barred = [one for one, *by in zip(followed, blocked[::2], blocked[1::2], strict=True) if any(by)]
+        await self._remove([(self._follows, one, actor) for one in barred])
 
     async def decline(self, actor: NodeId, requester: NodeId) -> RelationWritten:
         """Refuse a request to follow `actor`. The requester may ask again."""
@@ -225,8 +249,11 @@ class Relations:
         return await self._write_allowed(self._conditional(self._follows, actor, target, if_public=if_public), answered)
 
     async def _request(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Write a request to follow a private account."""
+        """Write a request to follow a private account; follow it, if it became public meanwhile."""
         written = await self._write_allowed(self._conditional(self._requests, actor, target))
+        (node,) = await self._store.nodes([target])
+        if not node.private and (followed := await self._follow(actor, target, if_public=True)) is not None:
+            return followed
         if written is None:
             return RelationWritten(False, False, NO_MARK, requested=True)
         return RelationWritten(False, written.changed, written.mark, requested=True)

@@ -92,7 +92,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         GraphResource(graph, access, batch_max=settings.batch_max, select_ids_max=settings.select_ids_max),
         RelationsResource(services.relations, access, present),
         AccountsResource(services.jobs, services.profiles),
-        ProfilesResource(services.profiles, graph, services.privacy, services.media, present),
+        ProfilesResource(services.profiles, graph, services.privacy, services.media, services.openings, present),
         SuggestionsResource(services.suggestions),
         PostsResource(services.posts, access, present),
         EngagementResource(services.engagement, access, present),
