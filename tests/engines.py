@@ -97,12 +97,10 @@ def _reference_quotas(folder: Path) -> Iterator[QuotaStore]:
 class SettledEdges(ScrambledEdges):
     """An engine without transactions whose lists have arrived whenever a call returns."""
 
-    async def apply(self, writes: list[EdgeWrite]) -> list[EdgeChange]:  # type: ignore[override]
-        changes: list[EdgeChange] = []
-        for write in writes:  # one at a time, so that a limit counts what was written before
-            changes += await super().apply([write])
-            self.settle()
-        return changes
+    def _apply(self, write: EdgeWrite) -> EdgeChange:
+        change = super()._apply(write)
+        self.settle()  # after each, so that a limit counts what was written before
+        return change
 
 
 @contextmanager

@@ -113,11 +113,11 @@ class ReferenceEdges:
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         changes: list[EdgeChange] = []
+        refused = False
         for write in writes:
-            if write.chained and changes and changes[-1].outcome in REFUSED:
-                changes.append(EdgeChange(Outcome.UNCHANGED, None, None))
-            else:
-                changes.append(self._apply(write))
+            skipped = write.chained and refused
+            changes.append(EdgeChange(Outcome.UNCHANGED, None, None) if skipped else self._apply(write))
+            refused = skipped or changes[-1].outcome in REFUSED
         return changes
 
     def _apply(self, write: EdgeWrite) -> EdgeChange:

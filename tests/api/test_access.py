@@ -97,6 +97,13 @@ ROWS = [
     Row("DELETE", "/posts/{post_id}", "/posts/{post}", ENDS),
     Row("POST", "/posts/{post_id}/like", "/posts/{post}/like", DOES),
     Row("DELETE", "/posts/{post_id}/like", "/posts/{post}/like", DOES),
+    Row("GET", "/posts/{post_id}/likes", "/posts/{post}/likes", SEES),
+    Row("GET", "/users/{user_id}/saved", "/users/{a}/saved", OWN),
+    Row("GET", "/users/{user_id}/mentions", "/users/{a}/mentions", OWN),
+    Row("GET", "/users/{user_id}/blocked", "/users/{a}/blocked", OWN),
+    Row("GET", "/users/{user_id}/muted", "/users/{a}/muted", OWN),
+    Row("GET", "/graph/{graph}/{node}/out", "/graph/mentioned/{a}/out", SERVER),
+    Row("GET", "/graph/{graph}/{source}/{destination}", "/graph/mentioned/{a}/{post}", SERVER),
     Row("POST", "/posts/{post_id}/save", "/posts/{post}/save", DOES),
     Row("DELETE", "/posts/{post_id}/save", "/posts/{post}/save", DOES),
     Row("POST", "/posts/{post_id}/share", "/posts/{post}/share", DOES),
@@ -267,7 +274,7 @@ def test_nothing_of_another_is_changed_by_a_user_token(server: Server, people: P
             assert code(thief.request(method, API + path, json=body), 403) == "FORBIDDEN"
         assert ok(http.get(f"{API}/users/{alice}")) == {
             "id": str(alice), "state": "normal", "private": False, "followingCount": 1, "followersCount": 1,
-            **NO_PROFILE,
+            "postCount": 0,            **NO_PROFILE,
         }  # fmt: skip
         assert check(http, "follows", alice, carol)
 

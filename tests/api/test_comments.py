@@ -41,6 +41,34 @@ def test_comments_answer_as_the_article_says(acting: Acting, people: People) -> 
     assert (reply["text"], reply["replyTo"]) == ("thanks", made["id"])
 
 
+def test_a_post_counts_the_replies_to_its_comments_and_a_deleted_comment_stays_for_its_replies(
+    acting: Acting, http: httpx.Client, people: People
+) -> None:
+    alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
+    post = make(alice)
+    first, alone = say(bob, post, "first"), say(bob, post, "alone")
+    reply = say(carol, post, "reply", replyTo=first)
+
+    def count() -> int:
+        return int(ok(alice.get(f"{API}/posts/{post}"))["engagement"]["commentCount"])
+
+    assert count() == 3
+    for one in (first, alone):
+        assert bob.delete(f"{API}/comments/{one}").status_code == 204
+    body = ok(alice.get(f"{API}/posts/{post}/comments"))
+    (stub,) = body["items"]
+    assert (stub["id"], stub["deleted"], stub["text"], stub["author"], stub["replyCount"]) == (first, True, "", None, 1)
+    assert [(one["id"], one["deleted"]) for one in stub["replies"]] == [(reply, False)]
+    assert (body["totalCount"], count()) == (0, 1)
+    assert texts(alice, f"/comments/{first}/replies") == ["reply"]
+    ok(alice.post(f"{API}/comments/{reply}/like"))
+    assert code(alice.post(f"{API}/posts/{post}/comments", json={"text": "x", "replyTo": first}), 404)
+    finish(http, carol.post(f"{API}/users/{people.carol}/deactivate"))
+    assert (count(), texts(alice, f"/posts/{post}/comments")) == (0, [])
+    finish(http, http.post(f"{API}/users/{people.carol}/reactivate"))
+    assert (count(), texts(alice, f"/comments/{first}/replies")) == (1, ["reply"])
+
+
 def test_comments_sort_by_likes_newest_or_oldest_and_page(acting: Acting, people: People) -> None:
     id_ = make(acting(people.alice))
     made = [say(acting(people.bob), id_, text) for text in "abcde"]

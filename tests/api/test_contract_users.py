@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import httpx
 import pytest
-from calls import NO_PROFILE, add_edges, check, code, finish, ids, ok, walk
+from calls import NO_PROFILE, add_edges, check, code, finish, ids, make, ok, walk
 from cast import People
-from servers import API, FOLLOWS_MAX, Server
+from servers import API, FOLLOWS_MAX, Server, eventually
 
 Acting = Callable[[int], httpx.Client]
 
@@ -164,7 +164,7 @@ def test_a_user_has_state_privacy_and_exact_counts(http: httpx.Client, acting: A
     path = f"{API}/users/{people.alice}"
     empty = {
         "id": str(people.alice), "state": "normal", "private": False, "followingCount": 0, "followersCount": 0,
-        **NO_PROFILE,
+        "postCount": 0, **NO_PROFILE,
     }  # fmt: skip
     assert ok(http.get(path)) == empty
     ok(acting(people.alice).post(f"{API}/users/{people.bob}/follow"))
@@ -204,6 +204,64 @@ def test_a_private_account_is_asked_and_accepts_or_declines(http: httpx.Client, 
     assert ok(acting(carol).post(f"{API}/users/{alice}/follow"))["requested"]
     assert ok(acting(carol).delete(f"{API}/users/{alice}/follow"))["changed"]
     assert ids(ok(acting(alice).get(f"{API}/follow-requests"))) == []
+
+
+def test_an_account_that_becomes_public_lets_those_follow_who_asked(
+    http: httpx.Client, acting: Acting, people: People
+) -> None:
+    alice, bob, carol, dana = people
+    path, fans = f"{API}/users/{alice}", [*people.crowd(3), bob]
+    ok(http.put(path, json={"private": True}))
+    for asking in (*fans, carol):
+        assert ok(acting(asking).post(f"{path}/follow"))["requested"]
+    add_edges(http, "follows", *((carol, dana + at) for at in range(-FOLLOWS_MAX, 0)))
+    ok(acting(alice).patch(path, json={"bio": "still private"}))
+    assert not check(http, "follows", bob, alice)
+    ok(acting(alice).put(path, json={"private": False}))
+    eventually(lambda: set(ids(ok(http.get(f"{path}/followers")))) == set(fans))
+    assert ids(ok(acting(alice).get(f"{API}/follow-requests"))) == [carol], "who follows as many as one may"
+
+
+def test_a_request_of_a_hidden_account_waits_until_it_shows_again(
+    http: httpx.Client, acting: Acting, people: People
+) -> None:
+    alice, bob, carol, _ = people
+    ok(http.put(f"{API}/users/{alice}", json={"private": True}))
+    for asking in (bob, carol):
+        ok(acting(asking).post(f"{API}/users/{alice}/follow"))
+    ok(http.put(f"{API}/labels/user/{bob}", json={"labels": ["hide"]}))
+    assert ids(ok(acting(alice).get(f"{API}/follow-requests"))) == [carol]
+    assert code(acting(alice).post(f"{API}/follow-requests/{bob}/accept"), 404) == "USER_NOT_FOUND"
+    assert not check(http, "follows", bob, alice)
+    ok(http.delete(f"{API}/labels/user/{bob}"))
+    assert ids(ok(acting(alice).get(f"{API}/follow-requests"))) == [carol, bob]
+    assert ok(acting(alice).post(f"{API}/follow-requests/{bob}/accept"))["following"]
+
+
+def test_who_accepts_is_told_that_the_requester_follows_too_many(
+    http: httpx.Client, acting: Acting, people: People
+) -> None:
+    alice, bob, *_ = people
+    ok(http.put(f"{API}/users/{alice}", json={"private": True}))
+    ok(acting(bob).post(f"{API}/users/{alice}/follow"))
+    crowd = people.crowd(FOLLOWS_MAX)
+    add_edges(http, "follows", *((bob, other) for other in crowd))
+    refused = acting(alice).post(f"{API}/follow-requests/{bob}/accept")
+    assert code(refused, 409) == "REQUESTER_LIMIT_REACHED"
+    assert refused.json()["error"]["details"] == {"id": str(bob), "max": FOLLOWS_MAX}
+    assert ids(ok(acting(alice).get(f"{API}/follow-requests"))) == [bob]
+    ok(acting(bob).delete(f"{API}/users/{crowd[0]}/follow"))
+    assert ok(acting(alice).post(f"{API}/follow-requests/{bob}/accept"))["following"]
+
+
+def test_a_profile_counts_the_posts_that_are_there(http: httpx.Client, acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    first, _ = make(alice), make(alice, visibility="private")
+    path = f"{API}/users/{people.alice}"
+    assert [ok(one.get(path))["postCount"] for one in (alice, bob, http)] == [2, 2, 2]
+    assert alice.delete(f"{API}/posts/{first}").status_code == 204
+    (looked_up,) = ok(bob.post(f"{API}/users/lookup", json={"ids": [people.alice]}))["users"]
+    assert looked_up["postCount"] == 1
 
 
 def test_a_block_takes_back_requests(http: httpx.Client, acting: Acting, people: People) -> None:

@@ -59,7 +59,7 @@ def test_ten_posts_an_hour_whichever_process_is_asked(limited: Server, people: P
     assert passed == 10
     assert code(refused, 429) == "RATE_LIMITED"
     wait_s = int(refused.headers["Retry-After"])
-    assert 3_300 < wait_s <= 3_600 + 240
+    assert 3_300 < wait_s <= 3_600
     assert refused.headers["RateLimit"] == f'"10";r=0;t={wait_s}'
     assert refused.headers["RateLimit-Policy"] == '"10";q=10;w=3600'
     details = refused.json()["error"]["details"]
@@ -71,11 +71,11 @@ def test_ten_posts_an_hour_whichever_process_is_asked(limited: Server, people: P
 def test_a_minute_has_sixty_feed_loads(limited: Server, people: People) -> None:
     passed, refused = User(limited, people.alice).until_refused(80, "GET", "/feed")
     assert passed == 60
-    assert 40 < int(refused.headers["Retry-After"]) <= 64
+    assert 40 < int(refused.headers["Retry-After"]) <= 60
     assert refused.headers["RateLimit-Policy"] == '"60";q=60;w=60'
 
 
-def test_a_minute_has_a_hundred_likes_comments_and_their_undoing(limited: Server, people: People) -> None:
+def test_a_minute_has_a_hundred_likes_and_comments_and_undoing_them_is_free(limited: Server, people: People) -> None:
     alice = User(limited, people.alice)
     post = ok(alice.ask("POST", "/posts", json=POST), 201)["id"]
     comment = ok(alice.ask("POST", f"/posts/{post}/comments", json={"text": "x"}), 201)["id"]
@@ -85,10 +85,12 @@ def test_a_minute_has_a_hundred_likes_comments_and_their_undoing(limited: Server
     ok(alice.ask("POST", f"/comments/{comment}/like"))
     ok(alice.ask("DELETE", f"/comments/{comment}/like"))
     passed, refused = alice.until_refused(120, "POST", f"/posts/{post}/like")
-    assert passed == 100 - 9
+    assert passed == 100 - 5
     assert refused.headers["RateLimit-Policy"] == '"100";q=100;w=60'
-    for method, path in (("DELETE", f"/posts/{post}/like"), ("POST", f"/comments/{comment}/like")):
-        assert code(alice.ask(method, path), 429) == "RATE_LIMITED"
+    assert code(alice.ask("POST", f"/comments/{comment}/like"), 429) == "RATE_LIMITED"
+    for path in (f"/posts/{post}/like", f"/posts/{post}/save", f"/posts/{post}/share", f"/comments/{comment}/like"):
+        ok(alice.ask("DELETE", path))
+    assert alice.ask("DELETE", f"/comments/{comment}").status_code == 204
     ok(alice.ask("POST", f"/posts/{post}/view"))
 
 

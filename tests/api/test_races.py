@@ -107,7 +107,7 @@ def test_a_change_of_privacy_is_not_lost_to_a_deactivation_at_the_same_time(pair
             finish(http, started)
             assert ok(http.get(f"{API}/users/{user}")) == {
                 "id": str(user), "state": "archived", "private": True, "followingCount": 0, "followersCount": 0,
-                **NO_PROFILE,
+                "postCount": 0, **NO_PROFILE,
             }  # fmt: skip
 
 

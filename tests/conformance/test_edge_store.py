@@ -253,6 +253,15 @@ def test_a_write_is_forbidden_while_an_edge_that_bars_it_is_normal_or_archived(s
     assert run(store.get_many(G, [(ALICE, BOB)])) == [None]
 
 
+def test_a_refused_write_holds_back_all_that_are_chained_to_it(store: EdgeStore, run: Run) -> None:
+    run(store.apply(writes_of(edge_of(BOB, ALICE))))
+    refused = EdgeWrite(edge_of(ALICE, BOB), unless=((G, BOB, ALICE),))
+    chain = [EdgeWrite(edge_of(CAROL, end), chained=True) for end in (ALICE, BOB)]
+    after = EdgeWrite(edge_of(CAROL, DANA))
+    outcomes = [change.outcome for change in run(store.apply([refused, *chain, after, *chain[:1]]))]
+    assert outcomes == [Outcome.FORBIDDEN, Outcome.UNCHANGED, Outcome.UNCHANGED, Outcome.APPLIED, Outcome.APPLIED]
+
+
 # --- forgetting ----------------------------------------------------------------------------------------
 
 

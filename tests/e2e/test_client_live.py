@@ -143,6 +143,9 @@ def test_comments_are_answered_liked_sorted_and_deleted(kith: Kith) -> None:
     assert list(bob.comment_replies(first.id)) == [answer]
     assert not alice.unlike_comment(first.id).liked
     alice.delete_comment(first.id)
+    (stub,) = [one for one in bob.post_comments(post) if one.id != second.id]
+    assert (stub.id, stub.deleted, stub.author, stub.text, stub.replies) == (first.id, True, None, "", [answer])
+    alice.delete_comment(answer.id)
     assert [one.id for one in bob.post_comments(post)] == [second.id]
 
 

@@ -26,7 +26,7 @@ from reference_edges import ReferenceEdges, ScrambledEdges
 from services import GRAPHS, Social, service_over
 
 from kith.core.clock import HybridClock, ms_of
-from kith.core.errors import FollowLimitReached, Forbidden, SelfEdge, UserNotFound
+from kith.core.errors import FollowLimitReached, Forbidden, RequesterLimitReached, SelfEdge, UserNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
@@ -126,7 +126,8 @@ class Rules:
     def accept(self, a: int, b: int, position: int) -> Told | type[Exception]:
         if not self.live(FOLLOW_REQUESTS, b, a):
             return Told(True, False) if self.live(FOLLOWS, b, a) else UserNotFound
-        return self.refusal(b, a) or self._follow(b, a, position)
+        told = self.refusal(b, a) or self._follow(b, a, position)
+        return RequesterLimitReached if told is FollowLimitReached else told
 
     def decline(self, a: int, b: int, _: int) -> Told:
         return Told(False, self.drop(FOLLOW_REQUESTS, b, a))

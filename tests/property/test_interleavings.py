@@ -24,7 +24,7 @@ from reference_edges import ReferenceEdges, ScrambledEdges
 from services import service_over
 
 from kith.core.clock import Hlc, HybridClock
-from kith.core.errors import FollowLimitReached, Forbidden, KithError, UserNotFound
+from kith.core.errors import FollowLimitReached, Forbidden, KithError, RequesterLimitReached, UserNotFound
 from kith.core.ids import NodeId
 from kith.graph import nodes as nodes_module
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
@@ -439,7 +439,7 @@ def test_a_request_that_cannot_be_accepted_yet_still_waits() -> None:
         (row,) = await service.people.relationships(ALICE, [DANA])
         return refused, row.requested
 
-    assert run_all(asked()) == (FollowLimitReached, True)
+    assert run_all(asked()) == (RequesterLimitReached, True)
 
 
 def test_a_follow_that_is_refused_leaves_the_request_that_was_there() -> None:

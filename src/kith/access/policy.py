@@ -53,13 +53,13 @@ class ReadPolicy:
             return
         if listing.state not in _TOLD_TO_USERS:
             raise Forbidden("a user token reads lists of what holds; for other states use a server key")
-        own = listing.node == caller.user and listing.graph not in self._graphs.between_objects
+        own = listing.node == caller.user and self._is_theirs(listing.graph)
         if not (own and (listing.direction is Direction.OUT or listing.graph == self._follows)):
             raise Forbidden("a user token reads its own lists here; use /users/{id}/..., or a server key")
 
     def check_pair(self, caller: Caller, graph: int, source: int, destination: int) -> None:
         """Forbidden unless the pair is the caller's own: from them, or in `follows` from or to them."""
-        if caller.server or (source == caller.user and graph not in self._graphs.between_objects):
+        if caller.server or (source == caller.user and self._is_theirs(graph)):
             return
         if destination == caller.user and graph == self._follows:
             return
@@ -94,6 +94,18 @@ class ReadPolicy:
     async def without_unseen(self, caller: Caller, page: Page) -> Page:
         """A page of people, less those whom the caller must not see."""
         return page if caller.user is None else await self._privacy.shown_to(caller.user, page)
+
+    async def without_hidden_users(self, caller: Caller, page: Page) -> Page:
+        """A page of people whom the caller chose, less those whom the app hides."""
+        return page if caller.user is None else await self._privacy.unhidden(page)
+
+    async def without_away(self, caller: Caller, page: Page) -> Page:
+        """A page of people who did something, less those who are away, hidden, or have a block with the caller."""
+        return await self._privacy.present_to(caller.user, page)
+
+    def _is_theirs(self, graph: int) -> bool:
+        """Whether a list out of a user in this graph is the user's to read."""
+        return graph not in self._graphs.between_objects and graph not in self._graphs.by_others
 
     def _shows_users(self, caller: Caller, listing: Listing) -> bool:
         """Whether a user token reads users in a list, of whom those that the app hides do not show."""

@@ -2,7 +2,8 @@
 
 A window is cut into PARTS. What was let in is counted by part, and the counts of the present part and of the PARTS
 before it add up to what is held against the limit. So no window ever holds more than the limit, and what was let in
-counts a part longer than the window at most. That takes a few numbers, whatever the limit is.
+counts a part longer than the window at most. A window after the last one was let in nothing counts, so nobody waits
+longer than that. That takes a few numbers, whatever the limit is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import NamedTuple, Protocol
 PARTS = 15
 """Of a minute: 4 s each; of an hour: 4 minutes."""
 NOTHING = (0,) * (PARTS + 1)
+SKEW_S = 1.0
+"""Times of processes that ask at once come in any order; a clock that goes back by more was set back."""
 
 
 class Quota(NamedTuple):
@@ -26,6 +29,7 @@ class Counts(NamedTuple):
 
     part: int = 0
     counts: tuple[int, ...] = NOTHING
+    last_s: float = 0.0  # when the last one was let in, in seconds since the epoch
 
 
 class Taken(NamedTuple):
@@ -54,16 +58,18 @@ class QuotaStore(Protocol):
 def take(held: Counts, quota: Quota, now_s: float) -> tuple[Counts, Taken]:
     """The counts after asking for one more, and the answer."""
     width_s = quota.window_s / PARTS
-    held = _moved(held, int(now_s / width_s))
+    if held.last_s - SKEW_S < now_s < held.last_s:
+        now_s = held.last_s
+    held = _moved(held, int(now_s / width_s), quota.window_s, now_s)
     over = sum(held.counts) - quota.limit
     if over < 0:
-        return Counts(held.part, (held.counts[0] + 1, *held.counts[1:])), Taken(held.part)
+        return Counts(held.part, (held.counts[0] + 1, *held.counts[1:]), now_s), Taken(held.part)
     age = PARTS
     while over >= 0:  # which part must pass until there is room
         over -= held.counts[age]
         age -= 1
-    passes_s = (held.part - age + PARTS) * width_s
-    return held, Taken(held.part, max(passes_s - now_s, 0.001))
+    passes_s = (held.part - age + PARTS) * width_s - now_s
+    return held, Taken(held.part, max(min(passes_s, quota.window_s - (now_s - held.last_s)), 0.001))
 
 
 def give_back(held: Counts, part: int) -> Counts:
@@ -71,14 +77,18 @@ def give_back(held: Counts, part: int) -> Counts:
     age = held.part - part
     if not 0 <= age <= PARTS or not held.counts[age]:
         return held
-    return Counts(held.part, (*held.counts[:age], held.counts[age] - 1, *held.counts[age + 1 :]))
+    return held._replace(counts=(*held.counts[:age], held.counts[age] - 1, *held.counts[age + 1 :]))
 
 
-def _moved(held: Counts, part: int) -> Counts:
-    """The counts as of `part`. A clock that goes back does not move them; by more than a window, it begins anew."""
+def _moved(held: Counts, part: int, window_s: int, now_s: float) -> Counts:
+    """The counts as of now, in `part`. Where the clock was set back they count as if let in now, the last part in this
+    one; where it was set back by more than a window, it begins anew.
+    """
     steps = part - held.part
-    if abs(steps) > PARTS:
+    if steps < -PARTS or now_s - held.last_s >= window_s:
         return Counts(part)
+    if now_s < held.last_s:
+        return Counts(part, held.counts, now_s)
     if steps <= 0:
         return held
-    return Counts(part, (*NOTHING[:steps], *held.counts[:-steps]))
+    return Counts(part, (*NOTHING[:steps], *held.counts[:-steps]), held.last_s)

@@ -15,10 +15,12 @@ import msgspec
 from kith.api.answers import Pagination, Time
 from kith.core.ids import NodeId
 from kith.core.labels import shown
+from kith.core.paging import Page
 from kith.media.library import MediaLibrary
 from kith.media.media import Media, MediaType, key_of, thumbnail_key_of
 from kith.people.profiles import Profiles
-from kith.posts.comments import Comment, CommentCounts, Comments
+from kith.posts.comment import Comment
+from kith.posts.comments import CommentCounts, Comments
 from kith.posts.engagement import Engagement
 from kith.posts.post import Post, PostType, Visibility
 from kith.records.fields import NO_ATTRIBUTES
@@ -50,6 +52,21 @@ class AuthorAnswer(msgspec.Struct, frozen=True, rename="camel"):
     is_verified: bool
 
 
+class UserItem(msgspec.Struct, frozen=True):
+    """A user in a list, and their position in it."""
+
+    id: str
+    position: str
+    user: AuthorAnswer
+
+
+class UsersAnswer(msgspec.Struct, frozen=True):
+    """A page of users, newest first; it may be short and still have more."""
+
+    items: list[UserItem]
+    pagination: Pagination
+
+
 class ContentAnswer(msgspec.Struct, frozen=True):
     """What a post says."""
 
@@ -60,7 +77,7 @@ class ContentAnswer(msgspec.Struct, frozen=True):
 
 
 class EngagementAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """What a post has got, exactly; `isLiked` and `isSaved` by the acting user."""
+    """What a post has got, exactly; `commentCount`: comments and replies. `isLiked`, `isSaved`: by the acting user."""
 
     like_count: int
     comment_count: int
@@ -121,19 +138,21 @@ class PostsAnswer(msgspec.Struct, frozen=True):
 
 class CommentAnswer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A comment. `replyTo`: the comment it answers. `replies`: the oldest of them, where it is an entry of a page;
-    `replyCount` counts all. `labels`: those of its author, as on posts.
+    `replyCount` counts all. `labels`: those of its author, as on posts. `deleted`: it was deleted, or its author left;
+    it has neither text nor author, and is there for its replies.
     """
 
     id: str
     post: str
     reply_to: str | None
-    author: AuthorAnswer
+    author: AuthorAnswer | None
     text: str
     like_count: int
     reply_count: int
     is_liked: bool
     labels: list[str]
     created_at: Time
+    deleted: bool
     replies: list[CommentAnswer]
 
 
@@ -200,7 +219,7 @@ class Presenter:
         """Comments that the viewer may see, as answers; `with_replies`: each with the oldest of its replies."""
         if not comments:
             return []
-        authors = await self.authors([comment.author for comment in comments])
+        authors = await self.authors([comment.author for comment in comments if not comment.deleted])
         counts = await self._comments.counts(viewer, [comment.id for comment in comments])
         replies = await self._replies(viewer, comments, counts) if with_replies else {}
         return [
@@ -208,13 +227,14 @@ class Presenter:
                 id=str(comment.id),
                 post=str(comment.post),
                 reply_to=None if comment.reply_to is None else str(comment.reply_to),
-                author=authors[comment.author],
+                author=None if comment.deleted else authors[comment.author],
                 text=comment.text,
                 like_count=numbers.likes,
                 reply_count=numbers.replies,
                 is_liked=numbers.liked,
                 labels=shown_labels(comment.labels, viewer, comment.author),
                 created_at=time_of(comment.created_at),
+                deleted=comment.deleted,
                 replies=replies.get(comment.id, []),
             )
             for comment, numbers in zip(comments, counts, strict=True)
@@ -224,6 +244,11 @@ class Presenter:
         """What a post says. `known`: its media that are still there."""
         there = [self.media(known[id_]) for id_ in post.media if id_ in known]
         return ContentAnswer(post.type, post.text, post.link, there)
+
+    async def users(self, page: Page) -> list[UserItem]:
+        """The users of a page."""
+        users = await self.authors([mark.id for mark in page.items])
+        return [UserItem(str(mark.id), str(mark.position), users[mark.id]) for mark in page.items]
 
     async def authors(self, ids: Sequence[int]) -> dict[int, AuthorAnswer]:
         """The users with these ids, as they stand beside what they made; one batch a kind."""
@@ -271,7 +296,7 @@ class Presenter:
         self, viewer: NodeId | None, comments: Sequence[Comment], counts: Sequence[CommentCounts]
     ) -> dict[int, list[CommentAnswer]]:
         """The oldest replies to each of these comments that has any."""
-        answered = [comment.id for comment, numbers in zip(comments, counts, strict=True) if numbers.replies]
+        answered = [comment.id for comment, numbers in zip(comments, counts, strict=True) if numbers.answered]
         found = await self._comments.previews(viewer, answered)
         shown = iter(await self.comments(viewer, [reply for replies in found for reply in replies]))
         return {id_: [next(shown) for _ in replies] for id_, replies in zip(answered, found, strict=True)}

@@ -145,6 +145,7 @@ class Profile(Record, frozen=True, kw_only=True):
     private: bool
     following_count: int
     followers_count: int
+    post_count: int = 0  # of all their posts, whoever may see them
     username: str | None = None
     display_name: str = ""
     bio: str = ""

@@ -23,6 +23,14 @@ class Author(Record, frozen=True, kw_only=True):
     is_verified: bool = False
 
 
+class ListedUser(Record, frozen=True, kw_only=True):
+    """A user in a list, and their place in it."""
+
+    id: int
+    position: int
+    user: Author
+
+
 class Location(Record, frozen=True, kw_only=True):
     """In degrees, with what people call the place."""
 
@@ -63,7 +71,7 @@ class Content(Record, frozen=True, kw_only=True):
 
 
 class Engagement(Record, frozen=True, kw_only=True):
-    """What a post has got, exactly; `is_liked` and `is_saved` by the acting user."""
+    """What a post has got, exactly; `comment_count`: with replies. `is_liked` and `is_saved` by the acting user."""
 
     like_count: int = 0
     comment_count: int = 0
@@ -151,18 +159,22 @@ class Hidden(Engaged, frozen=True, kw_only=True):
 
 
 class Comment(Record, frozen=True, kw_only=True):
-    """`reply_to`: the comment it answers. `replies`: the oldest of them, in a list; `reply_count` counts all."""
+    """`reply_to`: the comment it answers. `replies`: the oldest of them, in a list; `reply_count` counts all.
+
+    `deleted`: it was deleted, or its author left: no text, no author, and there for its replies only.
+    """
 
     id: int
     post: int
     reply_to: int | None = None
-    author: Author
+    author: Author | None = None
     text: str
     like_count: int = 0
     reply_count: int = 0
     is_liked: bool = False
     labels: list[str] = field(default_factory=list)  # of the app's moderation, on its author
     created_at: datetime
+    deleted: bool = False
     replies: list[Comment] = field(default_factory=list)
 
 

@@ -27,7 +27,18 @@ from kith.client.asking import (
     user_path,
     whole,
 )
-from kith.client.objects import Hidden, Liked, Location, Post, PostCreated, Saved, Shared, Viewed, Visibility
+from kith.client.objects import (
+    Hidden,
+    Liked,
+    ListedUser,
+    Location,
+    Post,
+    PostCreated,
+    Saved,
+    Shared,
+    Viewed,
+    Visibility,
+)
 from kith.client.wire import Call
 
 
@@ -42,6 +53,7 @@ class _PostsViewed(msgspec.Struct):
 _post = reader(Post)
 _posts = reader(_Posts)
 _page = reader(Page[Post])
+_likes = reader(Page[ListedUser])
 _created = reader(PostCreated)
 _liked = reader(Liked)
 _saved = reader(Saved)
@@ -143,6 +155,21 @@ def user_posts(
     what was made between these times, in ms since the epoch.
     """
     return listed(f"{user_path(user)}/posts", _page, page_size, cursor).asking(since=since, until=until)
+
+
+def mentions(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[Post]]:
+    """The posts that mention `user`, newest first; the user's own."""
+    return listed(f"{user_path(user)}/mentions", _page, page_size, cursor)
+
+
+def saved_posts(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[Post]]:
+    """What `user` saved, the newest save first; the user's own."""
+    return listed(f"{user_path(user)}/saved", _page, page_size, cursor)
+
+
+def post_likes(post: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedUser]]:
+    """Who likes a post, the newest like first."""
+    return listed(f"{post_path(post)}/likes", _likes, page_size, cursor)
 
 
 # --- what people do with posts; repeating any of it changes nothing

@@ -9,8 +9,20 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kith.client.answers import Id, Job, Profile
-from kith.client.asking import BASE, LOOKUP_MAX, batches, checked_id, given, reader, user_path, whole
+from kith.client.answers import Id, Job, Page, Profile
+from kith.client.asking import (
+    BASE,
+    LOOKUP_MAX,
+    PAGE_SIZE,
+    batches,
+    checked_id,
+    given,
+    listed,
+    reader,
+    user_path,
+    whole,
+)
+from kith.client.objects import ListedUser
 from kith.client.wire import Call
 
 
@@ -24,6 +36,7 @@ class _JobStarted(msgspec.Struct):
 
 _profile = reader(Profile)
 _users = reader(_Users)
+_listed = reader(Page[ListedUser])
 _job_started = reader(_JobStarted)
 
 
@@ -94,6 +107,16 @@ def patch_user(
         isVerified=is_verified,
     )
     return Call("PATCH", user_path(user), _profile, body=changes)
+
+
+def blocked(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedUser]]:
+    """Whom `user` blocks, the newest block first; the user's own."""
+    return listed(f"{user_path(user)}/blocked", _listed, page_size, cursor)
+
+
+def muted(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedUser]]:
+    """Whom `user` mutes, the newest mute first; the user's own."""
+    return listed(f"{user_path(user)}/muted", _listed, page_size, cursor)
 
 
 def deactivate_user(user: Id) -> Call[Job]:

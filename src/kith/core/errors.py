@@ -10,7 +10,7 @@
     │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound · StoryNotFound · MediaNotFound
     ├── MethodNotAllowed    the path exists, for another method
     ├── Conflict            allowed in general, but not in the present state
-    │   └── FollowLimitReached · IdempotencyKeyReused · UsernameTaken
+    │   └── FollowLimitReached · RequesterLimitReached · IdempotencyKeyReused · UsernameTaken
     ├── RateLimited         too many requests in a window of time; `retry_after_s` says when to try again
     ├── TooManyStreams      too many at once
     ├── Unavailable         the service cannot do it now; a write that had begun may be done all the same
@@ -141,6 +141,12 @@ class Conflict(KithError):
 
 class FollowLimitReached(Conflict):
     code = "FOLLOW_LIMIT_REACHED"
+
+
+class RequesterLimitReached(Conflict):
+    """Who asked to follow the caller follows as many as one may; their request stays."""
+
+    code = "REQUESTER_LIMIT_REACHED"
 
 
 class IdempotencyKeyReused(Conflict):

@@ -55,7 +55,8 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
 
     Then the conditions are checked in this order; the first that fails decides the outcome:
 
-    1. `chained`: UNCHANGED if the write before it in the same call was REFUSED (checked by the engine).
+    1. `chained`: UNCHANGED if the write before it in the same call was REFUSED, or left out for this same reason
+       (checked by the engine).
     2. `if_active`: INACTIVE unless both nodes themselves are NORMAL.
     3. `keep_live`: UNCHANGED if the stored edge is already in that state (a double follow keeps its place).
     4. `only_from`: UNCHANGED unless the stored edge is in one of these states (no row counts as REMOVED).

@@ -31,14 +31,19 @@ FEWER = "fewer"  # user -> author they want to see less of, at the time they sai
 STORIES = "stories"  # author -> story, at its time; stories
 STORY_VIEWS = "story_views"  # user -> story, at the time they first saw it; stories
 SUGGESTION_HIDES = "suggestion_hides"  # user -> user they do not want suggested; suggestions
+POST_REPLIES = "post_replies"  # post -> reply to any comment on it, to count them; posts, streams
+MENTIONED = "mentioned"  # user -> post that mentions them, at the post's time; posts
 BUILT_IN = (
     FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, LIKES, SAVES, SHARES, HIDES,
     VIEWS, AUTHORED, COMMENTS, REPLIES, COMMENT_LIKES, COMMENTED, FEWER, STORIES, STORY_VIEWS,
-    SUGGESTION_HIDES,
+    SUGGESTION_HIDES, POST_REPLIES, MENTIONED,
 )  # fmt: skip
 """Stores number them in this order; new ones come last."""
-_BETWEEN_OBJECTS = (COMMENTS, REPLIES)
-_TO_OBJECTS = (LIKES, SAVES, SHARES, HIDES, VIEWS, AUTHORED, COMMENT_LIKES, COMMENTED, STORIES, STORY_VIEWS)
+_BETWEEN_OBJECTS = (COMMENTS, REPLIES, POST_REPLIES)
+_TO_OBJECTS = (
+    LIKES, SAVES, SHARES, HIDES, VIEWS, AUTHORED, COMMENT_LIKES, COMMENTED, STORIES, STORY_VIEWS, MENTIONED,
+)  # fmt: skip
+_BY_OTHERS = (MENTIONED,)
 GRAPHS_MAX = 255
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
@@ -60,6 +65,8 @@ class Graphs:
         """Numbers of the graphs without users: at both ends are posts or comments, whose ids may equal a user's."""
         self.to_objects = self.between_objects | {numbers[name] for name in _TO_OBJECTS if name in numbers}
         """Numbers of the graphs whose destinations are posts, comments or stories, not users."""
+        self.by_others = frozenset(numbers[name] for name in _BY_OTHERS if name in numbers)
+        """Numbers of the graphs in which others write a user's edges: they may tell what the user must not see."""
 
     def number(self, name: str) -> int:
         """The number of a graph; UnknownGraph names those that exist."""

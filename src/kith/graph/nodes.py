@@ -5,8 +5,9 @@ the node page by page, with a checkpoint after each page. Jobs are idempotent: o
 after a crash, leaves the same edges. A job that the store refuses waits and tries again. An edge stays archived while
 its other end is archived.
 
-What is stored behind the edges is not known here: `erase` is called with each page before it is removed, and `forget`
-once the whole node is removed. Limit: restore brings back every archived edge, whoever archived it (as FlockDB does).
+What is stored behind the edges is not known here: `erase` is called with each page before it is removed, `forget` once
+the whole node is removed, and `beside` names edges of other nodes that are archived and restored with a page. Limit:
+restore brings back every archived edge, whoever archived it (as FlockDB does).
 """
 
 from __future__ import annotations
@@ -57,6 +58,9 @@ _FROM = {
 Erase = Callable[[Listing, Sequence[int]], Awaitable[None]]
 """Empties what is stored behind edges that are about to be removed: a list of the node, and other ends in it."""
 
+Beside = Callable[[Listing, Sequence[int]], Awaitable[Sequence[tuple[int, int, int]]]]
+"""Edges (graph, source, destination) that stand for edges of the node: a list of it, and other ends in that list."""
+
 Forget = Callable[[NodeId], Awaitable[object]]
 """Empties what is stored about a node itself, once it is removed. May be repeated."""
 
@@ -94,10 +98,12 @@ class NodeJobs:
         graph: Graph,
         *erase: Erase,
         forget: Forget | None = None,
+        beside: Beside | None = None,
         order: Callable[[str], int] = _any_order,
         removed: Callable[[NodeId], KithError] = _removed,
     ) -> None:
         self._graph, self._store, self._erase, self._forget = graph, graph.store, erase, forget
+        self._beside = beside
         self._order, self._removed = order, removed
         self._running: dict[str, asyncio.Task[None]] = {}
 
@@ -177,30 +183,29 @@ class NodeJobs:
 
     async def _page(self, job: Job, listing: Listing) -> Job:
         page = await self._store.page(listing, Window(_PAGE, after=job.after))
-        out = listing.direction is Direction.OUT
-        writes = [
-            self._rewriting(job, listing, *((listing.node, mark.id) if out else (mark.id, listing.node)))
-            for mark in page.items
-        ]
-        if writes and job.operation is NodeOperation.REMOVE:
+        out, others = listing.direction is Direction.OUT, [mark.id for mark in page.items]
+        edges = [(listing.graph, listing.node, id_) if out else (listing.graph, id_, listing.node) for id_ in others]
+        if others and job.operation is NodeOperation.REMOVE:
             for erase in self._erase:
-                await erase(listing, [mark.id for mark in page.items])
-        if writes:
-            await self._graph.write(writes)
+                await erase(listing, others)
+        elif others and self._beside is not None:
+            edges += await self._beside(listing, others)
+        if edges:
+            await self._graph.write([self._rewriting(job, listing.state, *edge) for edge in edges])
         step, after = (job.step, page.oldest) if page.more_after else (job.step + 1, None)
-        return msgspec.structs.replace(job, step=step, after=after, edges=job.edges + len(writes))
+        return msgspec.structs.replace(job, step=step, after=after, edges=job.edges + len(others))
 
-    def _rewriting(self, job: Job, listing: Listing, source: int, destination: int) -> EdgeWrite:
-        """The write that puts an edge in the state of the operation, at its old place.
+    def _rewriting(self, job: Job, was: State, graph: int, source: int, destination: int) -> EdgeWrite:
+        """The write that puts an edge in the state of the operation, at its old place. `was`: its state until now.
 
         A restored edge whose other end is not NORMAL takes the state of that end (see `edge.resolve`).
         """
         state = _NODE_STATE[job.operation]
         return EdgeWrite(
-            self._graph.now(listing.graph, NodeId(source), NodeId(destination), state),
+            self._graph.now(graph, NodeId(source), NodeId(destination), state),
             supersede=True,
             keep_place=True,
-            only_from=frozenset({listing.state}),
+            only_from=frozenset({was}),
             while_node=(job.node, state),
         )
 

@@ -84,6 +84,21 @@ class Privacy:
         own = [mark.id == viewer for mark in page.items]
         return _less(page, [not mine and (bar or hide) for mine, bar, hide in zip(own, blocked, hidden, strict=True)])
 
+    async def present_to(self, viewer: NodeId | None, page: Page) -> Page:
+        """The page without users who are away, hidden by the app, or have a block with `viewer`, whoever made it.
+
+        It may be short and still have more. The app (None) sees all who are there.
+        """
+        users = [mark.id for mark in page.items]
+        standings = await self.standings(viewer, users)
+
+        def gone(user: int) -> bool:
+            one = standings[user]
+            hidden = viewer not in (None, user) and bool(one.labels & HIDE)
+            return one.state != State.NORMAL or one.blocked or hidden
+
+        return _less(page, [gone(user) for user in users])
+
     async def unhidden(self, page: Page) -> Page:
         """The page without users whom the app hides. It may be short and still have more."""
         return _less(page, await self.hidden([mark.id for mark in page.items]))

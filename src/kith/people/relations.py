@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, SelfEdge, UserNotFound
+from kith.core.errors import (
+    BatchTooLarge,
+    FollowLimitReached,
+    Forbidden,
+    RequesterLimitReached,
+    SelfEdge,
+    UserNotFound,
+)
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
@@ -21,6 +28,8 @@ from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.store import Listing
 from kith.people.accounts import check_active, check_not_removed
 from kith.people.privacy import Privacy
+
+_APPLIED = Outcome.APPLIED
 
 
 class RelationLimits(msgspec.Struct, frozen=True):
@@ -84,13 +93,52 @@ class Relations:
         return await self.unfollow(target, actor)
 
     async def accept(self, actor: NodeId, requester: NodeId) -> RelationWritten:
-        """Let `requester` follow `actor`. Repeating it changes nothing. UserNotFound if there is no request."""
+        """Let `requester` follow `actor`. Repeating it changes nothing.
+
+        Errors: UserNotFound if there is no request, or the app hides the requester, whose request waits until it does
+        not; RequesterLimitReached.
+        """
         _check_two(actor, requester)
-        if not await self._graph.exists(self._requests, requester, actor):
-            if await self._graph.exists(self._follows, requester, actor):
-                return RelationWritten(True, False, NO_MARK)
-            raise UserNotFound("this user has not asked to follow you, or has taken it back", id=str(requester))
-        return await self._follow(requester, actor, if_public=False) or RelationWritten(True, False, NO_MARK)
+        asked = await self._graph.exists(self._requests, requester, actor)
+        if not asked and await self._graph.exists(self._follows, requester, actor):
+            return RelationWritten(True, False, NO_MARK)
+        if not asked or await self._privacy.hidden([requester]) == [True]:
+            raise UserNotFound(
+                "this user has no request that you can accept now; /follow-requests lists those that wait",
+                id=str(requester),
+            )
+        try:
+            written = await self._follow(requester, actor, if_public=False)
+        except FollowLimitReached:
+            limit = self._limits.follows_max
+            raise RequesterLimitReached(
+                f"this user follows {limit} others, as many as one may; accept again when they have unfollowed someone",
+                id=str(requester),
+                max=limit,
+            ) from None
+        return written or RelationWritten(True, False, NO_MARK)
+
+    async def accept_all(self, actor: NodeId, requesters: Sequence[NodeId]) -> None:
+        """Let `requesters` follow `actor`, whose account is public, in one write.
+
+        The request of one who may not follow stays. Repeating it changes nothing.
+        """
+        writes = [
+            write
+            for requester in requesters
+            for write in (
+                self._conditional(self._follows, requester, actor, if_public=True),
+                self._graph.dropping(self._requests, requester, actor, chained=True),
+            )
+        ]
+        changes = await self._store.apply(writes) if writes else []
+        if self._store.transactional:
+            return
+        followed = [one for one, change in zip(requesters, changes[::2], strict=True) if change.outcome is _APPLIED]
+        pairs = [pair for one in followed for pair in ((one, actor), (actor, one))]
+        blocked = await self._privacy.blocks(pairs)
+        barred = [one for one, *by in zip(followed, blocked[::2], blocked[1::2], strict=True) if any(by)]
+        await self._remove([(self._follows, one, actor) for one in barred])
 
     async def decline(self, actor: NodeId, requester: NodeId) -> RelationWritten:
         """Refuse a request to follow `actor`. The requester may ask again."""
@@ -173,6 +221,14 @@ class Relations:
         """The users who ask to follow `user`, the newest request first."""
         return await self._store.page(Listing(self._requests, user, Direction.IN), window)
 
+    async def blocked(self, user: NodeId, window: Window) -> Page:
+        """The users whom `user` blocks, the newest block first."""
+        return await self._store.page(Listing(self._blocks, user, Direction.OUT), window)
+
+    async def muted(self, user: NodeId, window: Window) -> Page:
+        """The users whom `user` mutes, the newest mute first."""
+        return await self._store.page(Listing(self._mutes, user, Direction.OUT), window)
+
     async def friends(self, user: NodeId, window: Window) -> Page:
         """The users who follow `user` and are followed back, in the order of `following`."""
         return await self._graph.intersection(self._out(user), self._in(user), window)
@@ -193,8 +249,11 @@ class Relations:
         return await self._write_allowed(self._conditional(self._follows, actor, target, if_public=if_public), answered)
 
     async def _request(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Write a request to follow a private account."""
+        """Write a request to follow a private account; follow it, if it became public meanwhile."""
         written = await self._write_allowed(self._conditional(self._requests, actor, target))
+        (node,) = await self._store.nodes([target])
+        if not node.private and (followed := await self._follow(actor, target, if_public=True)) is not None:
+            return followed
         if written is None:
             return RelationWritten(False, False, NO_MARK, requested=True)
         return RelationWritten(False, written.changed, written.mark, requested=True)

@@ -15,13 +15,15 @@ import numpy as np
 from kith.core.clock import ms_of
 from kith.core.errors import Forbidden, NotFound, PostNotFound
 from kith.core.ids import NodeId
+from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Outcome
 from kith.graph.graph import Graph, mark_of
-from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES, VIEWS
+from kith.graph.graphs import COMMENTS, LIKES, POST_REPLIES, SAVES, SHARES, VIEWS
 from kith.graph.store import Listing
 from kith.people.accounts import check_active
 from kith.people.privacy import Privacy
+from kith.posts.post import Post
 from kith.posts.posts import Posts
 
 
@@ -36,7 +38,7 @@ class Engaged(NamedTuple):
 
 
 class PostCounts(NamedTuple):
-    """The counts of a post, exact, and whether the viewer likes and saved it."""
+    """The counts of a post, exact, and whether the viewer likes and saved it. `comments`: with the replies to them."""
 
     likes: int
     comments: int
@@ -55,6 +57,7 @@ class Engagement:
         self._lists = (
             (self._likes, Direction.IN), (self._number(COMMENTS), Direction.OUT),
             (self._number(SHARES), Direction.IN), (self._number(VIEWS), Direction.IN),
+            (self._number(POST_REPLIES), Direction.OUT),
         )  # fmt: skip
 
     async def add(self, graph: str, actor: NodeId, post: NodeId) -> Engaged:
@@ -92,10 +95,20 @@ class Engagement:
             raise self._posts.missing(post)
         return found
 
+    async def likers(self, viewer: NodeId | None, post: NodeId, window: Window) -> Page:
+        """Who likes a post, the newest like first; PostNotFound if `viewer` may not see it."""
+        await self._posts.get(viewer, post)
+        return await self._graph.store.page(Listing(self._likes, post, Direction.IN), window)
+
+    async def saved(self, viewer: NodeId | None, user: NodeId, window: Window) -> tuple[list[Post], Page]:
+        """The posts that `user` saved and `viewer` may see, the newest save first; the page as in `Posts.outbox`."""
+        return await self._posts.listed(viewer, Listing(self._saves, user, Direction.OUT), window)
+
     async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[PostCounts]:
         """The counts of each of `posts`, in one batch; the caller makes sure that the viewer may see them."""
         store, ids = self._graph.store, np.array(posts, np.int64)
-        columns = (await store.counts(self._lists, ids)).tolist()
+        likes, comments, shares, views, replies = await store.counts(self._lists, ids)
+        columns = [column.tolist() for column in (likes, comments + replies, shares, views)]
         own = [[False] * len(ids)] * 2
         if viewer is not None:
             mine = [Listing(graph, viewer, Direction.OUT) for graph in (self._likes, self._saves)]

@@ -1,6 +1,7 @@
 """Creates, edits and deletes posts; every read of a post goes through here, so each viewer sees only what they may.
 
-A post and its place in the author's outbox (an edge of the graph `authored`) are one write. Where the engine has no
+A post, its place in the author's outbox (an edge of the graph `authored`) and in the lists of those whom it mentions
+(`mentioned`) are one write. Where the engine has no
 transactions, the record is written first, and the edge makes it visible. An edit writes the edge again at its old
 place, so that the log tells it. A change replaces only the version that it was made from, so an edit never brings back
 a post that was deleted meanwhile.
@@ -23,7 +24,7 @@ from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
-from kith.graph.graphs import AUTHORED
+from kith.graph.graphs import AUTHORED, MENTIONED
 from kith.graph.store import Listing
 from kith.graph.walk import walk
 from kith.media.media import MediaType, owned
@@ -53,12 +54,16 @@ OUTBOX_LOOKS_MAX = 5_000
 
 
 class Shelf(NamedTuple):
-    """One kind of posts: its records, the graph of its authors' lists, its noun in messages, its error."""
+    """One kind of posts: its records, the graph of its authors' lists, its noun in messages, its error.
+
+    `mentions`: the graph that lists them with those whom they mention, if there is one.
+    """
 
     kind: RecordKind = RecordKind.POST
     graph: str = AUTHORED
     noun: str = "post"
     missing: type[NotFound] = PostNotFound
+    mentions: str | None = MENTIONED
 
 
 class PostWritten(NamedTuple):
@@ -75,6 +80,7 @@ class Posts:
         self.store, self.graph, self.snowflakes = store, graph, snowflakes
         self._shelf, self._privacy = shelf or Shelf(), Privacy(graph)
         self._authored = graph.graphs.number(self._shelf.graph)
+        self._mentioned = None if self._shelf.mentions is None else graph.graphs.number(self._shelf.mentions)
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -90,16 +96,15 @@ class Posts:
             claim = claim_of(self._shelf.noun, actor, key, fingerprint_of(draft), id_, version)
         draft = check_draft(draft, await self._types_of(actor, draft, claim))
         await check_active(self.graph.store, actor)
-        post, edge = self._new(id_, version, actor, draft)
-        put = await self.store.put([self._record(post, version)], [edge], claim=claim)
+        post, edges = self._new(id_, version, actor, draft)
+        put = await self.store.put([self._record(post, version)], edges, claim=claim)
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
-            post, edge = self._new(id_, version, actor, draft)
+            post, edges = self._new(id_, version, actor, draft)
             if not self.store.transactional:  # the first try may have stopped half way; writing it again finishes it
-                put = await self.store.put([self._record(post, version)], [edge])
-        await self.raise_if_inactive(
-            actor, put, [self._record(emptied(post), Hlc(version + 1))], [self._dropping(actor, id_)]
-        )
+                put = await self.store.put([self._record(post, version)], edges)
+        dropping = [self._dropping(actor, id_), *self._unmentioning(id_, post.mentions)]
+        await self.raise_if_inactive(actor, put, [self._record(emptied(post), Hlc(version + 1))], dropping)
         return PostWritten(post, put.mark)
 
     async def edit(self, actor: NodeId, id_: NodeId, change: PostEdit) -> PostWritten:
@@ -131,7 +136,8 @@ class Posts:
             left = [(record, post) for record, post in found if post.author == listing.node and not post.deleted]
             empty = [self._record(emptied(post), next_version(self.graph.clock, record)) for record, post in left]
             seen = [AtVersion(self._shelf.kind, record.id, record.updated_at) for record, _ in left]
-            return (await self.store.put(empty, only_if=seen) if left else NOTHING_TO_DO), None
+            edges = [write for _, post in left for write in self._unmentioning(post.id, post.mentions)]
+            return (await self.store.put(empty, edges, only_if=seen) if left else NOTHING_TO_DO), None
 
         await rewrite(f"a {self._shelf.noun} of this account", listing.node, empty_those_left)
 
@@ -209,7 +215,15 @@ class Posts:
         return with_labels(post, authors[0].labels) if authors else post, seen
 
     async def outbox(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
-        """The posts of `author` that `viewer` may see, newest first, and their page, as if there were no others.
+        """The posts of `author` that `viewer` may see, newest first, and their page, as `listed`."""
+        return await self.listed(viewer, Listing(self._authored, author, Direction.OUT), window)
+
+    async def mentioning(self, viewer: NodeId | None, user: NodeId, window: Window) -> tuple[list[Post], Page]:
+        """The posts that mention `user` and that `viewer` may see, newest first, and their page, as `listed`."""
+        return await self.listed(viewer, Listing(self.graph.graphs.number(MENTIONED), user, Direction.OUT), window)
+
+    async def listed(self, viewer: NodeId | None, listing: Listing, window: Window) -> tuple[list[Post], Page]:
+        """The posts of a list that `viewer` may see, newest first, and their page, as if there were no others.
 
         A page that is not full after looking at OUTBOX_LOOKS_MAX posts is short, and says that there is more.
         """
@@ -220,7 +234,6 @@ class Posts:
             shown.update((post.id, post) for post in posts if post is not None)
             return [post is not None for post in posts]
 
-        listing = Listing(self._authored, author, Direction.OUT)
         page = await walk(
             self.graph.store, listing, window, are_shown, entries_max=OUTBOX_LOOKS_MAX, first=window.limit + 1
         )
@@ -247,11 +260,29 @@ class Posts:
     def _dropping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
         return self.graph.dropping(self._authored, author, id_)
 
-    def _new(self, id_: NodeId, version: Hlc, actor: NodeId, draft: Draft) -> tuple[Post, EdgeWrite]:
-        """The post of a draft, and its edge. Equal arguments give an equal result, so a repetition changes nothing."""
+    def _mentioning(self, old: Sequence[int], post: Post, version: Hlc) -> list[EdgeWrite]:
+        """The writes that list a post with those whom it mentions, and no more with the others of `old`."""
+        if self._mentioned is None:
+            return []
+        id_ = NodeId(post.id)
+        return [
+            EdgeWrite(
+                Edge(self._mentioned, NodeId(user), id_, State.NORMAL, post.created_at, version),
+                supersede=True, keep_live=True, chained=True,
+            )
+            for user in post.mentions
+        ] + self._unmentioning(id_, [user for user in old if user not in post.mentions])  # fmt: skip
+
+    def _unmentioning(self, id_: int, users: Sequence[int]) -> list[EdgeWrite]:
+        if self._mentioned is None:
+            return []
+        return [self.graph.dropping(self._mentioned, NodeId(user), NodeId(id_), chained=True) for user in users]
+
+    def _new(self, id_: NodeId, version: Hlc, actor: NodeId, draft: Draft) -> tuple[Post, list[EdgeWrite]]:
+        """The post of a draft, and its edges. Equal arguments give an equal result, so a repetition changes nothing."""
         post = post_from(id_, actor, made_at_ms(id_), draft)
         edge = Edge(self._authored, actor, id_, State.NORMAL, post.created_at, version)
-        return post, EdgeWrite(edge, if_active=True)
+        return post, [EdgeWrite(edge, if_active=True), *self._mentioning((), post, version)]
 
     def _record(self, post: Post, version: Hlc) -> Record:
         return post_record(post, version, self._shelf.kind)
@@ -287,7 +318,8 @@ class Posts:
             new, version = change(stored), next_version(self.graph.clock, record)
             records = [self._record(new, version), *([] if note is None else [note(version)])]
             seen = AtVersion(self._shelf.kind, id_, record.updated_at)
-            put = await self.store.put(records, [edge(NodeId(post.author), id_)], only_if=[seen])
+            edges = [edge(NodeId(post.author), id_), *self._mentioning(stored.mentions, new, version)]
+            put = await self.store.put(records, edges, only_if=[seen])
             return put, with_labels(new, post.labels)
 
         put, new = await rewrite(f"this {self._shelf.noun}", id_, replace)

@@ -45,6 +45,11 @@ def may_see_comment(deleted: bool, by: int, viewer: NodeId | None, author: Stand
     return author.state == State.NORMAL and not author.blocked and not _kept_back(author.labels, author.followed)
 
 
+def is_gone(deleted: bool, author: Standing) -> bool:
+    """Whether a comment is gone for everybody: deleted, or with its author. Its replies are not."""
+    return deleted or author.state != State.NORMAL
+
+
 def _kept_back(labels: int, followed: bool) -> bool:
     """Whether labels hide something from a viewer who did not make it."""
     return bool(labels & HIDE or (labels & LIMIT and not followed))

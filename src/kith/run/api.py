@@ -92,12 +92,12 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
 
     resources = [
         GraphResource(graph, access, batch_max=settings.batch_max, select_ids_max=settings.select_ids_max),
-        RelationsResource(services.relations, access),
+        RelationsResource(services.relations, access, present),
         AccountsResource(services.jobs, services.profiles),
-        ProfilesResource(services.profiles, graph, services.privacy, services.media, present),
+        ProfilesResource(services.profiles, graph, services.privacy, services.media, services.openings, present),
         SuggestionsResource(services.suggestions),
         PostsResource(services.posts, access, present),
-        EngagementResource(services.engagement),
+        EngagementResource(services.engagement, access, present),
         CommentsResource(services.comments, present),
         MediaResource(services.media, present),
         HomeResource(services.home, services.posts, present),

@@ -21,6 +21,7 @@ from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.skeleton import Skeletons
 from kith.media.library import MediaLibrary
+from kith.people.opening import Openings
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
 from kith.people.relations import Relations
@@ -46,6 +47,7 @@ class Services(NamedTuple):
     relations: Relations
     profiles: Profiles
     jobs: NodeJobs
+    openings: Openings
     suggestions: Suggestions
     posts: Posts
     comments: Comments
@@ -92,16 +94,22 @@ async def _services(settings: Settings, parts: Opened, number: int) -> AsyncIter
         posts, engagement, parts.log, parts.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
     )  # fmt: skip
-    jobs = account_jobs(graph, posts.erase, comments.erase, stories.erase, forget=profiles.forget)
+    jobs = account_jobs(
+        graph, posts.erase, comments.erase, stories.erase, forget=profiles.forget, beside=comments.beside
+    )
+    people = relations(settings, graph)
+    openings = Openings(graph, people)
     try:
         await jobs.resume()
+        await openings.resume()
         yield Services(
-            parts, Privacy(graph), relations(settings, graph), profiles, jobs, suggested, posts, comments, engagement,
+            parts, Privacy(graph), people, profiles, jobs, openings, suggested, posts, comments, engagement,
             Moderation(posts), media, stories, Strip(graph, stories, affinity.between), home, live,
         )  # fmt: skip
     finally:
         await live.close()
         await jobs.close()
+        await openings.close()
         await suggested.close()
         timelines.close()
         served.flush()

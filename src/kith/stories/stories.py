@@ -21,14 +21,14 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import STORIES, STORY_VIEWS
 from kith.graph.store import Ids, Listing
 from kith.people.privacy import Privacy
-from kith.posts.comments import reversed_page, reversed_window
 from kith.posts.engagement import engage
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts, PostWritten, Shelf
+from kith.posts.threads import reversed_page, reversed_window
 from kith.records.store import RecordKind, RecordStore
 
 HOUR_MS = 3_600_000
-SHELF = Shelf(RecordKind.STORY, STORIES, "story", StoryNotFound)
+SHELF = Shelf(RecordKind.STORY, STORIES, "story", StoryNotFound, None)
 
 
 class StoryView(NamedTuple):

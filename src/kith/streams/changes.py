@@ -19,7 +19,18 @@ import msgspec
 from kith.core.events import BULK_LOADED, SHOWN, USER_CHANGED, Event
 from kith.core.ids import NodeId
 from kith.graph.edge import State
-from kith.graph.graphs import AUTHORED, BLOCKS, COMMENTS, FOLLOWS, HIDES, LIKES, MUTES, SHARES, Graphs
+from kith.graph.graphs import (
+    AUTHORED,
+    BLOCKS,
+    COMMENTS,
+    FOLLOWS,
+    HIDES,
+    LIKES,
+    MUTES,
+    POST_REPLIES,
+    SHARES,
+    Graphs,
+)
 from kith.streams.missed import ResumingReader
 from kith.streams.places import Place
 from kith.streams.telling import Telling
@@ -263,7 +274,8 @@ class Interpreter:
 
     def __init__(self, graphs: Graphs) -> None:
         number = graphs.number
-        self._authored, self._comments, self._follows = number(AUTHORED), number(COMMENTS), number(FOLLOWS)
+        self._authored, self._follows = number(AUTHORED), number(FOLLOWS)
+        self._comments = frozenset({number(COMMENTS), number(POST_REPLIES)})
         self._reactions = frozenset({number(LIKES), number(SHARES)})
         self._taking_away = {number(BLOCKS): UserBlocked, number(MUTES): AuthorMuted, number(HIDES): PostHidden}
 
@@ -282,7 +294,7 @@ class Interpreter:
             return _of_post(event)
         if graph in self._reactions:
             return NumbersChanged(sequence, event.destination) if event.began or event.ended else None
-        if graph == self._comments:
+        if graph in self._comments:
             return NumbersChanged(sequence, event.source) if event.began or event.ended else None
         if graph == self._follows:
             return _of_follow(event)

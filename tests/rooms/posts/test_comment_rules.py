@@ -14,8 +14,10 @@ from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import COMMENTED
+from kith.graph.nodes import NodeOperation
 from kith.graph.store import Listing
-from kith.posts.comments import TEXT_CHARS_MAX
+from kith.people.removal import account_jobs
+from kith.posts.comment import TEXT_CHARS_MAX
 from kith.posts.post import Draft, Post, PostEdit
 from kith.records.claims import KEY_KEPT_MS
 from kith.records.store import RecordKind
@@ -104,7 +106,7 @@ def test_what_hangs_on_a_comment_that_is_not_there_is_not_there_either(run: Run,
     reply = comment(run, room, post, "below", BOB, above)
     run(room.comments.like(ALICE, NodeId(reply)))
     room.settle()
-    run(room.comments.delete(CAROL, NodeId(above)))
+    run(room.people.block(ALICE, CAROL))
     for act in (room.comments.get, room.comments.like):
         assert run(answer(act(ALICE, NodeId(reply)))) is CommentNotFound
     assert run(answer(room.comments.create(ALICE, NodeId(post.id), "an answer", reply))) is CommentNotFound
@@ -113,6 +115,110 @@ def test_what_hangs_on_a_comment_that_is_not_there_is_not_there_either(run: Run,
     assert (taken.holds, taken.total) == (False, 0)
     assert run(answer(room.comments.unlike(ALICE, NodeId(reply)))) is CommentNotFound
     run(room.comments.delete(BOB, NodeId(reply)))
+
+
+def shown(run: Run, room: Services, post: Post, limit: int = 1) -> list[tuple[str, list[str]]]:
+    """What Dana sees of the comments on a post, oldest first, and of the replies to each; "-" for a stub."""
+    room.settle()
+    seen, window = [], Window(limit)
+    while True:
+        found = run(room.comments.of_post(DANA, NodeId(post.id), "oldest", window))
+        for one in found.comments:
+            replies = run(room.comments.of_comment(DANA, NodeId(one.id), "oldest", Window(9))).comments
+            assert not (one.deleted and one.text)
+            seen.append((one.text or "-", [reply.text or "-" for reply in replies]))
+        if not found.page.more_after:
+            return seen
+        window = Window(limit, after=found.page.oldest)
+
+
+def counted(run: Run, room: Services, post: Post) -> tuple[int, int]:
+    """How many comments count: of the post with replies, and in its list."""
+    room.settle()
+    (numbers,) = run(room.engagement.counts(DANA, [post.id]))
+    return numbers.comments, run(room.comments.of_post(DANA, NodeId(post.id), "top", Window(9))).total
+
+
+def test_a_deleted_comment_stays_as_a_stub_while_it_has_replies(run: Run, room: Services, clock: FakeClock) -> None:
+    post = run(room.write())
+    first = comment(run, room, post, "first")
+    clock.ms += 1
+    bare = comment(run, room, post, "bare")
+    clock.ms += 1
+    comment(run, room, post, "last")
+    reply = comment(run, room, post, "reply", CAROL, first)
+    below = comment(run, room, post, "below", ALICE, reply)
+    assert counted(run, room, post) == (5, 3)
+    for one in (first, bare):
+        run(room.comments.delete(BOB, NodeId(one)))
+    assert shown(run, room, post) == [("-", ["reply"]), ("last", [])]
+    assert counted(run, room, post) == (3, 1)
+    assert run(room.comments.get(DANA, NodeId(reply))).text == "reply"
+    assert run(room.comments.like(DANA, NodeId(reply))).holds
+    run(room.comments.delete(CAROL, NodeId(reply)))
+    assert shown(run, room, post) == [("-", ["-"]), ("last", [])]
+    assert run(room.comments.previews(DANA, [first]))[0][0].deleted
+    assert [one.id for one in run(room.comments.of_comment(DANA, NodeId(reply), "top", Window(9))).comments] == [below]
+    assert counted(run, room, post) == (2, 1)
+    run(room.comments.delete(ALICE, NodeId(below)))
+    if room.records.transactional:  # where lists lag, the stubs may stay
+        assert shown(run, room, post) == [("last", [])]
+    assert counted(run, room, post) == (1, 1)
+
+
+def test_a_comment_that_is_deleted_while_it_is_answered_is_refused_or_stays(
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post, put = run(room.write()), room.records.put
+    first, second = comment(run, room, post, "first"), comment(run, room, post, "second")
+
+    def before_the_next_put(act: Any) -> None:
+        async def overtaken(*arguments: Any, **conditions: Any) -> Any:
+            monkeypatch.setattr(room.records, "put", put)
+            await act
+            return await put(*arguments, **conditions)
+
+        monkeypatch.setattr(room.records, "put", overtaken)
+
+    before_the_next_put(room.comments.delete(BOB, NodeId(first)))
+    assert run(answer(room.comments.create(CAROL, post.id, "late", first))) is CommentNotFound
+    before_the_next_put(room.comments.create(CAROL, post.id, "in time", second))
+    run(room.comments.delete(BOB, NodeId(second)))
+    if room.records.transactional:
+        assert shown(run, room, post) == [("-", ["in time"])]
+        assert counted(run, room, post) == (1, 0)
+
+
+def test_who_goes_away_takes_their_comments_out_of_lists_and_counts_until_they_are_back(
+    run: Run, room: Services, clock: FakeClock
+) -> None:
+    if not room.records.transactional:
+        pytest.skip("its jobs wait for lists that lag")
+    post = run(room.write())
+    first = comment(run, room, post, "first")
+    clock.ms += 1
+    comment(run, room, post, "second")
+    clock.ms += 1
+    third = comment(run, room, post, "third", CAROL)
+    comment(run, room, post, "reply", CAROL, first)
+    comment(run, room, post, "mine", BOB, third)
+    before = shown(run, room, post)
+    assert before == [("first", ["reply"]), ("second", []), ("third", ["mine"])]
+
+    async def change(operation: NodeOperation) -> None:
+        jobs = account_jobs(room.graph, room.comments.erase, beside=room.comments.beside)
+        await jobs.start(operation, BOB)
+        await jobs.wait()
+
+    run(change(NodeOperation.ARCHIVE))
+    assert shown(run, room, post) == [("-", ["reply"]), ("third", [])]
+    assert counted(run, room, post) == (2, 1)
+    run(change(NodeOperation.RESTORE))
+    assert shown(run, room, post) == before
+    assert counted(run, room, post) == (5, 3)
+    run(change(NodeOperation.REMOVE))
+    assert shown(run, room, post) == [("-", ["reply"]), ("third", [])]
+    assert counted(run, room, post) == (2, 1)
 
 
 @pytest.mark.parametrize("blocker", [ALICE, CAROL], ids=["Alice blocks", "Carol blocks"])

@@ -194,7 +194,7 @@ def test_the_comments_of_a_removed_account_are_emptied_and_leave_their_lists(
     left = [room.records.records[RecordKind.COMMENT, comment.id].data for comment in made]
     assert not [data for data in left if b"alice" in data]
     assert run(room.comments.of_post(BOB, NodeId(post.id), "newest", Window(5))).total == 1
-    assert run(room.comments.counts(BOB, [answered.id])) == [(0, 0, False)]
+    assert run(room.comments.counts(BOB, [answered.id])) == [(0, 0, False, False)]
     assert run(room.comments.get(BOB, answered.id)).text == "hello"
 
 

@@ -48,6 +48,7 @@ CHANGES = {
     "a like is taken back": (event("likes", BOB, POST, NORMAL, REMOVED), NumbersChanged(7, POST)),
     "a second share": (event("shares", BOB, POST, REMOVED, NORMAL), NumbersChanged(7, POST)),
     "a comment": (event("comments", POST, COMMENT, None, NORMAL), NumbersChanged(7, POST)),
+    "a reply": (event("post_replies", POST, COMMENT, None, NORMAL), NumbersChanged(7, POST)),
     "a block": (event("blocks", ALICE, BOB, None, NORMAL), UserBlocked(7, ALICE, BOB)),
     "a mute": (event("mutes", ALICE, BOB, None, NORMAL), AuthorMuted(7, ALICE, BOB)),
     "a hidden post": (event("hides", ALICE, POST, None, NORMAL), PostHidden(7, ALICE, POST)),

@@ -13,7 +13,8 @@ from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit
 from kith.api.presenter import CommentAnswer, CommentsAnswer, Presenter
 from kith.api.resources.engagement import Liked, counted
 from kith.core.ids import parse_id
-from kith.posts.comments import CommentPage, Comments, Order
+from kith.posts.comments import CommentPage, Comments
+from kith.posts.threads import Order
 
 Sort = Annotated[Order, Meta(description="top: most liked first.")]
 
@@ -45,8 +46,9 @@ class CommentsResource:
     async def post_comments(
         self, call: Call, post_id: Id, sort: Sort = "newest", limit: ObjectLimit = None, cursor: Cursor = None
     ) -> CommentsAnswer:
-        """With the first replies to each. `totalCount` counts them all, whoever may see them: where there are some that
-        the reader may not see, a page may be short, even empty, and still have more.
+        """With the first replies to each. `totalCount` counts them all, whoever may see them, but for those that are
+        `deleted`. Where there are some that the reader may not see, a page may be short, even empty, and still have
+        more.
         """
         query = f"comments {post_id} {sort}"
         window = call.window_of_objects(query, limit, cursor)
@@ -61,9 +63,9 @@ class CommentsResource:
         window = call.window_of_objects(query, limit, cursor)
         return await self._page(call, query, await self._comments.of_comment(call.viewer, comment_id, sort, window))
 
-    @delete("/comments/{comment_id}", "Delete a comment", status=204, callers="acting", quota="engagement")
+    @delete("/comments/{comment_id}", "Delete a comment", status=204, callers="acting")
     async def delete_comment(self, call: Call, comment_id: Id) -> None:
-        """For good. Its author, and the author of the post."""
+        """For good. Its author, and the author of the post. Where it has replies it stays as a stub (`deleted`)."""
         call.wrote(await self._comments.delete(call.acting, comment_id))
 
     @post("/comments/{comment_id}/like", "Like a comment", callers="acting", quota="engagement")
@@ -71,7 +73,7 @@ class CommentsResource:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._comments.like(call.acting, comment_id))
 
-    @delete("/comments/{comment_id}/like", "Take a like back", callers="acting", quota="engagement")
+    @delete("/comments/{comment_id}/like", "Take a like back", callers="acting")
     async def unlike_comment(self, call: Call, comment_id: Id) -> Liked:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._comments.unlike(call.acting, comment_id))

@@ -1,4 +1,4 @@
-"""/posts/{id}/like, save, share, view, hide: what people do with posts (article 001)."""
+"""/posts/{id}/like, save, share, view, hide: what people do with posts (article 001), and its lists."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TypeVar
 
 import msgspec
 
+from kith.access.policy import ReadPolicy, check_own
 from kith.api.answers import LookupRequest, Time, check_lookup
 from kith.api.call import Call
-from kith.api.operations import delete, post
-from kith.api.parameters import Id
-from kith.api.presenter import time_of
+from kith.api.operations import delete, get, post
+from kith.api.parameters import Cursor, Id, ObjectLimit
+from kith.api.presenter import PostsAnswer, Presenter, UsersAnswer, time_of
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
 from kith.posts.engagement import Engaged, Engagement
 
@@ -67,25 +68,46 @@ class Hidden(msgspec.Struct, frozen=True):
 class EngagementResource:
     """What people do with posts. Repeating it changes nothing, and undoing what was never done neither."""
 
-    def __init__(self, engagement: Engagement) -> None:
-        self._engagement = engagement
+    def __init__(self, engagement: Engagement, access: ReadPolicy, present: Presenter) -> None:
+        self._engagement, self._access, self._present = engagement, access, present
 
     @post("/posts/{post_id}/like", "Like a post", callers="acting", quota="engagement")
     async def like_post(self, call: Call, post_id: Id) -> Liked:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._engagement.add(LIKES, call.acting, post_id))
 
-    @delete("/posts/{post_id}/like", "Take a like back", callers="acting", quota="engagement")
+    @delete("/posts/{post_id}/like", "Take a like back", callers="acting")
     async def unlike_post(self, call: Call, post_id: Id) -> Liked:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._engagement.drop(LIKES, call.acting, post_id))
+
+    @get("/posts/{post_id}/likes", "Who likes a post")
+    async def post_likes(
+        self, call: Call, post_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
+    ) -> UsersAnswer:
+        """For all who may see the post: the newest like first, without users who have a block with the acting user."""
+        query = f"likes {post_id}"
+        page = await self._engagement.likers(call.viewer, post_id, call.window_of_objects(query, limit, cursor))
+        shown = await self._access.without_away(call.caller, page)
+        return UsersAnswer(await self._present.users(shown), call.pagination(query, shown))
+
+    @get("/users/{user_id}/saved", "What a user saved")
+    async def saved_posts(
+        self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
+    ) -> PostsAnswer:
+        """The user's own: posts that they may still see, the newest save first."""
+        check_own(call.caller, user_id)
+        query = f"saved {user_id}"
+        window = call.window_of_objects(query, limit, cursor)
+        posts, page = await self._engagement.saved(call.viewer, user_id, window)
+        return PostsAnswer(await self._present.posts(call.viewer, posts), call.pagination(query, page))
 
     @post("/posts/{post_id}/save", "Save a post", callers="acting", quota="engagement")
     async def save_post(self, call: Call, post_id: Id) -> Saved:
         """Repeating it changes nothing."""
         return counted(call, Saved, await self._engagement.add(SAVES, call.acting, post_id))
 
-    @delete("/posts/{post_id}/save", "Unsave a post", callers="acting", quota="engagement")
+    @delete("/posts/{post_id}/save", "Unsave a post", callers="acting")
     async def unsave_post(self, call: Call, post_id: Id) -> Saved:
         """Repeating it changes nothing."""
         return counted(call, Saved, await self._engagement.drop(SAVES, call.acting, post_id))
@@ -95,7 +117,7 @@ class EngagementResource:
         """Repeating it changes nothing."""
         return counted(call, Shared, await self._engagement.add(SHARES, call.acting, post_id))
 
-    @delete("/posts/{post_id}/share", "Take a share back", callers="acting", quota="engagement")
+    @delete("/posts/{post_id}/share", "Take a share back", callers="acting")
     async def unshare_post(self, call: Call, post_id: Id) -> Shared:
         """Repeating it changes nothing."""
         return counted(call, Shared, await self._engagement.drop(SHARES, call.acting, post_id))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kith.access.policy import ReadPolicy
+from kith.access.policy import ReadPolicy, check_own
 from kith.api.answers import LookupRequest, Time, check_lookup, ids_of, ranged
 from kith.api.call import Call
 from kith.api.operations import ask, delete, get, patch, post
@@ -181,6 +181,15 @@ class PostsResource:
         await self._access.check_may_see_lists(call.caller, user_id)
         window = call.window_of_objects(query, limit, cursor, since, until)
         posts, page = await self._posts.outbox(call.viewer, user_id, window)
+        return PostsAnswer(await self._present.posts(call.viewer, posts), call.pagination(query, page))
+
+    @get("/users/{user_id}/mentions", "Posts that mention a user")
+    async def mentions(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> PostsAnswer:
+        """The user's own: posts that they may see, newest first."""
+        check_own(call.caller, user_id)
+        query = f"mentions {user_id}"
+        window = call.window_of_objects(query, limit, cursor)
+        posts, page = await self._posts.mentioning(call.viewer, user_id, window)
         return PostsAnswer(await self._present.posts(call.viewer, posts), call.pagination(query, page))
 
 

@@ -21,9 +21,10 @@ from kith.core.ids import NodeId, parse_id
 from kith.core.labels import HIDE
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
-from kith.graph.graphs import FOLLOWS
+from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.graph.store import Listing, Node
 from kith.media.library import MediaLibrary
+from kith.people.opening import Openings
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profile, Profiles
 from kith.records.fields import pack_attributes
@@ -32,8 +33,9 @@ Username = Annotated[str, Meta(description="In any spelling.")]
 
 
 class ProfileAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A user. The counts are exact; `avatar` is the id of an image of theirs, `attributes` are the app's own. `labels`:
-    of the app's moderation, `sensitive` for everybody, `hide` and `limit` for the user.
+    """A user. The counts are exact; `postCount` is of all their posts, whoever may see them. `avatar` is the id of an
+    image of theirs, `attributes` are the app's own. `labels`: of the app's moderation, `sensitive` for everybody,
+    `hide` and `limit` for the user.
     """
 
     id: str
@@ -41,6 +43,7 @@ class ProfileAnswer(msgspec.Struct, frozen=True, rename="camel"):
     private: bool
     following_count: int
     followers_count: int
+    post_count: int
     username: str | None
     display_name: str
     bio: str
@@ -58,7 +61,8 @@ class UsersLookedUp(msgspec.Struct, frozen=True):
 
 
 class ProfileRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """All that can be set on a user; what is left out is emptied. `private`: follows need their consent.
+    """All that can be set on a user; what is left out is emptied. `private`: follows need their consent; where it ends,
+    those who asked follow.
 
     `username`: nobody else has it, in any spelling. `isVerified`: takes a server key; left out, it stays.
     """
@@ -88,11 +92,17 @@ class ProfilesResource:
     """Users as others see them, and as they set themselves."""
 
     def __init__(
-        self, profiles: Profiles, graph: Graph, privacy: Privacy, media: MediaLibrary, present: Presenter
+        self,
+        profiles: Profiles,
+        graph: Graph,
+        privacy: Privacy,
+        media: MediaLibrary,
+        openings: Openings,
+        present: Presenter,
     ) -> None:
         self._profiles, self._graph, self._privacy = profiles, graph, privacy
-        self._media, self._present = media, present
-        self._follows = graph.graphs.number(FOLLOWS)
+        self._media, self._openings, self._present = media, openings, present
+        self._follows, self._authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
 
     @get("/users/{user_id}", "A user")
     async def get_user(self, call: Call, user_id: Id) -> ProfileAnswer:
@@ -161,11 +171,14 @@ class ProfilesResource:
         check_own(call.caller, user)
         if body.is_verified not in (None, UNSET) and not call.caller.server:
             raise Forbidden("isVerified is the app's to say: leave it out, or use a server key")
-        await self._check_there(user, user)
+        was = await self._check_there(user, user)
         profile, mark = await self._profiles.change(user, change)
         call.wrote(mark)
         private, told = None if body.private is UNSET else body.private, user_changed(user, self._graph.clock.next())
+        opening = await self._openings.prepare(user) if was.private and private is False else None
         node = await self._graph.store.change_node(user, private=private, tell=told)
+        if opening is not None:
+            self._openings.start(opening, user)
         if node.state == State.REMOVED:  # while this was written; what came before, the removal forgets
             await self._profiles.forget(user)
             raise _not_there(user)
@@ -183,6 +196,7 @@ class ProfilesResource:
         """Each user with what the graph knows of them; None for one that is not there for `viewer`. A batch a kind."""
         store = self._graph.store
         listings = [Listing(self._follows, user, direction) for user in users for direction in Direction]
+        listings += [Listing(self._authored, user, Direction.OUT) for user in users]
         counts = dict(zip(listings, await store.count_many(listings), strict=True))
         nodes = await store.nodes(users)
         avatars = [profile.avatar for profile in profiles if profile.avatar is not None]
@@ -196,6 +210,7 @@ class ProfilesResource:
                 node.private,
                 counts[Listing(self._follows, user, Direction.OUT)],
                 counts[Listing(self._follows, user, Direction.IN)],
+                counts[Listing(self._authored, user, Direction.OUT)],
                 profile.username or None,
                 profile.display_name,
                 profile.bio,
@@ -208,11 +223,14 @@ class ProfilesResource:
             for user, node, profile in zip(users, nodes, profiles, strict=True)
         ]
 
-    async def _check_there(self, viewer: NodeId | None, user: NodeId) -> None:
-        """UserNotFound for an account that is not there for `viewer`; a removed one is gone for good."""
+    async def _check_there(self, viewer: NodeId | None, user: NodeId) -> Node:
+        """The node of an account; UserNotFound where it is not there for `viewer`: a removed one is gone
+        for good.
+        """
         (node,) = await self._graph.store.nodes([user])
         if _gone(node, viewer, user):
             raise _not_there(user)
+        return node
 
 
 def _gone(node: Node, viewer: int | None, user: int) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from kith.access.policy import ReadPolicy
+from kith.access.policy import ReadPolicy, check_own
 from kith.api.answers import ListAnswer
 from kith.api.call import Call
 from kith.api.operations import ask, delete, get, post
-from kith.api.parameters import Cursor, Id, Limit
+from kith.api.parameters import Cursor, Id, Limit, ObjectLimit
+from kith.api.presenter import Presenter, UsersAnswer
 from kith.core.ids import parse_id
 from kith.core.paging import Page
 from kith.people.relations import Relations, RelationWritten
@@ -72,8 +73,8 @@ class FewerAnswer(msgspec.Struct, frozen=True):
 class RelationsResource:
     """What people do to each other, and the lists of people."""
 
-    def __init__(self, relations: Relations, access: ReadPolicy) -> None:
-        self._relations, self._access = relations, access
+    def __init__(self, relations: Relations, access: ReadPolicy, present: Presenter) -> None:
+        self._relations, self._access, self._present = relations, access, present
 
     @post("/users/{user_id}/follow", "Follow a user", callers="acting")
     async def follow(self, call: Call, user_id: Id) -> Followed:
@@ -122,14 +123,16 @@ class RelationsResource:
 
     @get("/follow-requests", "Who asks to follow me", callers="acting")
     async def follow_requests(self, call: Call, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
-        """Newest first."""
+        """Newest first. Accounts that the app hides do not show; their requests wait until they do."""
         query = f"requests {call.acting}"
         page = await self._relations.requests(call.acting, call.window(query, limit, cursor))
         return await self._people(call, query, page)
 
     @post("/follow-requests/{user_id}/accept", "Accept a request", callers="acting")
     async def accept(self, call: Call, user_id: Id) -> Followed:
-        """The user follows the acting user from now on."""
+        """The user follows the acting user from now on. `REQUESTER_LIMIT_REACHED`: they follow as many as one may, and
+        their request stays.
+        """
         return _followed(call, await self._relations.accept(call.acting, user_id))
 
     @post("/follow-requests/{user_id}/decline", "Decline a request", callers="acting")
@@ -167,6 +170,22 @@ class RelationsResource:
         page = await self._relations.followers(user_id, call.window(query, limit, cursor))
         return await self._people(call, query, page)
 
+    @get("/users/{user_id}/blocked", "Whom a user blocks")
+    async def blocked(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> UsersAnswer:
+        """The user's own. The newest block first; who is deactivated shows again when they are back."""
+        check_own(call.caller, user_id)
+        query = f"blocked {user_id}"
+        page = await self._relations.blocked(user_id, call.window_of_objects(query, limit, cursor))
+        return await self._chosen(call, query, page)
+
+    @get("/users/{user_id}/muted", "Whom a user mutes")
+    async def muted(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> UsersAnswer:
+        """The user's own. The newest mute first; who is deactivated shows again when they are back."""
+        check_own(call.caller, user_id)
+        query = f"muted {user_id}"
+        page = await self._relations.muted(user_id, call.window_of_objects(query, limit, cursor))
+        return await self._chosen(call, query, page)
+
     @get("/users/{user_id}/friends", "Who follows and is followed back")
     async def friends(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
         """In the order in which the user followed them, newest first."""
@@ -194,6 +213,10 @@ class RelationsResource:
         query = f"followers-you-know {call.acting} {user_id}"
         page = await self._relations.followers_you_know(call.acting, user_id, call.window(query, limit, cursor))
         return await self._people(call, query, page)
+
+    async def _chosen(self, call: Call, query: str, page: Page) -> UsersAnswer:
+        shown = await self._access.without_hidden_users(call.caller, page)
+        return UsersAnswer(await self._present.users(shown), call.pagination(query, shown))
 
     async def _people(self, call: Call, query: str, page: Page) -> ListAnswer:
         return call.answer(query, await self._access.without_unseen(call.caller, page))

@@ -307,8 +307,9 @@ def apply_all(batch: Batch, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
     changes: list[EdgeChange] = []
     refused = False
     for write in writes:
-        change = _SKIPPED if write.chained and refused else _apply(batch, write)
-        refused = change.outcome in REFUSED
+        skipped = write.chained and refused
+        change = _SKIPPED if skipped else _apply(batch, write)
+        refused = skipped or change.outcome in REFUSED
         changes.append(change)
     return changes
 

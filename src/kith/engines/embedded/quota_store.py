@@ -1,7 +1,7 @@
 """The QuotaStore of one machine: a file of counts that all its processes share, read and written in place.
 
-    file quotas-1    kind x SETS x WAYS rows of 80 bytes
-    row              user + 1 u64 (0: free) | part u64 | 16 counts u32, newest first (see `access.sliding_window`)
+    file quotas-2    kind x SETS x WAYS rows of 88 bytes
+    row              user + 1 u64 (0: free) | part u64 | last f64 | 16 counts u32 (see `access.sliding_window`)
 
 The user's id chooses the set of their row; in a full set the row with the oldest part is replaced. Each call locks its
 set for some microseconds; the kernel frees the lock of a killed process. The file is sparse and never synced: after a
@@ -22,11 +22,11 @@ from kith.access import sliding_window
 from kith.access.sliding_window import Counts, Quota, Taken
 
 _Answer = TypeVar("_Answer")
-FILE = "quotas-1"
+FILE = "quotas-2"
 SETS, WAYS = 8_192, 8
-"""Counts are kept of 65,536 users per kind at once: 5 MB."""
-_ROW = struct.Struct(f">QQ{sliding_window.PARTS + 1}I")
-_HEADS = struct.Struct(">" + f"QQ{4 * (sliding_window.PARTS + 1)}x" * WAYS)
+"""Counts are kept of 65,536 users per kind at once: 6 MB."""
+_ROW = struct.Struct(f">QQd{sliding_window.PARTS + 1}I")
+_HEADS = struct.Struct(">" + f"QQ{_ROW.size - 16}x" * WAYS)
 _SET_BYTES = WAYS * _ROW.size
 _MIX = 0x9E3779B97F4A7C15  # spreads ids that lie close together, and ids with the same low bits
 
@@ -57,7 +57,8 @@ class FileQuotas:
             counts, answer = change(held)
             if counts is not held:
                 with contextlib.suppress(OSError):  # on a full disk nothing is counted; the port allows that
-                    os.pwrite(descriptor, _ROW.pack(user + 1, counts.part, *counts.counts), at + way * _ROW.size)
+                    row = _ROW.pack(user + 1, counts.part, counts.last_s, *counts.counts)
+                    os.pwrite(descriptor, row, at + way * _ROW.size)
         finally:
             fcntl.lockf(descriptor, fcntl.LOCK_UN, _SET_BYTES, at)
         return answer
@@ -70,7 +71,8 @@ def _find(rows: bytes, user: int) -> tuple[int, Counts]:
     if user + 1 not in owners:
         return parts.index(min(parts)), Counts()
     way = owners.index(user + 1)
-    return way, Counts(parts[way], _ROW.unpack_from(rows, way * _ROW.size)[2:])
+    _, part, last_s, *counts = _ROW.unpack_from(rows, way * _ROW.size)
+    return way, Counts(part, tuple(counts), last_s)
 
 
 def _place(kind: int, user: int) -> int:

@@ -1,0 +1,49 @@
+"""What a comment is, and how it becomes a record. Pure: nothing here reads or writes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kith.core.clock import Hlc
+from kith.records.store import Record, RecordKind
+
+TEXT_CHARS_MAX = 2_000
+
+
+class Comment(msgspec.Struct, frozen=True, array_like=True):
+    """A comment, as stored: an array in this order. New fields come last and have a default."""
+
+    id: int
+    post: int
+    reply_to: int | None  # the comment it answers
+    author: int
+    created_at: int  # ms since the epoch
+    text: str
+    deleted: bool = False
+    """As stored: it was deleted. As read for a viewer: it is a stub, shown for its replies, also if its author left."""
+    labels: int = 0
+    """The author's labels (`core.labels`), set by `Comments` on every read; never stored."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Comment).decode
+
+
+def comment_record(comment: Comment, version: Hlc) -> Record:
+    """The record of a comment."""
+    return Record(RecordKind.COMMENT, comment.id, version, _encode(comment))
+
+
+def read_comment(record: Record) -> Comment:
+    """The comment of a record."""
+    return _decode(record.data)
+
+
+def emptied(comment: Comment) -> Comment:
+    """What remains of a deleted comment: its author and its place, no text."""
+    return msgspec.structs.replace(comment, text="", deleted=True, labels=0)
+
+
+def with_labels(comment: Comment, labels: int) -> Comment:
+    """The comment with its author's labels, or the same object if there are none."""
+    return msgspec.structs.replace(comment, labels=labels) if labels else comment

@@ -1,0 +1,151 @@
+"""The lists of comments: what hangs on a post or a comment, in which order, and how many count.
+
+A comment is in the list of its post (graph `comments`), a reply in the list of the comment that it answers (graph
+`replies`) and, to be counted, in that of its post too (graph `post_replies`). The state of the edge says how it stands
+there: NORMAL counts; NEGATIVE was deleted and stays for its replies; ARCHIVED has an author who is away. A page is made
+of all three lists. Limit: the order `top` ranks the newest RANKED_MAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from kith.core.clock import Hlc
+from kith.core.ids import NodeId
+from kith.core.paging import Mark, Page, Window, cut
+from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
+from kith.graph.graph import Graph
+from kith.graph.graphs import COMMENT_LIKES, COMMENTS, POST_REPLIES, REPLIES
+from kith.graph.store import Listing
+from kith.graph.walk import BELOW_ALL
+from kith.posts.comment import Comment
+
+Order = Literal["top", "newest", "oldest"]
+RANKED_MAX = 2_000
+_LISTED = (State.NORMAL, State.NEGATIVE, State.ARCHIVED)
+
+
+class ThreadPage(NamedTuple):
+    """A page, how many comments count in the whole list, and whether there are more than were ranked."""
+
+    page: Page
+    total: int
+    partial: bool
+
+
+class Threads:
+    """Reads the lists of comments, and makes the writes that change them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph, self._store, number = graph, graph.store, graph.graphs.number
+        self._comments, self._replies = number(COMMENTS), number(REPLIES)
+        self._post_replies, self._likes = number(POST_REPLIES), number(COMMENT_LIKES)
+
+    def of_post(self, post: int) -> Listing:
+        """The comments on a post that count."""
+        return Listing(self._comments, post, Direction.OUT)
+
+    def of_comment(self, comment: int) -> Listing:
+        """The replies to a comment that count."""
+        return Listing(self._replies, comment, Direction.OUT)
+
+    async def page(self, listing: Listing, order: Order, window: Window) -> ThreadPage:
+        """A page of a list, with those who do not count any more; most of them have no place on a page."""
+        listings = [listing._replace(state=state) for state in _LISTED]
+        counts = await self._store.count_many(listings)
+        used = [one for one, count in zip(listings, counts, strict=True) if count] or [listing]
+        match order:
+            case "top":
+                page = cut(await self._ranked(used), window)
+            case "newest":
+                page = await self._merged(used, window)
+            case "oldest":
+                page = reversed_page(await self._merged(used, reversed_window(window)))
+        return ThreadPage(page, counts[0], order == "top" and sum(counts) > RANKED_MAX)
+
+    async def answered(self, ids: Sequence[int]) -> list[bool]:
+        """For each comment: does a reply hang on it that counts, or that itself stays for its replies?"""
+        counts = await self._store.count_many(
+            [self.of_comment(id_)._replace(state=state) for id_ in ids for state in _LISTED[:2]]
+        )
+        return [bool(live or kept) for live, kept in zip(counts[::2], counts[1::2], strict=True)]
+
+    def places(self, comment: Comment) -> list[tuple[int, int, int]]:
+        """The edges (graph, source, destination) that show and count a comment; the one that shows it comes first."""
+        if comment.reply_to is None:
+            return [(self._comments, comment.post, comment.id)]
+        return [(self._replies, comment.reply_to, comment.id), (self._post_replies, comment.post, comment.id)]
+
+    def adding(self, comment: Comment, version: Hlc) -> list[EdgeWrite]:
+        """The writes that put a new comment in its lists, unless the write before them is refused."""
+        return [
+            EdgeWrite(Edge(graph, NodeId(source), NodeId(id_), State.NORMAL, comment.created_at, version), chained=True)
+            for graph, source, id_ in self.places(comment)
+        ]
+
+    def dropping(self, comment: Comment, *, keep: bool = False) -> list[EdgeWrite]:
+        """The writes that take a comment out of its lists; `keep`: it stays where it is shown, and does not count."""
+        shown, *counted = (
+            self._graph.dropping(graph, NodeId(source), NodeId(id_)) for graph, source, id_ in self.places(comment)
+        )
+        return [self._keeping(comment, State.NORMAL, State.ARCHIVED) if keep else shown, *counted]
+
+    async def prune(self, deleted: Sequence[Comment]) -> list[int]:
+        """Make the lists show deleted comments that are answered, and no others.
+
+        Returns the comments above those that were dropped, which perhaps have no replies left now.
+        """
+        answered = await self.answered([comment.id for comment in deleted])
+        writes = [
+            self._keeping(comment, State.REMOVED) if keep else self.dropping(comment)[0]
+            for comment, keep in zip(deleted, answered, strict=True)
+        ]
+        changes, _ = await self._graph.write(writes)
+        rows = zip(deleted, answered, changes, strict=True)
+        return [
+            comment.reply_to
+            for comment, keep, change in rows
+            if comment.reply_to is not None and not keep and change.outcome is Outcome.APPLIED
+        ]
+
+    def _keeping(self, comment: Comment, *was: State) -> EdgeWrite:
+        """The write that shows a deleted comment at its place, if its edge is in one of the states `was`."""
+        graph, source, id_ = self.places(comment)[0]
+        edge = self._graph.now(graph, NodeId(source), NodeId(id_), State.NEGATIVE)
+        return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset(was))
+
+    async def _merged(self, listings: Sequence[Listing], window: Window) -> Page:
+        """A page of several lists as if they were one."""
+        pages = [await self._store.page(listing, window) for listing in listings]
+        if len(pages) == 1:
+            return pages[0]
+        marks = sorted({mark for page in pages for mark in page.items}, reverse=True)
+        backward, more = window.before is not None, len(marks) > window.limit
+        items = marks[-window.limit :] if backward else marks[: window.limit]
+        return Page(
+            items,
+            any(page.more_after for page in pages) or (more and not backward),
+            any(page.more_before for page in pages) or (more and backward),
+        )
+
+    async def _ranked(self, listings: Sequence[Listing]) -> list[Mark]:
+        """(likes, id) of the newest RANKED_MAX, the most liked first, then the newest."""
+        found = np.concatenate([await self._store.ids(listing, RANKED_MAX) for listing in listings])
+        ids = (found if len(listings) == 1 else np.unique(found)[::-1][:RANKED_MAX]).tolist()
+        likes = await self._store.count_many([Listing(self._likes, id_, Direction.IN) for id_ in ids])
+        return sorted(map(Mark, likes, ids), reverse=True)
+
+
+def reversed_window(window: Window) -> Window:
+    """The window of a list, newest first, for a `window` of the same list, oldest first."""
+    if window.before is not None:
+        return window._replace(after=window.before, before=None)
+    return window._replace(after=None, before=window.after or BELOW_ALL)
+
+
+def reversed_page(page: Page) -> Page:
+    """The same page in the other order."""
+    return Page(page.items[::-1], page.more_before, page.more_after, page.covers and page.covers[::-1])

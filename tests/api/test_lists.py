@@ -1,0 +1,124 @@
+"""Lists that an app shows: who likes a post, and what is a user's own: saved posts, mentions, blocked, muted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from calls import code, finish, ids, make, ok, texts, walk
+from cast import People
+from servers import API
+
+Acting = Callable[[int], httpx.Client]
+
+
+def label(http: httpx.Client, user: int, *labels: str) -> None:
+    ok(http.put(f"{API}/labels/user/{user}", json={"labels": list(labels)}))
+
+
+def test_who_likes_a_post_is_listed_with_names_newest_first(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    ok(bob.patch(f"{API}/users/{people.bob}", json={"displayName": "Bob"}))
+    post, crowd = make(alice), people.crowd(4)
+    for user in (people.bob, *crowd):
+        ok(acting(user).post(f"{API}/posts/{post}/like"))
+    path = f"{API}/posts/{post}/likes"
+    for reader in (alice, bob):
+        pages, bodies = walk(reader, path, 2)
+        assert [id_ for page in pages for id_ in page] == [*reversed(crowd), people.bob]
+    (last,) = bodies[-1]["items"]
+    assert set(last) == {"id", "position", "user"}
+    assert (last["user"]["id"], last["user"]["displayName"]) == (str(people.bob), "Bob")
+    ok(bob.delete(f"{API}/posts/{post}/like"))
+    assert ids(ok(alice.get(path))) == [*reversed(crowd)]
+    assert code(alice.get(path, params={"limit": 101}), 400) == "INVALID_REQUEST"
+    ok(alice.patch(f"{API}/posts/{post}", json={"visibility": "private"}))
+    assert code(bob.get(path), 404) == "POST_NOT_FOUND"
+    assert len(ok(alice.get(path))["items"]) == 4
+
+
+def test_likes_show_nobody_who_is_hidden_away_or_has_a_block_with_the_reader(
+    acting: Acting, http: httpx.Client, people: People
+) -> None:
+    post = make(acting(people.alice))
+    hidden, away, blocked, blocking, there = crowd = people.crowd(5)
+    for user in crowd:
+        ok(acting(user).post(f"{API}/posts/{post}/like"))
+    label(http, hidden, "hide")
+    finish(http, http.post(f"{API}/users/{away}/deactivate"))
+    ok(acting(people.bob).post(f"{API}/users/{blocked}/block"))
+    ok(acting(blocking).post(f"{API}/users/{people.bob}/block"))
+    path = f"{API}/posts/{post}/likes"
+    assert ids(ok(acting(people.bob).get(path))) == [there]
+    assert ids(ok(acting(people.carol).get(path))) == [there, blocking, blocked]
+    assert ids(ok(http.get(path))) == [there, blocking, blocked, hidden]
+    label(http, hidden)
+    assert ids(ok(acting(people.bob).get(path))) == [there, hidden]
+
+
+def test_my_saved_posts_are_those_i_may_still_see_newest_save_first(
+    acting: Acting, owner: Acting, people: People
+) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    posts = [make(alice, text) for text in "abcde"]
+    for post in (posts[2], posts[0], posts[4], posts[1], posts[3]):
+        ok(bob.post(f"{API}/posts/{post}/save"))
+    path = f"/users/{people.bob}/saved"
+    for reader in (bob, owner(people.bob)):
+        assert texts(reader, path, limit=2) == list("dbeac")
+    ok(bob.delete(f"{API}/posts/{posts[4]}/save"))
+    ok(alice.patch(f"{API}/posts/{posts[1]}", json={"visibility": "private"}))
+    assert alice.delete(f"{API}/posts/{posts[3]}").status_code == 204
+    assert texts(bob, path, limit=1) == list("ac")
+    (first, *_) = ok(bob.get(API + path))["items"]
+    assert first["engagement"]["isSaved"]
+    ok(alice.post(f"{API}/users/{people.bob}/block"))
+    assert texts(bob, path) == []
+
+
+def test_posts_that_mention_me_are_listed_as_far_as_i_may_see_them(
+    acting: Acting, owner: Acting, http: httpx.Client, people: People
+) -> None:
+    alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
+    me: dict[str, Any] = {"mentions": [people.bob]}
+    first = make(alice, "first", mentions=[people.carol, people.bob])
+    make(alice, "private", **me, visibility="private")
+    later = make(alice, "later")
+    make(carol, "carol's", **me)
+    path = f"/users/{people.bob}/mentions"
+    assert texts(bob, path, limit=1) == ["carol's", "first"]
+    ok(alice.patch(f"{API}/posts/{later}", json=me))
+    assert texts(owner(people.bob), path, limit=2) == ["carol's", "later", "first"], "at the time of the post"
+    ok(alice.patch(f"{API}/posts/{first}", json={"mentions": [people.carol]}))
+    assert texts(bob, path) == ["carol's", "later"]
+    assert texts(carol, f"/users/{people.carol}/mentions") == ["first"]
+    assert alice.delete(f"{API}/posts/{later}").status_code == 204
+    assert texts(bob, path) == ["carol's"]
+    finish(http, http.post(f"{API}/users/{people.carol}/deactivate"))
+    assert texts(bob, path) == []
+    finish(http, http.post(f"{API}/users/{people.carol}/reactivate"))
+    assert texts(bob, path) == ["carol's"]
+    finish(http, carol.delete(f"{API}/users/{people.carol}"))
+    assert texts(http, path) == ["private"], "the app sees all that is there"
+    assert ok(http.get(f"{API}/graph/mentioned/{people.bob}/out/count")) == {"count": 1}
+
+
+@pytest.mark.parametrize(("verb", "path"), [("block", "blocked"), ("mute", "muted")])
+def test_whom_i_block_or_mute_is_listed_for_me_alone(
+    acting: Acting, http: httpx.Client, people: People, verb: str, path: str
+) -> None:
+    alice, (one, two, three) = acting(people.alice), people.crowd(3)
+    for user in (one, two, three):
+        ok(alice.post(f"{API}/users/{user}/{verb}"))
+    ok(acting(two).post(f"{API}/users/{people.alice}/block"))
+    mine = f"{API}/users/{people.alice}/{path}"
+    assert walk(alice, mine, 2)[0] == [[three, two], [one]], "also who blocks me, or I could not undo mine"
+    assert {item["user"]["id"] for item in ok(alice.get(mine))["items"]} == {str(one), str(two), str(three)}
+    label(http, three, "hide")
+    assert ids(ok(alice.get(mine))) == [two, one]
+    ok(alice.delete(f"{API}/users/{one}/{verb}"))
+    assert ids(ok(alice.get(mine))) == [two]
+    assert ids(ok(http.get(mine))) == [three, two]
+    assert code(acting(people.bob).get(mine), 403) == "FORBIDDEN"
