@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import msgspec
+import pytest
 from commands import Kith, done
 
 from kith.run.config import Settings
@@ -18,6 +19,21 @@ def test_help_names_every_command(kith: Kith, here: Kith) -> None:
     for command in (*commands, "generate", "demo", "bench", "replay", "worker", "dead"):
         assert re.search(rf"\b{command}\b", said), command
         assert done(here(command, "--help"))
+
+
+@pytest.mark.parametrize(
+    ("command", "of_others"),
+    [
+        ("serve", {"httpx", "kith.commands.worker", "kith.commands.transfer"}),
+        ("worker", {"httpx", "jwt", "PIL", "kith.api", "kith.commands.serve"}),
+        ("bench", {"numpy", "lmdb", "granian"}),
+    ],
+)
+def test_a_command_starts_without_what_only_others_need(kith: Kith, command: str, of_others: set[str]) -> None:
+    run = kith(command, "--help", PYTHONPROFILEIMPORTTIME="1")
+    imported = {line.split("|")[-1].strip() for line in run.stderr.splitlines() if line.startswith("import time:")}
+    assert "kith.commands.cli" in imported
+    assert not imported & of_others
 
 
 def test_settings_prints_every_setting_from_whichever_source_and_no_secret(kith: Kith, tmp_path: Path) -> None:

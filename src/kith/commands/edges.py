@@ -31,6 +31,9 @@ from kith.run.wiring import opened_graph
 
 importing = typer.Typer(name="import", no_args_is_help=True, help="Bring edges in.")
 exporting = typer.Typer(name="export", no_args_is_help=True, help="Take edges out.")
+commands = typer.Typer()
+commands.add_typer(importing)
+commands.add_typer(exporting)
 Graph = Annotated[str, typer.Option("--graph", help="Name of the graph.")]
 
 

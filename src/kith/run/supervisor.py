@@ -1,6 +1,7 @@
 """The process of `kith serve` itself: starts, watches and replaces the API processes (by granian) and the workers.
 
-`processes` is the other side: what runs inside those. One data folder has one worker for each registered consumer.
+`server` and `worker` are the other side: what runs inside those. One data folder has one worker for each registered
+consumer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from kith.core.errors import Unavailable
-from kith.run import folders, keys, processes
+from kith.run import folders, keys, processes, server
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 
@@ -58,7 +59,7 @@ def run(settings: Settings) -> None:
     os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_end_by_sigterm)
     with folders.serving(settings), workers(settings):
         _Server(
-            "kith.run.processes:serve_process",
+            f"{server.__name__}:{server.serve_process.__name__}",  # imported here, so that forks have it
             address=settings.host,
             port=settings.port,
             interface=Interfaces.RSGI,
