@@ -28,7 +28,7 @@ _KEY_CHARS_MIN = 20
 _ALIKE = 0.5
 """How alike (0 to 1) a setting must be to a wrong name to be suggested for it."""
 _NO_SETTING = re.compile(
-    r"serve_(settings|supervisor)|replay_key|(data|test|fault|bench)_\w+"  # of ours: processes, commands, tests
+    r"serve_(settings|supervisor|heartbeat)|replay_key|(data|test|fault|bench)_\w+"  # processes, commands, tests
     r"|(\w+_)?(service_(host|port\w*)|port_\d+_(tcp|udp|sctp)\w*)"  # what clusters tell of a service called kith
 )
 """Variables with our prefix that are no settings."""
@@ -153,6 +153,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     request_timeout_ms: Annotated[Positive, _doc("Longest a request may take; beyond: TIMEOUT.")] = 5_000
     drain_timeout_s: Annotated[Positive, _doc("Longest a stopping process may take to finish its writes.")] = 20
+    hang_timeout_s: Annotated[Positive, _doc("Seconds that a process may hang before it is replaced.")] = 30
     body_bytes_max: Annotated[Positive, _doc("Largest request body; beyond: BODY_TOO_LARGE.")] = 1 << 20
 
     media_url: Annotated[

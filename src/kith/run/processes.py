@@ -13,24 +13,29 @@ import threading
 import msgspec
 import structlog
 
+from kith.run import heartbeats
 from kith.run.config import Settings, load
 
 SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
 """How `kith serve` hands its settings to the processes it starts."""
 SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
 """The supervisor's process id, for the processes that must not outlive it."""
-_SUPERVISOR_CHECK_S = 1.0
 _LAST_ANSWERS_S = 0.3
 _log = structlog.get_logger("kith")
 
 
-async def end_with_supervisor() -> None:
-    """Stop this process when its supervisor has died, so that nobody serves a folder unsupervised."""
+async def stay_with_supervisor() -> None:
+    """Tell the supervisor that this loop runs, and stop this process when the supervisor has died.
+
+    So nobody serves a folder unsupervised.
+    """
     supervisor = os.environ.get(SUPERVISOR_VARIABLE)
     while supervisor is not None:
-        await asyncio.sleep(_SUPERVISOR_CHECK_S)
-        if os.getppid() != int(supervisor):
+        if os.getppid() == int(supervisor):
+            heartbeats.beat()
+        else:
             os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(heartbeats.EVERY_S)
 
 
 def replace_process() -> None:

@@ -25,7 +25,7 @@ class Server:
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends a process that starts; a loop at rest would miss it
         logs.configure(self._settings.log_level)
-        self._watch = loop.create_task(processes.end_with_supervisor())
+        self._watch = loop.create_task(processes.stay_with_supervisor())
         self._running = serving(self._settings, on_fatal=processes.replace_process)
         self._api = loop.run_until_complete(self._running.__aenter__())
         loop.call_soon(loop.add_signal_handler, signal.SIGTERM, self._stop)

@@ -25,7 +25,7 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from kith.core.errors import Unavailable
-from kith.run import folders, keys, processes, server
+from kith.run import folders, heartbeats, keys, processes, server
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 
@@ -57,7 +57,7 @@ def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops."""
     raise_descriptors(settings)
     os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_end_by_sigterm)
-    with folders.serving(settings), workers(settings):
+    with folders.serving(settings), heartbeats.watched(settings.hang_timeout_s), workers(settings):
         _Server(
             f"{server.__name__}:{server.serve_process.__name__}",  # imported here, so that forks have it
             address=settings.host,
@@ -86,6 +86,21 @@ class _Server(MPServer):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._deaths: deque[float] = deque(maxlen=_DEATHS_MAX)
+
+    def _stop_workers(self) -> None:
+        """End the API processes. SIGTERM is repeated: one that starts may miss it between two of its handlers."""
+        deadline = time.monotonic() + (self.workers_kill_timeout or 0)
+        running: list[Any] = list(self.wrks)
+        for process in running:
+            process.terminate()
+        while (left := [process for process in running if process.is_alive()]) and time.monotonic() < deadline:
+            left[0].join(_TERMINATED_S)
+            for process in left:
+                process.terminate()
+        for process in left:
+            process.kill()
+            process.join(_KILLED_S)
+        self.wrks.clear()
 
     def _respawn_workers(self, workers: list[int], *args: Any, **options: Any) -> None:
         super()._respawn_workers(workers, *args, **options)

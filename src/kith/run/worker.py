@@ -33,7 +33,7 @@ async def work(name: str, settings: Settings) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop)
         beside = [
-            asyncio.create_task(processes.end_with_supervisor()),
+            asyncio.create_task(processes.stay_with_supervisor()),
             *(asyncio.create_task(_every(task.every_s, task.name, do)) for task, do in worker.tasks.items()),
         ]
         await runner.run()
