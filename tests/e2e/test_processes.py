@@ -20,6 +20,8 @@ from servers import AGREED, API, Server, eventually, free_port, launch, printed_
 
 from kith.core.tokens import WriteMark, WriteTokens
 from kith.engines.embedded.environment import FORMAT, Environment
+from kith.run import keys
+from kith.run.config import Settings
 
 PAIR = ("--workers", "2")
 WITHOUT_KEYS = {name: value for name, value in AGREED.items() if name != "KITH_API_KEYS"}
@@ -270,6 +272,15 @@ def test_a_second_server_with_other_settings_of_the_store_refuses_and_says_which
         assert name.removeprefix("KITH_").lower() in output
         assert "Traceback" not in output
     assert pair.ready()
+
+
+def test_a_start_that_is_refused_leaves_no_server_key(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:  # its keys are in its settings
+        output = refused(tmp_path, **{**WITHOUT_KEYS, "KITH_DURABILITY": "full"})
+        assert "kith_" not in output
+        assert server.ready()
+    with Environment(tmp_path / "data", durability="relaxed", create=False) as environment:
+        assert keys.server_keys(environment, Settings()) == []
 
 
 def test_two_servers_with_the_same_settings_work_side_by_side(own_pair: Server, tmp_path: Path, people: People) -> None:

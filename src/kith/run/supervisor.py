@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -42,23 +42,31 @@ _DESCRIPTORS = 512
 _log = structlog.get_logger("kith")
 
 
-def prepare(settings: Settings) -> str | None:
-    """Check the folder before any process starts; the first start makes a server key and returns it, once."""
+def prepare(settings: Settings) -> None:
+    """Check the folder before any process starts."""
     with folders.open_environment(settings) as environment:
         folders.refuse_unfinished_import(environment)
-        made = None
-        if not keys.server_keys(environment, settings):
-            made = keys.new_key()
-            keys.add_server_key(environment, made)
-    return made
 
 
-def run(settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops."""
+def _first_key(settings: Settings) -> str | None:
+    """Make a server key where there is none, and return it, this once."""
+    with folders.open_environment(settings) as environment:
+        if keys.server_keys(environment, settings):
+            return None
+        made = keys.new_key()
+        keys.add_server_key(environment, made)
+        return made
+
+
+def run(settings: Settings, listening: Callable[[str | None], None] = lambda _: None) -> None:
+    """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops.
+
+    `listening` is called when the folder and the port are ours, with the server key if the first start made one.
+    """
     raise_descriptors(settings)
     os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_end_by_sigterm)
     with folders.serving(settings), heartbeats.watched(settings.hang_timeout_s), workers(settings):
-        _Server(
+        running = _Server(
             f"{server.__name__}:{server.serve_process.__name__}",  # imported here, so that forks have it
             address=settings.host,
             port=settings.port,
@@ -74,7 +82,9 @@ def run(settings: Settings) -> None:
             respawn_failed_workers=True,
             respawn_interval=_RESPAWN_S,
             workers_kill_timeout=settings.drain_timeout_s,
-        ).serve()
+        )
+        running.on_startup(lambda: listening(_first_key(settings)))
+        running.serve()
 
 
 class _Server(MPServer):
