@@ -140,6 +140,16 @@ def test_entry_points_exist_as_the_project_names_them() -> None:
     assert set(ENTRY_POINTS) <= set(MODULES)
 
 
+def test_every_dependency_says_the_lowest_version_that_is_tested() -> None:
+    """The first two numbers of what requirements.txt pins."""
+    pins = dict(re.findall(r"^([a-z0-9-]+)==(\d+\.\d+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE))
+    project = PROJECT["project"]
+    optional = [line for lines in project["optional-dependencies"].values() for line in lines]
+    for line in (*project["dependencies"], *optional):
+        name, _, lowest = line.split(";")[0].partition(">=")
+        assert pins[name.split("[")[0].lower().replace(".", "-")] == lowest, line
+
+
 @pytest.mark.parametrize("page", ["docs/architecture.md", "docs/where-a-file-goes.md", "CONTRIBUTING.md"])
 def test_pages_for_developers_name_files_that_exist(page: str) -> None:
     roots = [ROOT, SOURCE / "kith", SOURCE / "kith" / "engines", ROOT / "tests"]
