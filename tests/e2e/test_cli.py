@@ -120,6 +120,11 @@ def test_plan_says_what_a_graph_needs(kith: Kith) -> None:
     assert "left out:" in done(kith("plan"))
 
 
+@pytest.mark.parametrize("users", [1, 100, 1_000_000])
+def test_a_plan_for_fewer_users_needs_no_other_number(here: Kith, users: int) -> None:
+    assert "left out:" in done(here("plan", "--users", str(users)))
+
+
 def test_plan_article_recomputes_the_article(kith: Kith) -> None:
     said = done(kith("plan", "--article"))
     assert "verdict" in said
