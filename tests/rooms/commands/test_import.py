@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pytest
 from edges import all_pages
@@ -403,6 +404,30 @@ def test_an_import_cut_short_resumes_and_ends_the_same(set_to: Settings, tmp_pat
     done = bring(set_to, path)
     assert (done.way, done.refused) == (way, refused)
     assert {pair: end for pair, end in look(set_to).edges.items() if pair != (50, 51)} == wanted(rows)  # type: ignore[arg-type]
+
+
+class Writing(Silent):
+    """Keeps what is said of writing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[tuple[int, int]] = []
+
+    def writing(self, *done_of: int) -> None:
+        self.said.append((done_of[0], done_of[1]))
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+def test_a_resumed_import_first_says_what_was_written_before(set_to: Settings, tmp_path: Path) -> None:
+    path = file_of(tmp_path, random_rows(7, 120, 3))
+    whole = Writing()
+    bring(msgspec.structs.replace(set_to, data=str(tmp_path / "whole")), path, progress=whole)
+    assert whole.said[0] == (0, whole.said[-1][0])
+    cut_short(set_to, path, 54)
+    rest = Writing()
+    bring(set_to, path, progress=rest)
+    assert 0 < rest.said[0][0] < rest.said[-1][0]
+    assert rest.said == whole.said[-len(rest.said) :]
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")
