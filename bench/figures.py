@@ -24,7 +24,7 @@ from kith.commands.edges import import_edges
 from kith.commands.transfer.formats import Writer, read
 from kith.run.config import Settings
 
-KEY = "bench-key"
+KEY = "kith_key-of-the-benchmarks"
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = float(os.environ.get("KITH_BENCH_SECONDS", "6"))
 """How long a load over HTTP, and its peer, run."""

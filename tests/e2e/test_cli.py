@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import msgspec
+import pytest
 from commands import Kith, done
 
 from kith.run.config import Settings
@@ -20,11 +21,33 @@ def test_help_names_every_command(kith: Kith, here: Kith) -> None:
         assert done(here(command, "--help"))
 
 
+@pytest.mark.parametrize(
+    ("command", "of_others"),
+    [
+        ("serve", {"httpx", "kith.commands.worker", "kith.commands.transfer"}),
+        ("worker", {"httpx", "jwt", "PIL", "kith.api", "kith.commands.serve"}),
+        ("bench", {"numpy", "lmdb", "granian"}),
+    ],
+)
+def test_a_command_starts_without_what_only_others_need(kith: Kith, command: str, of_others: set[str]) -> None:
+    run = kith(command, "--help", PYTHONPROFILEIMPORTTIME="1")
+    imported = {line.split("|")[-1].strip() for line in run.stderr.splitlines() if line.startswith("import time:")}
+    assert "kith.commands.cli" in imported
+    assert not imported & of_others
+
+
 def test_settings_prints_every_setting_from_whichever_source_and_no_secret(kith: Kith, tmp_path: Path) -> None:
     (tmp_path / "kith.toml").write_text('port = 7401\nworkers = 3\ngraphs = ["matches"]\n')
     secret = "s" * 40
     said = done(
-        kith("settings", "--data", "elsewhere", KITH_PORT="7402", KITH_API_KEYS="one,two", KITH_JWT_SECRET=secret)
+        kith(
+            "settings",
+            "--data",
+            "elsewhere",
+            KITH_PORT="7402",
+            KITH_API_KEYS=f"{'one' * 8},{'two' * 8}",
+            KITH_JWT_SECRET=secret,
+        )
     )
     rows = {cells[0]: cells[1] for line in said.splitlines() if len(cells := _cells(line)) == 4 and cells[0]}
     assert set(Settings.__struct_fields__) <= set(rows)
@@ -95,6 +118,11 @@ def test_plan_says_what_a_graph_needs(kith: Kith) -> None:
     assert "one machine" in said
     assert "left out:" in said
     assert "left out:" in done(kith("plan"))
+
+
+@pytest.mark.parametrize("users", [1, 100, 1_000_000])
+def test_a_plan_for_fewer_users_needs_no_other_number(here: Kith, users: int) -> None:
+    assert "left out:" in done(here("plan", "--users", str(users)))
 
 
 def test_plan_article_recomputes_the_article(kith: Kith) -> None:

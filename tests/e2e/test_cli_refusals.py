@@ -98,7 +98,7 @@ def test_bad_input_gets_no_more_than_that_from_the_command_itself(kith: Kith, st
     [
         ("KITH_PORT", "many"), ("KITH_PORT", "0"), ("KITH_WORKERS", "0"), ("KITH_DURABILITY", "some"),
         ("KITH_LOG_LEVEL", "loud"), ("KITH_JWT_SECRET", "short"), ("KITH_GRAPHS", "[1"), ("KITH_STORE_BYTES_MAX", "1"),
-        ("KITH_MEDIA_URL", "ftp://x"),
+        ("KITH_MEDIA_URL", "ftp://x"), ("KITH_JWT_ALGORITHMS", "[]"), ("KITH_JWT_ALGORITHMS", "RS256"),
     ],
 )  # fmt: skip
 def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, value: str) -> None:
@@ -108,14 +108,33 @@ def test_a_variable_that_cannot_be_used_is_named(here: Kith, variable: str, valu
 
 
 def test_a_misspelled_variable_is_refused_and_anothers_is_let_be(here: Kith) -> None:
-    assert "KITH_WORKERS" in refused(here("settings", KITH_WORKER="4"))
-    done(here("settings", KITH_SERVICE_HOST="10.0.0.1", KITH_PORT_7400_TCP="tcp://10.0.0.1:7400", KITHX_PORTS="1"))
+    assert "KITH_WORKERS is" in refused(here("settings", KITH_WORKER="4"))
+    assert "KITH_PORT is" in refused(here("settings", KITH_PROT="1"))
+    assert "KITH_XYZZY is no setting; `kith settings`" in refused(here("settings", KITH_XYZZY="1"))
+    clusters = {
+        "KITH_SERVICE_HOST": "10.0.0.1",
+        "KITH_PORT_7400_TCP": "tcp://10.0.0.1:7400",
+        "KITH_API_SERVICE_PORT": "1",
+    }
+    done(here("settings", **clusters, KITHX_PORTS="1", KITH_REPLAY_KEY="x"))
+
+
+def test_a_server_key_that_can_be_guessed_is_refused_with_how_to_make_one(here: Kith, tmp_path: Path) -> None:
+    for said in (
+        refused(here("settings", KITH_API_KEYS="kith_long-enough-for-a-key,a")),
+        refused(here("serve", "--api-key", "short")),
+    ):
+        assert "kith token --server" in said
+    (tmp_path / "kith.toml").write_text('api_keys = ["a"]')
+    assert "kith.toml" in refused(here("settings"))
 
 
 def test_a_settings_file_that_cannot_be_used_is_named(here: Kith, tmp_path: Path) -> None:
     for text in ("port = ", "prot = 7", "port = 'x'", "\x00"):
         (tmp_path / "kith.toml").write_text(text)
         assert "kith.toml" in refused(here("settings", KITH_PORT="7401"))
+    (tmp_path / "kith.toml").write_text("prot = 7")
+    assert "port is" in refused(here("settings"))
     (tmp_path / "kith.toml").write_bytes(b"data = '\xff'")
     refused(here("settings"))
 

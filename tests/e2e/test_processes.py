@@ -20,6 +20,8 @@ from servers import AGREED, API, Server, eventually, free_port, launch, printed_
 
 from kith.core.tokens import WriteMark, WriteTokens
 from kith.engines.embedded.environment import FORMAT, Environment
+from kith.run import keys
+from kith.run.config import Settings
 
 PAIR = ("--workers", "2")
 WITHOUT_KEYS = {name: value for name, value in AGREED.items() if name != "KITH_API_KEYS"}
@@ -187,6 +189,28 @@ def test_a_worker_that_dies_is_replaced(own_pair: Server, people: People) -> Non
             assert ok(http.post(f"{API}/users/{people.bob}/follow"))["following"]
 
 
+@pytest.mark.parametrize("kind", ["api", "worker"])
+def test_a_process_that_hangs_is_replaced(tmp_path: Path, people: People, kind: str) -> None:
+    with serving(tmp_path, KITH_HANG_TIMEOUT_S="2") as server:
+        eventually(lambda: worker_pids(server))
+        (api,) = worker_pids(server)
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+        (hung,) = [pid for pid in children if (pid == api) == (kind == "api")]
+        eventually(lambda: follow_is_handled(server, people.bob, people.alice), 20)
+        os.kill(int(hung), signal.SIGSTOP)
+        eventually(lambda: not alive(hung), 20)
+        eventually(server.ready, 20)
+        eventually(lambda: follow_is_handled(server, people.carol, people.alice), 20)
+        assert "a process hangs" in server.output()
+
+
+def follow_is_handled(server: Server, follower: int, followed: int) -> bool:
+    """Whether a follow is answered, and the worker has handled it."""
+    with server.client(acting=follower) as http:
+        ok(http.post(f"{API}/users/{followed}/follow"))
+        return "kith_fanout_lag_events 0.0" in http.get("/metrics").text
+
+
 def test_no_process_goes_on_without_the_one_that_holds_the_folder(own_pair: Server) -> None:
     eventually(lambda: len(worker_pids(own_pair)) == 2)
     pids = worker_pids(own_pair)
@@ -248,6 +272,15 @@ def test_a_second_server_with_other_settings_of_the_store_refuses_and_says_which
         assert name.removeprefix("KITH_").lower() in output
         assert "Traceback" not in output
     assert pair.ready()
+
+
+def test_a_start_that_is_refused_leaves_no_server_key(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:  # its keys are in its settings
+        output = refused(tmp_path, **{**WITHOUT_KEYS, "KITH_DURABILITY": "full"})
+        assert "kith_" not in output
+        assert server.ready()
+    with Environment(tmp_path / "data", durability="relaxed", create=False) as environment:
+        assert keys.server_keys(environment, Settings()) == []
 
 
 def test_two_servers_with_the_same_settings_work_side_by_side(own_pair: Server, tmp_path: Path, people: People) -> None:

@@ -9,6 +9,7 @@ it says in `file.out` and `file.err`, and answers its pid; `["wait", pid]` answe
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -104,7 +105,10 @@ def _run(arguments: list[str], said: str) -> None:
 
 def serve(prepare: str) -> None:
     """Obey lines until stdin ends."""
-    import kith.commands.cli  # noqa: F401, PLC0415
+    from kith.commands.cli import MODULES  # noqa: PLC0415
+
+    for module in MODULES.values():
+        importlib.import_module(module)
 
     exec(prepare, {})
     alive: set[int] = set()

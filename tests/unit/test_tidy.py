@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kith.commands import cli
 from kith.run import config
 from kith.run.config import Settings
 
@@ -128,7 +129,7 @@ def test_nothing_is_called_a_drawer() -> None:
 
 def test_no_file_is_dead() -> None:
     """Every module is imported by another, or named where the outside comes in."""
-    used = set().union(*(found - {name} for name, found in IMPORTS.items()))
+    used = set(cli.MODULES.values()).union(*(found - {name} for name, found in IMPORTS.items()))
     alive = {name for name in MODULES if any(is_in(found, name) for found in used)}  # a package by its rooms
     assert not sorted(set(MODULES) - alive - set(ENTRY_POINTS))
 
@@ -137,6 +138,16 @@ def test_entry_points_exist_as_the_project_names_them() -> None:
     for target in PROJECT["project"]["scripts"].values():
         assert target.split(":")[0] in ENTRY_POINTS
     assert set(ENTRY_POINTS) <= set(MODULES)
+
+
+def test_every_dependency_says_the_lowest_version_that_is_tested() -> None:
+    """The first two numbers of what requirements.txt pins."""
+    pins = dict(re.findall(r"^([a-z0-9-]+)==(\d+\.\d+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE))
+    project = PROJECT["project"]
+    optional = [line for lines in project["optional-dependencies"].values() for line in lines]
+    for line in (*project["dependencies"], *optional):
+        name, _, lowest = line.split(";")[0].partition(">=")
+        assert pins[name.split("[")[0].lower().replace(".", "-")] == lowest, line
 
 
 @pytest.mark.parametrize("page", ["docs/architecture.md", "docs/where-a-file-goes.md", "CONTRIBUTING.md"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, NoReturn
@@ -14,6 +15,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 Data = Annotated[str | None, typer.Option("--data", help="Data folder; default: the setting `data`.")]
 Port = Annotated[int | None, typer.Option("--port", help="Port to listen on.")]
 
+_RATE_AFTER_S = 1.0
+"""For how long a number must have grown before its rate says anything."""
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 
@@ -34,6 +37,18 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
     """Show a number that grows, such as `1,200 edges audited`; yields what takes the number."""
     with err.status(f"0 {what}") as status:
         yield lambda count: status.update(f"{count:,} {what}")
+
+
+class Rate:
+    """How fast a number grows, from what it was at first: what an earlier run did counts for nothing."""
+
+    def __init__(self, first: int = 0, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._first, self._began_s, self._now_s = first, now_s(), now_s
+
+    def of(self, number: int) -> str:
+        """`, 1,200/s` for a bar; empty until it can be told."""
+        seconds = self._now_s() - self._began_s
+        return f", {(number - self._first) / seconds:,.0f}/s" if seconds >= _RATE_AFTER_S else ""
 
 
 def bars() -> Progress:

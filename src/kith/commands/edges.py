@@ -32,6 +32,9 @@ from kith.run.wiring import opened_graph
 
 importing = typer.Typer(name="import", no_args_is_help=True, help="Bring edges in.")
 exporting = typer.Typer(name="export", no_args_is_help=True, help="Take edges out.")
+commands = typer.Typer()
+commands.add_typer(importing)
+commands.add_typer(exporting)
 Graph = Annotated[str, typer.Option("--graph", help="Name of the graph.")]
 
 
@@ -143,20 +146,18 @@ class _ImportBars:
     def __init__(self, bars: Bars, size: int) -> None:
         self._bars = bars
         self._reading = bars.add_task("reading", total=size, rate="")
+        self._read = console.Rate()
         self._writing: TaskID | None = None
 
     def reading(self, bytes_read: int, rows: int) -> None:
-        task = self._bars.tasks[self._reading]
-        rate = rows / task.elapsed if task.elapsed else 0
-        self._bars.update(self._reading, completed=bytes_read, rate=f"{rows:,} rows, {rate:,.0f}/s")
+        self._bars.update(self._reading, completed=bytes_read, rate=f"{rows:,} rows{self._read.of(rows)}")
 
     def writing(self, rows_done: int, rows: int) -> None:
         if self._writing is None:
             self._bars.update(self._reading, completed=self._bars.tasks[self._reading].total)
-            self._writing = self._bars.add_task("writing", total=rows, rate="")
-        task = self._bars.tasks[self._writing]
-        rate = rows_done / task.elapsed if task.elapsed else 0
-        self._bars.update(self._writing, completed=rows_done, rate=f"{rows_done:,} edges, {rate:,.0f}/s")
+            self._writing, self._written = self._bars.add_task("writing", total=rows, rate=""), console.Rate(rows_done)
+        rate = self._written.of(rows_done)
+        self._bars.update(self._writing, completed=rows_done, rate=f"{rows_done:,} edges{rate}")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.engines.embedded.folder_locks import node_number
 from kith.media.library import Swept
-from kith.run import config, wiring
+from kith.run import config, services, wiring
 from kith.run.config import Settings
 
 commands = typer.Typer()
@@ -34,7 +34,7 @@ def sweep(settings: Settings, *, remove: bool) -> Swept:
     async def run() -> Swept:
         async with wiring.opened(settings, "chore", create=False) as parts:
             with node_number(Path(settings.data), NODES_MAX) as number:
-                media = wiring.media_over(settings, wiring.posts_over(parts, number))
+                media = services.media_over(settings, wiring.posts_over(parts, number))
                 return await media.sweep(wall_ms(), remove=remove)
 
     return asyncio.run(run())

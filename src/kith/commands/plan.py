@@ -12,23 +12,36 @@ from kith.commands import capacity
 from kith.commands.console import out
 
 commands = typer.Typer()
+_USERS, _DEGREE, _LARGEST, _CHECKS, _WRITES = 500_000_000, 400, 200_000_000, 580_000, 60_000
+"""Of article 000. What is not given follows them in proportion to the users."""
 
 
 @commands.command("plan")
 def run_plan(
-    users: Annotated[int, typer.Option(help="Users.")] = 500_000_000,
-    degree: Annotated[float, typer.Option(help="Average number of follows of a user.")] = 400,
-    largest: Annotated[int, typer.Option(help="Followers of the most followed account.")] = 200_000_000,
-    checks: Annotated[float, typer.Option(help="Checks a second, at the busiest.")] = 580_000,
-    writes: Annotated[float, typer.Option(help="Writes a second, at the busiest.")] = 60_000,
+    users: Annotated[int, typer.Option(help="Users.")] = _USERS,
+    degree: Annotated[float | None, typer.Option(help="Average number of follows of a user. Default: 400.")] = None,
+    largest: Annotated[
+        int | None, typer.Option(help="Followers of the most followed account. Default: two fifths of the users.")
+    ] = None,
+    checks: Annotated[
+        float | None, typer.Option(help="Checks a second, at the busiest. Default: 580,000 for 500 million users.")
+    ] = None,
+    writes: Annotated[
+        float | None, typer.Option(help="Writes a second, at the busiest. Default: 60,000 for 500 million users.")
+    ] = None,
     article: Annotated[bool, typer.Option("--article", help="Recompute the numbers of the article instead.")] = False,
 ) -> None:
     """What a graph of this size needs, on one machine and on a cluster."""
     if article:
         _print_article()
         return
+    share = users / _USERS
     demand = capacity.Demand(
-        users=users, degree_mean=degree, degree_max=largest, checks_per_s=checks, writes_per_s=writes
+        users=users,
+        degree_mean=min(_DEGREE, users) if degree is None else degree,
+        degree_max=round(_LARGEST * share) if largest is None else largest,
+        checks_per_s=_CHECKS * share if checks is None else checks,
+        writes_per_s=_WRITES * share if writes is None else writes,
     )
     _print_plan(capacity.plan(demand))
 

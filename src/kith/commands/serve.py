@@ -21,8 +21,11 @@ def serve(data: Data = None, port: Port = None, workers: Workers = None, api_key
     keys = [api_key] if api_key else None
     settings = config.load({"data": data, "port": port, "workers": workers, "api_keys": keys})
     supervisor.check_port(settings)
-    made = supervisor.prepare(settings)
-    if made:
-        out.print(f"server key, shown this once: [bold]{made}[/bold]")
-    say(f"Kith {__version__} at {supervisor.base_url(settings)} (data in {settings.data}); docs at /docs")
-    supervisor.run(settings)
+    supervisor.prepare(settings)
+
+    def listening(made: str | None) -> None:
+        if made:
+            out.print(f"server key, shown this once: [bold]{made}[/bold]")
+        say(f"Kith {__version__} at {supervisor.base_url(settings)} (data in {settings.data}); docs at /docs")
+
+    supervisor.run(settings, listening)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,20 +61,16 @@ class _UsersBar:
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
         self._task = bars.add_task("counting", total=None, rate="")
-        self._begun: tuple[float, int] | None = None
+        self._rate: console.Rate | None = None
 
     def counted(self, users: int) -> None:
         self._bars.update(self._task, rate=f"{users:,} users")
 
     def ranked(self, done: int, users: int) -> None:
-        now = time.monotonic()
-        if self._begun is None:
-            self._begun = (now, done)
-        then, before = self._begun  # the rate is of this run alone; an interrupted one may have done the first users
-        rate = (done - before) / (now - then) if now > then else 0
-        self._bars.update(
-            self._task, description="suggesting", completed=done, total=users, rate=f"{done:,} users, {rate:,.0f}/s"
-        )
+        if self._rate is None:
+            self._rate = console.Rate(done)
+        rate = f"{done:,} users{self._rate.of(done)}"
+        self._bars.update(self._task, description="suggesting", completed=done, total=users, rate=rate)
 
 
 @contextmanager

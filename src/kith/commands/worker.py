@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from kith.commands.console import Data
-from kith.run import processes
+from kith.run import processes, worker
 from kith.run.consumers import CONSUMERS
 
 commands = typer.Typer()
@@ -24,4 +24,4 @@ def run_worker(
     data: Data = None,
 ) -> None:
     """Run one background worker alone; `kith serve` runs them beside the API."""
-    asyncio.run(processes.work(name, processes.settings_of_process(data)))
+    asyncio.run(worker.work(name, processes.settings_of_process(data)))

@@ -20,7 +20,7 @@ import structlog
 
 from kith.core.errors import Unavailable
 from kith.core.events import Event
-from kith.log.store import Failure, LogStore
+from kith.log.store import Bell, Failure, LogStore
 
 _log = structlog.get_logger("kith.log")
 
@@ -60,7 +60,8 @@ class Pace(msgspec.Struct, frozen=True):
     backoff_max_s: float = 300.0
     outage_max_s: float = 5.0  # longest pause between tries of a store that is away
     failures_max: int = 10_000  # kept at most, dead ones too; beyond, the runner waits: no single event is at fault
-    idle_s: float = 0.01  # how soon a new event is seen
+    gap_s: float = 0.01  # shortest rest after the last event: what comes close together is handled together
+    idle_s: float = 0.25  # longest rest, should a new event not ring
     save_s: float = 0.2  # between checkpoints: how much work a crash repeats
 
 
@@ -98,17 +99,18 @@ class Runner:
     async def run(self) -> None:
         """Follow the log until stopped; save how far it is before returning."""
         outages = 0
-        while not self._stopping.is_set():
-            try:
-                busy = await self.step()
-                outages = 0
-            except Unavailable as error:
-                outages += 1
-                _log.warning("waiting for the store", group=self._consumer.name, error=error.message)
-                busy = False
-            if not busy:
-                outage_s = min(self._pace.outage_max_s, self._delay_s(outages)) if outages else 0.0
-                await self._sleep(outage_s or self._pace.idle_s)
+        with self._log.bell() as bell:
+            while not self._stopping.is_set():
+                try:
+                    busy = await self.step()
+                    outages = 0
+                except Unavailable as error:
+                    outages += 1
+                    _log.warning("waiting for the store", group=self._consumer.name, error=error.message)
+                    await self._sleep(min(self._pace.outage_max_s, self._delay_s(outages)))
+                else:
+                    if not busy:
+                        await self._rest(bell)
         if self._at is not None:
             await self._save(self._at)
 
@@ -217,6 +219,20 @@ class Runner:
                 self._dead += failure is not None
             else:
                 self._waiting[sequence] = failure
+
+    async def _rest(self, bell: Bell) -> None:
+        """Wait for new events, until a checkpoint is due, `idle_s` at most."""
+        gap_over = time.monotonic() + self._pace.gap_s
+        save_s = (self._save_due_ms - self._now_ms()) / 1000 if self._at != self._saved_at else self._pace.idle_s
+        rung = asyncio.create_task(bell.rung(max(0.0, min(save_s, self._pace.idle_s))))
+        stopped = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait((rung, stopped), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            rung.cancel()
+            stopped.cancel()
+            await asyncio.gather(rung, stopped, return_exceptions=True)
+        await self._sleep(gap_over - time.monotonic())
 
     def _is_due(self, at_ms: int, wait_ms: int) -> bool:
         """Whether it is time. A time further ahead than `wait_ms` was set before the clock was put back: it is due."""

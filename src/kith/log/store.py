@@ -6,6 +6,7 @@ Implemented by `engines/embedded` (LMDB); tests/rooms/log hold it to what is sai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import msgspec
@@ -25,6 +26,14 @@ class Failure(msgspec.Struct, frozen=True):
     dead: bool = False
 
 
+class Bell(Protocol):
+    """Rings when events are appended, by whichever process. Read the log after each ring: none is missed."""
+
+    async def rung(self, within_s: float) -> None:
+        """Wait until it has rung since the last time, `within_s` at most. One task at a time waits."""
+        ...
+
+
 class LogStore(Protocol):
     """Events in the order of their commits, and the checkpoint and failures of each group of consumers.
 
@@ -39,6 +48,10 @@ class LogStore(Protocol):
 
     def read(self, after: int, limit: int) -> Sequence[Event]:
         """Up to `limit` events with numbers above `after`, oldest first."""
+        ...
+
+    def bell(self) -> AbstractContextManager[Bell]:
+        """A bell that rings while it is open. A ring may be lost, if rarely: read the log at times without one."""
         ...
 
     async def progress(self, group: str) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import tomllib
 from collections import ChainMap
 from collections.abc import Mapping
@@ -23,8 +24,14 @@ from kith.core.errors import BadRequest
 FILE = "kith.toml"
 PREFIX = "KITH_"
 _SECRET_CHARS_MIN = 32
-_ALIKE = 0.85
-"""How alike (0 to 1) a variable must be to a setting to count as a misspelling of it."""
+_KEY_CHARS_MIN = 20
+_ALIKE = 0.5
+"""How alike (0 to 1) a setting must be to a wrong name to be suggested for it."""
+_NO_SETTING = re.compile(
+    r"serve_(settings|supervisor|heartbeat)|replay_key|(data|test|fault|bench)_\w+"  # processes, commands, tests
+    r"|(\w+_)?(service_(host|port\w*)|port_\d+_(tcp|udp|sctp)\w*)"  # what clusters tell of a service called kith
+)
+"""Variables with our prefix that are no settings."""
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 
@@ -54,7 +61,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str, _doc("Secret your app signs user tokens with, 32 characters or more; empty: one is made and stored.")
     ] = ""
     jwt_algorithms: Annotated[
-        tuple[Literal["HS256", "HS384", "HS512"], ...], _doc("Signatures accepted on user tokens.")
+        tuple[Literal["HS256", "HS384", "HS512"], ...], Meta(min_length=1), _doc("Signatures accepted on user tokens.")
     ] = ("HS256",)
     jwt_issuer: Annotated[str, _doc("Required `iss` of user tokens.")] = "kith-app"
     jwt_audience: Annotated[str, _doc("Required `aud` of user tokens.")] = "kith"
@@ -159,6 +166,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 30.0
     request_timeout_ms: Annotated[Positive, _doc("Longest a request may take; beyond: TIMEOUT.")] = 5_000
     drain_timeout_s: Annotated[Positive, _doc("Longest a stopping process may take to finish its writes.")] = 20
+    hang_timeout_s: Annotated[Positive, _doc("Seconds that a process may hang before it is replaced.")] = 30
     body_bytes_max: Annotated[Positive, _doc("Largest request body; beyond: BODY_TOO_LARGE.")] = 1 << 20
 
     media_url: Annotated[
@@ -222,6 +230,9 @@ def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Se
 
 def _check(source: str, values: Mapping[str, Any]) -> None:
     """Check each value of a source by itself; no setting depends on another."""
+    for name in values:
+        if name not in Settings.__struct_fields__:
+            raise _unknown(f"{name}, of {source},", name)
     try:
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -230,6 +241,18 @@ def _check(source: str, values: Mapping[str, Any]) -> None:
         raise BadRequest(
             f"jwt_secret, of {source}, must have {_SECRET_CHARS_MIN} characters or more; a shorter one can be guessed"
         )
+    if any(len(key) < _KEY_CHARS_MIN for key in settings.api_keys):
+        raise BadRequest(
+            f"a server key of {source} has fewer than {_KEY_CHARS_MIN} characters and can be guessed; "
+            "`kith token --server` makes one that is kept, `openssl rand -hex 24` one to set as api_keys"
+        )
+
+
+def _unknown(shown: str, name: str, prefix: str = "") -> BadRequest:
+    """The error for a name that is no setting. `prefix`: of variables."""
+    likely = difflib.get_close_matches(name.lower(), Settings.__struct_fields__, 1, _ALIKE)
+    meant = [prefix + (setting.upper() if prefix else setting) + " is; " for setting in likely]
+    return BadRequest(f"{shown} is no setting; {''.join(meant)}`kith settings` lists them")
 
 
 def _from_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
@@ -246,8 +269,7 @@ def _from_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     """Settings from variables such as `KITH_PORT=7401`; lists are JSON, or names separated by commas.
 
-    A variable that looks like a misspelled setting is refused. Any other with the prefix is ignored: clusters set such
-    variables for their services.
+    A variable with the prefix that is neither a setting nor one of `_NO_SETTING` is refused.
     """
     known = {field.name: field.default for field in msgspec.structs.fields(Settings)}
     values: dict[str, Any] = {}
@@ -257,8 +279,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             continue
         if name in known:
             values[name] = _list(key, text) if isinstance(known[name], tuple) else text
-        elif likely := difflib.get_close_matches(name, known, 1, _ALIKE):
-            raise BadRequest(f"{key} is no setting; {PREFIX}{likely[0].upper()} is; `kith settings` lists them")
+        elif not _NO_SETTING.fullmatch(name):
+            raise _unknown(key, name, PREFIX)
     return values
 
 

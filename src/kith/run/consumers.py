@@ -18,9 +18,10 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.timeline_store import Rings
 from kith.home.fanout import consumer as fanout
 from kith.home.fanout import deliveries
+from kith.home.fanout.plan import Thresholds
+from kith.home.fanout.rates import ByRates
 from kith.home.sources import DELIVERIES_NOTE, Sources
 from kith.log.runner import Consumer
-from kith.run import limits
 from kith.run.config import Settings
 from kith.run.folders import Opened, timelines_folder
 from kith.stories.reclaiming import reclaim
@@ -62,7 +63,7 @@ async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
             Sources(parts.graph),
             timelines,
             graphs=parts.graph.graphs,
-            policy=limits.fanout(settings),
+            policy=fanout_policy(settings),
         )
         await consumer.claim()
 
@@ -74,6 +75,13 @@ async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
             _log.info("stories reclaimed", stories=done.stories, views=done.views)
 
         yield Worker(consumer, {EVICT_TIMELINES: evict_timelines, RECLAIM_STORIES: reclaim_stories})
+
+
+def fanout_policy(settings: Settings) -> Thresholds | ByRates:
+    """To whom a post is pushed."""
+    if settings.fanout_policy == "rates":
+        return ByRates(settings.fanout_pull_cost)
+    return Thresholds(settings.fanout_push_max, settings.fanout_pull_min)
 
 
 def _fanout_gauges(environment: Environment) -> Mapping[str, float]:

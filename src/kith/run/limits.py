@@ -1,4 +1,4 @@
-"""From settings to the limits that each service and door takes. Pure; `wiring` and `consumers` hand them on."""
+"""From settings to the limits that the API and its services take. Pure; `services` and `api` hand them on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from kith.access.sliding_window import Quota
 from kith.api.door import Bounds
 from kith.api.forms import FORM_BYTES
 from kith.api.resources.stream import StreamLimits
-from kith.home.fanout.plan import Thresholds
-from kith.home.fanout.rates import ByRates
 from kith.media.library import MediaLimits
 from kith.run.config import Settings
 
@@ -41,13 +39,6 @@ def quotas(settings: Settings) -> dict[QuotaName, Quota]:
         "media": Quota(settings.rate_media_per_hour, 3_600),
     }
     return {kind: quota for kind, quota in asked.items() if quota.limit}
-
-
-def fanout(settings: Settings) -> Thresholds | ByRates:
-    """The policy of fan-out: to whom a post is pushed."""
-    if settings.fanout_policy == "rates":
-        return ByRates(settings.fanout_pull_cost)
-    return Thresholds(settings.fanout_push_max, settings.fanout_pull_min)
 
 
 def streams(settings: Settings) -> StreamLimits:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
+from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.embedded import folder_locks
 from kith.engines.embedded.served_log import ServedFiles
 from kith.engines.embedded.timeline_store import RingReader
@@ -30,9 +31,10 @@ from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
+from kith.run import limits
 from kith.run.config import Settings
-from kith.run.folders import Opened, timelines_folder
-from kith.run.wiring import media_over, opened, posts_over, relations, suggestions
+from kith.run.folders import Opened, media_folder, timelines_folder
+from kith.run.wiring import opened, posts_over, relations, suggestions
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
 from kith.streams.live import Live
@@ -114,3 +116,9 @@ async def _services(settings: Settings, parts: Opened, number: int) -> AsyncIter
         timelines.close()
         served.flush()
         media.close()
+
+
+def media_over(settings: Settings, posts: Posts) -> MediaLibrary:
+    """Pictures and videos, with their files where the settings say."""
+    blobs = open_blobs(settings.media_url, media_folder(settings), sync=settings.durability == "full")
+    return MediaLibrary(posts.store, posts.graph, posts.snowflakes, blobs, limits.media(settings))

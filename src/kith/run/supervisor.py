@@ -1,6 +1,7 @@
 """The process of `kith serve` itself: starts, watches and replaces the API processes (by granian) and the workers.
 
-`processes` is the other side: what runs inside those. One data folder has one worker for each registered consumer.
+`server` and `worker` are the other side: what runs inside those. One data folder has one worker for each registered
+consumer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -25,7 +26,7 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from kith.core.errors import Unavailable
-from kith.run import folders, keys, processes
+from kith.run import folders, heartbeats, keys, processes, server
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 
@@ -42,24 +43,32 @@ _DESCRIPTORS = 512
 _log = structlog.get_logger("kith")
 
 
-def prepare(settings: Settings) -> str | None:
-    """Check the folder before any process starts; the first start makes a server key and returns it, once."""
+def prepare(settings: Settings) -> None:
+    """Check the folder before any process starts."""
     with folders.open_environment(settings) as environment:
         folders.refuse_unfinished_import(environment)
-        made = None
-        if not keys.server_keys(environment, settings):
-            made = keys.new_key()
-            keys.add_server_key(environment, made)
-    return made
 
 
-def run(settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops."""
+def _first_key(settings: Settings) -> str | None:
+    """Make a server key where there is none, and return it, this once."""
+    with folders.open_environment(settings) as environment:
+        if keys.server_keys(environment, settings):
+            return None
+        made = keys.new_key()
+        keys.add_server_key(environment, made)
+        return made
+
+
+def run(settings: Settings, listening: Callable[[str | None], None] = lambda _: None) -> None:
+    """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops.
+
+    `listening` is called when the folder and the port are ours, with the server key if the first start made one.
+    """
     raise_descriptors(settings)
     os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_end_by_sigterm)
-    with folders.serving(settings), workers(settings):
-        _Server(
-            "kith.run.processes:serve_process",
+    with folders.serving(settings), heartbeats.watched(settings.hang_timeout_s), workers(settings):
+        running = _Server(
+            f"{server.__name__}:{server.serve_process.__name__}",  # imported here, so that forks have it
             address=settings.host,
             port=settings.port,
             interface=Interfaces.RSGI,
@@ -76,7 +85,9 @@ def run(settings: Settings) -> None:
             respawn_failed_workers=True,
             respawn_interval=_RESPAWN_S,
             workers_kill_timeout=settings.drain_timeout_s,
-        ).serve()
+        )
+        running.on_startup(lambda: listening(_first_key(settings)))
+        running.serve()
 
 
 class _Server(MPServer):
@@ -88,6 +99,21 @@ class _Server(MPServer):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._deaths: deque[float] = deque(maxlen=_DEATHS_MAX)
+
+    def _stop_workers(self) -> None:
+        """End the API processes. SIGTERM is repeated: one that starts may miss it between two of its handlers."""
+        deadline = time.monotonic() + (self.workers_kill_timeout or 0)
+        running: list[Any] = list(self.wrks)
+        for process in running:
+            process.terminate()
+        while (left := [process for process in running if process.is_alive()]) and time.monotonic() < deadline:
+            left[0].join(_TERMINATED_S)
+            for process in left:
+                process.terminate()
+        for process in left:
+            process.kill()
+            process.join(_KILLED_S)
+        self.wrks.clear()
 
     def _respawn_workers(self, workers: list[int], *args: Any, **options: Any) -> None:
         super()._respawn_workers(workers, *args, **options)

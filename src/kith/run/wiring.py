@@ -12,22 +12,18 @@ from collections.abc import AsyncIterator, Callable
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import StoreMismatch
 from kith.core.ids import Snowflakes
-from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
-from kith.media.library import MediaLibrary
 from kith.people.privacy import Privacy
 from kith.people.relations import RelationLimits, Relations
 from kith.posts.posts import Posts
-from kith.run import limits
 from kith.run.config import Settings
 from kith.run.folders import (
     Opened,
-    media_folder,
     metrics_folder,
     open_environment,
     refuse_unfinished_import,
@@ -89,12 +85,6 @@ def suggestions(settings: Settings, parts: Opened) -> Suggestions:
     """People to follow, over an open folder."""
     store = EmbeddedSuggestions(parts.environment, parts.commits)
     return Suggestions(parts.graph, store, keep_ms=settings.suggestions_minutes * 60_000)
-
-
-def media_over(settings: Settings, posts: Posts) -> MediaLibrary:
-    """Pictures and videos, with their files where the settings say."""
-    blobs = open_blobs(settings.media_url, media_folder(settings), sync=settings.durability == "full")
-    return MediaLibrary(posts.store, posts.graph, posts.snowflakes, blobs, limits.media(settings))
 
 
 def posts_over(parts: Opened, number: int) -> Posts:

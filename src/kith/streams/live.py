@@ -15,7 +15,7 @@ import structlog
 
 from kith.core.clock import wall_ms
 from kith.core.errors import Unavailable
-from kith.log.store import LogStore
+from kith.log.store import Bell, LogStore
 from kith.posts.engagement import Engagement
 from kith.posts.posts import Posts
 from kith.streams.changes import Interpreter, missed_since
@@ -29,8 +29,10 @@ from kith.streams.stream import Stream
 from kith.streams.tail import Tail
 from kith.streams.telling import Telling
 
-READ_EVERY_S = 0.02
-"""How soon a new event is seen while there are streams."""
+_READ_GAP_S = 0.02
+"""Shortest pause after the last event: what comes close together is read together."""
+_READ_EVERY_S = 0.25
+"""Longest pause, should a new event not ring."""
 _HEARTBEATS_EVERY_S = 1.0  # how often streams that need one are looked for
 _OUTAGE_WAIT_S = 1.0
 _log = structlog.get_logger("kith.streams")
@@ -164,6 +166,10 @@ class Live:
         self._rounds.begin(at)
 
     async def _follow(self) -> None:
+        with self._log.bell() as bell:
+            await self._follow_by(bell)
+
+    async def _follow_by(self, bell: Bell) -> None:
         round_due = heartbeats_due = 0.0
         while True:
             busy = False
@@ -185,7 +191,13 @@ class Live:
                 _log.exception("a change could not be told; every stream starts anew")
                 self._tail.done()
                 self._telling.reset_all("changed")
-            await asyncio.sleep(0 if busy else READ_EVERY_S)
+            await (asyncio.sleep(0) if busy else self._rest(bell, round_due))
+
+    async def _rest(self, bell: Bell, until_s: float) -> None:
+        """Wait for new events, until the next round at most."""
+        began_s = self._now_s()
+        await bell.rung(max(0.0, min(_READ_EVERY_S, until_s - began_s)))
+        await asyncio.sleep(max(0.0, began_s + _READ_GAP_S - self._now_s()))
 
     async def _step(self) -> bool:
         """Tell what is new in the log; whether there was anything."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pytest
 from edges import all_pages
@@ -366,7 +367,7 @@ def test_a_file_without_edges_leaves_an_empty_graph(set_to: Settings, tmp_path: 
     path.write_text(data)
     assert bring(set_to, path).applied == 0
     assert look(set_to).edges == {}
-    assert supervisor.prepare(set_to)
+    supervisor.prepare(set_to)
 
 
 # Cut short
@@ -405,6 +406,30 @@ def test_an_import_cut_short_resumes_and_ends_the_same(set_to: Settings, tmp_pat
     assert {pair: end for pair, end in look(set_to).edges.items() if pair != (50, 51)} == wanted(rows)  # type: ignore[arg-type]
 
 
+class Writing(Silent):
+    """Keeps what is said of writing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[tuple[int, int]] = []
+
+    def writing(self, *done_of: int) -> None:
+        self.said.append((done_of[0], done_of[1]))
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+def test_a_resumed_import_first_says_what_was_written_before(set_to: Settings, tmp_path: Path) -> None:
+    path = file_of(tmp_path, random_rows(7, 120, 3))
+    whole = Writing()
+    bring(msgspec.structs.replace(set_to, data=str(tmp_path / "whole")), path, progress=whole)
+    assert whole.said[0] == (0, whole.said[-1][0])
+    cut_short(set_to, path, 54)
+    rest = Writing()
+    bring(set_to, path, progress=rest)
+    assert 0 < rest.said[0][0] < rest.said[-1][0]
+    assert rest.said == whole.said[-len(rest.said) :]
+
+
 @pytest.mark.usefixtures("tiny", "small_chunks")
 def test_another_file_must_wait_until_the_first_is_done(set_to: Settings, tmp_path: Path) -> None:
     first, other = file_of(tmp_path, random_rows(1, 100, 3)), file_of(tmp_path, [(1, 2)], "other.csv")
@@ -423,7 +448,7 @@ def test_a_graph_half_loaded_is_not_served(set_to: Settings, tmp_path: Path, cal
     with pytest.raises(StoreMismatch, match="cut short"):
         supervisor.prepare(set_to)
     bring(set_to, path)
-    assert supervisor.prepare(set_to)
+    supervisor.prepare(set_to)
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")
@@ -435,7 +460,7 @@ def test_a_graph_half_loaded_is_not_served_after_an_import_into_another(set_to: 
     with pytest.raises(StoreMismatch, match="follows"):
         supervisor.prepare(set_to)
     bring(set_to, first)
-    assert supervisor.prepare(set_to)
+    supervisor.prepare(set_to)
 
 
 @pytest.mark.usefixtures("tiny", "small_chunks")

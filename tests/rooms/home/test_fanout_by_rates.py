@@ -20,7 +20,7 @@ from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
 from kith.home.fanout.withheld import Withheld
 from kith.home.timelines import RATE_MAX, READS_MS, Habits, Ids, Timeline
-from kith.run import limits
+from kith.run import consumers
 from kith.run.config import Settings
 
 HOUR_MS = 3_600_000
@@ -122,8 +122,8 @@ def test_a_timeline_is_rebuilt_for_who_lacks_such_posts_and_reads_four_times_as_
 
 
 def test_the_settings_choose_the_policy() -> None:
-    assert limits.fanout(Settings(fanout_push_max=5, fanout_pull_min=7)) == Thresholds(5, 7)
-    assert limits.fanout(Settings(fanout_policy="rates", fanout_pull_cost=3.0)) == ByRates(3.0)
+    assert consumers.fanout_policy(Settings(fanout_push_max=5, fanout_pull_min=7)) == Thresholds(5, 7)
+    assert consumers.fanout_policy(Settings(fanout_policy="rates", fanout_pull_cost=3.0)) == ByRates(3.0)
 
 
 # --- who must look up whom -----------------------------------------------------------------------------

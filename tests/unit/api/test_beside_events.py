@@ -8,7 +8,7 @@ import structlog
 from coroutines import Run
 
 from kith.core.errors import Unavailable
-from kith.run import processes
+from kith.run import worker
 
 
 def test_what_is_done_from_time_to_time_is_done_again_after_any_failure(run: Run) -> None:
@@ -24,7 +24,7 @@ def test_what_is_done_from_time_to_time_is_done_again_after_any_failure(run: Run
         thrice.set()
 
     async def check() -> None:
-        task = asyncio.create_task(processes._every(0.001, "it is done", do))
+        task = asyncio.create_task(worker._every(0.001, "it is done", do))
         await thrice.wait()
         task.cancel()
 

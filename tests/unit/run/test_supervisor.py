@@ -35,3 +35,30 @@ def test_a_worker_that_the_system_does_not_let_start_is_started_later(
     for pid in started:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+class Starting:
+    """An API process that misses the first SIGTERM, as one may that sets its handlers just then."""
+
+    def __init__(self) -> None:
+        self.terms, self.killed = 0, False
+
+    def terminate(self) -> None:
+        self.terms += 1
+
+    def is_alive(self) -> bool:
+        return self.terms < 2 and not self.killed
+
+    def join(self, timeout: float | None = None) -> None: ...
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+def test_an_api_process_that_missed_sigterm_is_told_again() -> None:
+    server = supervisor._Server("kith.run.server:serve_process", workers_kill_timeout=20)
+    process = Starting()
+    server.wrks.append(process)
+    server._stop_workers()
+    assert not process.killed
+    assert not server.wrks

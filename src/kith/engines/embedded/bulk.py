@@ -90,7 +90,7 @@ class BulkLoad:
                 self._spill()
 
     def finish(self, progress: Callable[[int, int], None]) -> int:
-        """Append all rows to the graph, and return its number of edges. Calls `progress(rows done, rows in all)`."""
+        """Append all rows to the graph; its number of edges. Calls `progress(rows done, rows in all)`, at first too."""
         with translated("load the graph"):
             if not self.reading.complete:
                 self._spill(complete=True)
@@ -101,10 +101,11 @@ class BulkLoad:
             total = sum(map(len, outs))
             borders = _borders(outs, ins, total)
             done = int(self._environment.get_note(self._note) or b"0")
-            for index in range(len(borders) - 1):
-                if index >= done:
-                    self._load_range(index, outs, ins, borders[index], borders[index + 1])
-                progress(total * (index + 1) // (len(borders) - 1), total)
+            ranges = len(borders) - 1
+            progress(total * done // max(1, ranges), total)
+            for index in range(done, ranges):
+                self._load_range(index, outs, ins, borders[index], borders[index + 1])
+                progress(total * (index + 1) // ranges, total)
             return self._complete()
 
     def discard(self) -> None:

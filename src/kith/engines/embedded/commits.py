@@ -20,6 +20,7 @@ import lmdb
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, Overloaded, StoreFull, StoreUnavailable
 from kith.engines.embedded import event_log, redo
+from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.edge_rows import forget_edge, replace_edge
 from kith.engines.embedded.environment import Environment, translate
 from kith.engines.embedded.event_log import LogWriter
@@ -161,6 +162,7 @@ class CommitQueue:
         self._events_max = events_max
         self._observer = observer or _Unobserved()
         self._on_fatal = on_fatal
+        self._bells = Bells(environment.folder)
         self._readers_checked = time.monotonic()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waiting = 0
@@ -197,6 +199,7 @@ class CommitQueue:
             self._closed = True
             self._jobs.put(None)  # behind every job
         self._thread.join()
+        self._bells.close()
 
     def _loop(self) -> None:
         while True:
@@ -236,12 +239,13 @@ class CommitQueue:
     def _commit(self, jobs: list[_Job], *, may_free: bool = True) -> None:
         started = time.perf_counter()
         outcomes: list[tuple[_Job, Any, BaseException | None]]
+        appended = False
         writes = sum(job.writes for job in jobs)
         try:
             with self._environment.commit() as write:
                 batch = Batch(self._environment, write.txn, self._now_ms())
                 answers = [job.work(batch) for job in jobs]
-                batch.log.flush(self._events_max)
+                appended = batch.log.flush(self._events_max)
                 write.changes = batch.described()
         except (lmdb.Error, OSError) as error:
             refused = translate(error, "write", self._environment.folder)
@@ -264,6 +268,8 @@ class CommitQueue:
         with self._lock:
             self._waiting -= writes
         _answer(outcomes)
+        if appended:
+            self._bells.ring()
         if self.failed:
             self._on_fatal()
         if time.monotonic() - self._readers_checked > _READERS_CHECKED_S:

@@ -98,10 +98,10 @@ class LogWriter:
         self._last += 1
         return self._last
 
-    def flush(self, events_max: int) -> None:
-        """Write the queued events, and delete the oldest rows beyond `events_max` events."""
+    def flush(self, events_max: int) -> bool:
+        """Write the queued events, and delete the oldest rows beyond `events_max` events; whether there were any."""
         if not self._events:
-            return
+            return False
         newest = max(int.from_bytes(event[-8:], "big") for event in self._events)
         version = max(self._version, newest).to_bytes(_VERSION, "big")
         pending = self._kept + b"".join(self._events)
@@ -115,8 +115,9 @@ class LogWriter:
         cursor = self._txn.cursor(self._log)
         for _ in range(rows):
             if not cursor.first() or self._last - _SEQUENCE.unpack(cursor.key())[0] < events_max + EVENTS_PER_ROW:
-                return
+                break
             cursor.delete()
+        return True
 
 
 def bounds(txn: lmdb.Transaction[bytes], log: lmdb._Database) -> tuple[int, int]:

@@ -7,15 +7,16 @@ failure/<group>/<sequence>   a Failure as MessagePack
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import lmdb
 import msgspec
 
 from kith.core.events import Event
-from kith.engines.embedded import event_log
+from kith.engines.embedded import bells, event_log
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment, translate
-from kith.log.store import Failure
+from kith.log.store import Bell, Failure
 
 _GROUP, _FAILURE = "group/", "failure/"
 
@@ -58,6 +59,9 @@ class EmbeddedLog:
     async def announce(self, event: Event) -> None:
         packed = event_log.pack_announcement(event)
         await self._commits.run(lambda batch: batch.append(packed))
+
+    def bell(self) -> AbstractContextManager[Bell]:
+        return bells.bell(self._environment.folder)
 
     def _begin(self) -> lmdb.Transaction[bytes]:
         try:

@@ -1,0 +1,123 @@
+"""Wakes those who wait for events, in whichever process: a byte into a FIFO each, once a commit.
+
+    bells/<random>   the FIFO of one that waits; gone when it stops waiting
+
+A full FIFO was rung already. One whose process was killed is removed by the next that opens one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import structlog
+
+_FOLDER = "bells"
+_GRAIN_NS = 1_000_000_000
+"""A folder that changed less than this before it was read may change again without a newer time."""
+_DEAF_S = 0.02
+"""How often to look where there can be no FIFO."""
+_READ_BYTES = 1 << 16
+_log = structlog.get_logger("kith.log")
+
+
+class Bells:
+    """The ringing side, in every process that commits. Only one thread uses it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / _FOLDER
+        self._read_ns = 0
+        self._open: dict[str, int] = {}
+
+    def ring(self) -> None:
+        """Wake all that wait. Takes microseconds; never waits, never fails."""
+        try:
+            changed_ns = self._folder.stat().st_mtime_ns
+        except OSError:
+            return  # nobody ever waited
+        if changed_ns != self._read_ns:
+            self._read_ns = changed_ns if time.time_ns() - changed_ns > _GRAIN_NS else 0
+            self._read_folder()
+        for name, fifo in list(self._open.items()):
+            try:
+                os.write(fifo, b"\0")
+            except BlockingIOError:  # full
+                pass
+            except OSError:  # nobody has it open any more
+                os.close(self._open.pop(name))
+
+    def close(self) -> None:
+        """Let go of the FIFOs."""
+        for fifo in self._open.values():
+            os.close(fifo)
+        self._open.clear()
+
+    def _read_folder(self) -> None:
+        with contextlib.suppress(OSError):
+            for name in set(os.listdir(self._folder)) - set(self._open):
+                with contextlib.suppress(OSError):  # it is gone, or its process is
+                    self._open[name] = os.open(self._folder / name, os.O_WRONLY | os.O_NONBLOCK)
+
+
+class FifoBell:
+    """See `log.store.Bell`. `fifo`: None where the file system has none; then it looks often."""
+
+    def __init__(self, fifo: int | None) -> None:
+        self._fifo = fifo
+
+    async def rung(self, within_s: float) -> None:
+        if self._fifo is None:
+            await asyncio.sleep(min(within_s, _DEAF_S))
+            return
+        loop = asyncio.get_running_loop()
+        ring = asyncio.Event()
+        rings = [loop.create_task(ring.wait()), loop.create_task(asyncio.sleep(within_s))]
+        loop.add_reader(self._fifo, ring.set)
+        try:
+            await asyncio.wait(rings, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            loop.remove_reader(self._fifo)
+            for task in rings:
+                task.cancel()
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._fifo, _READ_BYTES)
+
+
+@contextlib.contextmanager
+def bell(folder: Path) -> Iterator[FifoBell]:
+    """A bell of this data folder, which every commit of events rings until it is closed."""
+    try:
+        path, fifo = _made(folder / _FOLDER)
+    except OSError as error:
+        _log.warning("no FIFO can be made here; new events are looked for instead", folder=folder, error=str(error))
+        yield FifoBell(None)
+        return
+    try:
+        yield FifoBell(fifo)
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(fifo)
+
+
+def _made(folder: Path) -> tuple[Path, int]:
+    """A new FIFO, open; those that nobody has open are removed."""
+    folder.mkdir(exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # so that nobody takes ours for one that is left over
+        for old in folder.iterdir():
+            try:
+                os.close(os.open(old, os.O_WRONLY | os.O_NONBLOCK))
+            except OSError:
+                old.unlink(missing_ok=True)
+        path = folder / secrets.token_hex(8)
+        os.mkfifo(path, 0o600)
+        return path, os.open(path, os.O_RDWR | os.O_NONBLOCK)  # as a writer too, so that it never is at its end
+    finally:
+        os.close(lock)

@@ -1,0 +1,53 @@
+"""A worker process: one registered consumer over the event log, and its tasks. Imports nothing of the API.
+
+`supervisor` starts, watches and replaces it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from kith.core.errors import Unavailable
+from kith.log.runner import Pace, Runner
+from kith.run import logs, processes
+from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
+from kith.run.wiring import opened
+
+_log = structlog.get_logger("kith")
+
+
+async def work(name: str, settings: Settings) -> None:
+    """Run a registered consumer until SIGTERM or SIGINT; then it saves how far it is."""
+    logs.configure(settings.log_level)
+    async with (
+        opened(settings, name, create=False, on_fatal=processes.replace_process) as parts,
+        CONSUMERS[name].open(settings, parts) as worker,
+    ):
+        runner = Runner(worker.consumer, parts.log, Pace(tries_max=settings.log_tries_max))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, runner.stop)
+        beside = [
+            asyncio.create_task(processes.stay_with_supervisor()),
+            *(asyncio.create_task(_every(task.every_s, task.name, do)) for task, do in worker.tasks.items()),
+        ]
+        await runner.run()
+        for task in beside:
+            task.cancel()
+
+
+async def _every(seconds: float, what: str, do: Callable[[], Awaitable[None]]) -> None:
+    """Do it now, and again after so many seconds. A failure is logged, and waits for the next time."""
+    while True:
+        try:
+            await do()
+        except Unavailable as error:
+            _log.warning("done later", what=what, error=error.message)
+        except Exception:
+            _log.exception("failed; tried again later", what=what)
+        await asyncio.sleep(seconds)

@@ -1,0 +1,154 @@
+"""Who waits for events is woken by the commit of one, in whichever process, and costs those who write nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from cast import ALICE
+from coroutines import Run
+from edges import edge_of, writes_of
+from engines import open_embedded
+
+from kith.core.events import Event
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.log.runner import Pace, Runner
+
+HOURS_S = 7_200.0
+LIMIT_S = 20.0
+"""What rings does so long before."""
+_RING = """
+import asyncio, sys
+from pathlib import Path
+from engines import open_embedded
+from edges import edge_of, writes_of
+with open_embedded(Path(sys.argv[1])) as (_, edges):
+    asyncio.run(edges.apply(writes_of(edge_of(1, 2))))
+"""
+
+
+@pytest.mark.parametrize("folder", ["data", "x" * 200 + "/data"], ids=["short", "longer than a socket's path may be"])
+def test_a_commit_of_events_rings_and_another_does_not(tmp_path: Path, run: Run, folder: str) -> None:
+    with open_embedded(tmp_path / folder) as (environment, edges):
+        log = EmbeddedLog(environment, edges._commits)
+
+        async def scene() -> None:
+            with log.bell() as bell:
+                for version in (1, 2):
+                    await edges.apply(writes_of(edge_of(ALICE, 2, version=version)))
+                    await bell.rung(HOURS_S)
+                await log.save("fanout", 1, {})
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(bell.rung(HOURS_S), 0.05)
+
+        run(edges.declare(["follows"]))
+        run(asyncio.wait_for(scene(), LIMIT_S))
+
+
+def test_a_commit_of_another_process_rings(tmp_path: Path, run: Run) -> None:
+    with open_embedded(tmp_path) as (environment, edges):
+        log = EmbeddedLog(environment, edges._commits)
+        run(edges.declare(["follows"]))
+
+        async def scene() -> None:
+            with log.bell() as bell:
+                other = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-c",
+                    _RING,
+                    str(tmp_path),
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                )
+                await bell.rung(HOURS_S)
+                assert await other.wait() == 0
+            assert log.bounds() == (1, 1)
+
+        run(asyncio.wait_for(scene(), LIMIT_S))
+
+
+def test_a_bell_that_nobody_hears_holds_up_no_commit(tmp_path: Path, run: Run) -> None:
+    with open_embedded(tmp_path) as (environment, edges):
+        log = EmbeddedLog(environment, edges._commits)
+        run(edges.declare(["follows"]))
+
+        async def scene() -> None:
+            with log.bell() as bell:
+                (path,) = (tmp_path / "bells").iterdir()
+                full = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        os.write(full, b"\0" * 512)
+                os.close(full)
+                for version in (1, 2):
+                    await edges.apply(writes_of(edge_of(ALICE, 2, version=version)))
+                await bell.rung(HOURS_S)
+
+        run(asyncio.wait_for(scene(), LIMIT_S))
+
+
+def test_what_a_killed_process_left_is_removed_and_what_others_hear_is_not(tmp_path: Path, run: Run) -> None:
+    with open_embedded(tmp_path) as (environment, edges):
+        log = EmbeddedLog(environment, edges._commits)
+        with log.bell():
+            (first,) = (tmp_path / "bells").iterdir()
+            os.mkfifo(tmp_path / "bells" / "left-over")
+            run(edges.declare(["follows"]))
+            run(edges.apply(writes_of(edge_of(ALICE, 2))))
+            with log.bell():
+                there = set((tmp_path / "bells").iterdir())
+                assert first in there
+                assert len(there) == 2
+        assert not list((tmp_path / "bells").iterdir())
+
+
+def test_where_no_fifo_can_be_made_events_are_looked_for(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("this file system has none")
+
+    monkeypatch.setattr(os, "mkfifo", refuse)
+    with open_embedded(tmp_path) as (environment, edges), EmbeddedLog(environment, edges._commits).bell() as bell:
+        run(asyncio.wait_for(bell.rung(HOURS_S), LIMIT_S))
+
+
+class Hearing:
+    """A consumer that says when it has seen an event."""
+
+    name = "hearing"
+
+    def __init__(self) -> None:
+        self.began, self.heard = asyncio.Event(), asyncio.Event()
+
+    async def handle(self, _: Sequence[Event]) -> None:
+        self.heard.set()
+
+    async def work_backlog(self) -> bool:
+        return False
+
+    async def lost(self) -> None:
+        self.began.set()
+
+
+def test_a_runner_at_rest_is_woken_by_an_event_and_by_stop(tmp_path: Path, run: Run) -> None:
+    with open_embedded(tmp_path) as (environment, edges):
+        run(edges.declare(["follows"]))
+
+        async def scene() -> None:
+            hearing = Hearing()
+            runner = Runner(hearing, EmbeddedLog(environment, edges._commits), Pace(idle_s=HOURS_S))
+            task = asyncio.create_task(runner.run())
+            await hearing.began.wait()
+            for version in (1, 2):
+                hearing.heard.clear()
+                await edges.apply(writes_of(edge_of(ALICE, 2, version=version)))
+                await hearing.heard.wait()
+            runner.stop()
+            await task
+
+        run(asyncio.wait_for(scene(), LIMIT_S))
