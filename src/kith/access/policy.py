@@ -1,7 +1,9 @@
 """Who may read and do what, decided in one place for every door.
 
-Graphs: a server key reads everything, whomever it names; a user token reads its own lists. People: whoever acts for a
-user sees what that user may; a server key that names nobody sees all.
+Graphs: a server key reads everything, whomever it names; a user token reads its own lists. People, posts, comments,
+stories, media: whoever acts for a user sees what that user may; the back office (`X-Kith-User: system`) sees all; a
+server key that names nobody sees what a visitor may. What the app itself does (labels, profiles, deactivation) takes a
+server key, named or not.
 """
 
 from __future__ import annotations
@@ -29,11 +31,17 @@ def check_server(caller: Caller) -> None:
 
 
 def check_own(caller: Caller, user: NodeId) -> None:
-    """Forbidden to all who act for another user; a server key that names nobody acts for anyone."""
+    """Forbidden to all who act for another user; a server key that names no user acts for anyone."""
     if caller.user is None:
         check_server(caller)
     elif caller.user != user:
-        raise Forbidden("this is another user's own; act for them (X-Kith-User, or their token)", id=str(user))
+        raise _others_own(user)
+
+
+def check_own_read(caller: Caller, user: NodeId) -> None:
+    """As `check_own`, for what is shown to the user alone: Forbidden to a server key that names nobody, too."""
+    if not caller.system and caller.user != user:
+        raise _others_own(user)
 
 
 class ReadPolicy:
@@ -87,14 +95,20 @@ class ReadPolicy:
 
     async def check_may_see_lists(self, caller: Caller, *users: NodeId) -> None:
         """Forbidden or UserNotFound where the caller may not see the lists of one of `users`."""
-        if caller.user is not None:
-            for user in users:
-                await self._privacy.check_may_see(caller.user, user)
+        for user in users:
+            await self._privacy.check_may_see(caller.viewer, user)
 
     async def without_unseen(self, caller: Caller, page: Page) -> Page:
         """A page of people, less those whom the caller must not see."""
-        return page if caller.user is None else await self._privacy.shown_to(caller.user, page)
+        return await self._privacy.shown_to(caller.viewer, page)
 
     def _shows_users(self, caller: Caller, listing: Listing) -> bool:
         """Whether a user token reads users in a list, of whom those that the app hides do not show."""
         return not caller.server and listing.graph not in self._graphs.to_objects
+
+
+def _others_own(user: NodeId) -> Forbidden:
+    return Forbidden(
+        "this is another user's own; act for them (X-Kith-User, or their token), or for the app (X-Kith-User: system)",
+        id=str(user),
+    )

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from kith.api.answers import Pagination, Time
-from kith.core.ids import NodeId
 from kith.core.labels import shown
 from kith.media.library import MediaLibrary
 from kith.media.media import Media, MediaType, key_of, thumbnail_key_of
+from kith.people.privacy import SYSTEM, Viewer
 from kith.people.profiles import Profiles
 from kith.posts.comments import Comment, CommentCounts, Comments
 from kith.posts.engagement import Engagement
@@ -153,7 +153,7 @@ class Presenter:
 
     async def posts(
         self,
-        viewer: NodeId | None,
+        viewer: Viewer,
         posts: Sequence[Post],
         rankings: Mapping[int, RankingAnswer] = MappingProxyType({}),
     ) -> list[PostAnswer]:
@@ -171,7 +171,7 @@ class Presenter:
                 content=self.content(post, media),
                 engagement=EngagementAnswer(*numbers),
                 visibility=post.visibility,
-                audience=list(map(str, post.audience)) if post.audience and viewer in (None, post.author) else None,
+                audience=list(map(str, post.audience)) if post.audience and viewer in (SYSTEM, post.author) else None,
                 mentions=list(map(str, post.mentions)),
                 attributes=read_attributes(post.attributes),
                 allow_comments=post.allow_comments,
@@ -186,7 +186,7 @@ class Presenter:
         ]
 
     async def comments(
-        self, viewer: NodeId | None, comments: Sequence[Comment], *, with_replies: bool = False
+        self, viewer: Viewer, comments: Sequence[Comment], *, with_replies: bool = False
     ) -> list[CommentAnswer]:
         """Comments that the viewer may see, as answers; `with_replies`: each with the oldest of its replies."""
         if not comments:
@@ -259,7 +259,7 @@ class Presenter:
         return None if media is None else self.media(media).thumbnail_url
 
     async def _replies(
-        self, viewer: NodeId | None, comments: Sequence[Comment], counts: Sequence[CommentCounts]
+        self, viewer: Viewer, comments: Sequence[Comment], counts: Sequence[CommentCounts]
     ) -> dict[int, list[CommentAnswer]]:
         """The oldest replies to each of these comments that has any."""
         answered = [comment.id for comment, numbers in zip(comments, counts, strict=True) if numbers.replies]
@@ -278,6 +278,6 @@ def read_attributes(packed: bytes) -> dict[str, Any]:
     return {} if packed == NO_ATTRIBUTES else msgspec.json.decode(packed, type=dict[str, Any])
 
 
-def shown_labels(labels: int, viewer: int | None, author: int) -> list[str]:
+def shown_labels(labels: int, viewer: Viewer, author: int) -> list[str]:
     """What a viewer is told of labels."""
-    return shown(labels, own=viewer in (None, author)) if labels else []
+    return shown(labels, own=viewer in (SYSTEM, author)) if labels else []

@@ -23,7 +23,7 @@ from kith.graph.graphs import COMMENT_LIKES, COMMENTED, COMMENTS, REPLIES
 from kith.graph.store import Listing
 from kith.graph.walk import BELOW_ALL
 from kith.people.accounts import check_active
-from kith.people.privacy import Privacy
+from kith.people.privacy import Privacy, Viewer
 from kith.posts.engagement import Engaged, disengage, engage
 from kith.posts.posts import Posts
 from kith.posts.visibility import may_see_comment
@@ -214,26 +214,26 @@ class Comments:
             raise _no_comment(id_)
         return found
 
-    async def get(self, viewer: NodeId | None, id_: int) -> Comment:
+    async def get(self, viewer: Viewer, id_: int) -> Comment:
         """A comment. CommentNotFound unless `viewer` may see it, its post, and the comment that it answers."""
         comment = await self._visible(viewer, id_)
         if comment is None:
             raise _no_comment(id_)
         return comment
 
-    async def _visible(self, viewer: NodeId | None, id_: int) -> Comment | None:
+    async def _visible(self, viewer: Viewer, id_: int) -> Comment | None:
         (comment,) = await self._filtered(viewer, await self._read([id_]))
         if comment is None or await self._posts.visible(viewer, [comment.post]) == [None]:
             return None
         answered = [] if comment.reply_to is None else await self._read([comment.reply_to])
         return None if None in await self._filtered(viewer, answered) else comment
 
-    async def of_post(self, viewer: NodeId | None, post: NodeId, order: Order, window: Window) -> CommentPage:
+    async def of_post(self, viewer: Viewer, post: NodeId, order: Order, window: Window) -> CommentPage:
         """A page of the comments on a post; PostNotFound if `viewer` may not see the post."""
         await self._posts.get(viewer, post)
         return await self._page(viewer, Listing(self._comments, post, Direction.OUT), order, window)
 
-    async def of_comment(self, viewer: NodeId | None, comment: NodeId, order: Order, window: Window) -> CommentPage:
+    async def of_comment(self, viewer: Viewer, comment: NodeId, order: Order, window: Window) -> CommentPage:
         """A page of the replies to a comment; CommentNotFound if `viewer` may not see the comment."""
         await self.get(viewer, comment)
         return await self._page(viewer, Listing(self._replies, comment, Direction.OUT), order, window)
@@ -242,23 +242,23 @@ class Comments:
         """The post of each comment, whoever may see it; None where there is no such comment."""
         return [None if comment is None else comment.post for comment in await self._read(ids)]
 
-    async def counts(self, viewer: NodeId | None, ids: Sequence[int]) -> list[CommentCounts]:
+    async def counts(self, viewer: Viewer, ids: Sequence[int]) -> list[CommentCounts]:
         """The counts of each comment, in one batch."""
         likes = [Listing(self._likes, id_, Direction.IN) for id_ in ids]
         replies = [Listing(self._replies, id_, Direction.OUT) for id_ in ids]
         numbers = await self._graph.store.count_many([*likes, *replies])
-        own = [(int(viewer), id_) for id_ in ids] if viewer is not None else []
+        own = [(int(viewer), id_) for id_ in ids] if isinstance(viewer, int) else []
         liked = await self._graph.store.exists_many(self._likes, own) if own else [False] * len(ids)
         return [CommentCounts(*row) for row in zip(numbers[: len(ids)], numbers[len(ids) :], liked, strict=True)]
 
-    async def previews(self, viewer: NodeId | None, ids: Sequence[int]) -> list[list[Comment]]:
+    async def previews(self, viewer: Viewer, ids: Sequence[int]) -> list[list[Comment]]:
         """The oldest REPLIES_SHOWN replies to each of these comments, without those that `viewer` may not see."""
         window = reversed_window(Window(REPLIES_SHOWN))
         pages = [await self._graph.store.page(Listing(self._replies, id_, Direction.OUT), window) for id_ in ids]
         found = iter(await self._filtered(viewer, await self._read([mark.id for page in pages for mark in page.items])))
         return [[reply for _ in page.items if (reply := next(found)) is not None][::-1] for page in pages]
 
-    async def _page(self, viewer: NodeId | None, listing: Listing, order: Order, window: Window) -> CommentPage:
+    async def _page(self, viewer: Viewer, listing: Listing, order: Order, window: Window) -> CommentPage:
         (total,) = await self._graph.store.count_many([listing])
         match order:
             case "top":
@@ -281,7 +281,7 @@ class Comments:
         records = await self._store.get_many(RecordKind.COMMENT, ids)
         return [None if record is None else _decode(record.data) for record in records]
 
-    async def _filtered(self, viewer: NodeId | None, comments: Sequence[Comment | None]) -> list[Comment | None]:
+    async def _filtered(self, viewer: Viewer, comments: Sequence[Comment | None]) -> list[Comment | None]:
         """The comments, with None for each that the viewer, who may see the post, must not see."""
         authors = await self._privacy.standings(viewer, (comment.author for comment in comments if comment is not None))
         return [

@@ -21,7 +21,7 @@ from kith.graph.graph import Graph, mark_of
 from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES, VIEWS
 from kith.graph.store import Listing
 from kith.people.accounts import check_active
-from kith.people.privacy import Privacy
+from kith.people.privacy import Privacy, Viewer
 from kith.posts.posts import Posts
 
 
@@ -92,12 +92,12 @@ class Engagement:
             raise self._posts.missing(post)
         return found
 
-    async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[PostCounts]:
+    async def counts(self, viewer: Viewer, posts: Sequence[int]) -> list[PostCounts]:
         """The counts of each of `posts`, in one batch; the caller makes sure that the viewer may see them."""
         store, ids = self._graph.store, np.array(posts, np.int64)
         columns = (await store.counts(self._lists, ids)).tolist()
         own = [[False] * len(ids)] * 2
-        if viewer is not None:
+        if isinstance(viewer, int):
             mine = [Listing(graph, viewer, Direction.OUT) for graph in (self._likes, self._saves)]
             own = [(await store.contains(listing, ids)).tolist() for listing in mine]
         return list(map(PostCounts, *columns, *own))

@@ -18,13 +18,12 @@ from kith.api.presenter import Presenter, read_attributes, shown_labels
 from kith.core.errors import Forbidden, UserNotFound
 from kith.core.events import user_changed
 from kith.core.ids import NodeId, parse_id
-from kith.core.labels import HIDE
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS
-from kith.graph.store import Listing, Node
+from kith.graph.store import Listing
 from kith.media.library import MediaLibrary
-from kith.people.privacy import Privacy
+from kith.people.privacy import Privacy, Viewer, is_there
 from kith.people.profiles import Profile, Profiles
 from kith.records.fields import pack_attributes
 
@@ -102,7 +101,7 @@ class ProfilesResource:
         users, viewer = check_lookup(body.ids), call.viewer
         profiles = await self._profiles.get_many(users)
         answers = await self._answers(viewer, users, profiles)
-        if viewer is not None:
+        if isinstance(viewer, int):
             blocked = await self._privacy.blocks([(user, viewer) for user in users])
             answers = [None if gone else answer for gone, answer in zip(blocked, answers, strict=True)]
         return UsersLookedUp(answers)
@@ -119,8 +118,8 @@ class ProfilesResource:
         """Like PUT. A user token may change only its own user."""
         return await self._set(call, user_id, body)
 
-    async def _seen(self, viewer: NodeId | None, user: NodeId) -> ProfileAnswer:
-        if viewer is not None and viewer != user:
+    async def _seen(self, viewer: Viewer, user: NodeId) -> ProfileAnswer:
+        if isinstance(viewer, int) and viewer != user:
             await self._check_there(viewer, user)
             if any(await self._privacy.blocks([(user, viewer)])):
                 raise Forbidden("this account is not available to you", id=str(user))
@@ -146,14 +145,14 @@ class ProfilesResource:
             raise _not_there(user)
         return await self._answer(user, user, profile)
 
-    async def _answer(self, viewer: NodeId | None, user: NodeId, profile: Profile) -> ProfileAnswer:
+    async def _answer(self, viewer: Viewer, user: NodeId, profile: Profile) -> ProfileAnswer:
         (answer,) = await self._answers(viewer, [user], [profile])
         if answer is None:
             raise _not_there(user)
         return answer
 
     async def _answers(
-        self, viewer: NodeId | None, users: Sequence[NodeId], profiles: Sequence[Profile]
+        self, viewer: Viewer, users: Sequence[NodeId], profiles: Sequence[Profile]
     ) -> list[ProfileAnswer | None]:
         """Each user with what the graph knows of them; None for one that is not there for `viewer`. A batch a kind."""
         store = self._graph.store
@@ -164,7 +163,7 @@ class ProfilesResource:
         media = await self._media.get_many(avatars)
         return [
             None
-            if _gone(node, viewer, user)
+            if not is_there(node, user, viewer)
             else ProfileAnswer(
                 str(user),
                 node.state.name.lower(),
@@ -183,16 +182,11 @@ class ProfilesResource:
             for user, node, profile in zip(users, nodes, profiles, strict=True)
         ]
 
-    async def _check_there(self, viewer: NodeId | None, user: NodeId) -> None:
-        """UserNotFound for an account that is not there for `viewer`; a removed one is gone for good."""
+    async def _check_there(self, viewer: Viewer, user: NodeId) -> None:
+        """UserNotFound for an account that is not there for `viewer`."""
         (node,) = await self._graph.store.nodes([user])
-        if _gone(node, viewer, user):
+        if not is_there(node, user, viewer):
             raise _not_there(user)
-
-
-def _gone(node: Node, viewer: int | None, user: int) -> bool:
-    """Whether an account is not there for a viewer: removed, or hidden by the app."""
-    return node.state == State.REMOVED or bool(node.labels & HIDE and viewer not in (None, user))
 
 
 def _not_there(user: NodeId) -> UserNotFound:

@@ -22,7 +22,7 @@ from kith.api.presenter import (
     time_of,
 )
 from kith.api.resources.posts import DraftRequest
-from kith.core.ids import NodeId
+from kith.people.privacy import SYSTEM, Viewer
 from kith.posts.post import Post
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
@@ -178,7 +178,7 @@ class StoriesResource:
         stories, page = await self._stories.of_author(call.viewer, user_id, window)
         return StoriesAnswer(await self._answers(call.viewer, stories), call.pagination(query, page))
 
-    async def _answers(self, viewer: NodeId | None, stories: Sequence[Post]) -> list[StoryAnswer]:
+    async def _answers(self, viewer: Viewer, stories: Sequence[Post]) -> list[StoryAnswer]:
         """Stories that the viewer may see, as answers."""
         if not stories:
             return []
@@ -203,5 +203,5 @@ class StoriesResource:
                 view_count=count if own else None,
             )
             for story, saw, count in zip(stories, seen, views, strict=True)
-            for own in [viewer in (None, story.author)]
+            for own in [viewer in (SYSTEM, story.author)]
         ]
