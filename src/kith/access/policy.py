@@ -16,12 +16,50 @@ from kith.core.ids import NodeId
 from kith.core.paging import Page
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
-from kith.graph.graphs import FOLLOWS
+from kith.graph.graphs import (
+    AUTHORED,
+    COMMENT_LIKES,
+    COMMENTED,
+    COMMENTS,
+    FOLLOWS,
+    HIDES,
+    LIKES,
+    REPLIES,
+    SAVES,
+    SHARES,
+    STORIES,
+    STORY_VIEWS,
+    VIEWS,
+)
 from kith.graph.store import Listing
 from kith.people.privacy import Privacy
 
 _TOLD_TO_USERS = frozenset({State.NORMAL, State.NEGATIVE})
 """States of edges that hold. The others tell who took something back, or left."""
+
+_COMMENTING = "POST /posts/{id}/comments"
+KEPT_BY_ROUTES = {
+    AUTHORED: "POST /posts", COMMENTS: _COMMENTING, REPLIES: _COMMENTING, COMMENTED: _COMMENTING,
+    COMMENT_LIKES: "POST /comments/{id}/like", LIKES: "POST /posts/{id}/like", SAVES: "POST /posts/{id}/save",
+    SHARES: "POST /posts/{id}/share", HIDES: "POST /posts/{id}/hide", VIEWS: "POST /posts/{id}/view",
+    STORIES: "POST /stories", STORY_VIEWS: "POST /stories/{id}/view",
+}  # fmt: skip
+"""The graphs of posts, comments and stories, with the route that writes each. Outboxes, comments and counts are exact
+because nothing else writes them: a raw edge could put a post into another's outbox, or count a like of nobody.
+"""
+
+
+def check_raw_write(graph: str) -> None:
+    """Forbidden for a graph that only a route writes. Graphs of users and those that the app declared may be written
+    edge by edge, and imported.
+    """
+    route = KEPT_BY_ROUTES.get(graph)
+    if route is not None:
+        raise Forbidden(
+            f"{graph} holds what Kith made and promises to count exactly; write it with {route}, or declare a graph "
+            "of your own in the setting `graphs`",
+            graph=graph,
+        )
 
 
 def check_server(caller: Caller) -> None:

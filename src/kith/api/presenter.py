@@ -24,8 +24,6 @@ from kith.posts.post import Post, PostType, Visibility
 from kith.records.fields import NO_ATTRIBUTES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TIME_MAX_MS = 253_402_300_799_999
-"""The last ms of the year 9999."""
 
 
 class MediaAnswer(msgspec.Struct, frozen=True, rename="camel"):

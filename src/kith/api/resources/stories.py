@@ -13,7 +13,6 @@ from kith.api.call import Call
 from kith.api.operations import delete, get, post
 from kith.api.parameters import Cursor, Id, IdempotencyKey, Limit, ObjectLimit
 from kith.api.presenter import (
-    TIME_MAX_MS,
     AuthorAnswer,
     ContentAnswer,
     Presenter,
@@ -161,10 +160,7 @@ class StoriesResource:
         query = f"viewers {story_id}"
         page = await self._stories.viewers(call.viewer, story_id, call.window(query, limit, cursor))
         users = await self._present.authors([mark.id for mark in page.items])
-        items = [
-            ViewerAnswer(str(mark.id), users[mark.id], time_of(min(max(mark.position, 0), TIME_MAX_MS)))
-            for mark in page.items  # positions of an import may be any number
-        ]
+        items = [ViewerAnswer(str(mark.id), users[mark.id], time_of(mark.position)) for mark in page.items]
         return ViewersAnswer(items, call.pagination(query, page))
 
     @get("/users/{user_id}/stories", "The stories of a user")
