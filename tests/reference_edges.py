@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kith.core.events import Event
 from kith.core.paging import Mark, Page, Window
+from kith.core.tokens import WriteMark
 from kith.graph.edge import (
     BARRING,
     REFUSED,
@@ -32,7 +33,7 @@ from kith.graph.edge import (
     resolve,
 )
 from kith.graph.graphs import assign
-from kith.graph.store import Degrees, Ends, IdLists, Ids, Listing, Node, Pair, Side
+from kith.graph.store import Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
 
 Key = tuple[int, int, int]
 """(graph, source, destination)"""
@@ -214,7 +215,7 @@ class ReferenceEdges:
         labels: int | None = None,
         only_from: State | None = None,
         tell: Event | None = None,
-    ) -> Node:
+    ) -> NodeChanged:
         known = self._nodes.get(node, Node())
         if only_from in (None, known.state):
             asked = {"state": state, "private": private, "labels": labels}
@@ -222,7 +223,7 @@ class ReferenceEdges:
             if tell is not None and changed != known:
                 self.log.append(tell)
             known = self._nodes[node] = changed
-        return known
+        return NodeChanged(known, WriteMark(len(self.log), 0 if tell is None else tell.updated_at))
 
     async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
         keys = sorted(key for key in self.rows if key[0] == graph and (after is None or key[1:] > after))

@@ -34,6 +34,13 @@ def http(server: Server) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
+def system(server: Server) -> Iterator[httpx.Client]:
+    """A client with the server key, acting for the back office."""
+    with server.client(acting="system") as client:
+        yield client
+
+
+@pytest.fixture
 def acting(server: Server) -> Iterator[Callable[[int], httpx.Client]]:
     """`acting(alice)`: a client with the server key, acting for that user."""
     yield from _clients(lambda user: server.client(acting=user))

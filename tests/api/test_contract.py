@@ -31,12 +31,12 @@ def test_a_check_answers_exists_and_nothing_else(http: httpx.Client, people: Peo
 
 
 def test_the_greatest_and_the_least_id_work_everywhere(http: httpx.Client, acting: Acting) -> None:
-    path = f"{API}/graph/saves/0/{ID_MAX}"
-    add_edges(http, "saves", (0, ID_MAX))
+    path = f"{API}/graph/suggestion_hides/0/{ID_MAX}"
+    add_edges(http, "suggestion_hides", (0, ID_MAX))
     assert ok(http.get(path)) == {"exists": True}
     edge = ok(http.get(path + "/edge"))
     assert (edge["source"], edge["destination"]) == ("0", str(ID_MAX))
-    assert ids(ok(http.get(f"{API}/graph/saves/{ID_MAX}/in"))) == [0]
+    assert ids(ok(http.get(f"{API}/graph/suggestion_hides/{ID_MAX}/in"))) == [0]
     assert ok(acting(0).post(f"{API}/users/{ID_MAX}/mute"))["muting"]
 
 
@@ -60,12 +60,12 @@ def test_a_bulk_write_answers_applied_and_its_token_in_body_and_header(http: htt
 
 
 def test_a_bulk_write_that_is_repeated_changes_nothing(http: httpx.Client, people: People) -> None:
-    assert add_edges(http, "likes", (people.alice, people.bob), updatedAt="100000")["applied"] == 1
-    again = add_edges(http, "likes", (people.alice, people.bob), updatedAt="100000")
+    assert add_edges(http, "mutes", (people.alice, people.bob), updatedAt="100000")["applied"] == 1
+    again = add_edges(http, "mutes", (people.alice, people.bob), updatedAt="100000")
     assert again == {"applied": 0, "token": None}
     older = [{"op": "remove", "source": people.alice, "destination": people.bob, "updatedAt": 99_999}]
-    assert ok(http.post(f"{API}/graph/likes/edges", json={"edges": older}))["applied"] == 0
-    assert check(http, "likes", people.alice, people.bob)
+    assert ok(http.post(f"{API}/graph/mutes/edges", json={"edges": older}))["applied"] == 0
+    assert check(http, "mutes", people.alice, people.bob)
 
 
 @pytest.mark.parametrize(

@@ -274,21 +274,21 @@ def test_a_block_takes_back_requests(http: httpx.Client, acting: Acting, people:
 
 
 def test_deactivate_empties_the_lists_and_reactivate_restores_each_edge_at_its_place(
-    http: httpx.Client, acting: Acting, people: People
+    system: httpx.Client, acting: Acting, people: People
 ) -> None:
     alice, bob, carol, dana = people
     for position, edge in enumerate([(alice, bob), (carol, bob), (dana, bob), (bob, alice)]):
-        add_edges(http, "follows", edge, position=position)
-    job = finish(http, http.post(f"{API}/users/{carol}/deactivate"))
+        add_edges(system, "follows", edge, position=position)
+    job = finish(system, system.post(f"{API}/users/{carol}/deactivate"))
     assert (job["operation"], job["user"], job["edges"]) == ("archive", str(carol), 1)
-    assert ids(ok(http.get(f"{API}/users/{bob}/followers"))) == [dana, alice]
-    assert ok(http.get(f"{API}/users/{carol}"))["state"] == "archived"
+    assert ids(ok(system.get(f"{API}/users/{bob}/followers"))) == [dana, alice]
+    assert ok(system.get(f"{API}/users/{carol}"))["state"] == "archived"
     assert code(acting(alice).post(f"{API}/users/{carol}/follow"), 404) == "USER_NOT_FOUND"
     assert code(acting(carol).post(f"{API}/users/{alice}/follow"), 403) == "FORBIDDEN"
-    job = finish(http, http.post(f"{API}/users/{carol}/reactivate"))
+    job = finish(system, system.post(f"{API}/users/{carol}/reactivate"))
     assert (job["operation"], job["edges"]) == ("restore", 1)
-    assert ids(ok(http.get(f"{API}/users/{bob}/followers"))) == [dana, carol, alice]
-    assert ok(http.get(f"{API}/users/{carol}"))["state"] == "normal"
+    assert ids(ok(system.get(f"{API}/users/{bob}/followers"))) == [dana, carol, alice]
+    assert ok(system.get(f"{API}/users/{carol}"))["state"] == "normal"
 
 
 def test_an_edge_comes_back_when_both_ends_are_active_again(http: httpx.Client, people: People) -> None:

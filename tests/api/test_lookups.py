@@ -84,8 +84,8 @@ def walked(http: httpx.Client, path: str, **params: Any) -> list[int]:
 def test_a_list_is_read_by_range_of_time_both_ways_of_an_edge(http: httpx.Client, people: People) -> None:
     crowd = people.crowd(30)
     for at, other in enumerate(crowd):
-        add_edges(http, "likes", (people.alice, other), (other, people.dana), position=1_000 + at)
-    for path in (f"/graph/likes/{people.alice}/out", f"/graph/likes/{people.dana}/in"):
+        add_edges(http, "mutes", (people.alice, other), (other, people.dana), position=1_000 + at)
+    for path in (f"/graph/mutes/{people.alice}/out", f"/graph/mutes/{people.dana}/in"):
         for bounds, expected in (
             ({"since": 1_010, "until": 1_020}, crowd[10:20]),
             ({"since": 1_025}, crowd[25:]),
@@ -105,17 +105,17 @@ def test_a_list_is_read_by_range_of_time_both_ways_of_an_edge(http: httpx.Client
 def test_a_range_holds_what_stays_while_the_list_is_written_to(http: httpx.Client, people: People) -> None:
     crowd = people.crowd(40)
     for at, other in enumerate(crowd):
-        add_edges(http, "likes", (people.alice, other), position=at)
-    path, params = f"{API}/graph/likes/{people.alice}/out", {"since": 10, "until": 30, "limit": 5}
+        add_edges(http, "mutes", (people.alice, other), position=at)
+    path, params = f"{API}/graph/mutes/{people.alice}/out", {"since": 10, "until": 30, "limit": 5}
     found, cursor = [], None
     for turn in range(4):
         body = ok(http.get(path, params={**params, **({"cursor": cursor} if cursor else {})}))
         found += ids(body)
         cursor = body["pagination"]["nextCursor"]
-        add_edges(http, "likes", (people.alice, people.bob + turn), position=29)  # newer than what comes
-        add_edges(http, "likes", (people.alice, crowd[turn]), position=9)  # outside
+        add_edges(http, "mutes", (people.alice, people.bob + turn), position=29)  # newer than what comes
+        add_edges(http, "mutes", (people.alice, crowd[turn]), position=9)  # outside
         gone = [{"op": "remove", "source": people.alice, "destination": found[-1]}]
-        ok(http.post(f"{API}/graph/likes/edges", json={"edges": gone}))
+        ok(http.post(f"{API}/graph/mutes/edges", json={"edges": gone}))
     assert found == crowd[29:9:-1]
     assert cursor is None
 

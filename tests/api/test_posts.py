@@ -197,12 +197,12 @@ def test_a_deleted_post_is_gone_for_everybody(acting: Acting, http: httpx.Client
     assert code(acting(people.bob).post(f"{API}/posts/{id_}/comments", json={"text": "x"}), 404) == "POST_NOT_FOUND"
 
 
-def test_an_outbox_pages_through_what_the_reader_may_see(acting: Acting, http: httpx.Client, people: People) -> None:
+def test_an_outbox_pages_through_what_the_reader_may_see(acting: Acting, system: httpx.Client, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     for at in range(7):
         make(alice, str(at), visibility="private" if at % 2 else "public")
     path = f"/users/{people.alice}/posts"
-    assert texts(alice, path, limit=2) == texts(http, path, limit=3) == list("6543210")
+    assert texts(alice, path, limit=2) == texts(system, path, limit=3) == list("6543210")
     assert texts(bob, path, limit=2) == list("6420")
     first = ok(bob.get(API + path, params={"limit": 2}))
     assert len(first["items"]) == 2, "the private one between them takes no room"
@@ -229,7 +229,7 @@ def test_posts_that_one_may_not_see_can_neither_be_counted_nor_dated(acting: Act
 
 
 def test_friends_private_accounts_blocks_and_deactivation_hide_posts(
-    acting: Acting, http: httpx.Client, people: People
+    acting: Acting, system: httpx.Client, people: People
 ) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     public, friends = make(alice), make(alice, visibility="friends")
@@ -238,15 +238,15 @@ def test_friends_private_accounts_blocks_and_deactivation_hide_posts(
         return [bob.get(f"{API}/posts/{id_}").status_code == 200 for id_ in (public, friends)]
 
     assert seen() == [True, False]
-    add_edges(http, "follows", (people.bob, people.alice))
+    add_edges(system, "follows", (people.bob, people.alice))
     assert seen() == [True, False]
-    add_edges(http, "follows", (people.alice, people.bob))
+    add_edges(system, "follows", (people.alice, people.bob))
     assert seen() == [True, True]
-    ok(http.patch(f"{API}/users/{people.alice}", json={"private": True}))
+    ok(system.patch(f"{API}/users/{people.alice}", json={"private": True}))
     assert seen() == [True, True]
     assert code(acting(people.carol).get(f"{API}/posts/{public}"), 404) == "POST_NOT_FOUND"
     assert code(acting(people.carol).get(f"{API}/users/{people.alice}/posts"), 403) == "FORBIDDEN"
-    ok(http.patch(f"{API}/users/{people.alice}", json={"private": False}))
+    ok(system.patch(f"{API}/users/{people.alice}", json={"private": False}))
     for blocker, blocked in ((alice, people.bob), (bob, people.alice)):
         ok(blocker.post(f"{API}/users/{blocked}/block"))
         assert seen() == [False, False]
@@ -254,11 +254,11 @@ def test_friends_private_accounts_blocks_and_deactivation_hide_posts(
         assert code(bob.post(f"{API}/posts/{public}/comments", json={"text": "x"}), 404) == "POST_NOT_FOUND"
         ok(blocker.delete(f"{API}/users/{blocked}/block"))
     assert seen() == [True, False]
-    finish(http, http.post(f"{API}/users/{people.alice}/deactivate"))
+    finish(system, system.post(f"{API}/users/{people.alice}/deactivate"))
     assert seen() == [False, False]
-    assert ok(http.get(f"{API}/posts/{public}"))["id"] == public, "the app sees it"
+    assert ok(system.get(f"{API}/posts/{public}"))["id"] == public, "the app sees it"
     assert code(alice.post(f"{API}/posts", json={"content": {"text": "x"}}), 403) == "FORBIDDEN"
-    finish(http, http.post(f"{API}/users/{people.alice}/reactivate"))
+    finish(system, system.post(f"{API}/users/{people.alice}/reactivate"))
     assert seen() == [True, False]
     assert len(texts(alice, f"/users/{people.alice}/posts")) == 2
 

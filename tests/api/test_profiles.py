@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,10 +10,14 @@ from typing import Any
 
 import httpx
 import pytest
-from calls import code, finish, ok, upload
+from calls import NO_PROFILE, code, finish, ok, upload
 from cast import People
+from in_process import client_of
 from pictures import photo
-from servers import API, serving
+from servers import API, KEY, serving
+
+from kith.run.api import serving as in_one_process
+from kith.run.config import Settings
 
 Acting = Callable[[int], httpx.Client]
 HELLO = {"content": {"text": "hello"}}
@@ -72,7 +77,9 @@ def test_a_name_is_free_again_when_it_is_changed_given_up_or_its_account_removed
     assert [take(people.carol, second), take(people.alice, ""), take(people.carol, second)] == [409, 200, 200]
     assert take(people.alice, first) == 409
     ok(acting(people.bob).put(f"{API}/users/{people.bob}", json={"displayName": "Bob"}))
-    assert take(people.alice, first) == 200, "what PUT leaves out is emptied"
+    assert take(people.alice, first) == 409, "what PUT leaves out stays"
+    assert ok(acting(people.bob).put(f"{API}/users/{people.bob}", json={"username": None}))["username"] is None
+    assert take(people.alice, first) == 200
     finish(http, http.post(f"{API}/users/{people.alice}/deactivate"))
     assert take(people.bob, first) == 409, "who is away keeps the name"
     finish(http, http.delete(f"{API}/users/{people.alice}"))
@@ -94,6 +101,48 @@ def test_of_many_who_take_a_name_at_once_in_several_processes_one_gets_it(tmp_pa
             with server.client() as http:
                 holder = ok(http.get(f"{API}/users/by-username/wanted{round_}"))
                 assert holder["username"].lower() == f"wanted{round_}"
+
+
+# --- setting a profile -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_what_is_left_out_stays_as_it_is_and_null_clears_it(
+    acting: Acting, http: httpx.Client, people: People, method: str
+) -> None:
+    """An app that puts a name and a picture at every login must neither open a private account nor free its name."""
+    alice, path = acting(people.alice), f"{API}/users/{people.alice}"
+    image = upload(alice, photo())["id"]
+    said = {
+        "private": True, "username": name_of(people.alice), "displayName": "Ann", "bio": "I paint", "avatar": image,
+        "attributes": {"city": "Paris"}, "isVerified": True,
+    }  # fmt: skip
+    assert said.items() <= ok(http.put(path, json=said)).items()
+    assert said.items() <= ok(http.request(method, path, json={})).items()
+    assert (said | {"displayName": "Anna"}).items() <= ok(
+        http.request(method, path, json={"displayName": "Anna"})
+    ).items()
+    assert not ok(http.request(method, path, json={"private": False}))["private"]
+    nothing = dict.fromkeys(("username", "displayName", "bio", "avatar", "attributes"))
+    cleared = ok(http.request(method, path, json=nothing))
+    assert (NO_PROFILE | {"isVerified": True}).items() <= cleared.items()
+    for not_clear in ("private", "isVerified"):
+        assert code(http.request(method, path, json={not_clear: None}), 400) == "INVALID_REQUEST"
+
+
+def test_the_token_of_a_set_profile_covers_that_it_is_private(tmp_path: Path) -> None:
+    """Whoever carries it must not be answered from before the account became private."""
+
+    async def play() -> None:
+        headers = {"authorization": f"Bearer {KEY}"}
+        settings = Settings(data=str(tmp_path), api_keys=(KEY,))
+        async with in_one_process(settings) as api, client_of(api.door, **headers) as client:
+            for private in (True, False):
+                answer = await client.put(f"{API}/users/1", json={"bio": "I paint", "private": private})
+                known = api.door._carried.consistency
+                assert known.place_of(answer.headers["kith-token"]) == known._sequence()
+
+    asyncio.run(play())
 
 
 # --- verified accounts -------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def test_follow_and_unfollow_at_once_leave_lists_and_counts_that_agree(pair: Ser
 
 
 def test_a_change_of_privacy_is_not_lost_to_a_deactivation_at_the_same_time(pair: Server, people: People) -> None:
-    with pair.client() as http:
+    with pair.client(acting="system") as http:
         for user in people.crowd(ROUNDS):
             change = post(pair, f"/users/{user}", method="PATCH", json={"private": True})
             changed, started = at_once([change, post(pair, f"/users/{user}/deactivate")])

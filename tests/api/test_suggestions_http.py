@@ -28,9 +28,9 @@ def meet(http: httpx.Client, people: People) -> list[int]:
     return [dana, *crowd[2::-1], *crowd[:2:-1]]
 
 
-def test_suggestions_name_how_many_and_who_leads_there(http: httpx.Client, people: People) -> None:
-    crowd = meet(http, people)
-    body = suggested(http, people.alice)
+def test_suggestions_name_how_many_and_who_leads_there(system: httpx.Client, people: People) -> None:
+    crowd = meet(system, people)
+    body = suggested(system, people.alice)
     assert set(body) == {"items", "pagination", "meta"}
     assert ids(body) == crowd
     assert body["items"][0] == {
@@ -41,69 +41,71 @@ def test_suggestions_name_how_many_and_who_leads_there(http: httpx.Client, peopl
     assert body["meta"]["computedAt"].endswith("Z")
 
 
-def test_pages_lead_through_all_of_it_and_back(http: httpx.Client, people: People) -> None:
-    crowd = meet(http, people)
-    first = suggested(http, people.alice, limit=3)
-    second = suggested(http, people.alice, limit=3, cursor=first["pagination"]["nextCursor"])
-    third = suggested(http, people.alice, limit=3, cursor=second["pagination"]["nextCursor"])
+def test_pages_lead_through_all_of_it_and_back(system: httpx.Client, people: People) -> None:
+    crowd = meet(system, people)
+    first = suggested(system, people.alice, limit=3)
+    second = suggested(system, people.alice, limit=3, cursor=first["pagination"]["nextCursor"])
+    third = suggested(system, people.alice, limit=3, cursor=second["pagination"]["nextCursor"])
     assert ids(first) + ids(second) + ids(third) == crowd
     assert [page["pagination"]["hasMore"] for page in (first, second, third)] == [True, True, False]
-    back = suggested(http, people.alice, limit=3, cursor=third["pagination"]["prevCursor"])
+    back = suggested(system, people.alice, limit=3, cursor=third["pagination"]["prevCursor"])
     assert ids(back) == ids(second)
     assert first["pagination"]["prevCursor"] is None
 
 
 def test_a_cursor_of_one_users_suggestions_leads_nowhere_in_anothers(
-    http: httpx.Client, people: People, owner: Acting
+    system: httpx.Client, people: People, owner: Acting
 ) -> None:
-    meet(http, people)
-    cursor = suggested(http, people.alice, limit=1)["pagination"]["nextCursor"]
+    meet(system, people)
+    cursor = suggested(system, people.alice, limit=1)["pagination"]["nextCursor"]
     path = f"{API}/users/{people.bob}/suggestions"
-    assert code(http.get(path, params={"cursor": cursor}), 400) == "CURSOR_INVALID"
+    assert code(system.get(path, params={"cursor": cursor}), 400) == "CURSOR_INVALID"
     own = f"{API}/users/{people.alice}/suggestions"
     assert code(owner(people.alice).get(own, params={"cursor": cursor}), 400) == "CURSOR_INVALID"
     for query in ({"limit": 0}, {"limit": 1_001}, {"limit": "x"}, {"what": 1}, {"cursor": "x"}):
-        assert http.get(own, params=query).status_code == 400, query
-    assert code(http.get(f"{API}/users/nobody/suggestions"), 400) == "INVALID_ID"
+        assert system.get(own, params=query).status_code == 400, query
+    assert code(system.get(f"{API}/users/nobody/suggestions"), 400) == "INVALID_ID"
 
 
 def test_hiding_and_its_undo_hold_at_once_and_for_the_acting_user_only(
-    http: httpx.Client, people: People, owner: Acting
+    system: httpx.Client, people: People, owner: Acting
 ) -> None:
-    crowd, (alice, bob, _, dana) = meet(http, people), people
-    add_edges(http, "follows", (crowd[3], bob))
+    crowd, (alice, bob, _, dana) = meet(system, people), people
+    add_edges(system, "follows", (crowd[3], bob))
     own = owner(alice)
     assert ids(suggested(own, alice)) == crowd
     hidden = own.post(f"{API}/users/{dana}/hide-suggestion")
     assert ok(hidden) == {"hidden": True, "changed": True, "token": hidden.headers["Kith-Token"]}
     assert ids(suggested(own, alice)) == crowd[1:]
-    assert dana in ids(suggested(http, crowd[3]))
+    assert dana in ids(suggested(system, crowd[3]))
     assert ok(own.post(f"{API}/users/{dana}/hide-suggestion")) == {"hidden": True, "changed": False, "token": None}
     assert ok(own.delete(f"{API}/users/{dana}/hide-suggestion"))["hidden"] is False
     assert ids(suggested(own, alice)) == crowd
     assert code(own.post(f"{API}/users/{alice}/hide-suggestion"), 400) == "SELF_EDGE"
 
 
-def test_nobody_is_shown_who_may_not_be_the_moment_it_is_so(http: httpx.Client, people: People, acting: Acting) -> None:
-    left, alice = meet(http, people), people.alice
+def test_nobody_is_shown_who_may_not_be_the_moment_it_is_so(
+    system: httpx.Client, people: People, acting: Acting
+) -> None:
+    left, alice = meet(system, people), people.alice
     me = acting(alice)
     for verb in ("follow", "block", "mute", "hide-suggestion"):
-        assert ids(suggested(http, alice)) == left
+        assert ids(suggested(system, alice)) == left
         ok(me.post(f"{API}/users/{left.pop(0)}/{verb}"))
-        assert ids(suggested(http, alice)) == left
+        assert ids(suggested(system, alice)) == left
     ok(acting(left.pop(0)).post(f"{API}/users/{alice}/block"))
-    assert ids(suggested(http, alice)) == left
+    assert ids(suggested(system, alice)) == left
     gone = left.pop(0)
-    started = http.post(f"{API}/users/{gone}/deactivate")
-    assert ids(suggested(http, alice)) == left
-    finish(http, started)
-    ok(http.put(f"{API}/users/{left[0]}", json={"private": True}))
+    started = system.post(f"{API}/users/{gone}/deactivate")
+    assert ids(suggested(system, alice)) == left
+    finish(system, started)
+    ok(system.put(f"{API}/users/{left[0]}", json={"private": True}))
     assert ok(me.post(f"{API}/users/{left[0]}/follow"))["requested"]
-    assert ids(suggested(http, alice)) == []
+    assert ids(suggested(system, alice)) == []
 
 
-def test_a_newcomer_is_told_that_nobody_was_found(http: httpx.Client, people: People) -> None:
-    body = suggested(http, people.alice)
+def test_a_newcomer_is_told_that_nobody_was_found(system: httpx.Client, people: People) -> None:
+    body = suggested(system, people.alice)
     assert body["items"] == []
     assert body["pagination"] == {"nextCursor": None, "prevCursor": None, "hasMore": False}
     assert body["meta"] == {"source": "none", "computedAt": None}
@@ -124,7 +126,7 @@ def test_two_processes_answer_the_same_and_see_ones_own_follow_at_once(tmp_path:
             assert ids(ok(found)) == crowd
 
 
-def test_suggestions_are_measured_like_every_route(server: Server, http: httpx.Client, people: People) -> None:
-    suggested(http, people.alice)
+def test_suggestions_are_measured_like_every_route(server: Server, system: httpx.Client, people: People) -> None:
+    suggested(system, people.alice)
     metrics = lambda: server.get("/metrics").text  # noqa: E731
     eventually(lambda: 'kith_responses_total{operation="suggestions",status="200"}' in metrics())

@@ -36,6 +36,7 @@ REFUSED = [
     ("import edges cut.csv.gz --data new", "cut off or damaged"),
     ("import edges bad.parquet", "not a Parquet file"),
     ("import edges edges.csv --graph nobody", "nobody"),
+    ("import edges edges.csv --graph likes", "POST /posts/{id}/like"),
     ("import edges edges.csv --graph nobody --data new", "nobody"),
     ("import edges edges.csv --data damaged", "damaged"),
     ("import edges edges.csv --data file", "file"),

@@ -227,7 +227,7 @@ def test_a_restart_keeps_everything(tmp_path: Path, people: People) -> None:
     alice, bob, carol, dana = people
     with serving(tmp_path, settings=WITHOUT_KEYS) as server:
         key = server.key
-        with server.client() as http, server.client(acting=bob) as bobs:
+        with server.client(acting="system") as http, server.client(acting=bob) as bobs:
             add_edges(http, "follows", (alice, bob), (carol, bob), position=7)
             ok(http.put(f"{API}/users/{carol}", json={"private": True}))
             ok(bobs.post(f"{API}/users/{carol}/follow"))
@@ -240,7 +240,10 @@ def test_a_restart_keeps_everything(tmp_path: Path, people: People) -> None:
     with serving(tmp_path, settings=WITHOUT_KEYS) as server:
         assert printed_key(server) is None
         server.key = key
-        with server.client() as http, server.client(acting=carol, headers={"Kith-Token": token}) as carols:
+        with (
+            server.client(acting="system") as http,
+            server.client(acting=carol, headers={"Kith-Token": token}) as carols,
+        ):
             after = [ok(http.get(API + path)) for path in (f"/users/{bob}", f"/users/{bob}/followers", f"/jobs/{job}")]
             assert after == before
             page = ok(http.get(f"{API}/users/{bob}/followers", params={"limit": 1, "cursor": cursor}))

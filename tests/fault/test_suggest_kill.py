@@ -86,7 +86,7 @@ def test_a_job_killed_many_times_ends_as_if_it_had_not_been(tmp_path: Path, seed
         for _ in range(KILLS):
             at = max(at + chosen.randrange(1, USERS // KILLS), done(environment))
             kill_after(kith.start("suggest", "--data", data), environment, at)
-            assert client.get("/api/v1/users/7/suggestions").status_code == 200
+            assert client.get("/api/v1/users/7/suggestions", headers={"x-kith-user": "7"}).status_code == 200
         before = done(environment)
         _, out, err = kith.start("suggest", "--data", data).wait()
         assert 0 < at <= before < USERS

@@ -357,7 +357,8 @@ class GraphMachine(RuleBasedStateMachine):
                 rules.relationship(user, other) for other in others
             ]
             for other in USERS:
-                expected = None if rules.may_see(user, other) else Forbidden
+                away = user != other and rules.users[other] != NORMAL
+                expected = UserNotFound if away else None if rules.may_see(user, other) else Forbidden
                 assert await answer(service.privacy.check_may_see(user, other)) is expected
 
     async def _compare_lists(self) -> None:

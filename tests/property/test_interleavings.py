@@ -31,7 +31,7 @@ from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeJobs, NodeOperation
-from kith.graph.store import Listing, Node
+from kith.graph.store import Listing, NodeChanged
 from kith.people.removal import account_jobs
 
 SEEDS = range(300)
@@ -306,7 +306,7 @@ class Failing(ReferenceEdges):
         self._spend()
         await super().put_note(key, value)
 
-    async def change_node(self, node: int, **changes: Any) -> Node:
+    async def change_node(self, node: int, **changes: Any) -> NodeChanged:
         self._spend()
         return await super().change_node(node, **changes)
 
@@ -396,7 +396,8 @@ def test_a_block_holds_while_either_end_is_away_and_when_it_comes_back(before: b
         ]
         return [*found, world.state(BLOCKS, ALICE, DANA), world.state(FOLLOWS, DANA, ALICE)]
 
-    assert run_all(barred()) == [Forbidden, Forbidden, Forbidden, NORMAL, REMOVED]
+    gone = UserNotFound if away == ALICE else Forbidden
+    assert run_all(barred()) == [gone, Forbidden, Forbidden, NORMAL, REMOVED]
 
 
 @pytest.mark.parametrize("verb", ["block", "mute"])

@@ -18,6 +18,7 @@ from services import Services
 from kith.core.errors import Forbidden, StoryNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Window
+from kith.people.privacy import SYSTEM, Viewer
 from kith.posts.post import Draft
 from kith.stories.reclaiming import GRACE_MS, reclaim
 from kith.stories.stories import HOUR_MS, Stories
@@ -26,7 +27,7 @@ from kith.stories.strip import Strip
 PEOPLE = [NodeId(user) for user in range(1, 6)]
 HOURS = 2
 LIFE_MS = HOURS * HOUR_MS
-Pair = tuple[int, int]
+Pair = tuple[Any, Any]
 
 
 class Told(NamedTuple):
@@ -51,10 +52,10 @@ class Naive:
         self.stories: list[Told] = []
         self.views: dict[Pair, int] = {}  # (viewer, story) -> when first
 
-    def sees(self, viewer: int | None, story: Told) -> bool:
+    def sees(self, viewer: Viewer | int, story: Told) -> bool:
         if self.clock.ms >= story.at_ms + LIFE_MS:
             return False
-        if viewer is None or viewer == story.author:
+        if viewer in (SYSTEM, story.author):
             return True
         there, back = (viewer, story.author), (story.author, viewer)
         if there in self.blocks or back in self.blocks:
@@ -69,7 +70,7 @@ class Naive:
             case _:
                 return viewer in story.audience
 
-    def of(self, viewer: int | None, author: int) -> list[int]:
+    def of(self, viewer: Viewer | int, author: int) -> list[int]:
         return [story.id for story in self.stories if story.author == author and self.sees(viewer, story)]
 
     def viewers(self, story: Told) -> list[int]:
@@ -167,9 +168,9 @@ class History:
             self.naive.stories.remove(story)
 
     async def check(self) -> None:
-        """Every door, for somebody (or the app)."""
+        """Every door, for somebody, the back office or a visitor."""
         chosen, naive = self.chosen, self.naive
-        viewer, author = chosen.choice([*PEOPLE, None]), chosen.choice(PEOPLE)
+        viewer, author = chosen.choice([*PEOPLE, SYSTEM, None]), chosen.choice(PEOPLE)
         assert await self.of(viewer, author) == naive.of(viewer, author)
         asked = chosen.sample(naive.stories, min(5, len(naive.stories)))
         found = await self.stories.visible(viewer, [story.id for story in asked])
@@ -179,12 +180,12 @@ class History:
         assert [(entry.author, entry.stories, entry.unseen) for entry in entries] == naive.strip(reader, self.close)
         for story in asked:
             viewers = await answer(self.stories.viewers(NodeId(story.author), NodeId(story.id), Window(50)))
-            if naive.sees(None, story):
+            if naive.sees(SYSTEM, story):
                 assert [mark.id for mark in viewers.items] == naive.viewers(story)
             else:
                 assert viewers is StoryNotFound
 
-    async def of(self, viewer: NodeId | None, author: NodeId) -> list[int]:
+    async def of(self, viewer: Viewer, author: NodeId) -> list[int]:
         """All pages of an author's stories, with random limits."""
         found: list[int] = []
         window = Window(self.chosen.randrange(1, 5))

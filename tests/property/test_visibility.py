@@ -15,6 +15,7 @@ from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT
 from kith.core.paging import Window
 from kith.graph.edge import State
+from kith.people.privacy import SYSTEM, Viewer
 from kith.posts.post import Draft, PostEdit
 
 PEOPLE = [NodeId(user) for user in range(1, 6)]
@@ -25,8 +26,8 @@ class Naive:
     """Who did what, as sets and dictionaries."""
 
     def __init__(self) -> None:
-        self.follows: set[tuple[int, int]] = set()
-        self.blocks: set[tuple[int, int]] = set()
+        self.follows: set[tuple[Any, int]] = set()
+        self.blocks: set[tuple[Any, Any]] = set()
         self.private: set[int] = set()
         self.away: set[int] = set()
         self.labels: dict[Any, int] = {}  # ("post" or "user", id) -> bits
@@ -41,7 +42,7 @@ class Naive:
         """The labels of a user."""
         return self.labels.get(("user", user), 0)
 
-    def kept_from(self, viewer: int, author: int, labels: int) -> bool:
+    def kept_from(self, viewer: Viewer | int, author: int, labels: int) -> bool:
         """Whether what `author` made is hidden, whatever they said of it."""
         return (
             author in self.away
@@ -51,21 +52,22 @@ class Naive:
             or (bool(labels & LIMIT) and (viewer, author) not in self.follows)
         )
 
-    def sees(self, viewer: int | None, post: int) -> bool:
+    def sees(self, viewer: Viewer | int, post: int) -> bool:
         author, visibility, audience = self.posts[post]
-        if viewer in (None, author):
+        if viewer in (SYSTEM, author):
             return True
-        assert viewer is not None
         follows = (viewer, author) in self.follows
         if self.kept_from(viewer, author, self.on(post)) or (author in self.private and not follows):
             return False
         friends = follows and (author, viewer) in self.follows
         return {"public": True, "friends": friends, "custom": viewer in audience, "private": False}[visibility]
 
-    def reads(self, viewer: int | None, comment: int) -> bool:
+    def reads(self, viewer: Viewer | int, comment: int) -> bool:
         """Whether someone who sees the post sees the comment."""
         _, author = self.comments[comment]
-        return viewer in (None, author) or not self.kept_from(viewer, author, self.by(author))
+        if viewer is None and author in self.private:
+            return False
+        return viewer in (SYSTEM, author) or not self.kept_from(viewer, author, self.by(author))
 
 
 class History:
@@ -140,7 +142,7 @@ class History:
 
     async def check(self) -> None:
         """What one random viewer is shown."""
-        naive, viewer = self.naive, self.chosen.choice([None, *PEOPLE])
+        naive, viewer = self.naive, self.chosen.choice([SYSTEM, None, *PEOPLE])
         posts = list(naive.posts)
         shown = await self.posts.visible(viewer, posts)
         expected = [naive.on(post) if naive.sees(viewer, post) else None for post in posts]

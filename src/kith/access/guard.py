@@ -1,7 +1,8 @@
 """Who is asking, and how many requests a second they may send.
 
-A server key acts for any user (named in `X-Kith-User`); a user token (JWT, signed by the app) acts only for
-its `sub`. Server keys are known by their SHA-256 only: they are random, so a fast hash does not weaken them.
+A server key acts for any user (named in `X-Kith-User`), for the app's back office (`X-Kith-User: system`), or, without
+that header, for a visitor of whom nothing is known; a user token (JWT, signed by the app) acts only for its `sub`.
+Server keys are known by their SHA-256 only: they are random, so a fast hash does not weaken them.
 Verified credentials are remembered for REMEMBERED_S, so the hot path pays one dictionary lookup. Bad ones cost a hash:
 a token is read only if the app signed it, and once if it will never hold. So no limit is set on failures, which an
 attacker could use up for everybody.
@@ -20,7 +21,10 @@ from jwt.utils import base64url_decode
 
 from kith.core.errors import BadRequest, Forbidden, KithError, RateLimited, Unauthorized
 from kith.core.ids import NodeId, parse_id
+from kith.people.privacy import SYSTEM, Viewer
 
+BACK_OFFICE = "system"
+"""What `X-Kith-User` says instead of an id, to act for the app itself."""
 REMEMBERED_MAX = 10_000
 REMEMBERED_S = 60.0
 _BURST_S = 2.0  # a bucket holds what this many seconds allow, so short bursts pass
@@ -43,11 +47,17 @@ _JWT_PROBLEMS: dict[type[Exception], str] = {
 
 
 class Caller(NamedTuple):
-    """Who is asking. `user`: for whom they act (None: a server key that named nobody)."""
+    """Who is asking. `user`: for whom they act; None: a server key that named nobody, or the back office (`system`)."""
 
     server: bool
     user: NodeId | None
     key: str  # whose rate limit counts; never a secret
+    system: bool = False  # the app's back office, which sees all
+
+    @property
+    def viewer(self) -> Viewer:
+        """Whose view it is of people and what they made: the user's, the back office's, or a visitor's."""
+        return SYSTEM if self.system else self.user
 
     def acting(self) -> NodeId:
         """The user acted for; BadRequest if a server key named nobody."""
@@ -56,8 +66,10 @@ class Caller(NamedTuple):
         return self.user
 
     def reader(self) -> str:
-        """What a cursor is bound to: the acting user, or the server."""
-        return "server" if self.user is None else f"user {self.user}"
+        """What a cursor is bound to: the acting user, the back office, or visitors."""
+        if self.user is not None:
+            return f"user {self.user}"
+        return "system" if self.system else "visitor"
 
 
 class Rates(NamedTuple):
@@ -125,6 +137,10 @@ class Guard:
             caller = self._verify(authorization)
         if acting is None:
             return caller
+        if acting == BACK_OFFICE:
+            if not caller.server:
+                raise Forbidden("only a server key acts for the app; leave X-Kith-User out")
+            return Caller(True, None, caller.key, system=True)
         user = parse_id(acting, "X-Kith-User")
         if caller.server:
             return Caller(True, user, caller.key)

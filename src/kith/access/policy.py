@@ -1,7 +1,9 @@
 """Who may read and do what, decided in one place for every door.
 
-Graphs: a server key reads everything, whomever it names; a user token reads its own lists. People: whoever acts for a
-user sees what that user may; a server key that names nobody sees all.
+Graphs: a server key reads everything, whomever it names; a user token reads its own lists. People, posts, comments,
+stories, media: whoever acts for a user sees what that user may; the back office (`X-Kith-User: system`) sees all; a
+server key that names nobody sees what a visitor may. What the app itself does (labels, profiles, deactivation) takes a
+server key, named or not.
 """
 
 from __future__ import annotations
@@ -14,12 +16,50 @@ from kith.core.ids import NodeId
 from kith.core.paging import Page
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
-from kith.graph.graphs import FOLLOWS
+from kith.graph.graphs import (
+    AUTHORED,
+    COMMENT_LIKES,
+    COMMENTED,
+    COMMENTS,
+    FOLLOWS,
+    HIDES,
+    LIKES,
+    REPLIES,
+    SAVES,
+    SHARES,
+    STORIES,
+    STORY_VIEWS,
+    VIEWS,
+)
 from kith.graph.store import Listing
 from kith.people.privacy import Privacy
 
 _TOLD_TO_USERS = frozenset({State.NORMAL, State.NEGATIVE})
 """States of edges that hold. The others tell who took something back, or left."""
+
+_COMMENTING = "POST /posts/{id}/comments"
+KEPT_BY_ROUTES = {
+    AUTHORED: "POST /posts", COMMENTS: _COMMENTING, REPLIES: _COMMENTING, COMMENTED: _COMMENTING,
+    COMMENT_LIKES: "POST /comments/{id}/like", LIKES: "POST /posts/{id}/like", SAVES: "POST /posts/{id}/save",
+    SHARES: "POST /posts/{id}/share", HIDES: "POST /posts/{id}/hide", VIEWS: "POST /posts/{id}/view",
+    STORIES: "POST /stories", STORY_VIEWS: "POST /stories/{id}/view",
+}  # fmt: skip
+"""The graphs of posts, comments and stories, with the route that writes each. Outboxes, comments and counts are exact
+because nothing else writes them: a raw edge could put a post into another's outbox, or count a like of nobody.
+"""
+
+
+def check_raw_write(graph: str) -> None:
+    """Forbidden for a graph that only a route writes. Graphs of users and those that the app declared may be written
+    edge by edge, and imported.
+    """
+    route = KEPT_BY_ROUTES.get(graph)
+    if route is not None:
+        raise Forbidden(
+            f"{graph} holds what Kith made and promises to count exactly; write it with {route}, or declare a graph "
+            "of your own in the setting `graphs`",
+            graph=graph,
+        )
 
 
 def check_server(caller: Caller) -> None:
@@ -29,11 +69,17 @@ def check_server(caller: Caller) -> None:
 
 
 def check_own(caller: Caller, user: NodeId) -> None:
-    """Forbidden to all who act for another user; a server key that names nobody acts for anyone."""
+    """Forbidden to all who act for another user; a server key that names no user acts for anyone."""
     if caller.user is None:
         check_server(caller)
     elif caller.user != user:
-        raise Forbidden("this is another user's own; act for them (X-Kith-User, or their token)", id=str(user))
+        raise _others_own(user)
+
+
+def check_own_read(caller: Caller, user: NodeId) -> None:
+    """As `check_own`, for what is shown to the user alone: Forbidden to a server key that names nobody, too."""
+    if not caller.system and caller.user != user:
+        raise _others_own(user)
 
 
 class ReadPolicy:
@@ -87,13 +133,12 @@ class ReadPolicy:
 
     async def check_may_see_lists(self, caller: Caller, *users: NodeId) -> None:
         """Forbidden or UserNotFound where the caller may not see the lists of one of `users`."""
-        if caller.user is not None:
-            for user in users:
-                await self._privacy.check_may_see(caller.user, user)
+        for user in users:
+            await self._privacy.check_may_see(caller.viewer, user)
 
     async def without_unseen(self, caller: Caller, page: Page) -> Page:
         """A page of people, less those whom the caller must not see."""
-        return page if caller.user is None else await self._privacy.shown_to(caller.user, page)
+        return await self._privacy.shown_to(caller.viewer, page)
 
     async def without_hidden_users(self, caller: Caller, page: Page) -> Page:
         """A page of people whom the caller chose, less those whom the app hides."""
@@ -101,7 +146,7 @@ class ReadPolicy:
 
     async def without_away(self, caller: Caller, page: Page) -> Page:
         """A page of people who did something, less those who are away, hidden, or have a block with the caller."""
-        return await self._privacy.present_to(caller.user, page)
+        return await self._privacy.present_to(caller.viewer, page)
 
     def _is_theirs(self, graph: int) -> bool:
         """Whether a list out of a user in this graph is the user's to read."""
@@ -110,3 +155,10 @@ class ReadPolicy:
     def _shows_users(self, caller: Caller, listing: Listing) -> bool:
         """Whether a user token reads users in a list, of whom those that the app hides do not show."""
         return not caller.server and listing.graph not in self._graphs.to_objects
+
+
+def _others_own(user: NodeId) -> Forbidden:
+    return Forbidden(
+        "this is another user's own; act for them (X-Kith-User, or their token), or for the app (X-Kith-User: system)",
+        id=str(user),
+    )

@@ -13,6 +13,7 @@ from kith.core.errors import BadRequest
 from kith.core.ids import NodeId
 from kith.core.paging import LIMIT_DEFAULT, Cursors, Mark, Page, Window
 from kith.core.tokens import WriteMark
+from kith.people.privacy import Viewer
 
 
 class Carried(NamedTuple):
@@ -48,9 +49,9 @@ class Call:
         return self.caller.acting()
 
     @property
-    def viewer(self) -> NodeId | None:
-        """The user whose view it is; None: the app itself, which sees all."""
-        return self.caller.user
+    def viewer(self) -> Viewer:
+        """Whose view it is: the user's acted for, the back office's, or a visitor's."""
+        return self.caller.viewer
 
     def header(self, name: str) -> str | None:
         """A header of the request, by its lower-case name."""
@@ -65,6 +66,7 @@ class Call:
         """The token of a write, which the answer carries in its header; None if it changed nothing."""
         token = self.carried.consistency.token(mark)
         if token is not None:
+            self.headers[:] = [header for header in self.headers if header[0] != TOKEN_HEADER]
             self.headers.append((TOKEN_HEADER, token))
         return token
 

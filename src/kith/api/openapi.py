@@ -30,7 +30,8 @@ _ERRORS = {
 }
 _ABOUT = (
     "A social backend as a service: follow graph, posts, comments, media, stories, home feeds and their streams. "
-    "Ids, positions and updatedAt are strings in answers."
+    "Ids, positions and updatedAt are strings in answers. A server key names in X-Kith-User for whom it acts: the id "
+    "of a user, or `system` for the back office, which sees all; without it, it sees what a visitor may."
 )
 _REF = "#/components/schemas/{name}"
 OR_STRING = {"x-or-string": True}

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from kith.api.answers import Pagination, Time
-from kith.core.ids import NodeId
 from kith.core.labels import shown
 from kith.core.paging import Page
 from kith.media.library import MediaLibrary
 from kith.media.media import Media, MediaType, key_of, thumbnail_key_of
+from kith.people.privacy import SYSTEM, Viewer
 from kith.people.profiles import Profiles
 from kith.posts.comment import Comment
 from kith.posts.comments import CommentCounts, Comments
@@ -26,8 +26,6 @@ from kith.posts.post import Post, PostType, Visibility
 from kith.records.fields import NO_ATTRIBUTES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TIME_MAX_MS = 253_402_300_799_999
-"""The last ms of the year 9999."""
 
 
 class MediaAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -177,7 +175,7 @@ class Presenter:
 
     async def posts(
         self,
-        viewer: NodeId | None,
+        viewer: Viewer,
         posts: Sequence[Post],
         rankings: Mapping[int, RankingAnswer] = MappingProxyType({}),
         seen: Collection[int] = (),
@@ -197,7 +195,7 @@ class Presenter:
                 content=self.content(post, media),
                 engagement=EngagementAnswer(*numbers),
                 visibility=post.visibility,
-                audience=list(map(str, post.audience)) if post.audience and viewer in (None, post.author) else None,
+                audience=list(map(str, post.audience)) if post.audience and viewer in (SYSTEM, post.author) else None,
                 mentions=list(map(str, post.mentions)),
                 attributes=read_attributes(post.attributes),
                 allow_comments=post.allow_comments,
@@ -214,7 +212,7 @@ class Presenter:
         ]
 
     async def comments(
-        self, viewer: NodeId | None, comments: Sequence[Comment], *, with_replies: bool = False
+        self, viewer: Viewer, comments: Sequence[Comment], *, with_replies: bool = False
     ) -> list[CommentAnswer]:
         """Comments that the viewer may see, as answers; `with_replies`: each with the oldest of its replies."""
         if not comments:
@@ -293,7 +291,7 @@ class Presenter:
         return None if media is None else self.media(media).thumbnail_url
 
     async def _replies(
-        self, viewer: NodeId | None, comments: Sequence[Comment], counts: Sequence[CommentCounts]
+        self, viewer: Viewer, comments: Sequence[Comment], counts: Sequence[CommentCounts]
     ) -> dict[int, list[CommentAnswer]]:
         """The oldest replies to each of these comments that has any."""
         answered = [comment.id for comment, numbers in zip(comments, counts, strict=True) if numbers.answered]
@@ -312,6 +310,6 @@ def read_attributes(packed: bytes) -> dict[str, Any]:
     return {} if packed == NO_ATTRIBUTES else msgspec.json.decode(packed, type=dict[str, Any])
 
 
-def shown_labels(labels: int, viewer: int | None, author: int) -> list[str]:
+def shown_labels(labels: int, viewer: Viewer, author: int) -> list[str]:
     """What a viewer is told of labels."""
-    return shown(labels, own=viewer in (None, author)) if labels else []
+    return shown(labels, own=viewer in (SYSTEM, author)) if labels else []

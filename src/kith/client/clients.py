@@ -20,7 +20,7 @@ import httpx
 from kith.client.answers import Id, Page
 from kith.client.routes import Awaiting, Blocking, Routes
 from kith.client.streams import FeedEvent, FeedStream
-from kith.client.wire import Call, Outcome, Plan, Request, Retry, Session, Step, Wait, next_call
+from kith.client.wire import SYSTEM, Acting, Call, Outcome, Plan, Request, Retry, Session, Step, Wait, next_call
 from kith.core.ids import parse_id
 
 TIMEOUT_S = 5.0
@@ -51,16 +51,26 @@ class _Client(Routes):
 
         Views cost nothing to make. Closing one closes nothing.
         """
-        view = copy.copy(self)
-        view._session = self._session.as_user(parse_id(user, "user"), None)
-        view._is_view = True
-        if token is not None:
-            view.token = token
-        return view
+        return self._view(parse_id(user, "user"), token)
+
+    def as_system(self, *, token: str | None = None) -> Self:
+        """A view that acts for the back office of the app, as `as_user` does for a user: it sees all there is.
+
+        Without either a server key sees what a visitor may.
+        """
+        return self._view(SYSTEM, token)
 
     def __repr__(self) -> str:
         user = "" if self._session.user is None else f", user={self._session.user}"
         return f"{type(self).__name__}({self._session.url!r}{user})"
+
+    def _view(self, acting: Acting, token: str | None) -> Self:
+        view = copy.copy(self)
+        view._session = self._session.as_user(acting, None)
+        view._is_view = True
+        if token is not None:
+            view.token = token
+        return view
 
     def _open(self, url: str, user: Id | None, token: str | None, retry: Retry, random: Callable[[], float]) -> None:
         acting = None if user is None else parse_id(user, "user")
@@ -74,7 +84,8 @@ class Kith(_Client, Blocking):
     with Kith("http://127.0.0.1:8000", key="...") as kith:
         kith.as_user(1).follow(2)
 
-    `key` is a server key or a user's token; `user` is whom a server key acts for. `timeout_s` bounds each
+    `key` is a server key or a user's token; `user` is whom a server key acts for: without one it sees what a visitor
+    may (see `as_system`). `timeout_s` bounds each
     connect, read, write and wait for a free connection of one try. `transport`, `sleep` and `random` are for
     tests and special networks. Errors: ApiError, Unreachable (see `errors`); ValueError for bad settings.
     """

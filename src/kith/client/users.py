@@ -62,40 +62,18 @@ def lookup_users(ids: Iterable[Id]) -> Generator[Call[Any], Any, list[Profile | 
 def put_user(
     user: Id,
     *,
-    private: bool = False,
-    username: str = "",
-    display_name: str = "",
-    bio: str = "",
-    avatar: Id | None = None,
-    attributes: dict[str, Any] | None = None,
-    is_verified: bool | None = None,
+    private: bool | UnsetType = UNSET,
+    username: str | UnsetType | None = UNSET,
+    display_name: str | UnsetType | None = UNSET,
+    bio: str | UnsetType | None = UNSET,
+    avatar: Id | UnsetType | None = UNSET,
+    attributes: dict[str, Any] | UnsetType | None = UNSET,
+    is_verified: bool | UnsetType = UNSET,
 ) -> Call[Profile]:
-    """Create `user`, or set the whole profile: what is left out is emptied, but for `is_verified`, which stays.
+    """Create `user`, or set what is given of the profile: what is left out stays, None clears.
 
     `username`: ApiError 409 `USERNAME_TAKEN` if another user has it. `avatar`: a picture that `user` uploaded.
     `attributes`: your own, JSON of 4 KB.
-    """
-    body: dict[str, Any] = {"private": private, "username": username, "displayName": display_name, "bio": bio}
-    if avatar is not None:
-        body["avatar"] = checked_id(avatar, "avatar")
-    if is_verified is not None:
-        body["isVerified"] = is_verified
-    return Call("PUT", user_path(user), _profile, body={**body, "attributes": attributes or {}})
-
-
-def patch_user(
-    user: Id,
-    *,
-    private: bool | UnsetType = UNSET,
-    username: str | UnsetType = UNSET,
-    display_name: str | UnsetType = UNSET,
-    bio: str | UnsetType = UNSET,
-    avatar: Id | UnsetType | None = UNSET,
-    attributes: dict[str, Any] | UnsetType = UNSET,
-    is_verified: bool | UnsetType = UNSET,
-) -> Call[Profile]:
-    """Change what is given of the profile, and nothing else. A `username` of "" is given up; None takes the avatar
-    away.
     """
     changes = given(
         private=private,
@@ -106,7 +84,26 @@ def patch_user(
         attributes=attributes,
         isVerified=is_verified,
     )
-    return Call("PATCH", user_path(user), _profile, body=changes)
+    return Call("PUT", user_path(user), _profile, body=changes)
+
+
+def patch_user(
+    user: Id,
+    *,
+    private: bool | UnsetType = UNSET,
+    username: str | UnsetType | None = UNSET,
+    display_name: str | UnsetType | None = UNSET,
+    bio: str | UnsetType | None = UNSET,
+    avatar: Id | UnsetType | None = UNSET,
+    attributes: dict[str, Any] | UnsetType | None = UNSET,
+    is_verified: bool | UnsetType = UNSET,
+) -> Call[Profile]:
+    """Change what is given of the profile, as `put_user` does."""
+    call = put_user(
+        user, private=private, username=username, display_name=display_name, bio=bio, avatar=avatar,
+        attributes=attributes, is_verified=is_verified,
+    )  # fmt: skip
+    return msgspec.structs.replace(call, method="PATCH")
 
 
 def blocked(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedUser]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import httpx
 import msgspec
@@ -22,6 +22,10 @@ from kith.core.ids import NodeId
 
 TOKEN_HEADER = "Kith-Token"  # noqa: S105 (a name, no secret)
 USER_HEADER = "X-Kith-User"
+SYSTEM: Final = "system"
+"""In place of a user: the back office of the app, which sees all."""
+Acting: TypeAlias = NodeId | Literal["system"] | None
+"""Whom a server key acts for; None: a visitor."""
 _RETRIED = frozenset({429, 503})
 _NOT_STARTED = Overloaded.code  # the one 503 that says that nothing was done
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -123,16 +127,14 @@ class Retry(msgspec.Struct, frozen=True):
 class Session:
     """Whom a client acts for and the newest token it has seen. The key is kept by the HTTP client alone."""
 
-    def __init__(
-        self, url: str, user: NodeId | None, token: str | None, retry: Retry, random: Callable[[], float]
-    ) -> None:
+    def __init__(self, url: str, user: Acting, token: str | None, retry: Retry, random: Callable[[], float]) -> None:
         self.url = url
         self.user = user
         self.token = token
         self.retry = retry
         self.random = random
 
-    def as_user(self, user: NodeId, token: str | None) -> Session:
+    def as_user(self, user: Acting, token: str | None) -> Session:
         """A session for `user`, which starts from `token` or else from what this one has seen."""
         return Session(self.url, user, token or self.token, self.retry, self.random)
 

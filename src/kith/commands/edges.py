@@ -15,6 +15,7 @@ import typer
 from rich.progress import Progress as Bars
 from rich.progress import TaskID
 
+from kith.access.policy import check_raw_write
 from kith.commands import console
 from kith.commands.console import Data, out, say
 from kith.commands.transfer.loading import Imported, Progress, RefusalReport, fingerprint, load_bulk, load_merging
@@ -75,8 +76,10 @@ def import_edges(
 ) -> Imported:
     """Import a file of edges: in sorted order where the graph is empty and not served, else merged.
 
-    Errors: BadRequest for a missing file or graph; StoreMismatch while another import is unfinished.
+    Errors: BadRequest for a missing file or graph; Forbidden for a graph that only a route of the API writes;
+    StoreMismatch while another import is unfinished.
     """
+    check_raw_write(graph)
     if not path.is_file():
         raise BadRequest(f"there is no file {path}")
     folder = Path(settings.data)

@@ -175,7 +175,7 @@ class Player:
 
     async def _watch(self, author: int, post: str, since: float) -> None:
         """Read the home of a follower until the post is there; note how long that took."""
-        answer = await self._ask("followers", None, f"/users/{author}/followers?limit=1", method="GET")
+        answer = await self._ask("followers", author, f"/users/{author}/followers?limit=1", method="GET")
         if answer is None or not answer.json()["items"]:
             return
         reader = int(answer.json()["items"][0]["id"])

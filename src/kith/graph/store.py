@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kith.core.events import Event
 from kith.core.paging import Page, Window
+from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 
 Ids = NDArray[np.int64]
@@ -35,6 +36,13 @@ class Node(NamedTuple):
     state: State = State.NORMAL
     private: bool = False  # follows need the node's consent
     labels: int = 0  # see `core.labels`
+
+
+class NodeChanged(NamedTuple):
+    """A node after a change, and the state after it: a reader that carries `mark` sees the change."""
+
+    node: Node
+    mark: WriteMark
 
 
 class IdLists(NamedTuple):
@@ -151,7 +159,7 @@ class EdgeStore(Protocol):
         labels: int | None = None,
         only_from: State | None = None,
         tell: Event | None = None,
-    ) -> Node:
+    ) -> NodeChanged:
         """Change what is given of a node, and return the node as it is afterwards.
 
         `only_from`: change it only if it is in this state. `tell`: an event to log if this changes anything. Atomic per

@@ -42,6 +42,7 @@ from kith.media.media import (
 )
 from kith.media.videos import read_video
 from kith.people.accounts import check_active
+from kith.people.privacy import SYSTEM, Viewer
 from kith.records.fields import check_text
 from kith.records.rewriting import next_version, rewrite
 from kith.records.store import AtVersion, Put, RecordKind, RecordStore
@@ -169,10 +170,10 @@ class MediaLibrary:
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    async def get(self, viewer: NodeId | None, id_: int) -> Media:
-        """The record, for its owner or the app (None). MediaNotFound for others, who see it in posts."""
+    async def get(self, viewer: Viewer, id_: int) -> Media:
+        """The record, for its owner or the app's back office. MediaNotFound for others, who see it in posts."""
         media = (await self.get_many([id_])).get(id_)
-        if media is None or viewer not in (None, media.owner) or not await self._living([media]):
+        if media is None or viewer not in (SYSTEM, media.owner) or not await self._living([media]):
             raise _no_media(id_)
         return media
 

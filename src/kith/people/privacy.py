@@ -7,9 +7,10 @@ cost no extra read: a user's labels are stored beside their state.
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,9 +21,21 @@ from kith.core.paging import Page
 from kith.graph.edge import BARRING, Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS
-from kith.graph.store import Listing
+from kith.graph.store import Listing, Node
 
 _NO_TIES = (False, False)
+
+
+class System(enum.Enum):
+    """The type of SYSTEM."""
+
+    SYSTEM = "system"
+
+
+SYSTEM: Final = System.SYSTEM
+"""The app's back office as a viewer: it sees all that is not deleted."""
+Viewer: TypeAlias = NodeId | System | None
+"""Who looks: a user, the back office, or None: a visitor, who sees what is there for everybody."""
 
 
 class Standing(NamedTuple):
@@ -43,16 +56,18 @@ class Privacy:
         self._graph, self._store = graph, graph.store
         self._follows, self._blocks = graph.graphs.number(FOLLOWS), graph.graphs.number(BLOCKS)
 
-    async def check_may_see(self, viewer: NodeId, user: NodeId) -> None:
+    async def check_may_see(self, viewer: Viewer, user: NodeId) -> None:
         """Forbidden if `user` blocks `viewer`, or is private and not followed by them.
 
-        UserNotFound if the app hides the account.
+        UserNotFound if the account is not there for them (`is_there`).
         """
-        if viewer == user:
+        if viewer is SYSTEM or viewer == user:
             return
         (node,) = await self._store.nodes([user])
-        if node.labels & HIDE:
+        if not is_there(node, user, viewer):
             raise UserNotFound("there is no such account, or it is not there for you", id=str(user))
+        if viewer is None:
+            return
         if any(await self.blocks([(user, viewer)])):
             raise Forbidden("this account is not available to you", id=str(user))
         if node.private and not await self._graph.exists(self._follows, viewer, user):
@@ -77,25 +92,30 @@ class Privacy:
         """The edges that are blocks between `one` and each of the others, for `EdgeWrite.unless`."""
         return tuple((self._blocks, *pair) for other in others for pair in ((one, other), (other, one)))
 
-    async def shown_to(self, viewer: NodeId, page: Page) -> Page:
-        """The page without users who block `viewer` or whom the app hides. It may be short and still have more."""
-        blocked = await self.blocks([(mark.id, viewer) for mark in page.items])
-        hidden = await self.hidden([mark.id for mark in page.items])
-        own = [mark.id == viewer for mark in page.items]
-        return _less(page, [not mine and (bar or hide) for mine, bar, hide in zip(own, blocked, hidden, strict=True)])
+    async def shown_to(self, viewer: Viewer, page: Page) -> Page:
+        """The page without users who block `viewer` or are not there for them. It may be short and still have more."""
+        if viewer is SYSTEM:
+            return page
+        ids = [mark.id for mark in page.items]
+        nodes = await self._store.nodes(ids)
+        away = [not is_there(node, id_, viewer) for node, id_ in zip(nodes, ids, strict=True)]
+        if viewer is None:
+            return _less(page, away)
+        blocked = await self.blocks([(id_, viewer) for id_ in ids])
+        return _less(page, [gone or bar for gone, bar in zip(away, blocked, strict=True)])
 
-    async def present_to(self, viewer: NodeId | None, page: Page) -> Page:
+    async def present_to(self, viewer: Viewer, page: Page) -> Page:
         """The page without users who are away, hidden by the app, or have a block with `viewer`, whoever made it.
 
-        It may be short and still have more. The app (None) sees all who are there.
+        It may be short and still have more. The back office sees all who are not away; a visitor nobody private.
         """
         users = [mark.id for mark in page.items]
         standings = await self.standings(viewer, users)
 
         def gone(user: int) -> bool:
             one = standings[user]
-            hidden = viewer not in (None, user) and bool(one.labels & HIDE)
-            return one.state != State.NORMAL or one.blocked or hidden
+            hidden = viewer is not SYSTEM and viewer != user and bool(one.labels & HIDE)
+            return one.state != State.NORMAL or one.blocked or hidden or (viewer is None and one.private)
 
         return _less(page, [gone(user) for user in users])
 
@@ -108,15 +128,15 @@ class Privacy:
         return [bool(node.labels & HIDE) for node in await self._store.nodes(users)]
 
     async def standings(
-        self, viewer: NodeId | None, authors: Iterable[int], ties_of: Collection[int] = ()
+        self, viewer: Viewer, authors: Iterable[int], ties_of: Collection[int] = ()
     ) -> Mapping[int, Standing]:
-        """How each author stands to `viewer`; None is the app.
+        """How each author stands to `viewer`.
 
         Follows are read for authors who are private or labelled LIMIT, and for those in `ties_of`.
         """
         known = list(dict.fromkeys(authors))
         nodes = dict(zip(known, await self._store.nodes(known), strict=True))
-        if viewer is None:
+        if viewer is None or viewer is SYSTEM:
             return {author: Standing(node.state, node.private, labels=node.labels) for author, node in nodes.items()}
         others = [author for author in known if author != viewer]
         blocked = dict(zip(others, await self.blocked_either_way(viewer, others), strict=True))
@@ -148,6 +168,17 @@ class Privacy:
             Standing(node.state, node.private, *row, labels=node.labels)
             for row in zip(blocked, followed, follows_back, strict=True)
         ]
+
+
+def is_there(node: Node, user: int, viewer: Viewer) -> bool:
+    """Whether the account `user`, of which `node` is stored, is there for `viewer`; blocks are looked up apart.
+
+    Removed ones are there for nobody, deactivated ones and those that the app hides for themselves and the back office,
+    private ones not for visitors.
+    """
+    if viewer is SYSTEM or viewer == user:
+        return node.state != State.REMOVED
+    return node.state == State.NORMAL and not node.labels & HIDE and not (viewer is None and node.private)
 
 
 def _less(page: Page, dropped: Sequence[bool]) -> Page:

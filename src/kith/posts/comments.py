@@ -22,7 +22,7 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graphs import COMMENT_LIKES, COMMENTED
 from kith.graph.store import Listing
 from kith.people.accounts import check_active
-from kith.people.privacy import Privacy
+from kith.people.privacy import Privacy, Viewer
 from kith.posts.comment import TEXT_CHARS_MAX, Comment, comment_record, emptied, read_comment, with_labels
 from kith.posts.engagement import Engaged, disengage, engage
 from kith.posts.posts import Posts
@@ -229,14 +229,14 @@ class Comments:
             raise _no_comment(id_)
         return found
 
-    async def get(self, viewer: NodeId | None, id_: int) -> Comment:
+    async def get(self, viewer: Viewer, id_: int) -> Comment:
         """A comment. CommentNotFound unless `viewer` may see it, its post, and the comment that it answers."""
         comment = await self._visible(viewer, id_)
         if comment is None:
             raise _no_comment(id_)
         return comment
 
-    async def _visible(self, viewer: NodeId | None, id_: int, *, or_stub: bool = False) -> Comment | None:
+    async def _visible(self, viewer: Viewer, id_: int, *, or_stub: bool = False) -> Comment | None:
         """A comment that `viewer` may see; `or_stub`: or that is shown for its replies."""
         (comment,) = await self._seen(viewer, await self._read([id_]))
         if comment is None or await self._posts.visible(viewer, [comment.post]) == [None]:
@@ -246,12 +246,12 @@ class Comments:
         above = [] if comment.reply_to is None else await self._read([comment.reply_to])
         return None if None in await self._seen(viewer, above) else comment
 
-    async def of_post(self, viewer: NodeId | None, post: NodeId, order: Order, window: Window) -> CommentPage:
+    async def of_post(self, viewer: Viewer, post: NodeId, order: Order, window: Window) -> CommentPage:
         """A page of the comments on a post; PostNotFound if `viewer` may not see the post."""
         await self._posts.get(viewer, post)
         return await self._page(viewer, self._threads.of_post(post), order, window)
 
-    async def of_comment(self, viewer: NodeId | None, comment: NodeId, order: Order, window: Window) -> CommentPage:
+    async def of_comment(self, viewer: Viewer, comment: NodeId, order: Order, window: Window) -> CommentPage:
         """A page of the replies to a comment; CommentNotFound if `viewer` may see neither the comment nor a stub."""
         if await self._visible(viewer, comment, or_stub=True) is None:
             raise _no_comment(comment)
@@ -261,33 +261,33 @@ class Comments:
         """The post of each comment, whoever may see it; None where there is no such comment."""
         return [None if comment is None else comment.post for comment in await self._read(ids)]
 
-    async def counts(self, viewer: NodeId | None, ids: Sequence[int]) -> list[CommentCounts]:
+    async def counts(self, viewer: Viewer, ids: Sequence[int]) -> list[CommentCounts]:
         """The counts of each comment, in one batch."""
         liking = [Listing(self._likes, id_, Direction.IN) for id_ in ids]
         answering = [self._threads.of_comment(id_) for id_ in ids]
         deleted = [listing._replace(state=State.NEGATIVE) for listing in answering]
         numbers, size = iter(await self._graph.store.count_many([*liking, *answering, *deleted])), len(ids)
         columns = [list(itertools.islice(numbers, size)) for _ in range(3)]
-        own = [(int(viewer), id_) for id_ in ids] if viewer is not None else []
+        own = [(int(viewer), id_) for id_ in ids] if isinstance(viewer, int) else []
         liked = await self._graph.store.exists_many(self._likes, own) if own else [False] * size
         return [
             CommentCounts(likes, replies, likes_it, bool(replies or kept))
             for likes, replies, kept, likes_it in zip(*columns, liked, strict=True)
         ]
 
-    async def previews(self, viewer: NodeId | None, ids: Sequence[int]) -> list[list[Comment]]:
+    async def previews(self, viewer: Viewer, ids: Sequence[int]) -> list[list[Comment]]:
         """The oldest REPLIES_SHOWN replies to each of these comments, without those that `viewer` may not see."""
         window = Window(REPLIES_SHOWN)
         pages = [(await self._threads.page(self._threads.of_comment(id_), "oldest", window)).page for id_ in ids]
         found = iter(await self._listed(viewer, [mark.id for page in pages for mark in page.items]))
         return [[reply for _ in page.items if (reply := next(found)) is not None] for page in pages]
 
-    async def _page(self, viewer: NodeId | None, listing: Listing, order: Order, window: Window) -> CommentPage:
+    async def _page(self, viewer: Viewer, listing: Listing, order: Order, window: Window) -> CommentPage:
         page, total, partial = await self._threads.page(listing, order, window)
         found = await self._listed(viewer, [mark.id for mark in page.items])
         return CommentPage([comment for comment in found if comment is not None], page, total, partial)
 
-    async def _listed(self, viewer: NodeId | None, ids: Sequence[int]) -> list[Comment | None]:
+    async def _listed(self, viewer: Viewer, ids: Sequence[int]) -> list[Comment | None]:
         """The comments of a list as `viewer` sees them: a stub only where it has replies."""
         found = await self._seen(viewer, await self._read(ids))
         stubs = [comment.id for comment in found if comment is not None and comment.deleted]
@@ -298,7 +298,7 @@ class Comments:
         records = await self._store.get_many(RecordKind.COMMENT, ids)
         return [None if record is None else read_comment(record) for record in records]
 
-    async def _seen(self, viewer: NodeId | None, comments: Sequence[Comment | None]) -> list[Comment | None]:
+    async def _seen(self, viewer: Viewer, comments: Sequence[Comment | None]) -> list[Comment | None]:
         """The comments as the viewer, who may see the post, sees them: a stub for each that is gone for everybody, None
         for each that the viewer must not see.
         """

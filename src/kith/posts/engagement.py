@@ -22,7 +22,7 @@ from kith.graph.graph import Graph, mark_of
 from kith.graph.graphs import COMMENTS, LIKES, POST_REPLIES, SAVES, SHARES, VIEWS
 from kith.graph.store import Listing
 from kith.people.accounts import check_active
-from kith.people.privacy import Privacy
+from kith.people.privacy import Privacy, Viewer
 from kith.posts.post import Post
 from kith.posts.posts import Posts
 
@@ -95,22 +95,22 @@ class Engagement:
             raise self._posts.missing(post)
         return found
 
-    async def likers(self, viewer: NodeId | None, post: NodeId, window: Window) -> Page:
+    async def likers(self, viewer: Viewer, post: NodeId, window: Window) -> Page:
         """Who likes a post, the newest like first; PostNotFound if `viewer` may not see it."""
         await self._posts.get(viewer, post)
         return await self._graph.store.page(Listing(self._likes, post, Direction.IN), window)
 
-    async def saved(self, viewer: NodeId | None, user: NodeId, window: Window) -> tuple[list[Post], Page]:
+    async def saved(self, viewer: Viewer, user: NodeId, window: Window) -> tuple[list[Post], Page]:
         """The posts that `user` saved and `viewer` may see, the newest save first; the page as in `Posts.outbox`."""
         return await self._posts.listed(viewer, Listing(self._saves, user, Direction.OUT), window)
 
-    async def counts(self, viewer: NodeId | None, posts: Sequence[int]) -> list[PostCounts]:
+    async def counts(self, viewer: Viewer, posts: Sequence[int]) -> list[PostCounts]:
         """The counts of each of `posts`, in one batch; the caller makes sure that the viewer may see them."""
         store, ids = self._graph.store, np.array(posts, np.int64)
         likes, comments, shares, views, replies = await store.counts(self._lists, ids)
         columns = [column.tolist() for column in (likes, comments + replies, shares, views)]
         own = [[False] * len(ids)] * 2
-        if viewer is not None:
+        if isinstance(viewer, int):
             mine = [Listing(graph, viewer, Direction.OUT) for graph in (self._likes, self._saves)]
             own = [(await store.contains(listing, ids)).tolist() for listing in mine]
         return list(map(PostCounts, *columns, *own))

@@ -18,6 +18,7 @@ from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.core.tokens import WriteMark
 from kith.graph.edge import State
+from kith.people.privacy import SYSTEM
 from kith.posts.post import read_post
 from kith.posts.posts import Posts
 from kith.records.fields import check_text
@@ -76,7 +77,7 @@ class Moderation:
         return new, (await self._store.put([note(self._graph.clock.next())])).mark
 
     async def _post_labels(self, id_: NodeId) -> int:
-        await self._posts.get(None, id_)  # checks that it exists; it adds the author's labels, so they are read below
+        await self._posts.get(SYSTEM, id_)  # checks that it exists; it adds the author's labels, so they are read below
         (record,) = await self._store.get_many(RecordKind.POST, [id_])
         return 0 if record is None else read_post(record).labels
 

@@ -29,7 +29,7 @@ from kith.graph.store import Listing
 from kith.graph.walk import walk
 from kith.media.media import MediaType, owned
 from kith.people.accounts import check_active, is_removed
-from kith.people.privacy import Privacy
+from kith.people.privacy import SYSTEM, Privacy, System, Viewer
 from kith.posts.post import (
     MEDIA_MAX,
     Draft,
@@ -120,7 +120,7 @@ class Posts:
     async def label(self, id_: NodeId, labels: int, note: Callable[[Hlc], Record]) -> WriteMark:
         """Set the app's labels on a post, with a `note` that says why. The log tells it as an edit. PostNotFound."""
         replaced = partial(msgspec.structs.replace, labels=labels)
-        return (await self._rewrite(None, id_, replaced, self._keeping, note)).mark
+        return (await self._rewrite(SYSTEM, id_, replaced, self._keeping, note)).mark
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
         """Empty posts of a removed author; may be repeated.
@@ -180,8 +180,8 @@ class Posts:
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    async def visible(self, viewer: NodeId | None, ids: Sequence[int]) -> list[Post | None]:
-        """The post of each id, or None if `viewer` must not see it. The viewer None is the app itself.
+    async def visible(self, viewer: Viewer, ids: Sequence[int]) -> list[Post | None]:
+        """The post of each id, or None if `viewer` must not see it.
 
         Costs one batch of records and a few of the graph, however many ids.
         """
@@ -189,7 +189,7 @@ class Posts:
         posts = [None if record is None else read_post(record) for record in records]
         return await self._filtered(viewer, posts)
 
-    async def get(self, viewer: NodeId | None, id_: int) -> Post:
+    async def get(self, viewer: Viewer, id_: int) -> Post:
         """One post; PostNotFound if `viewer` must not see it."""
         (post,) = await self.visible(viewer, [id_])
         if post is None:
@@ -214,15 +214,15 @@ class Posts:
         seen = [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
         return with_labels(post, authors[0].labels) if authors else post, seen
 
-    async def outbox(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
+    async def outbox(self, viewer: Viewer, author: NodeId, window: Window) -> tuple[list[Post], Page]:
         """The posts of `author` that `viewer` may see, newest first, and their page, as `listed`."""
         return await self.listed(viewer, Listing(self._authored, author, Direction.OUT), window)
 
-    async def mentioning(self, viewer: NodeId | None, user: NodeId, window: Window) -> tuple[list[Post], Page]:
+    async def mentioning(self, viewer: Viewer, user: NodeId, window: Window) -> tuple[list[Post], Page]:
         """The posts that mention `user` and that `viewer` may see, newest first, and their page, as `listed`."""
         return await self.listed(viewer, Listing(self.graph.graphs.number(MENTIONED), user, Direction.OUT), window)
 
-    async def listed(self, viewer: NodeId | None, listing: Listing, window: Window) -> tuple[list[Post], Page]:
+    async def listed(self, viewer: Viewer, listing: Listing, window: Window) -> tuple[list[Post], Page]:
         """The posts of a list that `viewer` may see, newest first, and their page, as if there were no others.
 
         A page that is not full after looking at OUTBOX_LOOKS_MAX posts is short, and says that there is more.
@@ -239,7 +239,7 @@ class Posts:
         )
         return [shown[mark.id] for mark in page.items], page
 
-    async def _filtered(self, viewer: NodeId | None, posts: Sequence[Post | None]) -> list[Post | None]:
+    async def _filtered(self, viewer: Viewer, posts: Sequence[Post | None]) -> list[Post | None]:
         alive = [post for post in posts if post is not None and not post.deleted]
         if not alive:
             return [None] * len(posts)
@@ -293,7 +293,7 @@ class Posts:
 
     async def _rewrite(
         self,
-        actor: NodeId | None,
+        actor: NodeId | System,
         id_: NodeId,
         change: Callable[[Post], Post],
         edge: Callable[[NodeId, NodeId], EdgeWrite],
@@ -301,10 +301,10 @@ class Posts:
     ) -> PostWritten:
         """Replace a post by what `change` makes of it; retry if somebody else changed it in between.
 
-        `actor`: its author, or None for the app. `edge`: makes the edge to write. `note`: makes a record to put with
-        it.
+        `actor`: its author, or the app's back office. `edge`: makes the edge to write. `note`: makes a record to put
+        with it.
         """
-        if actor is not None:
+        if actor is not SYSTEM:
             await check_active(self.graph.store, actor)
 
         async def replace() -> tuple[Put, Post]:
@@ -313,7 +313,7 @@ class Posts:
             (post,) = await self._filtered(actor, [stored])
             if post is None or record is None or stored is None:
                 raise self.missing(id_)
-            if actor not in (None, post.author):
+            if actor not in (SYSTEM, post.author):
                 raise Forbidden(f"only its author may change a {self._shelf.noun}", id=str(id_))
             new, version = change(stored), next_version(self.graph.clock, record)
             records = [self._record(new, version), *([] if note is None else [note(version)])]

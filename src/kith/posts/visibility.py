@@ -5,21 +5,17 @@ How an author stands to a viewer comes from `people.privacy`, in batches. A post
 
 from __future__ import annotations
 
-from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT
 from kith.graph.edge import State
-from kith.people.privacy import Standing
+from kith.people.privacy import SYSTEM, Standing, Viewer
 from kith.posts.post import Post
 
 
-def may_see(post: Post, viewer: NodeId | None, author: Standing) -> bool:
-    """Whether `viewer` may see the post. The viewer None is the app: it sees all that is not deleted.
-
-    Authors see their own posts, whatever the labels.
-    """
+def may_see(post: Post, viewer: Viewer, author: Standing) -> bool:
+    """Whether `viewer` may see the post. Authors see their own posts, whatever the labels."""
     if post.deleted or author.state == State.REMOVED:
         return False
-    if viewer is None or viewer == post.author:
+    if viewer is SYSTEM or viewer == post.author:
         return True
     if author.state != State.NORMAL or author.blocked or (author.private and not author.followed):
         return False
@@ -31,17 +27,19 @@ def may_see(post: Post, viewer: NodeId | None, author: Standing) -> bool:
         case "friends":
             return author.followed and author.follows_back
         case "custom":
-            return viewer in post.audience
+            return viewer is not None and viewer in post.audience
         case "private":
             return False
 
 
-def may_see_comment(deleted: bool, by: int, viewer: NodeId | None, author: Standing) -> bool:
+def may_see_comment(deleted: bool, by: int, viewer: Viewer, author: Standing) -> bool:
     """Whether `viewer`, who may see the post, may see a comment on it. `by`: who wrote the comment."""
     if deleted or author.state == State.REMOVED:
         return False
-    if viewer is None or viewer == by:
+    if viewer is SYSTEM or viewer == by:
         return True
+    if viewer is None and author.private:
+        return False
     return author.state == State.NORMAL and not author.blocked and not _kept_back(author.labels, author.followed)
 
 

@@ -20,7 +20,7 @@ from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import STORIES, STORY_VIEWS
 from kith.graph.store import Ids, Listing
-from kith.people.privacy import Privacy
+from kith.people.privacy import SYSTEM, Privacy, Viewer
 from kith.posts.engagement import engage
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts, PostWritten, Shelf
@@ -85,19 +85,19 @@ class Stories:
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    async def visible(self, viewer: NodeId | None, ids: Sequence[int]) -> list[Post | None]:
+    async def visible(self, viewer: Viewer, ids: Sequence[int]) -> list[Post | None]:
         """The story of each id, or None if it has expired or `viewer` must not see it; in a few batches."""
         since = self._since()
         live = [id_ for id_ in ids if made_at_ms(id_) >= since]
         found = dict(zip(live, await self._shelf.visible(viewer, live), strict=True))
         return [found.get(id_) for id_ in ids]
 
-    async def get(self, viewer: NodeId | None, id_: NodeId) -> Post:
+    async def get(self, viewer: Viewer, id_: NodeId) -> Post:
         """One story; StoryNotFound if it has expired or `viewer` must not see it."""
         self._check_live(id_)
         return await self._shelf.get(viewer, id_)
 
-    async def of_author(self, viewer: NodeId | None, author: NodeId, window: Window) -> tuple[list[Post], Page]:
+    async def of_author(self, viewer: Viewer, author: NodeId, window: Window) -> tuple[list[Post], Page]:
         """The stories of `author` that `viewer` may see, oldest first, as they are played; and their page, as in
         `Posts.outbox`.
         """
@@ -105,21 +105,21 @@ class Stories:
         stories, page = await self._shelf.outbox(viewer, author, asked)
         return stories[::-1], reversed_page(page)
 
-    async def seen(self, viewer: NodeId | None, stories: Sequence[Post]) -> list[bool]:
+    async def seen(self, viewer: Viewer, stories: Sequence[Post]) -> list[bool]:
         """For each story: has `viewer` seen it? Authors have seen their own."""
-        if viewer is None:
+        if not isinstance(viewer, int):
             return [False] * len(stories)
         seen = await self.graph.store.exists_many(self._views, [(viewer, story.id) for story in stories])
         return [saw or story.author == viewer for saw, story in zip(seen, stories, strict=True)]
 
-    async def viewers(self, actor: NodeId | None, id_: NodeId, window: Window) -> Page:
-        """The viewers of a story, latest first, for its author or the app (None).
+    async def viewers(self, actor: Viewer, id_: NodeId, window: Window) -> Page:
+        """The viewers of a story, latest first, for its author or the app's back office.
 
         Without viewers who block the author or are blocked by them, and without those whom the app hides. Errors:
         StoryNotFound; Forbidden for others.
         """
         story = await self.get(actor, id_)
-        if actor not in (None, story.author):
+        if actor not in (SYSTEM, story.author):
             raise Forbidden("only its author may see who has seen a story", id=str(id_))
         page = await self.graph.store.page(self._viewers(id_), window)
         viewers = [mark.id for mark in page.items]

@@ -74,7 +74,7 @@ def test_one_failing_job_of_a_group_harms_no_other(embedded: tuple[Environment, 
 
 
 def test_a_change_of_a_node_is_told_to_the_log_once_and_only_if_it_is_one(store: EdgeStore, run: Run) -> None:
-    event = Event(0, 0, None, USER_CHANGED, DANA, 0, 0, hlc_of(START_MS))
+    event, marks = Event(0, 0, None, USER_CHANGED, DANA, 0, 0, hlc_of(START_MS)), list[int]()
     for change in (
         {"labels": 5},
         {"labels": 5},
@@ -82,7 +82,7 @@ def test_a_change_of_a_node_is_told_to_the_log_once_and_only_if_it_is_one(store:
         {"labels": 1, "only_from": State.ARCHIVED},
         {"labels": 0},
     ):
-        run(store.change_node(DANA, tell=event, **change))
+        marks.append(run(store.change_node(DANA, tell=event, **change)).mark.sequence)
     run(store.change_node(DANA, private=True))
     if isinstance(store, ReferenceEdges):
         told: Any = store.log
@@ -90,3 +90,4 @@ def test_a_change_of_a_node_is_told_to_the_log_once_and_only_if_it_is_one(store:
         assert isinstance(store, EmbeddedEdges)
         told = EmbeddedLog(store._environment, store._commits).read(0, 9)
     assert [(one.state, one.source) for one in told] == [(USER_CHANGED, DANA)] * 2
+    assert marks == [1, 1, 1, 1, 2], "the mark of a change covers its event"

@@ -31,6 +31,7 @@ from kith.graph.edge import State
 from kith.media import library
 from kith.media.library import SWEPT_AFTER_MS, MediaLibrary, MediaLimits
 from kith.media.media import ALT_TEXT_CHARS_MAX, Media, key_of, keys_of, media_record, read_media, thumbnail_key_of
+from kith.people.privacy import SYSTEM
 from kith.people.profiles import Profile, Profiles
 from kith.posts.post import Draft, PostEdit
 from kith.records.store import RecordKind
@@ -241,6 +242,7 @@ def test_only_the_owner_and_the_app_see_change_and_delete(run: Run, scene: Uploa
     media = run(upload(scene, ALICE, photo()))
     for asked in (
         scene.media.get(BOB, media.id),
+        scene.media.get(None, media.id),
         scene.media.describe(BOB, media.id, "mine"),
         scene.media.delete(BOB, media.id),
         scene.media.get(ALICE, 5),
@@ -248,7 +250,7 @@ def test_only_the_owner_and_the_app_see_change_and_delete(run: Run, scene: Uploa
         scene.media.delete(ALICE, NodeId(5)),
     ):
         assert run(answer(asked)) is MediaNotFound
-    assert run(scene.media.get(None, media.id)) == media
+    assert run(scene.media.get(SYSTEM, media.id)) == media
     assert run(scene.media.describe(ALICE, media.id, "a fox")).media.alt_text == "a fox"
     assert run(scene.media.get(ALICE, media.id)).alt_text == "a fox"
     assert run(answer(scene.media.describe(ALICE, media.id, "x" * 2_000))) is InvalidContent
@@ -340,7 +342,7 @@ def test_files_are_found_while_their_record_and_their_owner_are_there(run: Run, 
     (scene.folder / stray).write_bytes(b"what a crash left")
     assert {run(scene.media.locate(key)) for key in keys_of(kept)} == {scene.folder / key for key in keys_of(kept)}
     run(scene.graph.store.change_node(CAROL, state=State.REMOVED))
-    for viewer in (None, CAROL):
+    for viewer in (SYSTEM, CAROL):
         assert run(answer(scene.media.get(viewer, gone.id))) is MediaNotFound
     assert run(answer(scene.media.describe(CAROL, gone.id, "again"))) is MediaNotFound
     for key in [*keys_of(gone), stray, "3f/notes.txt"]:

@@ -16,6 +16,7 @@ from kith.graph.edge import Direction, State
 from kith.graph.graphs import COMMENTED
 from kith.graph.nodes import NodeOperation
 from kith.graph.store import Listing
+from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
 from kith.posts.comment import TEXT_CHARS_MAX
 from kith.posts.post import Draft, Post, PostEdit
@@ -231,7 +232,7 @@ def test_a_comment_that_a_block_overtakes_is_refused_in_its_commit(
     room.block_before_the_next_write(monkeypatch, blocker)
     assert run(answer(room.comments.create(BOB, NodeId(post.id), "a secret", answered))) is PostNotFound
     room.settle()
-    assert run(room.comments.of_comment(None, answered, "newest", Window(5))).comments == []
+    assert run(room.comments.of_comment(SYSTEM, answered, "newest", Window(5))).comments == []
     assert not any(b"a secret" in record.data for record in room.records.records.values())
     commented = Listing(room.graph.graphs.number(COMMENTED), BOB, Direction.OUT)
     assert run(room.edges.count_many([commented])) == [0]
@@ -291,7 +292,7 @@ def test_the_same_key_makes_one_comment_for_a_day(run: Run, room: Services, cloc
     late, _ = run(room.comments.create(BOB, post, "once", None, "key"))
     assert len({first.id, late.id, *(one.id for one in others)}) == 4
     room.settle()
-    assert run(room.comments.of_post(None, post, "newest", Window(10))).total == 4
+    assert run(room.comments.of_post(SYSTEM, post, "newest", Window(10))).total == 4
 
 
 def test_a_repeated_comment_is_answered_also_where_it_could_not_be_made_any_more(run: Run, room: Services) -> None:
@@ -303,7 +304,7 @@ def test_a_repeated_comment_is_answered_also_where_it_could_not_be_made_any_more
     assert run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))[0] == first
     assert run(answer(room.comments.create(BOB, NodeId(post.id), "once", None, "key2"))) is PostNotFound
     room.settle()
-    assert run(room.comments.of_post(None, NodeId(post.id), "newest", Window(10))).total == 1
+    assert run(room.comments.of_post(SYSTEM, NodeId(post.id), "newest", Window(10))).total == 1
 
 
 def test_a_repeated_comment_that_is_not_there_any_more_says_so_and_stays_gone(run: Run, room: Services) -> None:
@@ -312,7 +313,7 @@ def test_a_repeated_comment_that_is_not_there_any_more_says_so_and_stays_gone(ru
     run(room.comments.delete(ALICE, NodeId(first.id)))
     assert run(answer(room.comments.create(BOB, post, "once", None, "key"))) is CommentNotFound
     room.settle()
-    assert run(room.comments.of_post(None, post, "newest", Window(10))).total == 0
+    assert run(room.comments.of_post(SYSTEM, post, "newest", Window(10))).total == 0
     assert b"once" not in room.records.records[RecordKind.COMMENT, first.id].data
 
 
@@ -327,7 +328,7 @@ def test_a_comment_that_a_block_overtook_leaves_no_word_and_no_answer_that_it_wa
     room.settle()
     again = run(answer(room.comments.create(BOB, post, "a secret", None, "key")))
     room.settle()
-    made = run(room.comments.of_post(None, post, "newest", Window(10))).total
+    made = run(room.comments.of_post(SYSTEM, post, "newest", Window(10))).total
     assert made == (1 if room.records.transactional else 0), "it is made now, or said to be gone"
     assert (again is CommentNotFound) == (not made)
 
@@ -361,4 +362,4 @@ def test_a_repetition_finishes_a_comment_that_was_left_half_done(run: Run, room:
     del room.records.records[RecordKind.COMMENT, first.id]  # the claim was taken, and then the process ended
     assert run(room.comments.create(BOB, post, "once", None, "key"))[0] == first
     room.settle()
-    assert run(room.comments.of_post(None, post, "newest", Window(10))).comments == [first]
+    assert run(room.comments.of_post(SYSTEM, post, "newest", Window(10))).comments == [first]

@@ -18,6 +18,7 @@ from kith.graph.edge import Direction, State
 from kith.graph.graphs import AUTHORED, HIDES, LIKES, SAVES, VIEWS
 from kith.graph.store import Listing
 from kith.media.media import Media, media_record
+from kith.people.privacy import SYSTEM, Viewer
 from kith.people.profiles import Profile
 from kith.posts.post import Draft, PostEdit
 from kith.records.claims import KEY_KEPT_MS
@@ -73,10 +74,11 @@ def test_every_rule_is_asked_of_the_store(run: Run, room: Services) -> None:
     private, custom = run(room.write(visibility="private")), run(room.write(visibility="custom", audience=(CAROL,)))
     ids = [public.id, friends.id, private.id, custom.id]
 
-    def seen(viewer: NodeId | None) -> list[bool]:
+    def seen(viewer: Viewer) -> list[bool]:
         return [post is not None for post in run(room.posts.visible(viewer, ids))]
 
-    assert seen(None) == seen(ALICE) == [True] * 4
+    assert seen(SYSTEM) == seen(ALICE) == [True] * 4
+    assert seen(None) == [True, False, False, False]
     assert seen(BOB) == [True, False, False, False]
     assert seen(CAROL) == [True, False, False, True]
     run(graph.people.follow(BOB, ALICE))
@@ -84,7 +86,7 @@ def test_every_rule_is_asked_of_the_store(run: Run, room: Services) -> None:
     run(graph.people.follow(ALICE, BOB))
     assert seen(BOB) == [True, True, False, False]
     run(graph.store.change_node(ALICE, private=True))
-    assert (seen(BOB), seen(CAROL)) == ([True, True, False, False], [False] * 4)
+    assert (seen(BOB), seen(CAROL), seen(None)) == ([True, True, False, False], [False] * 4, [False] * 4)
     run(graph.people.block(BOB, ALICE))
     assert seen(BOB) == [False] * 4
     run(graph.store.change_node(ALICE, private=False))
@@ -92,16 +94,16 @@ def test_every_rule_is_asked_of_the_store(run: Run, room: Services) -> None:
     run(graph.people.block(ALICE, BOB))
     assert seen(BOB) == [False] * 4
     run(graph.store.change_node(ALICE, state=State.ARCHIVED))
-    assert (seen(CAROL), seen(None)) == ([False] * 4, [True] * 4)
+    assert (seen(CAROL), seen(None), seen(SYSTEM)) == ([False] * 4, [False] * 4, [True] * 4)
     run(graph.store.change_node(ALICE, state=State.REMOVED))
-    assert seen(None) == [False] * 4
+    assert seen(SYSTEM) == [False] * 4
 
 
 def test_a_deleted_post_is_gone_for_all_and_from_the_outbox(run: Run, room: Services) -> None:
     post = run(room.write())
     run(room.posts.delete(ALICE, post.id))
     room.settle()
-    for viewer in (ALICE, BOB, None):
+    for viewer in (ALICE, BOB, SYSTEM, None):
         assert run(room.posts.visible(viewer, [post.id])) == [None]
     assert run(room.posts.outbox(ALICE, ALICE, Window(10)))[1].items == []
     for again in (room.posts.delete(ALICE, post.id), room.posts.edit(ALICE, post.id, PostEdit(text="x"))):

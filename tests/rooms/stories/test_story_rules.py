@@ -18,6 +18,7 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, STORIES, STORY_VIEWS
 from kith.graph.store import Listing
+from kith.people.privacy import SYSTEM, Viewer
 from kith.posts.post import Draft, Post
 from kith.records.store import RecordKind
 from kith.stories import strip as strips
@@ -54,14 +55,14 @@ class StoryScene:
             self.run(self.graph.people.follow(*pair))
         self.settle()
 
-    def found(self, viewer: NodeId | None, story: Post) -> bool:
+    def found(self, viewer: Viewer, story: Post) -> bool:
         """Whether the viewer gets it, at both doors for one story."""
         (listed,) = self.run(self.stories.visible(viewer, [story.id]))
         got = self.run(answer(self.stories.get(viewer, story.id)))
         assert (listed is not None) == (got is not StoryNotFound)
         return listed is not None
 
-    def of(self, author: NodeId, viewer: NodeId | None = BOB, window: Window = FIRST_PAGE) -> list[int]:
+    def of(self, author: NodeId, viewer: Viewer = BOB, window: Window = FIRST_PAGE) -> list[int]:
         return [story.id for story in self.run(self.stories.of_author(viewer, author, window))[0]]
 
     def strip(self, viewer: NodeId = BOB, window: Window = FIRST_PAGE) -> StripPage:
@@ -75,7 +76,7 @@ class StoryScene:
             self.run(self.stories.view(viewer, story.id))
         self.settle()
 
-    def viewers(self, story: Post, actor: NodeId | None = ALICE) -> list[int]:
+    def viewers(self, story: Post, actor: Viewer = ALICE) -> list[int]:
         return [mark.id for mark in self.run(self.stories.viewers(actor, story.id, FIRST_PAGE)).items]
 
 
@@ -94,16 +95,16 @@ def test_a_story_is_there_until_its_last_millisecond_and_then_for_nobody(scene: 
     scene.view(BOB, story)
     scene.clock.ms = story.created_at + DAY_MS - 1
     assert scene.stories.over_at(story) == scene.clock.ms + 1
-    assert all(scene.found(viewer, story) for viewer in (ALICE, BOB, None))
+    assert all(scene.found(viewer, story) for viewer in (ALICE, BOB, SYSTEM, None))
     assert (scene.of(ALICE), scene.authors(), scene.viewers(story)) == ([story.id], [ALICE], [BOB])
     scene.clock.ms += 1
-    assert not any(scene.found(viewer, story) for viewer in (ALICE, BOB, None))
-    assert (scene.of(ALICE), scene.of(ALICE, ALICE), scene.of(ALICE, None)) == ([], [], [])
+    assert not any(scene.found(viewer, story) for viewer in (ALICE, BOB, SYSTEM, None))
+    assert (scene.of(ALICE), scene.of(ALICE, ALICE), scene.of(ALICE, SYSTEM)) == ([], [], [])
     assert scene.authors() == scene.authors(ALICE) == []
     for asked in (
         scene.stories.view(BOB, story.id),
         scene.stories.viewers(ALICE, story.id, FIRST_PAGE),
-        scene.stories.viewers(None, story.id, FIRST_PAGE),
+        scene.stories.viewers(SYSTEM, story.id, FIRST_PAGE),
         scene.stories.delete(ALICE, story.id),
     ):
         assert scene.run(answer(asked)) is StoryNotFound
@@ -131,8 +132,8 @@ def test_ids_that_were_never_a_story_are_nothing(scene: StoryScene) -> None:
 def test_a_story_is_no_post_at_any_door(scene: StoryScene) -> None:
     story = scene.tell()
     posts = scene.posts
-    assert scene.run(posts.visible(None, [story.id])) == [None]
-    assert scene.run(posts.outbox(None, ALICE, FIRST_PAGE))[0] == []
+    assert scene.run(posts.visible(SYSTEM, [story.id])) == [None]
+    assert scene.run(posts.outbox(SYSTEM, ALICE, FIRST_PAGE))[0] == []
     assert scene.run(answer(posts.delete(ALICE, story.id))) is PostNotFound
     number = scene.graph.graphs.number(AUTHORED)
     assert scene.run(scene.services.edges.count_many([Listing(number, ALICE, Direction.OUT)])) == [0]
@@ -163,7 +164,8 @@ def test_the_hard_rules_hold_at_every_door(scene: StoryScene) -> None:
     friends = scene.tell(visibility="friends")
     custom = scene.tell(visibility="custom", audience=(CAROL,))
     everything = [public.id, friends.id, custom.id]
-    assert scene.of(ALICE, ALICE) == scene.of(ALICE, None) == everything
+    assert scene.of(ALICE, ALICE) == scene.of(ALICE, SYSTEM) == everything
+    assert scene.of(ALICE, None) == [public.id]
     assert scene.of(ALICE, BOB) == [public.id, friends.id]
     assert scene.of(ALICE, CAROL) == [public.id, custom.id]
     assert [entry.stories for entry in scene.strip(CAROL).entries] == [2]
@@ -200,7 +202,7 @@ def test_only_its_author_deletes_a_story_and_nothing_of_it_stays_readable(scene:
     assert scene.run(answer(scene.stories.delete(BOB, story.id))) is Forbidden
     scene.run(scene.stories.delete(ALICE, story.id))
     scene.settle()
-    assert not any(scene.found(viewer, story) for viewer in (ALICE, BOB, None))
+    assert not any(scene.found(viewer, story) for viewer in (ALICE, BOB, SYSTEM, None))
     assert scene.of(ALICE, ALICE) == []
     assert b"secret" not in b"".join(record.data for record in scene.services.records.records.values())
 
@@ -215,10 +217,10 @@ def test_seen_is_remembered_once_and_its_author_reads_who(scene: StoryScene) -> 
     scene.view(CAROL, story)
     assert scene.run(scene.stories.view(BOB, story.id)).at_ms == first.at_ms
     scene.settle()
-    assert scene.viewers(story) == scene.viewers(story, None) == [CAROL, BOB]
+    assert scene.viewers(story) == scene.viewers(story, SYSTEM) == [CAROL, BOB]
     assert scene.run(scene.stories.view_counts([story.id])) == [2]
     assert scene.run(answer(scene.stories.viewers(BOB, story.id, FIRST_PAGE))) is Forbidden
-    seen = [scene.run(scene.stories.seen(viewer, [story])) for viewer in (BOB, DANA, ALICE, None)]
+    seen = [scene.run(scene.stories.seen(viewer, [story])) for viewer in (BOB, DANA, ALICE, SYSTEM)]
     assert seen == [[True], [False], [True], [False]]
 
 

@@ -273,14 +273,13 @@ def test_an_empty_batch_asks_nothing(connect: Connect, method: str, args: Any, r
     assert service.asked == []
 
 
-def test_profiles_are_public_unless_put_or_patched_private(connect: Connect) -> None:
+def test_only_what_is_given_of_a_profile_is_put_or_patched(connect: Connect) -> None:
     service = Service(PROFILE, PROFILE)
     client = connect(service)
     assert ask(client, "put_user", BOB) == BOB_PROFILE
     assert ask(client, "patch_user", BOB, private=True) == BOB_PROFILE
     assert [request.method for request in service.asked] == ["PUT", "PATCH"]
-    nothing = {"private": False, "username": "", "displayName": "", "bio": "", "attributes": {}}
-    assert service.bodies() == [nothing, {"private": True}]
+    assert service.bodies() == [{}, {"private": True}], "what is left out stays, so it is not sent"
 
 
 def test_a_profile_gets_a_picture_and_none_takes_it_away(connect: Connect) -> None:

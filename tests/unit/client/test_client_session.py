@@ -95,7 +95,9 @@ def test_a_view_acts_for_its_user_and_the_client_still_for_none(kind: type[Clien
     ask(alice, "follow", BOB)
     ask(alice.as_user(BOB), "follow", ALICE)
     ask(kith, "exists", "follows", ALICE, BOB)
-    assert service.sent("X-Kith-User") == ["1", "2", None]
+    ask(alice.as_system(), "unfollow", BOB)
+    assert service.sent("X-Kith-User") == ["1", "2", None, "system"]
+    assert repr(kith.as_system(token="x")).endswith("user=system)")
 
 
 @BOTH

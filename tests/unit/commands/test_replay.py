@@ -99,7 +99,7 @@ def test_who_has_no_post_yet_makes_one_however_many_share_it_at_once() -> None:
 def test_a_watched_post_is_looked_for_in_a_followers_home() -> None:
     app = App()
     report = play(app, Action(1, 2, 0, "MT"), watch_share=1.0)
-    assert ("GET", None, "/users/1/followers") in app.asked
+    assert ("GET", "1", "/users/1/followers") in app.asked
     assert ("GET", "77", "/feed") in app.asked
     assert len(report.visible_ms) == 1
     assert [row[0] for row in replay.rows(report)] == ["post", "followers", "feed", "visible in a follower's home"]

@@ -17,6 +17,7 @@ from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.graph.edge import State
 from kith.media.media import MediaType
+from kith.people.privacy import SYSTEM, Viewer
 from kith.posts.post import (
     AUDIENCE_MAX,
     LINK_CHARS_MAX,
@@ -197,17 +198,27 @@ def test_visibility_is_what_the_author_said(visibility: Any, viewer: NodeId, sta
     post = post_of(visibility=visibility, audience=(BOB,) if visibility == "custom" else ())
     assert may_see(post, viewer, standing) is seen
     assert may_see(post, ALICE, Standing(private=True)), "authors see their own"
-    assert may_see(post, None, Standing(private=True, state=State.ARCHIVED)), "the app sees all"
+    assert may_see(post, SYSTEM, Standing(private=True, state=State.ARCHIVED)), "the back office sees all"
+
+
+def test_a_visitor_is_a_stranger_who_is_nobody() -> None:
+    for visibility in ("public", "friends", "private", "custom"):
+        post = post_of(visibility=visibility, audience=(BOB,) if visibility == "custom" else ())
+        assert may_see(post, None, Standing()) is (visibility == "public")
+    for standing in (Standing(private=True), Standing(labels=HIDE), Standing(labels=LIMIT), Standing(State.ARCHIVED)):
+        assert not may_see(post_of(), None, standing)
+        assert not may_see_comment(False, ALICE, None, standing)
 
 
 @pytest.mark.parametrize("on", ["post", "author", "both"])
 def test_labels_leave_the_author_and_the_app_and_of_others_the_followers_or_nobody(on: str) -> None:
-    def seen(labels: int, viewer: NodeId | None, standing: Standing) -> bool:
+    def seen(labels: int, viewer: Viewer, standing: Standing) -> bool:
         post = msgspec.structs.replace(post_of(), labels=labels if on != "author" else 0)
         return may_see(post, viewer, standing._replace(labels=labels if on != "post" else 0))
 
     for labels in (HIDE, LIMIT, HIDE | LIMIT | SENSITIVE):
-        assert seen(labels, None, Standing())
+        assert seen(labels, SYSTEM, Standing())
+        assert not seen(labels, None, Standing())
         assert seen(labels, ALICE, Standing())
         assert not seen(labels, BOB, Standing(follows_back=True))
         assert seen(labels, BOB, FOLLOWED) is (labels == LIMIT)
@@ -220,7 +231,7 @@ def test_labels_of_its_author_hold_for_a_comment() -> None:
         assert may_see_comment(False, ALICE, BOB, Standing(labels=labels)) is stranger
         assert may_see_comment(False, ALICE, BOB, FOLLOWED._replace(labels=labels)) is follower
         assert may_see_comment(False, ALICE, ALICE, Standing(labels=labels))
-        assert may_see_comment(False, ALICE, None, Standing(labels=labels))
+        assert may_see_comment(False, ALICE, SYSTEM, Standing(labels=labels))
 
 
 def test_hard_rules_hold_whatever_the_visibility_and_the_tie() -> None:
@@ -229,18 +240,18 @@ def test_hard_rules_hold_whatever_the_visibility_and_the_tie() -> None:
         assert not may_see(post, BOB, FRIEND._replace(blocked=True))
         if state != State.NORMAL:
             assert not may_see(post, BOB, FRIEND._replace(state=state))
-        for viewer in (ALICE, BOB, None):
+        for viewer in (ALICE, BOB, SYSTEM, None):
             assert not may_see(emptied(post), viewer, FRIEND)
             assert not may_see(post, viewer, FRIEND._replace(state=State.REMOVED))
 
 
 def test_a_comment_is_hidden_by_blocks_deletion_and_deactivation() -> None:
     assert may_see_comment(False, ALICE, BOB, Standing(private=True))
-    assert may_see_comment(False, ALICE, None, Standing(state=State.ARCHIVED))
+    assert may_see_comment(False, ALICE, SYSTEM, Standing(state=State.ARCHIVED))
     assert may_see_comment(False, ALICE, ALICE, Standing(state=State.ARCHIVED))
     assert not may_see_comment(False, ALICE, BOB, Standing(state=State.ARCHIVED))
     assert not may_see_comment(False, ALICE, BOB, Standing(blocked=True))
-    for viewer in (ALICE, BOB, None):
+    for viewer in (ALICE, BOB, SYSTEM, None):
         assert not may_see_comment(True, ALICE, viewer, Standing())
         assert not may_see_comment(False, ALICE, viewer, Standing(state=State.REMOVED))
 

@@ -1,4 +1,4 @@
-"""/graph: edges, lists and set programs of any graph."""
+"""/graph: edges, lists and set programs of any graph: for the app itself, and for users about their own edges."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from kith.access.policy import ReadPolicy
+from kith.access.policy import ReadPolicy, check_raw_write
 from kith.api.answers import CountAnswer, ListAnswer, Pagination, check_batch, ranged
 from kith.api.call import Call
 from kith.api.openapi import OR_STRING
@@ -150,8 +150,13 @@ class GraphResource:
 
     @post("/graph/{graph}/edges", "Write up to 1,000 edges", callers="server", numbers_as_strings=True, hint=_OPS)
     async def write_edges(self, call: Call, graph: GraphName, body: EdgesRequest) -> EdgesWritten:
-        """Idempotent and commutative where `updatedAt` is given: any order, any repetition. Server keys only."""
+        """Idempotent and commutative where `updatedAt` is given: any order, any repetition. Server keys only.
+
+        For graphs of users (follows, blocks, mutes...) and your own; those of posts, comments and stories are written
+        by their routes.
+        """
         number = self._graph.graphs.number(graph)
+        check_raw_write(graph)
         check_batch(len(body.edges), self._batch_max)
         changes, mark = await self._graph.write(_writes(self._graph, number, body.edges))
         return EdgesWritten(applied(changes), call.wrote(mark))
@@ -205,12 +210,12 @@ class GraphResource:
 
     @get("/graph/{graph}/{node}/out/count", "How many destinations")
     async def count_out(self, call: Call, graph: GraphName, node: Id, state: StateName = "normal") -> CountAnswer:
-        """Exact, in constant time."""
+        """Exact, in constant time. Accounts that the app hides count, also where the list leaves them out."""
         return await self._count(call, self._listing(graph, node, Direction.OUT, state))
 
     @get("/graph/{graph}/{node}/in/count", "How many sources")
     async def count_in(self, call: Call, graph: GraphName, node: Id, state: StateName = "normal") -> CountAnswer:
-        """Exact, in constant time."""
+        """Exact, in constant time. Accounts that the app hides count, also where the list leaves them out."""
         return await self._count(call, self._listing(graph, node, Direction.IN, state))
 
     @ask("/graph/select", "A page of a set program")
@@ -229,7 +234,9 @@ class GraphResource:
 
     @ask("/graph/select/count", "How many members a set program has")
     async def select_count(self, call: Call, body: SelectCountRequest) -> CountAnswer:
-        """Exact. A single list costs nothing; a set costs what its smallest parts cost."""
+        """Exact. A single list costs nothing; a set costs what its smallest parts cost. Accounts that the app hides
+        count, also where a page leaves them out.
+        """
         return CountAnswer(await self._evaluator().count(self._program(call, body.program)))
 
     def _evaluator(self) -> Evaluator:

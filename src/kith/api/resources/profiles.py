@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -18,14 +18,13 @@ from kith.api.presenter import Presenter, read_attributes, shown_labels
 from kith.core.errors import Forbidden, UserNotFound
 from kith.core.events import user_changed
 from kith.core.ids import NodeId, parse_id
-from kith.core.labels import HIDE
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.graph.store import Listing, Node
 from kith.media.library import MediaLibrary
 from kith.people.opening import Openings
-from kith.people.privacy import Privacy
+from kith.people.privacy import Privacy, Viewer, is_there
 from kith.people.profiles import Profile, Profiles
 from kith.records.fields import pack_attributes
 
@@ -61,30 +60,18 @@ class UsersLookedUp(msgspec.Struct, frozen=True):
 
 
 class ProfileRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """All that can be set on a user; what is left out is emptied. `private`: follows need their consent; where it ends,
-    those who asked follow.
+    """What to set on a user; what is left out stays as it is, null clears it. `private`: follows need their consent;
+    where it ends, those who asked follow.
 
-    `username`: nobody else has it, in any spelling. `isVerified`: takes a server key; left out, it stays.
+    `username`: nobody else has it, in any spelling; null or "" gives it up. `isVerified`: takes a server key.
     """
 
-    private: bool = False
-    username: str = ""
-    display_name: str = ""
-    bio: str = ""
-    avatar: int | str | None = None
-    attributes: dict[str, Any] = {}
-    is_verified: bool | None = None
-
-
-class ProfileChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What to change on a user; what is left out stays, null takes the avatar away. A `username` of "" gives it up."""
-
     private: bool | UnsetType = UNSET
-    username: str | UnsetType = UNSET
-    display_name: str | UnsetType = UNSET
-    bio: str | UnsetType = UNSET
+    username: str | UnsetType | None = UNSET
+    display_name: str | UnsetType | None = UNSET
+    bio: str | UnsetType | None = UNSET
     avatar: int | str | UnsetType | None = UNSET
-    attributes: dict[str, Any] | UnsetType = UNSET
+    attributes: dict[str, Any] | UnsetType | None = UNSET
     is_verified: bool | UnsetType = UNSET
 
 
@@ -124,74 +111,62 @@ class ProfilesResource:
         users, viewer = check_lookup(body.ids), call.viewer
         profiles = await self._profiles.get_many(users)
         answers = await self._answers(viewer, users, profiles)
-        if viewer is not None:
+        if isinstance(viewer, int):
             blocked = await self._privacy.blocks([(user, viewer) for user in users])
             answers = [None if gone else answer for gone, answer in zip(blocked, answers, strict=True)]
         return UsersLookedUp(answers)
 
-    @put("/users/{user_id}", "Set a user")
+    @put("/users/{user_id}", "Create or set a user")
     async def put_user(self, call: Call, user_id: Id, body: ProfileRequest) -> ProfileAnswer:
-        """A user token may set only its own user."""
-        profile = Profile(
-            body.display_name, body.bio, _avatar(body.avatar), pack_attributes(body.attributes), body.username
-        )
-
-        def replaced(old: Profile) -> Profile:
-            verified = old.verified if body.is_verified is None else body.is_verified
-            return msgspec.structs.replace(profile, verified=verified)
-
-        return await self._set(call, user_id, body, replaced)
+        """Sets what is named and nothing else, so it may be sent at every login. A user token may set only its own
+        user.
+        """
+        return await self._set(call, user_id, body)
 
     @patch("/users/{user_id}", "Change a user")
-    async def patch_user(self, call: Call, user_id: Id, body: ProfileChange) -> ProfileAnswer:
-        """A user token may change only its own user."""
-        asked = {
-            "username": body.username,
-            "display_name": body.display_name,
-            "bio": body.bio,
-            "avatar": UNSET if body.avatar is UNSET else _avatar(body.avatar),
-            "attributes": UNSET if body.attributes is UNSET else pack_attributes(body.attributes),
-            "verified": body.is_verified,
-        }
-        changes = {name: value for name, value in asked.items() if value is not UNSET}
-        return await self._set(call, user_id, body, lambda old: msgspec.structs.replace(old, **changes))
+    async def patch_user(self, call: Call, user_id: Id, body: ProfileRequest) -> ProfileAnswer:
+        """Like PUT. A user token may change only its own user."""
+        return await self._set(call, user_id, body)
 
-    async def _seen(self, viewer: NodeId | None, user: NodeId) -> ProfileAnswer:
-        if viewer is not None and viewer != user:
+    async def _seen(self, viewer: Viewer, user: NodeId) -> ProfileAnswer:
+        if isinstance(viewer, int) and viewer != user:
             await self._check_there(viewer, user)
             if any(await self._privacy.blocks([(user, viewer)])):
                 raise Forbidden("this account is not available to you", id=str(user))
         (profile,) = await self._profiles.get_many([user])
         return await self._answer(viewer, user, profile)
 
-    async def _set(
-        self, call: Call, user: NodeId, body: ProfileRequest | ProfileChange, change: Callable[[Profile], Profile]
-    ) -> ProfileAnswer:
-        """The profile first: if it is refused, nothing has changed; if we stop in between, a repetition finishes it."""
+    async def _set(self, call: Call, user: NodeId, body: ProfileRequest) -> ProfileAnswer:
+        """The profile first: if it is refused, nothing has changed; if we stop in between, a repetition finishes it.
+
+        The token is that of the later write, which covers both.
+        """
         check_own(call.caller, user)
-        if body.is_verified not in (None, UNSET) and not call.caller.server:
+        if body.is_verified is not UNSET and not call.caller.server:
             raise Forbidden("isVerified is the app's to say: leave it out, or use a server key")
         was = await self._check_there(user, user)
-        profile, mark = await self._profiles.change(user, change)
+        changes = _changes(body)
+        profile, mark = await self._profiles.change(user, lambda old: msgspec.structs.replace(old, **changes))
         call.wrote(mark)
         private, told = None if body.private is UNSET else body.private, user_changed(user, self._graph.clock.next())
         opening = await self._openings.prepare(user) if was.private and private is False else None
-        node = await self._graph.store.change_node(user, private=private, tell=told)
+        changed = await self._graph.store.change_node(user, private=private, tell=told)
+        call.wrote(max(mark, changed.mark))
         if opening is not None:
             self._openings.start(opening, user)
-        if node.state == State.REMOVED:  # while this was written; what came before, the removal forgets
+        if changed.node.state == State.REMOVED:  # while this was written; what came before, the removal forgets
             await self._profiles.forget(user)
             raise _not_there(user)
         return await self._answer(user, user, profile)
 
-    async def _answer(self, viewer: NodeId | None, user: NodeId, profile: Profile) -> ProfileAnswer:
+    async def _answer(self, viewer: Viewer, user: NodeId, profile: Profile) -> ProfileAnswer:
         (answer,) = await self._answers(viewer, [user], [profile])
         if answer is None:
             raise _not_there(user)
         return answer
 
     async def _answers(
-        self, viewer: NodeId | None, users: Sequence[NodeId], profiles: Sequence[Profile]
+        self, viewer: Viewer, users: Sequence[NodeId], profiles: Sequence[Profile]
     ) -> list[ProfileAnswer | None]:
         """Each user with what the graph knows of them; None for one that is not there for `viewer`. A batch a kind."""
         store = self._graph.store
@@ -203,7 +178,7 @@ class ProfilesResource:
         media = await self._media.get_many(avatars)
         return [
             None
-            if _gone(node, viewer, user)
+            if not is_there(node, user, viewer)
             else ProfileAnswer(
                 str(user),
                 node.state.name.lower(),
@@ -223,24 +198,29 @@ class ProfilesResource:
             for user, node, profile in zip(users, nodes, profiles, strict=True)
         ]
 
-    async def _check_there(self, viewer: NodeId | None, user: NodeId) -> Node:
-        """The node of an account; UserNotFound where it is not there for `viewer`: a removed one is gone
-        for good.
-        """
+    async def _check_there(self, viewer: Viewer, user: NodeId) -> Node:
+        """The node of an account; UserNotFound where it is not there for `viewer`."""
         (node,) = await self._graph.store.nodes([user])
-        if _gone(node, viewer, user):
+        if not is_there(node, user, viewer):
             raise _not_there(user)
         return node
-
-
-def _gone(node: Node, viewer: int | None, user: int) -> bool:
-    """Whether an account is not there for a viewer: removed, or hidden by the app."""
-    return node.state == State.REMOVED or bool(node.labels & HIDE and viewer not in (None, user))
 
 
 def _not_there(user: NodeId) -> UserNotFound:
     return UserNotFound("there is no such account, or it is not there for you", id=str(user))
 
 
-def _avatar(raw: int | str | None) -> int | None:
-    return None if raw is None else parse_id(raw, "avatar")
+def _changes(body: ProfileRequest) -> dict[str, Any]:
+    """The fields of a `Profile` that a request names; null is what they are where nobody set them."""
+    asked = {
+        "username": body.username,
+        "display_name": body.display_name,
+        "bio": body.bio,
+        "avatar": parse_id(body.avatar, "avatar") if isinstance(body.avatar, int | str) else body.avatar,
+        "attributes": pack_attributes(body.attributes) if isinstance(body.attributes, dict) else body.attributes,
+        "verified": body.is_verified,
+    }
+    empty = Profile()
+    return {
+        name: getattr(empty, name) if value is None else value for name, value in asked.items() if value is not UNSET
+    }

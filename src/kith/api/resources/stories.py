@@ -13,7 +13,6 @@ from kith.api.call import Call
 from kith.api.operations import delete, get, post
 from kith.api.parameters import Cursor, Id, IdempotencyKey, Limit, ObjectLimit
 from kith.api.presenter import (
-    TIME_MAX_MS,
     AuthorAnswer,
     ContentAnswer,
     Presenter,
@@ -22,7 +21,7 @@ from kith.api.presenter import (
     time_of,
 )
 from kith.api.resources.posts import DraftRequest
-from kith.core.ids import NodeId
+from kith.people.privacy import SYSTEM, Viewer
 from kith.posts.post import Post
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
@@ -161,10 +160,7 @@ class StoriesResource:
         query = f"viewers {story_id}"
         page = await self._stories.viewers(call.viewer, story_id, call.window(query, limit, cursor))
         users = await self._present.authors([mark.id for mark in page.items])
-        items = [
-            ViewerAnswer(str(mark.id), users[mark.id], time_of(min(max(mark.position, 0), TIME_MAX_MS)))
-            for mark in page.items  # positions of an import may be any number
-        ]
+        items = [ViewerAnswer(str(mark.id), users[mark.id], time_of(mark.position)) for mark in page.items]
         return ViewersAnswer(items, call.pagination(query, page))
 
     @get("/users/{user_id}/stories", "The stories of a user")
@@ -178,7 +174,7 @@ class StoriesResource:
         stories, page = await self._stories.of_author(call.viewer, user_id, window)
         return StoriesAnswer(await self._answers(call.viewer, stories), call.pagination(query, page))
 
-    async def _answers(self, viewer: NodeId | None, stories: Sequence[Post]) -> list[StoryAnswer]:
+    async def _answers(self, viewer: Viewer, stories: Sequence[Post]) -> list[StoryAnswer]:
         """Stories that the viewer may see, as answers."""
         if not stories:
             return []
@@ -203,5 +199,5 @@ class StoriesResource:
                 view_count=count if own else None,
             )
             for story, saw, count in zip(stories, seen, views, strict=True)
-            for own in [viewer in (None, story.author)]
+            for own in [viewer in (SYSTEM, story.author)]
         ]

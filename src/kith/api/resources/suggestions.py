@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from kith.access.policy import check_own
+from kith.access.policy import check_own_read
 from kith.api.answers import Pagination, Time
 from kith.api.call import Call
 from kith.api.operations import delete, get, post
@@ -61,14 +61,15 @@ class SuggestionsResource:
     async def suggestions(
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> SuggestionsAnswer:
-        """The user themself, or a server key. Of the 500 newest followees and the 500 newest of each; up to 1,000
-        people.
+        """The user themself, or `X-Kith-User: system`.
+
+        Of the 500 newest followees and the 500 newest of each; up to 1,000 people.
 
         Most mutual followees first. Kept for a while (`suggestions_minutes`); whom the user followed, blocked, muted or
         hid meanwhile, and who blocked them, left, or was labelled away by the app, is never in it. The user's own
         follows make it anew.
         """
-        check_own(call.caller, user_id)
+        check_own_read(call.caller, user_id)
         query = f"suggestions {user_id}"
         found = await self._suggestions.page(user_id, call.window(query, limit, cursor))
         at = found.computed_at_ms

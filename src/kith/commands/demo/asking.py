@@ -14,6 +14,8 @@ from kith.core.errors import KithError, Unavailable
 
 TIMEOUT_S = 10.0
 CONNECTIONS_MAX = 24
+SYSTEM = "system"
+"""As the user of a request: the back office, which sees everybody."""
 _TOKEN = "Kith-Token"  # noqa: S105
 
 
@@ -37,14 +39,17 @@ class Asker:
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
-        self._tokens: dict[int, str] = {}
+        self._tokens: dict[int | str, str] = {}
         self.timings: list[Timing] = []
 
     async def ask(
-        self, method: str, path: str, body: Any = None, *, user: int | None = None, picture: bytes | None = None,
-        alt_text: str = "",
+        self, method: str, path: str, body: Any = None, *, user: int | str | None = None,
+        picture: bytes | None = None, alt_text: str = "",
     ) -> Any:  # fmt: skip
-        """The answer's JSON, None where it has none. `picture`: sent as a form. Errors: Refused, Unavailable."""
+        """The answer's JSON, None where it has none. `user`: who acts, or SYSTEM. `picture`: sent as a form.
+
+        Errors: Refused, Unavailable.
+        """
         headers = {} if user is None else {"x-kith-user": str(user)}
         if user in self._tokens:
             headers[_TOKEN] = self._tokens[user]

@@ -82,7 +82,7 @@ async def newcomer(scene: Scene) -> Answer:
     star, new = scene.star, scene.newcomer
     before = (await scene.ask("GET", LATEST, user=new))["posts"]
     await scene.ask("POST", f"/users/{star.id}/follow", user=new)
-    (first,) = (await scene.ask("GET", f"/users/{star.id}/followers?limit=1"))["items"]
+    (first,) = (await scene.ask("GET", f"/users/{star.id}/followers?limit=1", user=new))["items"]
     after = (await scene.ask("GET", LATEST, user=new))["posts"]
     top = "is" if int(first["id"]) == new else "is not"
     return Answer(
@@ -160,7 +160,7 @@ async def stories(scene: Scene) -> Answer:
 
 async def suggestions(scene: Scene) -> Answer:
     """People to follow, each with mutual friends as the reason."""
-    found = await scene.ask("GET", f"/users/{scene.reader.id}/suggestions?limit=2")
+    found = await scene.ask("GET", f"/users/{scene.reader.id}/suggestions?limit=2", user=scene.reader.id)
     rows = [
         f"{scene.cast.name(row['id'])}: followed by {row['mutualCount']} whom {scene.reader.name} follows, "
         f"such as {scene.names(row['mutuals'])}"

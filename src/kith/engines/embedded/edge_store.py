@@ -20,6 +20,7 @@ from kith.core.clock import HybridClock
 from kith.core.events import Event
 from kith.core.ids import ID_MAX
 from kith.core.paging import Page, Window
+from kith.core.tokens import WriteMark
 from kith.engines.embedded import event_log, runs
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.edge_rows import entries_of, stored_edge
@@ -43,7 +44,7 @@ from kith.engines.embedded.keys import (
 from kith.engines.embedded.pages import page_of
 from kith.engines.embedded.strays import Stray, find_strays, unlist_strays
 from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
-from kith.graph.store import Degrees, Ends, IdLists, Ids, Listing, Node, Pair, Side
+from kith.graph.store import Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
 
 _SCAN_ROWS = 2_000
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
@@ -181,7 +182,9 @@ class EmbeddedEdges:
         labels: int | None = None,
         only_from: State | None = None,
         tell: Event | None = None,
-    ) -> Node:
+    ) -> NodeChanged:
+        version = 0 if tell is None else tell.updated_at
+
         def change(batch: Batch) -> Node:
             before = batch.node(node)
             if only_from is not None and before.state != only_from:
@@ -202,7 +205,7 @@ class EmbeddedEdges:
                 batch.put("nodes", node_key(node), node_row(after))
             return after
 
-        return await self._commits.run(change)
+        return await self._commits.run(lambda batch: NodeChanged(change(batch), WriteMark(batch.log.last, version)))
 
     async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
         start: bytes | None = b"" if after is None else _after(*after)
