@@ -24,6 +24,8 @@ from kith.graph.graphs import (
     FOLLOWS,
     HIDES,
     LIKES,
+    MENTIONED,
+    POST_REPLIES,
     REPLIES,
     SAVES,
     SHARES,
@@ -42,7 +44,8 @@ KEPT_BY_ROUTES = {
     AUTHORED: "POST /posts", COMMENTS: _COMMENTING, REPLIES: _COMMENTING, COMMENTED: _COMMENTING,
     COMMENT_LIKES: "POST /comments/{id}/like", LIKES: "POST /posts/{id}/like", SAVES: "POST /posts/{id}/save",
     SHARES: "POST /posts/{id}/share", HIDES: "POST /posts/{id}/hide", VIEWS: "POST /posts/{id}/view",
-    STORIES: "POST /stories", STORY_VIEWS: "POST /stories/{id}/view",
+    STORIES: "POST /stories", STORY_VIEWS: "POST /stories/{id}/view", MENTIONED: "POST /posts",
+    POST_REPLIES: _COMMENTING,
 }  # fmt: skip
 """The graphs of posts, comments and stories, with the route that writes each. Outboxes, comments and counts are exact
 because nothing else writes them: a raw edge could put a post into another's outbox, or count a like of nobody.
