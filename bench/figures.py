@@ -108,7 +108,7 @@ def generated(folder: Path, users: int, edges: int, celebrities: dict[str, int] 
 
 def imported(folder: Path, data: Data) -> Settings:
     """A data folder with the graph in it."""
-    settings = Settings(data=str(folder / f"store-{data.file.name}"), port=free_port(), api_keys=(KEY,))
+    settings = Settings(data=str(folder / f"store-{data.file.name}"), port=free_port(), api_keys=(KEY,), workers=1)
     if not Path(settings.data).exists():
         import_edges(settings, "follows", data.file, Silent())
     return settings

@@ -26,7 +26,7 @@ _API = "/api/v1"
 
 def media(folder: Path) -> list[Figure]:
     """One API process, files in a local folder, everything synced."""
-    settings = Settings(data=str(folder / "media"), port=free_port(), api_keys=(KEY,))
+    settings = Settings(data=str(folder / "media"), port=free_port(), api_keys=(KEY,), workers=1)
     photo, film = _photo(4032, 3024), _film(50 << 20)
     says = f"made-up photo of 4032 x 3024, {len(photo) / 1e6:.1f} MB of JPEG"
     figures = [*_decoding(photo, says)]

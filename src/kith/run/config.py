@@ -38,6 +38,8 @@ NotNegative = Annotated[int, Meta(ge=0)]
 Origin = Annotated[str, Meta(pattern=r"^(\*|[a-z][a-z0-9+.-]*://[^/?#*\sA-Z]+)$")]
 """As a browser sends it: scheme, host, port where it is not the usual one; no path, not even a `/`."""
 
+_WORKERS_MAX = 64
+
 
 def _doc(text: str) -> Meta:
     return Meta(description=text)
@@ -49,7 +51,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data: Annotated[str, _doc("Folder of the embedded engine.")] = "kith-data"
     host: Annotated[str, _doc("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535), _doc("Port to listen on.")] = 7400
-    workers: Annotated[int, Meta(ge=1, le=64), _doc("API processes; all share the data folder.")] = 1
+    workers: Annotated[
+        int, Meta(ge=0, le=_WORKERS_MAX), _doc("API processes; all share the data folder. 0: one a core.")
+    ] = 0
     log_level: Annotated[Literal["debug", "info", "warning", "error"], _doc("Least severe message that is logged.")] = (
         "info"
     )
@@ -206,6 +210,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         NotNegative, _doc("Likes, shares, saves and comments a minute of one user by token; 0: no limit.")
     ] = 100
     rate_media_per_hour: Annotated[NotNegative, _doc("Uploads an hour of one user by token; 0: no limit.")] = 50
+
+    @property
+    def api_processes(self) -> int:
+        """How many API processes `workers` means on this machine."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return self.workers or min(_WORKERS_MAX, cores)
 
 
 SECRET = frozenset({"api_keys", "jwt_secret"})

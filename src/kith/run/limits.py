@@ -27,7 +27,7 @@ def rates(settings: Settings) -> Rates:
     asked = (
         settings.rate_user_read, settings.rate_user_write, settings.rate_server_read, settings.rate_server_write
     )  # fmt: skip
-    return Rates(*(-(-rate // max(1, settings.workers)) for rate in asked))
+    return Rates(*(-(-rate // settings.api_processes) for rate in asked))
 
 
 def quotas(settings: Settings) -> dict[QuotaName, Quota]:

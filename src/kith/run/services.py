@@ -86,7 +86,7 @@ async def _services(settings: Settings, parts: Opened, number: int) -> AsyncIter
         Path(settings.data) / "served",
         share=settings.served_log_share,
         bytes_max=settings.served_log_bytes_max,
-        writers=settings.workers,
+        writers=settings.api_processes,
     )
     facts = PostFacts(posts.store, graph, wall_ms)
     affinity = Affinity(graph, comments, facts, wall_ms)

@@ -74,7 +74,7 @@ def run(settings: Settings, listening: Callable[[str | None], None] = lambda _: 
             interface=Interfaces.RSGI,
             http=HTTPModes.http1,  # where it looks for HTTP/2 first, it waits for a silent client for ever
             http1_settings=HTTP1Settings(header_read_timeout=round(settings.connection_idle_s * 1_000)),
-            workers=settings.workers,
+            workers=settings.api_processes,
             factory=True,
             loop=Loops.uvloop,
             runtime_mode=RuntimeModes.st,
