@@ -73,8 +73,6 @@ class EngineProcess:
         self.process.stdin.write(json.dumps([command, *arguments]) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
-        while line and not line.startswith("{"):  # what it logs
-            line = self.process.stdout.readline()
         assert line, f"the engine died with {self.process.wait()}; its traceback is above"
         return dict(json.loads(line))
 
