@@ -17,6 +17,7 @@ from kith.core.errors import PostNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.home.degraded import Degraded
+from kith.home.orders import KeptOrders, basis_of
 from kith.home.rank import light
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.features import FEATURES, VERSION, Facts
@@ -24,7 +25,7 @@ from kith.home.rank.page import Mix, choose
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
-from kith.home.skeleton import Skeletons, mark_of
+from kith.home.skeleton import Skeleton, Skeletons, mark_of
 from kith.home.slate import NO_COPIES, SLATE_MAX, Copies, Load, Slate, order
 from kith.posts.post import Post
 
@@ -82,11 +83,13 @@ class Home:
         rules: HomeRules,
         *,
         served: ServedLog | None = None,
+        orders: KeptOrders | None = None,
         mix: Mix | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._skeletons, self._ranker, self._rules, self._mix = skeletons, ranker, rules, mix or Mix()
         self._served, self._now_ms = NullServedLog() if served is None else served, now_ms
+        self._orders = KeptOrders() if orders is None else orders
 
     async def latest(self, reader: NodeId, window: Window, *, seen: int = 0, refresh: bool = False) -> HomePage[Mark]:
         """Posts of those whom `reader` follows and their own, newest first.
@@ -128,8 +131,9 @@ class Home:
         use_timeline = await self._skeletons.can_use_timelines(seen, degraded, refresh=refresh)
         known: Candidates | None = None  # those of the slate, where they were ranked just now
         if slate is None:
-            begun = Load(self._now_ms())
-            slate, known = await self._rank_below(reader, None, begun, degraded, use_timeline=use_timeline)
+            slate, known = await self._first(
+                reader, degraded, use_timeline=use_timeline, seen=None if refresh else seen
+            )
         posts: list[Post] = []
         seen_before: set[int] = set()
         copies: dict[int, Sequence[int]] = {}
@@ -166,7 +170,35 @@ class Home:
         Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
         """
         skeleton = await self._skeletons.below(reader, after, SLATE_MAX, degraded, use_timeline=use_timeline)
-        ids, end = skeleton.first(SLATE_MAX)
+        return await self._rank(reader, skeleton.first(SLATE_MAX), load, degraded)
+
+    async def _first(
+        self, reader: NodeId, degraded: Degraded, *, use_timeline: bool, seen: int | None
+    ) -> tuple[Slate, Candidates | None]:
+        """The slate that a reader's first page begins with: as it was kept, or ranked now, and the first candidates.
+
+        `seen`: a log sequence number that must be reflected; None: nothing that was kept will do.
+        """
+        skeleton = await self._skeletons.below(reader, None, SLATE_MAX, degraded, use_timeline=use_timeline)
+        skeleton, now_ms = skeleton.first(SLATE_MAX), self._now_ms()
+        try:
+            basis, sequence = basis_of(skeleton, await self._ranker.own_state(reader)), self._skeletons.log_end()
+        except Exception:
+            degraded.failed("ranking")
+            return Slate(skeleton.ids.tolist(), skeleton.end), None
+        kept = None if seen is None else self._orders.find(reader, basis, seen=seen, now_ms=now_ms)
+        if kept is not None:
+            return kept
+        slate, known = await self._rank(reader, skeleton, Load(now_ms), degraded)
+        if known is not None and not degraded.parts:
+            self._orders.keep(reader, basis, sequence, slate, known, CHOICE)
+        return slate, known
+
+    async def _rank(
+        self, reader: NodeId, skeleton: Skeleton, load: Load, degraded: Degraded
+    ) -> tuple[Slate, Candidates | None]:
+        """As `_rank_below`, of the posts of a skeleton."""
+        ids, end = skeleton
         try:
             if load.are_seen:
                 wanted = await self._ranker.seen(reader, ids, load.begun_ms)
@@ -193,7 +225,10 @@ class Home:
         Also answers which posts wait for a later page, and of how many of the slate's posts these are all there are.
         """
         for ids in (slate.best(CHOICE), slate.ids):
-            found = await self._score(reader, ids, degraded) if known is None else known.take(slice(len(ids)))
+            if known is None or len(known.facts.ids) < len(ids):
+                found = await self._score(reader, ids, degraded)
+            else:
+                found = known.take(slice(len(ids)))
             more = len(ids) < len(slate.ids)
             places = choose(found.facts, taken, want, self._mix, self._now_ms(), more=more)
             if len(places) >= want or not more:
