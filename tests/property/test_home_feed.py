@@ -32,8 +32,7 @@ from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.home import Home
 from kith.home.orders import Basis, KeptOrders
-from kith.home.rank.candidates import Candidates
-from kith.home.slate import Slate, unpack
+from kith.home.slate import Choice, Slate, unpack
 from kith.home.sources import Sources
 from kith.log.runner import Pace, Runner
 
@@ -86,8 +85,10 @@ class OrdersFound(KeptOrders):
 
     times = 0
 
-    def find(self, reader: int, basis: Basis, *, seen: int, now_ms: int) -> tuple[Slate, Candidates] | None:
-        found = super().find(reader, basis, seen=seen, now_ms=now_ms)
+    def find(
+        self, reader: int, basis: Basis, limit: int, *, seen: int, now_ms: int
+    ) -> tuple[Slate, Choice | None] | None:
+        found = super().find(reader, basis, limit, seen=seen, now_ms=now_ms)
         self.times += found is not None
         return found
 

@@ -17,12 +17,12 @@ from kith.home.affinity import ListState
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.features import Integers
 from kith.home.skeleton import Skeleton
-from kith.home.slate import Slate
+from kith.home.slate import Choice, Slate
 
 KEPT_MS = 30_000
 """How long an order is kept, by the wall clock."""
 READERS_MAX = 10_000
-"""Orders that are kept in a process, some 8 KB each; beyond it the one made first is given up."""
+"""Orders that are kept in a process, some 7 KB each; beyond it the one made first is given up."""
 
 
 class Basis(NamedTuple):
@@ -33,14 +33,16 @@ class Basis(NamedTuple):
 
 
 class Order(NamedTuple):
-    """A slate as ranked. `best`: its first posts with their scores. `sequence`: what it reflects of the log."""
+    """A slate as ranked, and the posts that a page of `limit` was chosen of its first `looked_at`."""
 
     basis: Basis
-    sequence: int
+    sequence: int  # what it reflects of the log
     made_ms: int
     ids: Integers
     slate: Slate  # without its ids, which would take five times as much in it
-    best: Candidates
+    limit: int
+    chosen: Candidates
+    looked_at: int
 
 
 class KeptOrders:
@@ -53,27 +55,31 @@ class KeptOrders:
     def __len__(self) -> int:
         return len(self._orders)
 
-    def find(self, reader: int, basis: Basis, *, seen: int, now_ms: int) -> tuple[Slate, Candidates] | None:
-        """The reader's slate, begun now, and the first of its candidates; None where it must be ranked anew.
+    def find(
+        self, reader: int, basis: Basis, limit: int, *, seen: int, now_ms: int
+    ) -> tuple[Slate, Choice | None] | None:
+        """The reader's slate, begun now, and what a page of `limit` was chosen of it; None: it must be ranked anew.
 
         `seen`: a log sequence number that must be reflected.
         """
         order = self._orders.get(reader)
         if order is None or order.basis != basis or seen > order.sequence or not _is_young(order, now_ms):
             return None
-        slate = order.slate
-        load = slate.load._replace(begun_ms=now_ms)
-        return Slate(order.ids.tolist(), slate.end, slate.copies, load), order.best
+        ids: list[int] = order.ids.tolist()
+        slate = Slate(ids, order.slate.end, order.slate.copies, order.slate.load._replace(begun_ms=now_ms))
+        if limit != order.limit:
+            return slate, None
+        waiting = set(ids[: order.looked_at]).difference(order.chosen.facts.ids.tolist())
+        return slate, Choice(order.chosen, waiting, order.looked_at)
 
-    def keep(self, reader: int, basis: Basis, sequence: int, slate: Slate, ranked: Candidates, count: int) -> None:
-        """Keep a slate that was ranked now, with the first `count` of its candidates."""
+    def keep(self, reader: int, basis: Basis, sequence: int, slate: Slate, limit: int, choice: Choice) -> None:
+        """Keep a slate that was ranked now, and what a page of `limit` was chosen of it."""
         made_ms, orders = slate.load.begun_ms, self._orders
         orders.pop(reader, None)
         while orders and (len(orders) >= self._readers_max or not _is_young(next(iter(orders.values())), made_ms)):
             del orders[next(iter(orders))]
-        best = ranked.take(np.arange(min(count, len(slate.ids))))  # copies; a view would hold on to all of them
         ids, bare = np.array(slate.ids, np.int64), Slate([], slate.end, slate.copies, slate.load)
-        orders[reader] = Order(basis, sequence, made_ms, ids, bare, best)
+        orders[reader] = Order(basis, sequence, made_ms, ids, bare, limit, choice.posts, choice.looked_at)
 
 
 def basis_of(skeleton: Skeleton, own: ListState) -> Basis:

@@ -42,6 +42,8 @@ class Ranker:
         ties = await self._affinity.of(reader)
         rows = features(facts, ties.to(facts.authors), self._now_ms())
         told = light.score(rows, await self.damping(reader, facts))
+        if not facts.limited.any():
+            return Candidates(facts, rows, told, told)
         return Candidates(facts, rows, told * _limits(facts.limited & (facts.authors != reader)), told)
 
     async def own_state(self, reader: NodeId) -> ListState:

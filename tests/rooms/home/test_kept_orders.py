@@ -21,7 +21,7 @@ from kith.home.affinity import ListState
 from kith.home.home import Home
 from kith.home.orders import KEPT_MS, Basis, KeptOrders
 from kith.home.rank.candidates import Candidates
-from kith.home.slate import Load, Slate
+from kith.home.slate import Choice, Load, Slate
 from kith.posts.labels import Moderation
 from kith.posts.post import Post, PostEdit
 
@@ -105,13 +105,13 @@ def test_an_order_is_kept_for_a_while(run: Run, home: HomeScene, rankings: list[
 
 def test_orders_are_bounded_and_those_that_are_too_old_are_given_up() -> None:
     orders, basis = KeptOrders(readers_max=2), Basis(b"", ListState([], []))
-    ranked = Candidates.unranked(np.arange(3))
+    choice = Choice(Candidates.unranked(np.arange(2)), {2}, 3)
 
     def keep(reader: int, now_ms: int) -> None:
-        orders.keep(reader, basis, 0, Slate([0, 1, 2], None, load=Load(now_ms)), ranked, 2)
+        orders.keep(reader, basis, 0, Slate([0, 1, 2], None, load=Load(now_ms)), 2, choice)
 
     def are_kept(now_ms: int) -> set[int]:
-        return {reader for reader in range(5) if orders.find(reader, basis, seen=0, now_ms=now_ms) is not None}
+        return {reader for reader in range(5) if orders.find(reader, basis, 2, seen=0, now_ms=now_ms) is not None}
 
     for reader in (0, 1, 0, 2):
         keep(reader, 1_000)
