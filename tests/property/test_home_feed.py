@@ -30,7 +30,9 @@ from kith.home.fanout.consumer import NAME, Fanout
 from kith.home.fanout.deliveries import Chunks
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
-from kith.home.slate import unpack
+from kith.home.home import Home
+from kith.home.orders import Basis, KeptOrders
+from kith.home.slate import Choice, Slate, unpack
 from kith.home.sources import Sources
 from kith.log.runner import Pace, Runner
 
@@ -78,6 +80,19 @@ class Naive:
         return self.labels.get(("post", post), 0) | self.labels.get(("user", self.posts.get(post, 0)), 0)
 
 
+class OrdersFound(KeptOrders):
+    """Counts how often a kept order was used."""
+
+    times = 0
+
+    def find(
+        self, reader: int, basis: Basis, limit: int, *, seen: int, now_ms: int
+    ) -> tuple[Slate, Choice | None] | None:
+        found = super().find(reader, basis, limit, seen=seen, now_ms=now_ms)
+        self.times += found is not None
+        return found
+
+
 class HomeHistory:
     """Homes over one folder, with a worker that comes and goes, and a naive model beside them."""
 
@@ -94,8 +109,12 @@ class HomeHistory:
         self.write = services.write
         self.log = EmbeddedLog(environment, edges._commits)
         self.rings = Rings(self.folder / "timelines", slots=4, now_ms=self.clock)  # fewer than people
-        self.feed = feed_over(self.graph, self.posts, self.rings, self.log, group=NAME, now_ms=self.clock)
+        self.feed = self.another_feed()
         self.restart()
+
+    def another_feed(self) -> Home:
+        """The homes of another API process, which knows nothing yet."""
+        return feed_over(self.graph, self.posts, self.rings, self.log, group=NAME, now_ms=self.clock)
 
     def restart(self) -> None:
         """A new worker process."""
@@ -275,6 +294,27 @@ def test_a_ranked_home_shows_each_post_once_the_unseen_first_whatever_happens_me
                 there = {naive.texts[post] for post in all_the_time}
                 assert set(said) >= there, "a post that was there all the time was left out, and all its copies"
                 assert set(shown) <= ever
+
+    lived(history, live)
+
+
+def test_a_kept_order_shows_what_a_new_one_would(history: HomeHistory) -> None:
+    async def live() -> None:
+        found = history.feed._orders = OrdersFound()
+        for _ in range(100):
+            history.clock.ms += history.chosen.choice((0, 5, 1_500))
+            if history.chosen.random() < 0.5:
+                await history.act()
+            if history.chosen.random() < 0.3:
+                await history.drain()
+            viewer = history.chosen.choice(PEOPLE[:2])
+            kept, fresh = [await feed.ranked(viewer, 50) for feed in (history.feed, history.another_feed())]
+            for page in (kept, fresh):
+                assert page.rest is None
+                assert {post.id for post in page.posts} <= set(history.naive.home(viewer))
+            texts = [{post.text for post in page.posts if post.id not in page.seen} for page in (kept, fresh)]
+            assert texts[0] == texts[1]
+        assert found.times > 5, "too few orders were kept to prove anything"
 
     lived(history, live)
 

@@ -6,7 +6,7 @@ Times are RFC 3339 in UTC. Ids are strings; counts are numbers.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -24,8 +24,6 @@ from kith.posts.comments import CommentCounts, Comments
 from kith.posts.engagement import Engagement
 from kith.posts.post import Post, PostType, Visibility
 from kith.records.fields import NO_ATTRIBUTES
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class MediaAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -196,7 +194,7 @@ class Presenter:
                 engagement=EngagementAnswer(*numbers),
                 visibility=post.visibility,
                 audience=list(map(str, post.audience)) if post.audience and viewer in (SYSTEM, post.author) else None,
-                mentions=list(map(str, post.mentions)),
+                mentions=list(map(str, post.mentions)) if post.mentions else [],
                 attributes=read_attributes(post.attributes),
                 allow_comments=post.allow_comments,
                 allow_sharing=post.allow_sharing,
@@ -301,8 +299,8 @@ class Presenter:
 
 
 def time_of(ms: int) -> datetime:
-    """Milliseconds since the epoch as a time."""
-    return _EPOCH + timedelta(milliseconds=ms)
+    """Milliseconds since the epoch as a time; exact until the year 2242."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def read_attributes(packed: bytes) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENTED, LIKES, SAVES, SHARES
-from kith.graph.store import Listing
+from kith.graph.store import EdgeStore, Listing
 from kith.home.facts import PostFacts
 from kith.home.rank.features import Floats, Integers
 from kith.posts.comments import Comments
@@ -30,7 +30,14 @@ HALF = 3.0
 """The sum of worth at which affinity is one half."""
 KEPT_MS = 3_600_000
 READERS_MAX = 20_000
-_State = tuple[list[int], list[list[Mark]]]  # the lengths of a reader's lists, and their newest entries
+_NEWEST = Window(1)
+
+
+class ListState(NamedTuple):
+    """Of some lists the length of each, and the newest entry of each that has any: where nothing changed, the same."""
+
+    lengths: list[int]
+    newest: list[list[Mark]]
 
 
 class Ties(NamedTuple):
@@ -51,18 +58,15 @@ class Affinity:
         self._store, self._comments, self._facts, self._now_ms = graph.store, comments, facts, now_ms
         self._commented = graph.graphs.number(COMMENTED)
         self._graphs = [graph.graphs.number(name) for name in WORTH]
-        self._kept: dict[int, tuple[_State, int, Ties]] = {}
+        self._kept: dict[int, tuple[ListState, int, Ties]] = {}
 
     async def of(self, reader: NodeId) -> Ties:
         """All affinities of a reader."""
-        listings = [Listing(graph, reader, Direction.OUT) for graph in self._graphs]
-        counts, now = await self._store.count_many(listings), self._now_ms()
-        listings = [listing for listing, count in zip(listings, counts, strict=True) if count]
-        newest = [(await self._store.page(listing, Window(1))).items for listing in listings]
-        kept, state = self._kept.get(reader), (counts, newest)
+        listings, now = [Listing(graph, reader, Direction.OUT) for graph in self._graphs], self._now_ms()
+        kept, state = self._kept.get(reader), await state_of(self._store, listings)
         if kept is not None and kept[0] == state and 0 <= now - kept[1] < KEPT_MS:
             return kept[2]
-        ties = await self._read(listings, now)
+        ties = await self._read([listing for listing, count in zip(listings, state.lengths, strict=True) if count], now)
         if len(self._kept) >= READERS_MAX:
             self._kept.clear()
         self._kept[reader] = (state, now, ties)
@@ -91,9 +95,16 @@ class Affinity:
         return Ties(np.array(sorted(sums), np.int64), totals / (totals + np.float32(HALF)))
 
 
+async def state_of(store: EdgeStore, listings: Sequence[Listing]) -> ListState:
+    """What tells a change of these lists, in one or two lookups a list."""
+    lengths = await store.count_many(listings)
+    held = [listing for listing, length in zip(listings, lengths, strict=True) if length]
+    return ListState(lengths, [(await store.page(listing, _NEWEST)).items for listing in held])
+
+
 def at_keys(keys: Integers, values: Floats, wanted: Integers) -> Floats:
     """`values` at the places of `keys` (ascending) that equal `wanted`; 0 where there is none."""
     if not len(keys):
         return np.zeros(len(wanted), np.float32)
-    places = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
-    return np.where(keys[places] == wanted, values[places], np.float32(0))
+    places = np.searchsorted(keys, wanted)
+    return np.where(keys.take(places, mode="clip") == wanted, values.take(places, mode="clip"), np.float32(0))

@@ -17,15 +17,16 @@ from kith.core.errors import PostNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.home.degraded import Degraded
+from kith.home.orders import KeptOrders, basis_of
 from kith.home.rank import light
 from kith.home.rank.candidates import Candidates
-from kith.home.rank.features import FEATURES, VERSION, Facts
+from kith.home.rank.features import FEATURES, NO_FACTS, VERSION, Facts
 from kith.home.rank.page import Mix, choose
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
-from kith.home.skeleton import Skeletons, mark_of
-from kith.home.slate import NO_COPIES, SLATE_MAX, Copies, Load, Slate, order
+from kith.home.skeleton import Skeleton, Skeletons, mark_of
+from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Load, Slate, order
 from kith.posts.post import Post
 
 CHOICE = 50
@@ -33,6 +34,8 @@ CHOICE = 50
 _ROUNDS_MAX = 10
 _LOOK = 10
 """How many of the last posts are looked at together to see if one is for the reader; mostly the first is."""
+_SPARE = 5
+"""How many more ids than posts of a page are looked at first: of so few, mostly none is kept from the reader."""
 Rest = TypeVar("Rest", Mark, Slate)
 
 
@@ -82,11 +85,13 @@ class Home:
         rules: HomeRules,
         *,
         served: ServedLog | None = None,
+        orders: KeptOrders | None = None,
         mix: Mix | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._skeletons, self._ranker, self._rules, self._mix = skeletons, ranker, rules, mix or Mix()
         self._served, self._now_ms = NullServedLog() if served is None else served, now_ms
+        self._orders = KeptOrders() if orders is None else orders
 
     async def latest(self, reader: NodeId, window: Window, *, seen: int = 0, refresh: bool = False) -> HomePage[Mark]:
         """Posts of those whom `reader` follows and their own, newest first.
@@ -96,11 +101,13 @@ class Home:
         degraded = Degraded()
         use_timeline = await self._skeletons.can_use_timelines(seen, degraded, refresh=refresh)
         posts: list[Post] = []
-        after, size = window.after, 2 * window.limit
+        after, size, look = window.after, 2 * window.limit, window.limit + _SPARE
         for _ in range(_ROUNDS_MAX):
-            ids, end = await self._skeletons.below(reader, after, size, degraded, use_timeline=use_timeline)
-            for start in range(0, len(ids), size):
-                posts += await self._rules.allowed(reader, ids[start : start + size].tolist())
+            found, end = await self._skeletons.below(reader, after, size, degraded, use_timeline=use_timeline)
+            ids: list[int] = found.tolist()
+            while ids:
+                posts += await self._rules.allowed(reader, ids[:look])
+                ids, look = ids[look:], size
                 if len(posts) > window.limit:
                     posts = posts[: window.limit]
                     return HomePage(posts, mark_of(posts[-1].id), degraded.parts)
@@ -126,31 +133,34 @@ class Home:
         """
         degraded = Degraded()
         use_timeline = await self._skeletons.can_use_timelines(seen, degraded, refresh=refresh)
-        known: Candidates | None = None  # those of the slate, where they were ranked just now
+        choice: Choice | None = None
         if slate is None:
-            begun = Load(self._now_ms())
-            slate, known = await self._rank_below(reader, None, begun, degraded, use_timeline=use_timeline)
+            kept_to = None if refresh else seen
+            slate, choice = await self._first(reader, limit, degraded, use_timeline=use_timeline, seen=kept_to)
         posts: list[Post] = []
         seen_before: set[int] = set()
         copies: dict[int, Sequence[int]] = {}
         shown: list[Candidates] = []
         for _ in range(_ROUNDS_MAX):
+            known: Candidates | None = None  # those of the slate, where they were ranked just now
             if not slate.ids:
                 if slate.is_last:
                     break
                 load = slate.load if slate.end is not None else slate.load._replace(are_seen=True)
                 slate, known = await self._rank_below(reader, slate.end, load, degraded, use_timeline=use_timeline)
-            taken = Facts.joined([part.facts for part in shown])
-            chosen, waiting, looked_at = await self._choose(reader, slate, known, taken, limit - len(posts), degraded)
-            allowed = await self._rules.allowed(reader, chosen.facts.ids.tolist())
+                choice = None
+            if choice is None:
+                taken = Facts.joined([part.facts for part in shown])
+                choice = await self._choose(reader, slate, known, taken, limit - len(posts), degraded)
+            allowed = await self._rules.allowed(reader, choice.posts.facts.ids.tolist())
             allowed_ids = {post.id for post in allowed}
             posts += allowed
             if slate.load.are_seen:
                 seen_before |= allowed_ids
             if slate.copies:
                 copies |= {id_: slate.copies[id_] for id_ in allowed_ids & slate.copies.keys()}
-            shown.append(chosen.only(allowed_ids))
-            slate, known = slate.after(looked_at, waiting, allowed_ids), None
+            shown.append(choice.posts.only(allowed_ids))
+            slate, choice = slate.after(choice.looked_at, choice.waiting, allowed_ids), None
             if len(posts) >= limit:
                 break
         if copies:
@@ -166,7 +176,40 @@ class Home:
         Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
         """
         skeleton = await self._skeletons.below(reader, after, SLATE_MAX, degraded, use_timeline=use_timeline)
-        ids, end = skeleton.first(SLATE_MAX)
+        return await self._rank(reader, skeleton.first(SLATE_MAX), load, degraded)
+
+    async def _first(
+        self, reader: NodeId, limit: int, degraded: Degraded, *, use_timeline: bool, seen: int | None
+    ) -> tuple[Slate, Choice | None]:
+        """The slate that a reader's first page begins with, and what is chosen of it: as kept, or ranked now.
+
+        `seen`: a log sequence number that must be reflected; None: nothing that was kept will do. No choice: it is
+        still to be made.
+        """
+        skeleton = await self._skeletons.below(reader, None, SLATE_MAX, degraded, use_timeline=use_timeline)
+        skeleton, now_ms = skeleton.first(SLATE_MAX), self._now_ms()
+        try:
+            basis = basis_of(skeleton, await self._ranker.own_state(reader))
+            kept = None if seen is None else self._orders.find(reader, basis, limit, seen=seen, now_ms=now_ms)
+            if kept is not None:
+                return kept
+            sequence = self._skeletons.log_end()
+        except Exception:
+            degraded.failed("ranking")
+            return Slate(skeleton.ids.tolist(), skeleton.end), None
+        slate, known = await self._rank(reader, skeleton, Load(now_ms), degraded)
+        if known is None:
+            return slate, None
+        choice = await self._choose(reader, slate, known, NO_FACTS, limit, degraded)
+        if not degraded.parts:
+            self._orders.keep(reader, basis, sequence, slate, limit, choice)
+        return slate, choice
+
+    async def _rank(
+        self, reader: NodeId, skeleton: Skeleton, load: Load, degraded: Degraded
+    ) -> tuple[Slate, Candidates | None]:
+        """As `_rank_below`, of the posts of a skeleton."""
+        ids, end = skeleton
         try:
             if load.are_seen:
                 wanted = await self._ranker.seen(reader, ids, load.begun_ms)
@@ -187,11 +230,8 @@ class Home:
 
     async def _choose(
         self, reader: NodeId, slate: Slate, known: Candidates | None, taken: Facts, want: int, degraded: Degraded
-    ) -> tuple[Candidates, set[int], int]:
-        """At most `want` posts that go well with those `taken` for the page.
-
-        Also answers which posts wait for a later page, and of how many of the slate's posts these are all there are.
-        """
+    ) -> Choice:
+        """At most `want` posts that go well with those `taken` for the page."""
         for ids in (slate.best(CHOICE), slate.ids):
             found = await self._score(reader, ids, degraded) if known is None else known.take(slice(len(ids)))
             more = len(ids) < len(slate.ids)
@@ -200,7 +240,7 @@ class Home:
                 break
         chosen = found.take(np.array(places, np.int64))
         waiting = set(found.facts.ids.tolist()).difference(chosen.facts.ids.tolist())
-        return chosen, waiting, len(ids)
+        return Choice(chosen, waiting, len(ids))
 
     async def _score(self, reader: NodeId, ids: Sequence[int], degraded: Degraded) -> Candidates:
         """Those of the posts that are there, in their order."""

@@ -12,7 +12,7 @@ from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FEWER, VIEWS
 from kith.graph.store import Listing
-from kith.home.affinity import Affinity, at_keys
+from kith.home.affinity import Affinity, ListState, at_keys, state_of
 from kith.home.facts import PostFacts
 from kith.home.rank import light
 from kith.home.rank.candidates import Candidates
@@ -42,7 +42,15 @@ class Ranker:
         ties = await self._affinity.of(reader)
         rows = features(facts, ties.to(facts.authors), self._now_ms())
         told = light.score(rows, await self.damping(reader, facts))
+        if not facts.limited.any():
+            return Candidates(facts, rows, told, told)
         return Candidates(facts, rows, told * _limits(facts.limited & (facts.authors != reader)), told)
+
+    async def own_state(self, reader: NodeId) -> ListState:
+        """The state of what the reader saw and wants to see less of."""
+        return await state_of(
+            self._store, [Listing(self._views, reader, Direction.OUT), Listing(self._fewer, reader, Direction.OUT)]
+        )
 
     async def unseen(self, reader: NodeId, ids: Integers) -> Integers:
         """Those of the posts that the reader has not seen."""

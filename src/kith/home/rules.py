@@ -39,6 +39,8 @@ class HomeRules:
     async def _in_list(self, graph: int, reader: NodeId, ids: list[int]) -> set[int]:
         """Those of `ids` to which the reader has an edge."""
         there = await self._store.contains(Listing(graph, reader, Direction.OUT), np.array(ids, np.int64))
+        if not there.any():
+            return set()
         return {id_ for id_, is_there in zip(ids, there.tolist(), strict=True) if is_there}
 
     async def excluded_by(self, reader: NodeId, post: Post) -> list[str]:

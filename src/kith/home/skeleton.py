@@ -88,6 +88,10 @@ class Skeletons:
             degraded.note("fanout")
         return True
 
+    def log_end(self) -> int:
+        """The sequence number of the last event in the log: all up to it is in what is read from now on."""
+        return self._log.bounds()[1]
+
     async def _are_ours(self) -> bool:
         """Whether the timelines that are read here are those that fan-out keeps for this store."""
         try:
@@ -122,13 +126,15 @@ class Skeletons:
             return None
         try:
             authors = await self._sources.authors_lacked(reader, timeline.lacks_from, undelivered)
-            marks, later_end = await self._lacked(reader, authors, ids, after, max(want, len(ids)))
+            lacked, later_end = await self._lacked(reader, authors, ids, after, max(want, len(ids)))
         except Unavailable:
             degraded.failed("outboxes")
             return Skeleton(ids, end)
         if later_end is not None:
             end = later_end if end is None else max(end, later_end)
-        return Skeleton(_between(np.append(ids, [mark.id for mark in marks]), after, end) if marks else ids, end)
+        elif _has_all(ids, lacked):
+            return Skeleton(ids, end)
+        return Skeleton(_between(np.append(ids, lacked), after, end), end)
 
     async def _from_outboxes(self, reader: NodeId, after: Mark | None, want: int) -> Skeleton:
         """`want` ids of all whom the reader follows."""
@@ -138,19 +144,27 @@ class Skeletons:
 
     async def _lacked(
         self, reader: NodeId, authors: Sequence[int], ids: Ids, after: Mark | None, want: int
-    ) -> tuple[list[Mark], Mark | None]:
+    ) -> tuple[Ids, Mark | None]:
         """What a timeline of these `ids` may lack: the reader's own latest posts, and `want` posts of `authors`.
 
         Also answers down to where that is all of them; None: they have no older ones.
         """
-        own = await self._sources.outboxes([reader], _OWN_LATEST, after)
-        marks = await self._sources.outboxes(authors, want, after) if authors else []
+        lacked = await self._own_latest(reader, after)
         ends = []
-        if len(own) == _OWN_LATEST and own[-1].id not in ids:  # more of them may not have been pushed yet
-            ends.append(own[-1])
-        if len(marks) == want:
-            ends.append(marks[-1])
-        return own + marks, max(ends, default=None)
+        if len(lacked) == _OWN_LATEST and lacked[-1] not in ids:  # more of them may not have been pushed yet
+            ends.append(mark_of(int(lacked[-1])))
+        if authors:
+            marks = await self._sources.outboxes(authors, want, after)
+            lacked = np.append(lacked, np.array([mark.id for mark in marks], np.int64))
+            if len(marks) == want:
+                ends.append(marks[-1])
+        return lacked, max(ends, default=None)
+
+    async def _own_latest(self, reader: NodeId, after: Mark | None) -> Ids:
+        """The newest of the reader's own posts beyond `after`, newest first."""
+        if after is None:
+            return await self._sources.newest(reader, _OWN_LATEST)
+        return np.array([mark.id for mark in await self._sources.outboxes([reader], _OWN_LATEST, after)], np.int64)
 
     async def _undelivered(self, reader: NodeId, degraded: Degraded) -> Ids | None:
         """Authors whose posts timelines may lack: fan-out has not come to them, is delivering them, or failed on them.
@@ -213,12 +227,24 @@ def _end_of(timeline: Timeline) -> Mark | None:
     return mark_of(int(min(timeline.ids, default=ID_MAX))) if len(timeline.ids) < _SHORT else None
 
 
+def _has_all(ids: Ids, others: Ids) -> bool:
+    """Whether all of `others` are among `ids`, which descend."""
+    if not len(others):
+        return True
+    ascending = ids[::-1]
+    places = np.searchsorted(ascending, others)
+    return bool(len(ids) and (ascending.take(places, mode="clip") == others).all())
+
+
 def _between(ids: Ids, after: Mark | None, end: Mark | None) -> Ids:
     """Each of the ids once, descending: those beyond `after`, down to `end` and with it. Ids sort by time."""
-    ids = np.sort(ids)
-    first = np.ones(len(ids), np.bool_)  # of its kind; np.unique takes five times as long for so few
-    np.not_equal(ids[1:], ids[:-1], out=first[1:])
-    ids = ids[first]
+    if (ids[1:] < ids[:-1]).all():  # as most timelines are
+        ids = ids[::-1]
+    else:
+        ids = np.sort(ids)
+        first = np.ones(len(ids), np.bool_)  # of its kind; np.unique takes five times as long for so few
+        np.not_equal(ids[1:], ids[:-1], out=first[1:])
+        ids = ids[first]
     start = 0 if end is None else np.searchsorted(ids, end.id)
     stop = len(ids) if after is None else np.searchsorted(ids, after.id)
     return ids[start:stop][::-1]

@@ -116,6 +116,17 @@ class Slate(msgspec.Struct, frozen=True):
         return head + np.array(entries, ">i8").tobytes() + filler
 
 
+class Choice(NamedTuple):
+    """Which posts of a slate go on a page, before the hard rules.
+
+    `waiting`: those that stay for a later page. `looked_at`: of how many of the slate's posts these are all there are.
+    """
+
+    posts: Candidates
+    waiting: Collection[int]
+    looked_at: int
+
+
 def unpack(raw: bytes) -> Slate:
     """The slate of a cursor; BadCursor for a form that this version does not know."""
     size = len(raw) - _HEAD.size
@@ -139,11 +150,12 @@ def order(candidates: Candidates, end: Mark | None, load: Load = _NO_LOAD) -> tu
     Copies have the same fingerprint. The best of them stands for them all.
     """
     places = np.argsort(-candidates.scores, kind="stable")
-    fingerprints = candidates.facts.fingerprints[places]
-    kinds, firsts = np.unique(fingerprints, return_index=True)
-    if len(kinds) == len(places):
+    in_order = np.sort(candidates.facts.fingerprints)
+    if (in_order[1:] != in_order[:-1]).all():
         ranked = candidates.take(places)
         return Slate(ranked.facts.ids.tolist(), end, load=load), ranked
+    fingerprints = candidates.facts.fingerprints[places]
+    kinds, firsts = np.unique(fingerprints, return_index=True)
     best = firsts[np.searchsorted(kinds, fingerprints)]  # of each, where the best of its kind stands
     together = best.argsort(kind="stable")
     are_copies = best[together] != together

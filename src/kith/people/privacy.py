@@ -148,7 +148,7 @@ class Privacy:
         ties = {author: (follows[2 * at], follows[2 * at + 1]) for at, author in enumerate(asked)}
         return {
             author: Standing(
-                node.state, node.private, blocked.get(author, False), *ties.get(author, _NO_TIES), labels=node.labels
+                node.state, node.private, blocked.get(author, False), *ties.get(author, _NO_TIES), node.labels
             )
             for author, node in nodes.items()
         }

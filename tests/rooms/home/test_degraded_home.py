@@ -126,7 +126,8 @@ def test_without_outboxes_a_timeline_is_answered_and_says_so(
     run(home.caught_up())
     home.timelines.put(ALICE, np.array(made[::-1], np.int64))
     skeletons = home.feed._skeletons
-    monkeypatch.setattr(skeletons._sources, "outboxes", failing(StoreUnavailable("away")))
+    for read in ("outboxes", "newest"):
+        monkeypatch.setattr(skeletons._sources, read, failing(StoreUnavailable("away")))
     degraded = Degraded()
     assert run(skeletons.can_use_timelines(0, degraded, refresh=False))
     ids, _ = run(skeletons.below(ALICE, None, 10, degraded, use_timeline=True))

@@ -56,7 +56,11 @@ class EmbeddedRecords:
                 rows = [txn.get(_KEY.pack(kind, id_), None) for id_ in ids]
         except lmdb.Error as error:
             raise translate(error, "read") from error
-        return [None if row is None else _read(kind, id_, row) for id_, row in zip(ids, rows, strict=True)]
+        version = _VERSION.unpack_from
+        return [
+            None if row is None else Record(kind, id_, version(row)[0], row[_VERSION.size :])
+            for id_, row in zip(ids, rows, strict=True)
+        ]
 
     async def claimed(self, claim: Claim) -> bytes | None:
         try:

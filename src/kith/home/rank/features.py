@@ -50,7 +50,7 @@ class Facts(NamedTuple):
     @classmethod
     def joined(cls, parts: Sequence[Facts]) -> Facts:
         """The rows of all parts, in their order."""
-        return cls(*map(np.concatenate, zip(*parts, strict=True))) if parts else _NO_FACTS
+        return cls(*map(np.concatenate, zip(*parts, strict=True))) if parts else NO_FACTS
 
     @property
     def made_ms(self) -> Integers:
@@ -59,7 +59,7 @@ class Facts(NamedTuple):
 
 
 _NO_IDS, _NO_AMOUNTS = np.empty(0, np.int64), np.empty(0, np.float32)
-_NO_FACTS = Facts(_NO_IDS, _NO_IDS, _NO_IDS, _NO_AMOUNTS, np.empty(0, np.int8), np.empty(0, np.bool_))
+NO_FACTS = Facts(_NO_IDS, _NO_IDS, _NO_IDS, _NO_AMOUNTS, np.empty(0, np.int8), np.empty(0, np.bool_))
 
 
 def features(facts: Facts, affinity: Floats, now_ms: int) -> Floats:

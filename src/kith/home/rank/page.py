@@ -61,18 +61,24 @@ class _Page:
         chosen, authors, types, author_max = self.chosen, self._authors, self._types, self._mix.author_max
         ranked_authors, ranked_types = self._ranked_authors, self._ranked_types
         shares, types_after = self._mix.type_shares, self._mix.types_after
+        missing, size = want - len(chosen), self._size + len(chosen)
+        if missing <= 0:
+            return
         for at in places:
-            if len(chosen) >= want:
-                return
-            author, type_ = ranked_authors[at], ranked_types[at]
-            if at in chosen or authors.get(author, 0) >= author_max:
+            if at in chosen:
                 continue
-            size = self._size + len(chosen)
+            author, type_ = ranked_authors[at], ranked_types[at]
+            of_author = authors.get(author, 0)
+            if of_author >= author_max:
+                continue
             if by_type and size >= types_after and types[type_] + 1 > shares[type_] * (size + 1):
                 continue
             chosen.add(at)
-            authors[author] = authors.get(author, 0) + 1
+            authors[author] = of_author + 1
             types[type_] += 1
+            missing, size = missing - 1, size + 1
+            if not missing:
+                return
 
     def fill_up(self, want: int) -> None:
         """Choose until `want` are chosen or none is left: a third post of each author before anybody's fourth."""

@@ -1,0 +1,94 @@
+"""Ranked orders that are kept for readers who come again.
+
+An order decides nothing about what may be shown: the hard rules look at every page. It holds while what it was made
+from is the same, which is compared each time and not told by whoever writes; so other processes may write too. What
+ranking knows of posts (`facts`) and of the reader's likes, comments, saves and shares (`affinity`) is up to KEPT_MS
+older in a kept order than in a new one, unless the reader's token says that they wrote since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+
+from kith.home.affinity import ListState
+from kith.home.rank.candidates import Candidates
+from kith.home.rank.features import Integers
+from kith.home.skeleton import Skeleton
+from kith.home.slate import Choice, Slate
+
+KEPT_MS = 30_000
+"""How long an order is kept, by the wall clock."""
+READERS_MAX = 10_000
+"""Orders that are kept in a process, some 7 KB each; beyond it the one made first is given up."""
+
+
+class Basis(NamedTuple):
+    """What an order was made from. `skeleton`: a digest of it. `own`: of the reader's lists, see `Ranker.own_state`."""
+
+    skeleton: bytes
+    own: ListState
+
+
+class Order(NamedTuple):
+    """A slate as ranked, and the posts that a page of `limit` was chosen of its first `looked_at`."""
+
+    basis: Basis
+    sequence: int  # what it reflects of the log
+    made_ms: int
+    ids: Integers
+    slate: Slate  # without its ids, which would take five times as much in it
+    limit: int
+    chosen: Candidates
+    looked_at: int
+
+
+class KeptOrders:
+    """The newest order of each reader, in memory."""
+
+    def __init__(self, readers_max: int = READERS_MAX) -> None:
+        self._readers_max = readers_max
+        self._orders: dict[int, Order] = {}  # the one made first comes first
+
+    def __len__(self) -> int:
+        return len(self._orders)
+
+    def find(
+        self, reader: int, basis: Basis, limit: int, *, seen: int, now_ms: int
+    ) -> tuple[Slate, Choice | None] | None:
+        """The reader's slate, begun now, and what a page of `limit` was chosen of it; None: it must be ranked anew.
+
+        `seen`: a log sequence number that must be reflected.
+        """
+        order = self._orders.get(reader)
+        if order is None or order.basis != basis or seen > order.sequence or not _is_young(order, now_ms):
+            return None
+        ids: list[int] = order.ids.tolist()
+        slate = Slate(ids, order.slate.end, order.slate.copies, order.slate.load._replace(begun_ms=now_ms))
+        if limit != order.limit:
+            return slate, None
+        waiting = set(ids[: order.looked_at]).difference(order.chosen.facts.ids.tolist())
+        return slate, Choice(order.chosen, waiting, order.looked_at)
+
+    def keep(self, reader: int, basis: Basis, sequence: int, slate: Slate, limit: int, choice: Choice) -> None:
+        """Keep a slate that was ranked now, and what a page of `limit` was chosen of it."""
+        made_ms, orders = slate.load.begun_ms, self._orders
+        orders.pop(reader, None)
+        while orders and (len(orders) >= self._readers_max or not _is_young(next(iter(orders.values())), made_ms)):
+            del orders[next(iter(orders))]
+        ids, bare = np.array(slate.ids, np.int64), Slate([], slate.end, slate.copies, slate.load)
+        orders[reader] = Order(basis, sequence, made_ms, ids, bare, limit, choice.posts, choice.looked_at)
+
+
+def basis_of(skeleton: Skeleton, own: ListState) -> Basis:
+    """What an order of this skeleton is made from."""
+    digest = hashlib.blake2b(skeleton.ids.tobytes(), digest_size=16)
+    if skeleton.end is not None:
+        digest.update(b"%d %d" % skeleton.end)
+    return Basis(digest.digest(), own)
+
+
+def _is_young(order: Order, now_ms: int) -> bool:
+    return 0 <= now_ms - order.made_ms < KEPT_MS

@@ -1,0 +1,257 @@
+"""A ranked order that is kept: used while nothing that it was made from changed, and never to show what must not be."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import numpy as np
+import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import Run
+from homes import GROUP, HomeScene, alices_home, failing, ids_of
+from services import feed_over
+
+from kith.core.ids import NodeId
+from kith.core.labels import HIDE
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.graph.edge import State
+from kith.graph.graphs import FEWER, HIDES, LIKES, VIEWS
+from kith.home.affinity import ListState
+from kith.home.home import Home
+from kith.home.orders import KEPT_MS, Basis, KeptOrders
+from kith.home.rank.candidates import Candidates
+from kith.home.slate import Choice, Load, Slate
+from kith.posts.labels import Moderation
+from kith.posts.post import Post, PostEdit
+
+EVE = NodeId(88)
+Act = Callable[[HomeScene, Post], Awaitable[object]]
+
+
+@pytest.fixture
+def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
+    return alices_home(run, embedded, clock)
+
+
+@pytest.fixture
+def rankings(home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> list[NodeId]:
+    """The readers for whom a first page was ranked, each time."""
+    ranked: list[NodeId] = []
+    unseen = home.ranker.unseen
+
+    async def noted(reader: NodeId, ids: np.ndarray) -> np.ndarray:
+        ranked.append(reader)
+        return await unseen(reader, ids)
+
+    monkeypatch.setattr(home.ranker, "unseen", noted)
+    return ranked
+
+
+def in_another_process(home: HomeScene) -> Home:
+    """A home over the same store and timelines, which was told nothing and has kept nothing."""
+    return feed_over(home.graph, home.objects, home.timelines, home.log, group=GROUP, now_ms=home.clock)
+
+
+def written(run: Run, home: HomeScene, *, timeline: bool = True) -> list[Post]:
+    """Some posts of those whom Alice follows, which fan-out has brought to her."""
+    made = [run(home.post(author)) for _ in range(4) for author in (BOB, CAROL, DANA)]
+    run(home.caught_up())
+    if timeline:
+        home.timelines.put(ALICE, np.array(ids_of(made[::-1]), np.int64))
+    return made
+
+
+# --- kept --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
+def test_one_who_comes_again_is_not_ranked_again(
+    run: Run, home: HomeScene, rankings: list[NodeId], timeline: bool
+) -> None:
+    written(run, home, timeline=timeline)
+    first = run(home.page(5))
+    home.clock.ms += KEPT_MS - 1
+    again = run(home.page(5))
+    assert (ids_of(again.posts), again.placed, again.copies) == (ids_of(first.posts), first.placed, first.copies)
+    assert rankings == [ALICE]
+    assert first.rest is not None
+    assert again.rest is not None
+    assert again.rest.ids == first.rest.ids
+    assert again.rest.load.begun_ms == home.clock.ms, "what is seen from now on does not come again"
+    everything = run(home.all(7))
+    assert len(everything) == len(set(everything)) == 12
+
+
+def test_pages_of_any_size_are_made_of_a_kept_order(run: Run, home: HomeScene, rankings: list[NodeId]) -> None:
+    made = [run(home.post((BOB, CAROL, DANA)[at % 3], "alike " * 20 if at < 6 else None)).id for at in range(120)]
+    run(home.page(1))
+    for limit in (50, 20, 3):
+        found = run(home.all(limit))
+        assert len(found) == len(set(found)) == len(made) - 5
+    assert rankings == [ALICE]
+
+
+def test_an_order_is_kept_for_a_while(run: Run, home: HomeScene, rankings: list[NodeId]) -> None:
+    written(run, home)
+    run(home.page(5))
+    home.clock.ms += KEPT_MS
+    run(home.page(5))
+    assert rankings == [ALICE] * 2
+    home.clock.ms -= 5_000  # the clock is put back
+    run(home.page(5))
+    assert rankings == [ALICE] * 3
+
+
+def test_orders_are_bounded_and_those_that_are_too_old_are_given_up() -> None:
+    orders, basis = KeptOrders(readers_max=2), Basis(b"", ListState([], []))
+    choice = Choice(Candidates.unranked(np.arange(2)), {2}, 3)
+
+    def keep(reader: int, now_ms: int) -> None:
+        orders.keep(reader, basis, 0, Slate([0, 1, 2], None, load=Load(now_ms)), 2, choice)
+
+    def are_kept(now_ms: int) -> set[int]:
+        return {reader for reader in range(5) if orders.find(reader, basis, 2, seen=0, now_ms=now_ms) is not None}
+
+    for reader in (0, 1, 0, 2):
+        keep(reader, 1_000)
+    assert (are_kept(1_000), len(orders)) == ({0, 2}, 2), "the one made first goes"
+    keep(3, 1_000 + KEPT_MS)
+    assert (are_kept(1_000 + KEPT_MS), len(orders)) == ({3}, 1)
+
+
+def test_a_token_of_what_the_reader_did_since_has_it_ranked_anew(
+    run: Run, home: HomeScene, rankings: list[NodeId]
+) -> None:
+    made = written(run, home)
+    run(home.page(5))
+    run(home.engagement.add(LIKES, ALICE, NodeId(made[0].id)))
+    run(home.caught_up())
+    token = home.log.bounds()[1]
+    run(home.page(5))
+    assert rankings == [ALICE], "a like moves posts a little later"
+    for _ in range(2):
+        run(home.feed.ranked(ALICE, 5, seen=token))
+    assert rankings == [ALICE] * 2, "at once with the token, which the new order reflects"
+    run(home.feed.ranked(ALICE, 5, refresh=True))
+    assert rankings == [ALICE] * 3
+
+
+def test_what_was_ranked_without_a_part_is_not_kept(run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(run, home)
+    monkeypatch.setattr(home.timelines, "read", lambda _: 1 / 0)
+    assert run(home.page()).degraded == ["timelines"]
+    monkeypatch.undo()
+    monkeypatch.setattr(home.ranker, "score", failing(RuntimeError()))
+    assert run(home.page()).degraded == ["ranking"]
+    monkeypatch.undo()
+    assert run(home.page()).placed
+
+
+# --- given up ----------------------------------------------------------------------------------------------
+
+FORBIDDING: dict[str, Act] = {
+    "hidden": lambda home, post: home.engagement.add(HIDES, ALICE, NodeId(post.id)),
+    "muted": lambda home, _: home.graph.people.mute(ALICE, BOB),
+    "blocking": lambda home, _: home.graph.people.block(ALICE, BOB),
+    "blocked": lambda home, _: home.graph.people.block(BOB, ALICE),
+    "unfollowed": lambda home, _: home.graph.people.unfollow(ALICE, BOB),
+    "deleted": lambda home, post: home.objects.delete(BOB, NodeId(post.id)),
+    "made private": lambda home, post: home.objects.edit(BOB, NodeId(post.id), PostEdit(visibility="private")),
+    "labelled": lambda home, post: Moderation(home.objects).set("post", NodeId(post.id), HIDE),
+    "author labelled": lambda home, _: Moderation(home.objects).set("user", BOB, HIDE),
+    "deactivated": lambda home, _: home.graph.store.change_node(BOB, state=State.ARCHIVED),
+    "removed": lambda home, _: home.graph.store.change_node(BOB, state=State.REMOVED),
+}
+OF_ALL_BOBS = {"muted", "blocking", "blocked", "unfollowed", "author labelled", "deactivated", "removed"}
+
+
+@pytest.mark.parametrize("name", FORBIDDING)
+@pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
+def test_a_kept_order_shows_nothing_that_may_not_be_seen_by_now(
+    run: Run, home: HomeScene, name: str, timeline: bool
+) -> None:
+    made = written(run, home, timeline=timeline)
+    bobs = [post.id for post in made if post.author == BOB]
+    assert set(run(home.all())) == set(ids_of(made))
+    run(FORBIDDING[name](home, made[0]))
+    gone = set(bobs) if name in OF_ALL_BOBS else {bobs[0]}
+    for limit in (20, 2):
+        assert set(run(home.all(limit))) == set(ids_of(made)) - gone
+    fresh = run(in_another_process(home).ranked(ALICE, 20))
+    assert set(ids_of(fresh.posts)) == set(ids_of(made)) - gone
+
+
+ALLOWING: dict[str, tuple[Act, Act]] = {
+    "muted": (FORBIDDING["muted"], lambda home, _: home.graph.people.unmute(ALICE, BOB)),
+    "hidden": (
+        FORBIDDING["hidden"], lambda home, post: home.engagement.drop(HIDES, ALICE, NodeId(post.id))
+    ),
+    "labelled": (FORBIDDING["labelled"], lambda home, post: Moderation(home.objects).set("post", NodeId(post.id), 0)),
+    "unfollowed": (FORBIDDING["unfollowed"], lambda home, _: home.graph.people.follow(ALICE, BOB)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("forbid", "allow"), ALLOWING.values(), ids=ALLOWING)
+def test_what_may_be_seen_again_is_there_at_once(run: Run, home: HomeScene, forbid: Act, allow: Act) -> None:
+    made = written(run, home)
+    run(forbid(home, made[0]))
+    assert made[0].id not in run(home.all())
+    run(allow(home, made[0]))
+    assert set(run(home.all())) == set(ids_of(made))
+
+
+@pytest.mark.parametrize("author", [BOB, ALICE], ids=["of one who is followed", "of the reader"])
+@pytest.mark.parametrize("timeline", [False, True], ids=["from outboxes", "from a timeline"])
+def test_a_new_post_is_at_home_at_once(
+    run: Run, home: HomeScene, rankings: list[NodeId], author: NodeId, timeline: bool
+) -> None:
+    made = written(run, home, timeline=timeline)
+    run(home.page())
+    new = run(home.post(author))
+    assert set(run(home.all())) == {*ids_of(made), new.id}, "before fan-out came to it"
+    run(home.caught_up())
+    home.timelines.push(new.id, np.array([ALICE]))
+    rankings.clear()
+    assert new.id in ids_of(run(home.page(5)).posts)
+    assert rankings == [], "it is the same home, wherever it comes from"
+
+
+def test_posts_of_one_who_is_followed_now_are_at_home_at_once(run: Run, home: HomeScene) -> None:
+    theirs = run(home.post(EVE))
+    made = written(run, home)
+    assert theirs.id not in run(home.all())
+    run(home.graph.people.follow(ALICE, EVE))
+    assert set(run(home.all())) == {*ids_of(made), theirs.id}
+
+
+def test_what_is_seen_goes_behind_what_is_not_at_once(run: Run, home: HomeScene) -> None:
+    written(run, home)
+    for count in range(1, 4):
+        best = run(home.page(20)).posts[0]
+        run(home.engagement.add(VIEWS, ALICE, NodeId(best.id)))
+        home.clock.ms += 1
+        page = run(home.page(20))
+        assert (len(page.posts), len(page.seen), page.posts[0] != best) == (12, count, True)
+
+
+def test_see_fewer_holds_at_once_and_so_does_taking_it_back(run: Run, home: HomeScene) -> None:
+    written(run, home)
+    before = run(home.page())
+    fewer = home.graph.graphs.number(FEWER)
+    run(home.graph.write([home.graph.adding(fewer, ALICE, BOB)]))
+    assert {post.author for post in run(home.page(20)).posts[-4:]} == {BOB}
+    run(home.graph.write([home.graph.dropping(fewer, ALICE, BOB)]))
+    assert ids_of(run(home.page()).posts) == ids_of(before.posts)
+
+
+def test_what_one_process_kept_minds_what_another_writes(run: Run, home: HomeScene) -> None:
+    made = written(run, home)
+    other = in_another_process(home)
+    for act in (FORBIDDING["hidden"], FORBIDDING["muted"], FORBIDDING["deleted"], FORBIDDING["unfollowed"]):
+        for feed in (home.feed, other):
+            run(feed.ranked(ALICE, 20))
+        run(act(home, made[0]))
+        shown = [ids_of(run(feed.ranked(ALICE, 20)).posts) for feed in (home.feed, other, in_another_process(home))]
+        assert shown[0] == shown[1] == shown[2]
+        assert made[0].id not in shown[0]
