@@ -19,6 +19,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from kith.core.clock import HybridClock
 from kith.core.errors import KithError
 from kith.core.ids import NodeId
@@ -82,6 +84,7 @@ async def obey(engine: Obedient) -> None:
 
 def main() -> None:
     """The command line."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is for answers
     bounds = [int(number) for number in sys.argv[2:]]
     with Environment(Path(sys.argv[1]), bytes_max=bounds[0] if bounds else BYTES_MAX_DEFAULT) as environment:
         environment.declare(["follows"])
