@@ -24,8 +24,8 @@ import pytest
 from ledger import Ledger, opened, read_lines
 from processes import HERE, FaultyDisk
 
-from kith.engines.embedded.environment import STORE_FILE
 from kith.engines.embedded.journal import JOURNAL_FILE
+from kith.engines.embedded.store_file import STORE_FILE
 
 _FILES = {1: STORE_FILE, 2: JOURNAL_FILE}
 _MARK = 0x5EA1ED0FD15C0B57

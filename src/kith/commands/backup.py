@@ -18,9 +18,11 @@ import typer
 from kith.commands import console
 from kith.commands.console import Data, say
 from kith.core.errors import BadRequest, Conflict, StoreMismatch
-from kith.engines.embedded.environment import STORE_FILE, Environment, sync_folder, translated
+from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.journal import JOURNAL_FILE
+from kith.engines.embedded.store_file import STORE_FILE, sync_folder
 from kith.home.sources import TIMELINES_NOTE
 from kith.run import config
 from kith.run.config import Settings

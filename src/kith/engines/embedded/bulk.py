@@ -26,9 +26,11 @@ from numpy.typing import NDArray
 from kith.core.clock import Hlc, ms_of, wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import runs
-from kith.engines.embedded.environment import LOADING, Environment, put_note, sync_folder, translated
+from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.environment import LOADING, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter, bulk_loaded, pack_announcement
 from kith.engines.embedded.keys import EDGE_KEY, SIGN, STATE_BITS, list_tag, read_prefix
+from kith.engines.embedded.store_file import sync_folder
 from kith.graph.edge import Direction, State
 from kith.graph.store import Listing
 

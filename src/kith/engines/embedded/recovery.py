@@ -26,15 +26,20 @@ class Opening(enum.Enum):
     """What to do with a store before it is opened."""
 
     AS_IS = "as it is"
-    """It is the base, or it was written by a Kith that keeps no journal and syncs every commit."""
+    """It is the base, or another store than the journal's, or a Kith that syncs every commit wrote to it since."""
     FROM_BASE = "from the base"
 
 
-def choose_opening(base: Base | None, chain_end: int, store_txn: int) -> Opening:
-    """How to open a store whose newest meta page is of `store_txn`, beside a chain that ends with `chain_end`."""
+def choose_opening(base: Base | None, chain_end: int, store_txn: int, *, lacks_entries: bool = False) -> Opening:
+    """How to open a store whose newest meta page is of `store_txn`, beside a chain that ends with `chain_end`.
+
+    `lacks_entries`: whether transactions after the base may have been committed without an entry.
+    """
     if base is None or store_txn == base.txn == chain_end:
         return Opening.AS_IS
-    if store_txn > chain_end and not base.relaxed:  # every commit is journaled first, so somebody else made this one
+    if store_txn < base.txn:  # a base is synced before it is noted, so the store was replaced by an older one
+        return Opening.AS_IS
+    if store_txn > chain_end and not (base.relaxed or lacks_entries):  # our commits have entries: this is another's
         return Opening.AS_IS
     return Opening.FROM_BASE
 
