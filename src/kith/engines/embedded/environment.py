@@ -24,7 +24,7 @@ from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.checkpoints import Checkpoints
 from kith.engines.embedded.driver_errors import translate, translated
 from kith.engines.embedded.journal import JOURNAL_FILE, Journal
-from kith.engines.embedded.recovery import Opening, choose_opening, go_back, newest_meta
+from kith.engines.embedded.recovery import Opening, choose_opening, give_name, go_back, newest_meta, same_store
 from kith.engines.embedded.store_file import STORE_FILE, check_length, make_store, sync_folder
 from kith.graph.graphs import GRAPHS_MAX, assign
 
@@ -91,6 +91,8 @@ class Environment:
             payloads = self._go_back(store)
         elif alone:
             make_store(store, _DATABASES, {b"format": b"%d" % FORMAT}, bytes_max)
+        if alone and not payloads:
+            give_name(store)
         self.lmdb = lmdb.Environment(
             str(store),
             subdir=False,
@@ -131,12 +133,12 @@ class Environment:
 
     def _go_back(self, store: Path) -> list[bytes]:
         """Before the store is opened: make it its base, if it may have lost pages; what to do again then."""
-        base = self.journal.base()
-        if base is None:
+        base, (store_txn, meta) = self.journal.base(), newest_meta(store)
+        if base is None or not same_store(meta, base.meta):
             return []
         chain = list(self.journal.entries(base))
         end, lacks_entries = chain[-1][0] if chain else base.txn, self.journal.lacks_entries(base)
-        if choose_opening(base, end, newest_meta(store)[0], lacks_entries=lacks_entries) is Opening.AS_IS:
+        if choose_opening(base, end, store_txn, lacks_entries=lacks_entries) is Opening.AS_IS:
             return []
         go_back(store, base)
         return [payload for _, payload in chain]
@@ -188,6 +190,11 @@ class Environment:
         finally:
             self._checkpoints.passed(committed)
         if not durable:
+            self._checkpoints.make()
+
+    def sync(self) -> None:
+        """Sync the whole store, so that it is durable without its journal. Errors: StoreFull, StoreUnavailable."""
+        with translated("sync the store", self.folder):
             self._checkpoints.make()
 
     def free_pages(self) -> bool:

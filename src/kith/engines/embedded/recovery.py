@@ -5,6 +5,10 @@ of the base are there: they were synced, and are not used again before the next 
 LMDB's two meta pages are written in place, and the journal has a copy of the base's.
 
     meta page of LMDB 0.9, 64 bits    page number u64 at 0 | magic u32 at 16 | page size u32 at 40 | txn u64 at 144
+                                      ours, where LMDB writes nothing: name of the store, its last 16 bytes
+
+A store's name is random, and none of its backups has it. So a store that was put in the place of another is told from
+it, and the journal of that other is not applied to it.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from kith.engines.embedded.journal import Base
 _PAGE_NUMBER, _MAGIC, _PAGE_BYTES, _TXN = (0, "<Q"), (16, "<I"), (40, "<I"), (144, "<Q")
 _LMDB_MAGIC = 0xBEEFC0DE
 _HEAD_BYTES = 152
+_NAME_BYTES = 16
 
 
 class Opening(enum.Enum):
@@ -59,6 +64,26 @@ def newest_meta(store: Path | int) -> tuple[int, bytes]:
         raise StoreMismatch("not a store: it has no meta page; restore a backup (`kith restore`)")
     newest = max(whole, key=lambda page: _field(page, _TXN))
     return _field(newest, _TXN), newest
+
+
+def same_store(meta: bytes, other: bytes) -> bool:
+    """Whether two meta pages are of one store."""
+    return meta[-_NAME_BYTES:] == other[-_NAME_BYTES:]
+
+
+def give_name(store: Path) -> None:
+    """Name a store that has no name, and that nobody has open; synced."""
+    _, meta = newest_meta(store)
+    if any(meta[-_NAME_BYTES:]):
+        return
+    name = os.urandom(_NAME_BYTES)
+    fd = os.open(store, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        for end in (len(meta), 2 * len(meta)):
+            os.pwrite(fd, name, end - _NAME_BYTES)
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)
 
 
 def go_back(store: Path, base: Base) -> None:
