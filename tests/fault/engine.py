@@ -84,7 +84,7 @@ async def obey(engine: Obedient) -> None:
 
 def main() -> None:
     """The command line."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is for answers
     bounds = [int(number) for number in sys.argv[2:]]
     with Environment(Path(sys.argv[1]), bytes_max=bounds[0] if bounds else BYTES_MAX_DEFAULT) as environment:
         environment.declare(["follows"])

@@ -15,7 +15,7 @@
    If KITH_FAULT_TRACE names a file, every write, sync and truncation of the two is appended to it, and every write
    to stdout: header {mark, kind, file, offset, length}, then the bytes. A process that is killed may leave half a
    record, of a step that it did not come to. Kinds: W a write begins; B a sync begins, and S it
-   is done; T truncated to `offset`; A said on stdout. Files: 1 the store, 2 its journal.
+   is done, with the thread's number for `offset`; T truncated to `offset`; A said on stdout. Files: 1 the store, 2 its journal.
 
    msync is not here: LMDB calls it only with MDB_WRITEMAP, which Kith does not use.
 */
@@ -188,10 +188,11 @@ static int sync_file(int fd, int file, long call)
         errno = EIO;
         return -1;
     }
-    trace('B', file, 0, NULL, 0, 0);
+    uint64_t thread = (uint64_t)syscall(SYS_gettid);
+    trace('B', file, thread, NULL, 0, 0);
     int failed = (int)syscall(call, fd);
     if (!failed)
-        trace('S', file, 0, NULL, 0, 0);
+        trace('S', file, thread, NULL, 0, 0);
     return failed;
 }
 

@@ -9,7 +9,7 @@ from ledger import Ledger, check_audit, opened, read_lines
 from processes import FaultyDisk, engine_over
 from zygote import zygote_over
 
-from kith.engines.embedded.environment import STORE_FILE
+from kith.engines.embedded.store_file import STORE_FILE
 
 
 def test_a_copy_under_load_is_whole_and_has_every_write_acknowledged_before_it(tmp_path: Path, seed: int) -> None:

@@ -15,7 +15,7 @@ from ledger import check_audit, opened
 from processes import EngineProcess, FaultyDisk, ServerGroup, engine_over, serving
 
 from kith.core.errors import StoreFull
-from kith.engines.embedded.environment import STORE_FILE
+from kith.engines.embedded.store_file import STORE_FILE
 
 BATCH = 500
 

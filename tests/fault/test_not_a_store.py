@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from processes import engine_over, serve_refused
 
-from kith.engines.embedded.environment import STORE_FILE, Environment
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.store_file import STORE_FILE
 
 _PAGE = 4096
 _EDGES = 5_000

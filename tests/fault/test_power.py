@@ -24,8 +24,8 @@ import pytest
 from ledger import Ledger, opened, read_lines
 from processes import HERE, FaultyDisk
 
-from kith.engines.embedded.environment import STORE_FILE
 from kith.engines.embedded.journal import JOURNAL_FILE
+from kith.engines.embedded.store_file import STORE_FILE
 
 _FILES = {1: STORE_FILE, 2: JOURNAL_FILE}
 _MARK = 0x5EA1ED0FD15C0B57
@@ -83,17 +83,17 @@ class _File:
     def __init__(self) -> None:
         self._synced = bytearray()
         self._pending: list[Record] = []
-        self._syncs: list[int] = []  # of each sync that runs: how many of the pending writes it will have synced
+        self._syncs: dict[int, int] = {}  # by the thread that syncs: how many of the pending writes it will have synced
 
     def take(self, step: Record) -> None:
         if step.kind == "B":
-            self._syncs.append(len(self._pending))
+            self._syncs[step.offset] = len(self._pending)
         elif step.kind == "S":
-            done = self._syncs.pop(0)
+            done = self._syncs.pop(step.offset)
             for write in self._pending[:done]:
                 _put(self._synced, write)
             del self._pending[:done]
-            self._syncs = [max(0, count - done) for count in self._syncs]
+            self._syncs = {thread: max(0, count - done) for thread, count in self._syncs.items()}
         else:
             self._pending.append(step)
 

@@ -30,7 +30,7 @@ from typing import cast
 from kith.core.clock import Hlc, HybridClock, wall_ms
 from kith.core.ids import NodeId
 from kith.engines.embedded import checkpoints
-from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Durability, Environment
 from kith.graph.edge import Edge, EdgeChange, EdgeWrite, State
@@ -78,7 +78,13 @@ def line_of(change: EdgeChange) -> str:
     return " ".join(map(str, (*fields, change.sequence))) + "\n"
 
 
-async def write_on(store: EmbeddedEdges, seed: int, applies: int | None) -> None:
+def rewrite(batch: Batch) -> None:
+    """A job that does not say what it changes, so its group has no entry in the journal."""
+    batch.undescribed()
+    batch.put_note("rewritten", os.urandom(1_000))
+
+
+async def write_on(store: EmbeddedEdges, commits: CommitQueue, seed: int, applies: int | None) -> None:
     """Several writers at a time, for ever or for `applies` calls each."""
     clock = HybridClock()
     store.restore_clock(clock)
@@ -90,6 +96,8 @@ async def write_on(store: EmbeddedEdges, seed: int, applies: int | None) -> None
             size = chosen.choice((1, 1, 1, 2, 5, 20, 60))
             changes = await store.apply([random_write(chosen, clock) for _ in range(size)])
             os.write(1, "".join(map(line_of, changes)).encode())
+            if chosen.random() < 0.2:
+                await commits.run(rewrite)
 
     await asyncio.gather(*(writer(number) for number in range(WRITERS)))
 
@@ -100,7 +108,7 @@ def run(folder: Path, seed: int, applies: int | None = None, durability: Durabil
         environment.declare(list(GRAPHS))
         commits = CommitQueue(environment)
         try:
-            asyncio.run(write_on(EmbeddedEdges(environment, commits), seed, applies))
+            asyncio.run(write_on(EmbeddedEdges(environment, commits), commits, seed, applies))
         finally:
             commits.close()
 

@@ -18,9 +18,11 @@ import typer
 from kith.commands import console
 from kith.commands.console import Data, say
 from kith.core.errors import BadRequest, Conflict, StoreMismatch
-from kith.engines.embedded.environment import STORE_FILE, Environment, sync_folder, translated
+from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.journal import JOURNAL_FILE
+from kith.engines.embedded.store_file import STORE_FILE, sync_folder
 from kith.home.sources import TIMELINES_NOTE
 from kith.run import config
 from kith.run.config import Settings
@@ -94,10 +96,12 @@ def restore(settings: Settings, source: Path, progress: Callable[[int], None] = 
             raise Conflict(f"a server uses {folder}; stop it first")
         if (folder / STORE_FILE).exists():
             raise Conflict(f"{folder} already holds a store; move it away, or name another folder with --data")
+        shutil.rmtree(folder / _RESTORING, ignore_errors=True)  # of a restore that was cut short
         _copy(source / STORE_FILE, folder / _RESTORING / STORE_FILE)
         _begin_anew(folder / _RESTORING, source)
         _copy_files(source / MEDIA, media_folder(settings), progress)
         (folder / JOURNAL_FILE).unlink(missing_ok=True)  # of a store that was moved away
+        sync_folder(folder)
         (folder / _RESTORING / STORE_FILE).replace(folder / STORE_FILE)
         shutil.rmtree(folder / _RESTORING)
         (folder / STORE_FILE).chmod(0o600)
@@ -110,6 +114,7 @@ def _begin_anew(copy: Path, source: Path) -> None:
         with Environment(copy, create=False) as environment:
             environment.begin_history()
             environment.put_note(TIMELINES_NOTE, b"0")  # timelines that lie there may be of a later state
+            environment.sync()  # the copy leaves its journal behind
     except StoreMismatch as error:
         shutil.rmtree(copy)
         raise StoreMismatch(error.message.replace(str(copy), str(source)), **error.details) from error

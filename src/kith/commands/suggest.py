@@ -14,8 +14,8 @@ from rich.progress import Progress
 from kith.commands import console
 from kith.commands.console import Data, out
 from kith.core.errors import BadRequest
-from kith.engines.embedded.environment import STORE_FILE
 from kith.engines.embedded.folder_locks import only_run
+from kith.engines.embedded.store_file import STORE_FILE
 from kith.run import config, wiring
 from kith.run.config import Settings
 from kith.suggestions.batch import BatchObserver, BatchResult, suggest_everyone

@@ -11,7 +11,7 @@ import pytest
 
 from kith.commands import backup
 from kith.core.errors import Conflict, StoreFull
-from kith.engines.embedded.environment import STORE_FILE
+from kith.engines.embedded.store_file import STORE_FILE
 from kith.run import folders
 from kith.run.config import Settings
 

@@ -7,7 +7,7 @@ import contextlib
 import gzip
 import random
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -551,6 +551,18 @@ def test_lines_refused_before_a_kill_stay_counted_and_reported(set_to: Settings,
 
 
 # Out again
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.ndjson", "out.parquet"])
+@pytest.mark.parametrize("way", [bring, merge], ids=["bulk", "merge"])
+def test_the_least_position_is_exported_and_imported_as_any_other(
+    set_to: Settings, tmp_path: Path, name: str, way: Callable[[Settings, Path], Imported]
+) -> None:
+    bring(set_to, file_of(tmp_path, [(ALICE, BOB, -(2**63)), (CAROL, BOB, 2**63 - 1), (ALICE, CAROL)]), "matches")
+    export_edges(set_to, "matches", tmp_path / name, lambda _: None)
+    assert way(set_to, tmp_path / name).refused == 0
+    assert look(set_to) == look(set_to, "matches")
+    assert look(set_to).edges[ALICE, BOB] == (State.NORMAL, -(2**63))
 
 
 @pytest.mark.usefixtures("tiny")

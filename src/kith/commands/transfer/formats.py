@@ -18,8 +18,6 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from kith.commands.transfer.lines import (
-    NO_POSITION,
-    POSITION_OUT_OF_RANGE,
     SHORT,
     RefusedLine,
     Rows,
@@ -46,7 +44,7 @@ _FIELDS = ("source", "destination", "position")
 
 
 class Chunk(NamedTuple):
-    """Some lines of a file. `edges`: (n, 2) or, with positions, (n, 3), int64; `line`: the last line read."""
+    """Some lines of a file. `line`: the last line read."""
 
     edges: Rows
     refused: list[RefusedLine]
@@ -162,17 +160,17 @@ def _parquet_rows(batch: Any, skip: int, first: int, path: Path) -> tuple[Rows, 
         columns = [column.cast("int64") for column in batch.columns]
     except arrow.ArrowException as error:
         raise BadRequest(f"{path.name}: columns {batch.schema.names} must be whole numbers: {error}") from error
-    rows = np.stack([column.fill_null(NO_POSITION).to_numpy() for column in columns], axis=1)[skip:]
+    rows = np.stack([column.fill_null(-1).to_numpy() for column in columns], axis=1)[skip:]
     missing = np.stack([column.is_null().to_numpy(zero_copy_only=False) for column in columns], axis=1)[skip:]
-    misplaced = (rows[:, 2:] == NO_POSITION) & ~missing[:, 2:]
-    bad = (rows[:, :2] < 0).any(axis=1) | (rows[:, 0] == rows[:, 1]) | misplaced.any(axis=1)
+    bad = (rows[:, :2] < 0).any(axis=1) | (rows[:, 0] == rows[:, 1])
     refused = [
         RefusedLine(
-            first + skip + at + 1,
-            SHORT if missing[at, :2].any() else refusal(tuple(rows[at, :2].tolist())) or POSITION_OUT_OF_RANGE,
+            first + skip + at + 1, SHORT if missing[at, :2].any() else refusal(tuple(rows[at, :2].tolist())) or SHORT
         )
         for at in np.flatnonzero(bad).tolist()
     ]
+    if missing[:, 2:].any():
+        rows = np.column_stack([rows, ~missing[:, 2]])
     return rows[~bad], refused
 
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from kith.core.ids import ID_MAX
 from kith.graph.edge import POSITION_MAX, POSITION_MIN
 
-NO_POSITION = POSITION_MIN
-"""Stands for the position of a row that has none, among rows that have one; the import chooses one."""
 SHORT, NOT_A_NUMBER, OUT_OF_RANGE = "fewer than two columns", "not a number", "id out of range"
 SELF_EDGE, POSITION_OUT_OF_RANGE = "self-edge", "position out of range"
 NOT_AN_EDGE = 'not an object like {"source": "1", "destination": "2"}'
@@ -31,7 +29,7 @@ _BEGINS_A_NUMBER = tuple(bytes([byte]) for byte in b"0123456789+-.")
 Row = tuple[int, ...]
 """Source, destination and, where the line has one, position."""
 Rows = NDArray[np.int64]
-"""(n, 2) or, with positions, (n, 3)."""
+"""(n, 2); with positions (n, 3); where only some rows have one (n, 4), and 1 in the last column says which."""
 
 
 class RefusedLine(NamedTuple):
@@ -59,7 +57,7 @@ def refusal(row: Row) -> str | None:
         return OUT_OF_RANGE
     if row[0] == row[1]:
         return SELF_EDGE
-    if len(row) == 3 and not POSITION_MIN < row[2] <= POSITION_MAX:
+    if len(row) == 3 and not POSITION_MIN <= row[2] <= POSITION_MAX:
         return POSITION_OUT_OF_RANGE
     return None
 
@@ -123,9 +121,10 @@ def parse_lines(
                 rows.append(row)
         elif row:
             refused.append(RefusedLine(number, row))
-    width = max(map(len, rows), default=2)
-    rows = [row if len(row) == width else (*row, NO_POSITION) for row in rows]
-    return np.array(rows, np.int64).reshape(-1, width), refused
+    widths = set(map(len, rows))
+    if widths == {2, 3}:
+        rows = [(*row, 1) if len(row) == 3 else (*row, 0, 0) for row in rows]
+    return np.array(rows, np.int64).reshape(-1, 4 if len(widths) > 1 else max(widths, default=2)), refused
 
 
 def _line(block: bytes) -> bytes:

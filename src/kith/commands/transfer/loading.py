@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from kith.commands.transfer.formats import read
-from kith.commands.transfer.lines import NO_POSITION, RefusedLine, Rows
+from kith.commands.transfer.lines import RefusedLine, Rows
 from kith.core.clock import Hlc, ms_of
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State, applied
@@ -146,9 +146,10 @@ async def _writes(service: Graph, graph: int, rows: Rows, version: Hlc) -> list[
     positions: dict[tuple[int, int], int] = {}
     placed = set()
     for source, destination, *rest in rows.tolist():
-        ends, given = (source, destination), rest[0] if rest else NO_POSITION
-        positions[ends] = max(positions.get(ends, NO_POSITION), ms_of(version) if given == NO_POSITION else given)
-        if given != NO_POSITION:
+        ends, has_position = (source, destination), bool(rest and (len(rest) == 1 or rest[1]))
+        position = rest[0] if has_position else ms_of(version)
+        positions[ends] = max(positions.get(ends, position), position)
+        if has_position:
             placed.add(ends)
     stored = await service.store.get_many(graph, list(positions))
     writes = []

@@ -26,9 +26,11 @@ from numpy.typing import NDArray
 from kith.core.clock import Hlc, ms_of, wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import runs
-from kith.engines.embedded.environment import LOADING, Environment, put_note, sync_folder, translated
+from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.environment import LOADING, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter, bulk_loaded, pack_announcement
 from kith.engines.embedded.keys import EDGE_KEY, SIGN, STATE_BITS, list_tag, read_prefix
+from kith.engines.embedded.store_file import sync_folder
 from kith.graph.edge import Direction, State
 from kith.graph.store import Listing
 
@@ -81,7 +83,10 @@ class BulkLoad:
             environment.put_note(self._note, b"0")
 
     def add(self, rows: EdgeRows, line: int, refused: int) -> None:
-        """Add rows (n, 2) or (n, 3) up to `line` of the file; `refused` lines before it were refused."""
+        """Add rows up to `line` of the file; `refused` lines before it were refused.
+
+        (n, 2); with positions (n, 3); where only some rows have one (n, 4), and 1 in the last column says which.
+        """
         self._pending.append(self._with_positions(rows))
         self._pending_rows += len(rows)
         self.reading.line, self.reading.refused = line, self.reading.refused + refused
@@ -115,9 +120,10 @@ class BulkLoad:
 
     def _with_positions(self, rows: EdgeRows) -> EdgeRows:
         default = ms_of(self.reading.updated_at)
-        if rows.shape[1] == 3:
-            rows[rows[:, _POSITION] == np.iinfo(np.int64).min, _POSITION] = default
-            return rows
+        if rows.shape[1] == 4:
+            rows[rows[:, -1] == 0, _POSITION] = default
+        if rows.shape[1] >= 3:
+            return rows[:, :3]
         return np.column_stack([rows, np.full(len(rows), default, np.int64)])
 
     def _spill(self, complete: bool = False) -> None:

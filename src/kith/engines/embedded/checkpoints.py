@@ -24,6 +24,7 @@ from kith.engines.embedded.recovery import newest_meta
 
 INTERVAL_S = 0.1
 """From the first commit after a checkpoint to the next checkpoint."""
+_RETRY_S = 1.0
 
 _log = structlog.get_logger("kith.store")
 
@@ -103,11 +104,13 @@ class Checkpoints:
             self._uncovered.clear()
             try:
                 self.make()
-            except lmdb.Error as error:
-                _log.error("the store could not be synced; this process must be replaced", error=str(error))
-                return
-            except OSError as error:
-                _log.warning("no checkpoint: the journal cannot be written; tried again later", error=str(error))
+            except (lmdb.Error, OSError) as error:
+                if self.broken:
+                    _log.error("the store could not be synced; this process must be replaced", error=str(error))
+                    return
+                _log.warning("no checkpoint; tried again later", error=str(error))
+                self._uncovered.set()  # even if nothing more is committed: the pin keeps pages that others free
+                self._closing.wait(_RETRY_S)
 
     def _meta(self, txn: int) -> bytes:
         """The store's meta page of the newest transaction. Needs the write lock."""

@@ -21,8 +21,9 @@ from kith.core.clock import wall_ms
 from kith.core.errors import KithError, Overloaded, StoreFull, StoreUnavailable
 from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.bells import Bells
+from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.edge_rows import forget_edge, replace_edge
-from kith.engines.embedded.environment import Environment, translate
+from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.keys import node_key, read_node
 from kith.graph.edge import Edge, State

@@ -23,8 +23,9 @@ from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.engines.embedded import event_log, runs
 from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.edge_rows import entries_of, stored_edge
-from kith.engines.embedded.environment import Environment, Txn, translate
+from kith.engines.embedded.environment import Environment, Txn
 from kith.engines.embedded.keys import (
     EDGE_KEY,
     after_lists,

@@ -10,36 +10,33 @@ The file grows as pages are written, up to `bytes_max`, and never shrinks.
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import lmdb
 
-from kith.core.errors import KithError, StoreFull, StoreMismatch, StoreUnavailable
+from kith.core.errors import StoreMismatch, StoreUnavailable
 from kith.core.history import History, Restore
 from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.checkpoints import Checkpoints
-from kith.engines.embedded.journal import JOURNAL_FILE, Base, Journal
-from kith.engines.embedded.recovery import Opening, choose_opening, go_back, newest_meta
+from kith.engines.embedded.driver_errors import translate, translated
+from kith.engines.embedded.journal import JOURNAL_FILE, Journal
+from kith.engines.embedded.recovery import Opening, choose_opening, give_name, go_back, newest_meta, same_store
+from kith.engines.embedded.store_file import STORE_FILE, check_length, make_store, sync_folder
 from kith.graph.graphs import GRAPHS_MAX, assign
 
 FORMAT = 2
-STORE_FILE = "store.mdb"
 LOADING = "loading/"
 """The note `loading/<graph>` of a bulk load in progress: how many ranges of nodes are written."""
 BYTES_MAX_DEFAULT = 1 << 40
 _HISTORY = "history"
-_META, _LOG, _NODES, _OBJECTS = b"meta", b"log", b"nodes", b"objects"
-_SUGGESTIONS = b"suggestions"
+_META = b"meta"
+_DATABASES = (_META, b"log", b"nodes", b"objects", b"suggestions")
 _DATABASES_MAX = GRAPHS_MAX + 8
 _READERS_MAX = 1024
-_ROOM_BYTES_MIN = 1 << 20
 
 Durability = Literal["full", "relaxed"]
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
@@ -79,19 +76,23 @@ class Environment:
             store = folder / STORE_FILE
             if store.exists() and not store.stat().st_size:
                 raise StoreMismatch(f"{store} is empty; restore a backup, or delete the file to start anew")
-            self.journal = Journal(folder / JOURNAL_FILE)
-            try:
-                self._open(bytes_max, relaxed=durability == "relaxed")
-            except BaseException:
-                self.journal.close()
-                raise
+            with contextlib.ExitStack() as opened:
+                self.journal = Journal(folder / JOURNAL_FILE, relaxed=durability == "relaxed")
+                opened.callback(self.journal.close)
+                self._open(opened, bytes_max, relaxed=durability == "relaxed")
+                opened.pop_all()
 
-    def _open(self, bytes_max: int, *, relaxed: bool) -> None:
-        """Open the store; the first process that does makes sure that it is whole."""
+    def _open(self, opened: contextlib.ExitStack, bytes_max: int, *, relaxed: bool) -> None:
+        """Open the store; the first process that does makes sure that it is whole. `opened`: what to close if not."""
         store = self.folder / STORE_FILE
         alone = self.journal.enter()
-        base = self.journal.base() if alone and store.exists() else None
-        payloads = self._go_back(store, base) if base is not None else []
+        payloads: list[bytes] = []
+        if alone and store.exists():
+            payloads = self._go_back(store)
+        elif alone:
+            make_store(store, _DATABASES, {b"format": b"%d" % FORMAT}, bytes_max)
+        if alone and not payloads:
+            give_name(store)
         self.lmdb = lmdb.Environment(
             str(store),
             subdir=False,
@@ -102,32 +103,42 @@ class Environment:
             sync=False,
             mode=0o600,
         )
-        self._check_length()
-        self.meta = self.lmdb.open_db(_META)
-        self.log = self.lmdb.open_db(_LOG)
-        self.nodes = self.lmdb.open_db(_NODES)
-        self.records = self.lmdb.open_db(_OBJECTS)
-        self.suggestions = self.lmdb.open_db(_SUGGESTIONS)
-        self.rows = {"meta": self.meta, "nodes": self.nodes, "objects": self.records, "suggestions": self.suggestions}
-        """The databases whose rows `CommitQueue` jobs put and delete, by the names that the journal has for them."""
-        self._graphs: dict[int, lmdb._Database] = {}
+        opened.callback(self.lmdb.close)
+        check_length(store, self.bytes_used())
         self._checkpoints = Checkpoints(self.lmdb, store, self.journal)
-        self._check_format()
-        self._open_graphs()
-        if payloads:
-            with self.lmdb.begin(write=True) as txn:
-                redo.replay(txn, payloads, self.log, self.rows, self.graph_db)
+        opened.callback(self._checkpoints.close)
+        self._graphs: dict[int, lmdb._Database] = {}
+        with self.lmdb.begin(write=True) as txn:  # one, so that it can be told from those that were acknowledged
+            self._check_format(txn)
+            if alone and not payloads and any(txn.get(name) is None for name in _DATABASES):
+                self.lmdb.sync(True)
+                self.journal.begin(*newest_meta(store), relaxed=True)  # until what is made here is synced
+            opened_dbs = [self.lmdb.open_db(name, txn=txn) for name in _DATABASES]
+            self.meta, self.log, self.nodes, self.records, self.suggestions = opened_dbs
+            self.rows = {
+                "meta": self.meta,
+                "nodes": self.nodes,
+                "objects": self.records,
+                "suggestions": self.suggestions,
+            }
+            """What `CommitQueue` jobs put rows in and delete them from, by the names that the journal has."""
+            self._open_graphs(txn)
+            redo.replay(txn, payloads, self.log, self.rows, self.graph_db)
         if alone:
             self.lmdb.sync(True)
             self.journal.begin(*newest_meta(store), relaxed=relaxed)
+            sync_folder(self.folder)
             self.journal.share()
         self.lmdb.reader_check()  # slots of readers that were killed would keep old pages alive
 
-    def _go_back(self, store: Path, base: Base) -> list[bytes]:
+    def _go_back(self, store: Path) -> list[bytes]:
         """Before the store is opened: make it its base, if it may have lost pages; what to do again then."""
+        base, (store_txn, meta) = self.journal.base(), newest_meta(store)
+        if base is None or not same_store(meta, base.meta):
+            return []
         chain = list(self.journal.entries(base))
-        end = chain[-1][0] if chain else base.txn
-        if choose_opening(base, end, newest_meta(store)[0]) is Opening.AS_IS:
+        end, lacks_entries = chain[-1][0] if chain else base.txn, self.journal.lacks_entries(base)
+        if choose_opening(base, end, store_txn, lacks_entries=lacks_entries) is Opening.AS_IS:
             return []
         go_back(store, base)
         return [payload for _, payload in chain]
@@ -142,6 +153,8 @@ class Environment:
         """Close the file. Further use raises."""
         self._checkpoints.close()
         self.lmdb.close()
+        with contextlib.suppress(OSError, StoreMismatch):  # the journal is good as it is
+            self.journal.settle(lambda: newest_meta(self.folder / STORE_FILE)[0])
         self.journal.close()
 
     @property
@@ -177,6 +190,11 @@ class Environment:
         finally:
             self._checkpoints.passed(committed)
         if not durable:
+            self._checkpoints.make()
+
+    def sync(self) -> None:
+        """Sync the whole store, so that it is durable without its journal. Errors: StoreFull, StoreUnavailable."""
+        with translated("sync the store", self.folder):
             self._checkpoints.make()
 
     def free_pages(self) -> bool:
@@ -215,8 +233,11 @@ class Environment:
                 write.txn.put(b"graphs", json.dumps(numbers).encode(), db=self.meta)
                 opened = {number: self._open_graph(number, write.txn) for number in numbers.values()}
             self._graphs.update(opened)
-        self._open_graphs()
-        return self.graph_numbers()
+        numbers = self.graph_numbers()
+        if not self._graphs.keys() >= set(numbers.values()):  # others declared some
+            with translated("open graphs"), self.lmdb.begin(write=True) as txn:
+                self._open_graphs(txn)
+        return numbers
 
     def get_note(self, key: str) -> bytes | None:
         """A note by its key; None if there is none."""
@@ -291,45 +312,29 @@ class Environment:
             partial.replace(target / STORE_FILE)
             sync_folder(target)
 
-    def _check_length(self) -> None:
-        """StoreMismatch if the file was cut short: reading past its end would kill this process without a message.
-
-        A good file may end before its last page too, because LMDB need not write pages that were freed again. So a
-        short file is first read by another process, which tells by whether it survives.
-        """
-        store = self.folder / STORE_FILE
-        if store.stat().st_size >= self.bytes_used():
+    def _check_format(self, txn: Txn) -> None:
+        found = int(txn.get(b"format", b"0", self.lmdb.open_db(_META, txn=txn))) if txn.get(_META) else 0
+        if found == FORMAT:
             return
-        walked = subprocess.run([sys.executable, "-c", _WALK, str(store)], capture_output=True, check=False)  # noqa: S603
-        if walked.returncode:
-            raise StoreMismatch(f"{store} is cut short or damaged; restore a backup (`kith restore`)")
-
-    def _check_format(self) -> None:
-        found = self.get_note("format")
-        if found is None:
-            with self.lmdb.begin(write=True) as txn:  # a new store, which nobody else has open
-                put_note(txn, self.meta, "format", str(FORMAT).encode())
-        elif int(found) > FORMAT:
+        if found > FORMAT:
             raise StoreMismatch(
-                f"{self.folder} was written by a newer Kith (format {int(found)}, this one knows {FORMAT}); "
+                f"{self.folder} was written by a newer Kith (format {found}, this one knows {FORMAT}); "
                 "upgrade Kith, or restore a backup made by this version",
-                format=int(found),
+                format=found,
                 known=FORMAT,
             )
-        elif int(found) < FORMAT:
-            raise StoreMismatch(
-                f"{self.folder} was written by an older Kith (format {int(found)}, this one knows {FORMAT}); "
-                "export its edges with that version, and import them into a new folder",
-                format=int(found),
-                known=FORMAT,
-            )
+        raise StoreMismatch(
+            f"{self.folder} was written by an older Kith (format {found}, this one knows {FORMAT}); "
+            "export its edges with that version, and import them into a new folder",
+            format=found,
+            known=FORMAT,
+        )
 
-    def _open_graphs(self) -> None:
-        unopened = set(self.graph_numbers().values()) - set(self._graphs)
-        if unopened:
-            with self.lmdb.begin(write=True) as txn:
-                opened = {number: self._open_graph(number, txn) for number in unopened}
-            self._graphs.update(opened)
+    def _open_graphs(self, txn: Txn) -> None:
+        """Open the databases of all graphs that are declared."""
+        raw = txn.get(b"graphs", b"{}", self.meta)
+        for number in set(json.loads(raw).values()) - set(self._graphs):
+            self._graphs[number] = self._open_graph(number, txn)
 
     def _open_graph(self, number: int, txn: Txn) -> lmdb._Database:
         """Open the database of a graph, which is made if it is new.
@@ -346,59 +351,3 @@ def put_note(txn: Txn, meta: lmdb._Database, key: str, value: bytes | None) -> N
         txn.delete(key.encode(), db=meta)
     else:
         txn.put(key.encode(), value, db=meta)
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync a folder, so that the names in it are durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-_WALK = """
-import sys, lmdb
-store = lmdb.Environment(sys.argv[1], subdir=False, readonly=True, lock=False, max_dbs=1000)
-with store.begin() as txn:
-    for name in [bytes(name) for name, _ in txn.cursor()]:
-        for _ in txn.cursor(store.open_db(name, txn=txn, create=False)):
-            pass
-"""
-
-
-@contextlib.contextmanager
-def translated(action: str, folder: Path | None = None) -> Iterator[None]:
-    """Turn errors of LMDB and the system into ours. `action`: what was tried, for the message."""
-    try:
-        yield
-    except KithError:
-        raise
-    except lmdb.Error as error:
-        raise translate(error, action, folder) from error
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreFull(f"no room on the disk to {action}; nothing was changed") from error
-        raise StoreUnavailable(f"could not {action}: {error.strerror}") from error
-
-
-def translate(error: Exception, action: str, folder: Path | None = None) -> KithError:
-    """Our error for one of LMDB's.
-
-    A full disk cuts a write short, which LMDB reports as EIO; so then the free space of `folder` is checked.
-    """
-    code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)
-    if code == errno.EIO and folder is not None and _is_full(folder):
-        code = errno.ENOSPC
-    if isinstance(error, lmdb.MapFullError):
-        return StoreFull(f"the store has reached `store_bytes_max`; raise it to {action}. Nothing was changed")
-    if code in (errno.ENOSPC, errno.EDQUOT):
-        return StoreFull(f"no room on the disk to {action}; free some and repeat. Nothing was changed")
-    if isinstance(error, lmdb.VersionMismatchError | lmdb.InvalidError):
-        return StoreMismatch(f"could not {action}: not a store of this version ({error})")
-    return StoreUnavailable(f"could not {action}: {error}")
-
-
-def _is_full(folder: Path) -> bool:
-    disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize < _ROOM_BYTES_MIN

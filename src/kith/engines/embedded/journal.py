@@ -8,6 +8,7 @@ applied again (see `recovery`).
     file store.journal
       0          two tails   txn | start | end of the newest entry | newest commit without an entry | crc
                  then a byte: 1 after a sync of the store has failed, until it is opened by one process alone
+      512        newest commit without an entry, before it is committed   txn | epoch | crc
       1 SLOT     base        txn | start of the next entry | epoch | relaxed | length | crc | the store's meta page
       2 SLOT     base        the same; the one with the greater txn holds
       3 SLOT     a ring of RING_BYTES of entries       crc | length | txn | epoch | payload
@@ -15,6 +16,9 @@ applied again (see `recovery`).
 Starts and ends count all bytes ever appended. Entries of consecutive transactions make a chain; it ends where an entry
 is missing or torn. Tails are never synced: they tell running processes where to append. Each method says who may call
 it: most need LMDB's write lock, so two processes never append at once.
+
+A process may die between a write here and its sync, and then others read what the disk does not have yet. So a base of
+another process is synced again before it is relied on.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ import os
 import struct
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +46,8 @@ _BASE = struct.Struct("<QQQ?II")
 _ENTRY = struct.Struct("<IIQQ")
 _CRC_BYTES = 4
 _FAILED_AT = 2 * _TAIL_ROOM
+_WITHOUT_ENTRY = struct.Struct("<QQI")
+_WITHOUT_ENTRY_AT = 512  # a sector of its own
 _RETRY_S = 0.005
 _CLOSED_WITHIN_S = 30.0
 
@@ -52,7 +58,7 @@ class Base(NamedTuple):
     txn: int
     start: int  # of the entry of the transaction after it
     epoch: int  # of its entries; changes when the folder is opened by its first process
-    relaxed: bool  # entries are not synced
+    relaxed: bool  # entries may not be synced
     meta: bytes  # the store's meta page of this transaction
 
 
@@ -68,10 +74,14 @@ class Tail(NamedTuple):
 class Journal:
     """An open journal of one store."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, relaxed: bool = False) -> None:
+        """`relaxed`: this process need not sync its entries, if the journal was begun for such processes."""
         self._fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._wants_relaxed = relaxed
         self._epoch = 0
         self._relaxed = False
+        self._synced: tuple[int, int] | None = None
+        """Transaction and epoch of a base that is surely on the disk."""
         self._start = 0
         """Where the base starts, as far as this process knows; it may have moved on."""
 
@@ -81,7 +91,7 @@ class Journal:
         return os.pread(self._fd, 1, _FAILED_AT) == b"\1"
 
     def note_failed_store(self) -> None:
-        """Tell all processes that a sync of the store failed."""
+        """Tell all processes that a sync of the store or of its base failed."""
         with contextlib.suppress(OSError):  # then this process alone is replaced
             self._put(b"\1", _FAILED_AT)
 
@@ -113,6 +123,16 @@ class Journal:
         fcntl.flock(self._fd, fcntl.LOCK_SH)  # gives the lock up first, so another process may have it alone meanwhile
         self.base()
 
+    def settle(self, store_txn: Callable[[], int]) -> None:
+        """At the end: if nobody else has the store open and it is the base, begin anew there.
+
+        Then no entry is needed any more, and whatever the store is changed by before it is opened again stands.
+        """
+        if self._lock(fcntl.LOCK_EX) and not self.store_failed:
+            base = self.base()
+            if base is not None and base.txn == store_txn() and (base.start or base.relaxed):
+                self.begin(base.txn, base.meta, relaxed=False)
+
     def _lock(self, how: int) -> bool:
         try:
             fcntl.flock(self._fd, how | fcntl.LOCK_NB)
@@ -126,17 +146,32 @@ class Journal:
         if not found:
             return None
         newest = max(found)
-        self._start, self._epoch, self._relaxed = newest.start, newest.epoch, newest.relaxed
+        if self._synced != (newest.txn, newest.epoch):
+            self._sync_base(newest)
+        self._start, self._epoch = newest.start, newest.epoch
+        self._relaxed = newest.relaxed and self._wants_relaxed
         return newest
 
+    def _sync_base(self, base: Base) -> None:
+        """Sync a base that was written; if that fails, nobody knows which one the disk has."""
+        try:
+            os.fdatasync(self._fd)
+        except OSError:
+            self.note_failed_store()
+            raise
+        self._synced = (base.txn, base.epoch)
+
     def begin(self, txn: int, meta: bytes, *, relaxed: bool) -> None:
-        """Start anew at this state of the store, which must be synced. Needs the store alone."""
+        """Start anew at this state of the store, which must be synced. Needs the store alone.
+
+        `relaxed`: what is committed after it may not be in the journal on the disk.
+        """
         epoch = int.from_bytes(os.urandom(8), "little")
         for slot in (1, 2):
             self._write_base(slot, Base(txn, 0, epoch, relaxed, meta))
         self._put(bytes(_FAILED_AT + 1), 0)
         self._write_tail(Tail(txn, 0, 0, 0))
-        os.fdatasync(self._fd)
+        self._sync_base(Base(txn, 0, epoch, relaxed, meta))
         self.base()
 
     def append(self, txn: int, payload: bytes | None) -> bool:
@@ -149,17 +184,35 @@ class Journal:
         length = 0 if payload is None else _ENTRY.size + len(payload)
         gap = before.txn != txn - 1  # a writer that knows no journal
         if payload is None or gap or not self._has_room(before.end + length):
+            self._note_without_entry(txn)
             self._write_tail(Tail(txn, before.end, before.end, txn))
-            return self._relaxed
+            return False
         missing = before.without_entry
         if missing and self._is_covered(missing):
             missing = 0
         head = _ENTRY.pack(0, len(payload), txn, self._epoch)[_CRC_BYTES:] + payload
-        self._write(before.end, zlib.crc32(head).to_bytes(_CRC_BYTES, "little") + head)
-        if not self._relaxed:
-            os.fdatasync(self._fd)
-        self._write_tail(Tail(txn, before.end, before.end + length, missing))
-        return self._relaxed or not missing
+        try:
+            self._write(before.end, zlib.crc32(head).to_bytes(_CRC_BYTES, "little") + head)
+            if not self._relaxed:
+                os.fdatasync(self._fd)
+            self._write_tail(Tail(txn, before.end, before.end + length, missing))
+        except OSError:
+            with contextlib.suppress(OSError):  # then the next entry takes its place
+                self._write(before.end, bytes(_ENTRY.size))
+            raise
+        return not missing
+
+    def _note_without_entry(self, txn: int) -> None:
+        """Note on the disk that the chain will miss a transaction, before pages of it can be there."""
+        raw = _WITHOUT_ENTRY.pack(txn, self._epoch, 0)[:-_CRC_BYTES]
+        self._put(raw + zlib.crc32(raw).to_bytes(_CRC_BYTES, "little"), _WITHOUT_ENTRY_AT)
+        os.fdatasync(self._fd)
+
+    def lacks_entries(self, base: Base) -> bool:
+        """Whether a transaction after a base may have been committed without an entry."""
+        raw = os.pread(self._fd, _WITHOUT_ENTRY.size, _WITHOUT_ENTRY_AT).ljust(_WITHOUT_ENTRY.size, b"\0")
+        txn, epoch, crc = _WITHOUT_ENTRY.unpack(raw)
+        return bool(crc == zlib.crc32(raw[:-_CRC_BYTES]) and epoch == base.epoch and txn > base.txn)
 
     def cancel(self, txn: int) -> None:
         """Take back the entry of a transaction that could not be committed. Needs the write lock."""
@@ -179,8 +232,9 @@ class Journal:
             raise OSError(errno.EIO, "the journal was damaged while it was in use")
         if txn > base.txn:
             older = 1 if self._read_base(1) != base else 2
-            self._write_base(older, base._replace(txn=txn, start=start, meta=meta))
-            os.fdatasync(self._fd)
+            newer = base._replace(txn=txn, start=start, meta=meta)
+            self._write_base(older, newer)
+            self._sync_base(newer)
             self._start = start
 
     def entries(self, base: Base) -> Iterator[tuple[int, bytes]]:
@@ -217,7 +271,8 @@ class Journal:
 
     def _tail_before(self, txn: int) -> Tail:
         """The newest entry of a committed transaction. One of `txn` itself is of a writer that did not commit it."""
-        return max((tail for tail in self._tails() if tail.txn < txn), default=Tail(0, 0, 0, 0))
+        full = self._start + RING_BYTES  # without a tail nobody knows what is in the ring
+        return max((tail for tail in self._tails() if tail.txn < txn), default=Tail(0, full, full, 0))
 
     def _write_tail(self, tail: Tail) -> None:
         raw = _TAIL.pack(*tail, 0)[:-_CRC_BYTES]

@@ -15,7 +15,8 @@ import msgspec
 from kith.core.events import Event
 from kith.engines.embedded import bells, event_log
 from kith.engines.embedded.commits import Batch, CommitQueue
-from kith.engines.embedded.environment import Environment, translate
+from kith.engines.embedded.driver_errors import translate
+from kith.engines.embedded.environment import Environment
 from kith.log.store import Bell, Failure
 
 _GROUP, _FAILURE = "group/", "failure/"

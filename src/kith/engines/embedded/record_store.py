@@ -19,8 +19,9 @@ import lmdb
 from kith.core.clock import Hlc
 from kith.core.tokens import WriteMark
 from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.edge_store import apply_all
-from kith.engines.embedded.environment import Environment, Txn, translate
+from kith.engines.embedded.environment import Environment, Txn
 from kith.graph.edge import EdgeWrite
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, newer
 

@@ -5,6 +5,10 @@ of the base are there: they were synced, and are not used again before the next 
 LMDB's two meta pages are written in place, and the journal has a copy of the base's.
 
     meta page of LMDB 0.9, 64 bits    page number u64 at 0 | magic u32 at 16 | page size u32 at 40 | txn u64 at 144
+                                      ours, where LMDB writes nothing: name of the store, its last 16 bytes
+
+A store's name is random, and none of its backups has it. So a store that was put in the place of another is told from
+it, and the journal of that other is not applied to it.
 """
 
 from __future__ import annotations
@@ -20,21 +24,27 @@ from kith.engines.embedded.journal import Base
 _PAGE_NUMBER, _MAGIC, _PAGE_BYTES, _TXN = (0, "<Q"), (16, "<I"), (40, "<I"), (144, "<Q")
 _LMDB_MAGIC = 0xBEEFC0DE
 _HEAD_BYTES = 152
+_NAME_BYTES = 16
 
 
 class Opening(enum.Enum):
     """What to do with a store before it is opened."""
 
     AS_IS = "as it is"
-    """It is the base, or it was written by a Kith that keeps no journal and syncs every commit."""
+    """It is the base, or another store than the journal's, or a Kith that syncs every commit wrote to it since."""
     FROM_BASE = "from the base"
 
 
-def choose_opening(base: Base | None, chain_end: int, store_txn: int) -> Opening:
-    """How to open a store whose newest meta page is of `store_txn`, beside a chain that ends with `chain_end`."""
+def choose_opening(base: Base | None, chain_end: int, store_txn: int, *, lacks_entries: bool = False) -> Opening:
+    """How to open a store whose newest meta page is of `store_txn`, beside a chain that ends with `chain_end`.
+
+    `lacks_entries`: whether transactions after the base may have been committed without an entry.
+    """
     if base is None or store_txn == base.txn == chain_end:
         return Opening.AS_IS
-    if store_txn > chain_end and not base.relaxed:  # every commit is journaled first, so somebody else made this one
+    if store_txn < base.txn:  # a base is synced before it is noted, so the store was replaced by an older one
+        return Opening.AS_IS
+    if store_txn > chain_end and not (base.relaxed or lacks_entries):  # our commits have entries: this is another's
         return Opening.AS_IS
     return Opening.FROM_BASE
 
@@ -54,6 +64,26 @@ def newest_meta(store: Path | int) -> tuple[int, bytes]:
         raise StoreMismatch("not a store: it has no meta page; restore a backup (`kith restore`)")
     newest = max(whole, key=lambda page: _field(page, _TXN))
     return _field(newest, _TXN), newest
+
+
+def same_store(meta: bytes, other: bytes) -> bool:
+    """Whether two meta pages are of one store."""
+    return meta[-_NAME_BYTES:] == other[-_NAME_BYTES:]
+
+
+def give_name(store: Path) -> None:
+    """Name a store that has no name, and that nobody has open; synced."""
+    _, meta = newest_meta(store)
+    if any(meta[-_NAME_BYTES:]):
+        return
+    name = os.urandom(_NAME_BYTES)
+    fd = os.open(store, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        for end in (len(meta), 2 * len(meta)):
+            os.pwrite(fd, name, end - _NAME_BYTES)
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)
 
 
 def go_back(store: Path, base: Base) -> None:

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kith.engines.embedded.directory import Directory, cells_for
-from kith.engines.embedded.environment import translated
+from kith.engines.embedded.driver_errors import translated
 
 FORMAT = 4
 FILE = "rings"

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreFull, StoreMismatch
 from kith.engines.embedded import read_habits, ring_file
-from kith.engines.embedded.environment import translated
+from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.ring_file import LINE, WIDTH, RingFile, Unusable
 from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, Habits, Ids, Timeline
 

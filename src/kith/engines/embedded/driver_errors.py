@@ -1,0 +1,52 @@
+"""Errors of LMDB and of the system, as ours."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import lmdb
+
+from kith.core.errors import KithError, StoreFull, StoreMismatch, StoreUnavailable
+
+_ROOM_BYTES_MIN = 1 << 20
+
+
+@contextlib.contextmanager
+def translated(action: str, folder: Path | None = None) -> Iterator[None]:
+    """Turn errors of LMDB and the system into ours. `action`: what was tried, for the message."""
+    try:
+        yield
+    except KithError:
+        raise
+    except lmdb.Error as error:
+        raise translate(error, action, folder) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(f"no room on the disk to {action}; nothing was changed") from error
+        raise StoreUnavailable(f"could not {action}: {error.strerror}") from error
+
+
+def translate(error: Exception, action: str, folder: Path | None = None) -> KithError:
+    """Our error for one of LMDB's.
+
+    A full disk cuts a write short, which LMDB reports as EIO; so then the free space of `folder` is checked.
+    """
+    code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)
+    if code == errno.EIO and folder is not None and _is_full(folder):
+        code = errno.ENOSPC
+    if isinstance(error, lmdb.MapFullError):
+        return StoreFull(f"the store has reached `store_bytes_max`; raise it to {action}. Nothing was changed")
+    if code in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull(f"no room on the disk to {action}; free some and repeat. Nothing was changed")
+    if isinstance(error, lmdb.VersionMismatchError | lmdb.InvalidError):
+        return StoreMismatch(f"could not {action}: not a store of this version ({error})")
+    return StoreUnavailable(f"could not {action}: {error}")
+
+
+def _is_full(folder: Path) -> bool:
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize < _ROOM_BYTES_MIN
