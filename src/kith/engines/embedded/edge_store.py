@@ -48,6 +48,9 @@ from kith.graph.store import Degrees, Ends, IdLists, Ids, Listing, Node, NodeCha
 
 _SCAN_ROWS = 2_000
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
+_PLAIN_NODE = Node()
+_FEW = 12
+"""So many lookups cost what it costs to ask whether a database is empty."""
 _IN_LOOP_MAX = 20_000
 """A list longer than this is read in a thread, so that no request waits for it."""
 
@@ -168,10 +171,10 @@ class EmbeddedEdges:
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         db = self._environment.nodes
         with self._begin(db) as txn:
-            if not txn.stat(db)["entries"]:
-                return [Node()] * len(nodes)
+            if len(nodes) > _FEW and not txn.stat(db)["entries"]:
+                return [_PLAIN_NODE] * len(nodes)
             rows = [txn.get(node_key(node), None) for node in nodes]
-        return [Node() if row is None else read_node(row) for row in rows]
+        return [_PLAIN_NODE if row is None else read_node(row) for row in rows]
 
     async def change_node(
         self,
