@@ -112,7 +112,8 @@ class EmbeddedEdges:
             with self._begin() as txn:
                 get = txn.get
                 tails = [get(key, None, db) for db, direction in dbs for key in keys[direction]]
-            lengths = [0 if tail is None else runs.length_of(tail) for tail in tails]
+            length_of = runs.length_of
+            lengths = [0 if tail is None else length_of(tail) for tail in tails]
             return np.array(lengths, np.int64).reshape(len(sides), len(nodes))
 
         dbs = [(self._graph_db(graph), direction) for graph, direction in sides]
