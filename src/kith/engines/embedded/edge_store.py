@@ -337,8 +337,11 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
         return write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]
 
     def barred() -> bool:
-        rows = (txn.get(pair_key(*pair), None, batch.environment.graph_db(g)) for g, *pair in write.unless)
-        return any(row is not None and state_of(row) in BARRING for row in rows)
+        for other, source, destination in write.unless:
+            row = txn.get(pair_key(source, destination), None, batch.environment.graph_db(other))
+            if row is not None and state_of(row) in BARRING:
+                return True
+        return False
 
     def out_count() -> int:
         normal, _ = list_prefixes(edge.source, edge.destination, State.NORMAL)
