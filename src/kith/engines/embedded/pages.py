@@ -14,7 +14,7 @@ def page_of(cursor: runs.RunCursor, prefix: bytes, window: Window) -> Page:
     `floor` < row < `ceiling` are the bounds as bytes; `start` is a place between them.
     """
     limit, after, before, since, until = window
-    if after is before is since is until is None:
+    if after is None and before is None and since is None and until is None:
         rows = runs.below(cursor, prefix, None, limit + 1)
         return Page(read_marks(rows[:limit]), len(rows) > limit, False)
     floor = b"" if window.since is None else just_before(list_row(window.since, 0))
