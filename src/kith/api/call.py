@@ -15,6 +15,9 @@ from kith.core.paging import LIMIT_DEFAULT, Cursors, Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.people.privacy import Viewer
 
+_WHOLE = Pagination(None, None, has_more=False)
+"""Of a page that is the whole list."""
+
 
 class Carried(NamedTuple):
     """What every request carries for its client: cursors and read-your-writes tokens."""
@@ -83,7 +86,8 @@ class Call:
         self, query: str, limit: int | None, cursor: str | None, since: int | None = None, until: int | None = None
     ) -> Window:
         """The part of the list `query` asked for; `query` has been through `ranged` where bounds may be given."""
-        window = self.carried.cursors.window(cursor, self._bound(query), LIMIT_DEFAULT if limit is None else limit)
+        bound = self._bound(query) if cursor else ""
+        window = self.carried.cursors.window(cursor, bound, LIMIT_DEFAULT if limit is None else limit)
         return window if since is None and until is None else window._replace(since=since, until=until)
 
     def window_of_objects(
@@ -96,6 +100,8 @@ class Call:
 
     def pagination(self, query: str, page: Page) -> Pagination:
         """The `pagination` of an answer."""
+        if not page.more_after and not page.more_before:
+            return _WHOLE
         bound, newest, oldest, cursors = self._bound(query), page.newest, page.oldest, self.carried.cursors
         return Pagination(
             cursors.next(bound, oldest) if page.more_after and oldest else None,

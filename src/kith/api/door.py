@@ -18,7 +18,7 @@ from kith.access.quotas import Quotas
 from kith.api.answers import Bytes, File
 from kith.api.call import Call, Carried
 from kith.api.consistency import TOKEN_HEADER
-from kith.api.deadline import within
+from kith.api.deadline import Deadline
 from kith.api.errors import respond, unexpected
 from kith.api.exchange import Exchange, Scope, body_chunks, drain, read_body, read_header, read_single
 from kith.api.operations import Operation
@@ -57,6 +57,7 @@ class Door:
         self._routes = Routes(operations)
         self._guard, self._quotas, self._carried = guard, quotas, carried
         self._bounds, self._observe = bounds, observe
+        self._deadline, self._upload_deadline = Deadline(bounds.timeout_s), Deadline(bounds.upload_timeout_s)
 
     async def __call__(self, scope: Scope, exchange: Exchange) -> None:
         """Answer one request, and count it."""
@@ -76,7 +77,7 @@ class Door:
                 call = Call(scope, exchange, caller, self._carried, started, unread)
                 positional, named = operation.arguments(parts, scope)
                 if operation.plain:
-                    answer = await within(self._bounds.timeout_s, operation.handler(call, *positional, **named))
+                    answer = await self._deadline.within(operation.handler(call, *positional, **named))
                 elif operation.spec.streams:
                     await operation.handler(call, *positional, **named)
                     return  # it was counted when it began
@@ -104,10 +105,10 @@ class Door:
             if spec.quota is not None:
                 charge = self._quotas.take(call.caller, spec.quota)
             if operation.decoder is not None:
-                return await within(self._bounds.timeout_s, self._with_body(operation, call, positional, named))
+                return await self._deadline.within(self._with_body(operation, call, positional, named))
             if spec.upload:
-                return await within(self._bounds.upload_timeout_s, work(call, *positional, **named))
-            return await within(self._bounds.timeout_s, work(call, *positional, **named))
+                return await self._upload_deadline.within(work(call, *positional, **named))
+            return await self._deadline.within(work(call, *positional, **named))
         except BaseException as error:
             if charge is not None and not call.has_written:
                 self._quotas.give_back(charge, error)

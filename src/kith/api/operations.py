@@ -112,7 +112,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def _read_query(self, query: str, named: dict[str, Any]) -> None:
         unknown = []
-        for name, value in parse_qsl(query, keep_blank_values=True):
+        for name, value in _pairs(query):
             known = self.query_reads.get(name)
             if known is None:
                 unknown.append(name)
@@ -130,6 +130,13 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.spec.numbers_as_strings and _NOT_WHOLE.search(raw):
             raise BadRequest("ids, positions and updatedAt are plain decimal numbers, without points and exponents")
         return _decode(self.decoder, raw, self.spec.hint)
+
+
+def _pairs(query: str) -> list[tuple[str, str]]:
+    """The names and values of a query, as `parse_qsl`, which takes three times as long where nothing is encoded."""
+    if "%" in query or "+" in query:
+        return parse_qsl(query, keep_blank_values=True)
+    return [pair.partition("=")[::2] for pair in query.split("&") if pair]
 
 
 def _decode(decoder: msgspec.json.Decoder[Any], raw: bytes, hint: str) -> Any:

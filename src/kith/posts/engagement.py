@@ -107,8 +107,8 @@ class Engagement:
     async def counts(self, viewer: Viewer, posts: Sequence[int]) -> list[PostCounts]:
         """The counts of each of `posts`, in one batch; the caller makes sure that the viewer may see them."""
         store, ids = self._graph.store, np.array(posts, np.int64)
-        likes, comments, shares, views, replies = await store.counts(self._lists, ids)
-        columns = [column.tolist() for column in (likes, comments + replies, shares, views)]
+        likes, comments, shares, views, replies = (await store.counts(self._lists, ids)).tolist()
+        columns = [likes, [own + more for own, more in zip(comments, replies, strict=True)], shares, views]
         own = [[False] * len(ids)] * 2
         if isinstance(viewer, int):
             mine = [Listing(graph, viewer, Direction.OUT) for graph in (self._likes, self._saves)]

@@ -262,13 +262,19 @@ class GraphResource:
         until: int | None,
     ) -> ListAnswer:
         self._access.check_list(call.caller, listing)
-        query = ranged(f"list {listing!r}", since, until)
+        query = ranged(_query_of(listing), since, until)
         page = await self._graph.store.page(listing, call.window(query, limit, cursor, since, until))
         return call.answer(query, await self._access.without_hidden(call.caller, listing, page))
 
     async def _count(self, call: Call, listing: Listing) -> CountAnswer:
         self._access.check_list(call.caller, listing)
         return CountAnswer((await self._graph.store.count_many([listing]))[0])
+
+
+def _query_of(listing: Listing) -> str:
+    """What a cursor of a list is good for."""
+    graph, node, direction, state = listing
+    return f"list {graph} {node} {int(direction)} {int(state)}"
 
 
 def _writes(graph: Graph, number: int, requests: list[EdgeRequest]) -> list[EdgeWrite]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
 from kith.access.policy import check_own
@@ -21,7 +22,7 @@ from kith.core.ids import NodeId, parse_id
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, FOLLOWS
-from kith.graph.store import Listing, Node
+from kith.graph.store import Node
 from kith.media.library import MediaLibrary
 from kith.people.opening import Openings
 from kith.people.privacy import Privacy, Viewer, is_there
@@ -89,7 +90,8 @@ class ProfilesResource:
     ) -> None:
         self._profiles, self._graph, self._privacy = profiles, graph, privacy
         self._media, self._openings, self._present = media, openings, present
-        self._follows, self._authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
+        follows, authored = graph.graphs.number(FOLLOWS), graph.graphs.number(AUTHORED)
+        self._counted = ((follows, Direction.OUT), (follows, Direction.IN), (authored, Direction.OUT))
 
     @get("/users/{user_id}", "A user")
     async def get_user(self, call: Call, user_id: Id) -> ProfileAnswer:
@@ -129,12 +131,11 @@ class ProfilesResource:
         return await self._set(call, user_id, body)
 
     async def _seen(self, viewer: Viewer, user: NodeId) -> ProfileAnswer:
-        if isinstance(viewer, int) and viewer != user:
-            await self._check_there(viewer, user)
-            if any(await self._privacy.blocks([(user, viewer)])):
-                raise Forbidden("this account is not available to you", id=str(user))
         (profile,) = await self._profiles.get_many([user])
-        return await self._answer(viewer, user, profile)
+        answer = await self._answer(viewer, user, profile)
+        if isinstance(viewer, int) and viewer != user and any(await self._privacy.blocks([(user, viewer)])):
+            raise Forbidden("this account is not available to you", id=str(user))
+        return answer
 
     async def _set(self, call: Call, user: NodeId, body: ProfileRequest) -> ProfileAnswer:
         """The profile first: if it is refused, nothing has changed; if we stop in between, a repetition finishes it.
@@ -170,9 +171,7 @@ class ProfilesResource:
     ) -> list[ProfileAnswer | None]:
         """Each user with what the graph knows of them; None for one that is not there for `viewer`. A batch a kind."""
         store = self._graph.store
-        listings = [Listing(self._follows, user, direction) for user in users for direction in Direction]
-        listings += [Listing(self._authored, user, Direction.OUT) for user in users]
-        counts = dict(zip(listings, await store.count_many(listings), strict=True))
+        counts = (await store.counts(self._counted, np.array(users, np.int64))).T.tolist()
         nodes = await store.nodes(users)
         avatars = [profile.avatar for profile in profiles if profile.avatar is not None]
         media = await self._media.get_many(avatars)
@@ -183,9 +182,9 @@ class ProfilesResource:
                 str(user),
                 node.state.name.lower(),
                 node.private,
-                counts[Listing(self._follows, user, Direction.OUT)],
-                counts[Listing(self._follows, user, Direction.IN)],
-                counts[Listing(self._authored, user, Direction.OUT)],
+                following,
+                followers,
+                authored,
                 profile.username or None,
                 profile.display_name,
                 profile.bio,
@@ -195,7 +194,9 @@ class ProfilesResource:
                 read_attributes(profile.attributes),
                 shown_labels(node.labels, viewer, user),
             )
-            for user, node, profile in zip(users, nodes, profiles, strict=True)
+            for user, node, profile, (following, followers, authored) in zip(
+                users, nodes, profiles, counts, strict=True
+            )
         ]
 
     async def _check_there(self, viewer: Viewer, user: NodeId) -> Node:

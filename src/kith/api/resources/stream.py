@@ -21,7 +21,7 @@ import structlog
 from msgspec import Meta
 
 from kith.api.call import Call
-from kith.api.deadline import within
+from kith.api.deadline import Deadline
 from kith.api.exchange import Exchange
 from kith.api.operations import Header, Named, get
 from kith.api.sockets import Sockets
@@ -162,7 +162,7 @@ class StreamResource:
         """`lifetime_s`: how long the credential in an Authorization header still holds."""
         self._live, self._home, self._history = live, home, history
         self._limits, self._metrics = limits, metrics
-        self._lifetime_s, self._timeout_s = lifetime_s, timeout_s
+        self._lifetime_s, self._timeout_s, self._deadline = lifetime_s, timeout_s, Deadline(timeout_s)
         self._sockets = Sockets()
         self._sinks: set[Sink] = set()
         self._held: Counter[NodeId] = Counter()  # streams of each user, those that are being opened included
@@ -195,7 +195,7 @@ class StreamResource:
         place = self._here(resume or last_event_id or None)
         with self._room(user):
             if shown is None:
-                shown = await within(self._timeout_s, self._newest(user))
+                shown = await self._deadline.within(self._newest(user))
             self._check_open()
             transport = call.exchange.response_stream(200, _HEADERS)
             self._metrics.observe("feed_stream", call.started, 200)

@@ -49,6 +49,9 @@ from kith.graph.store import Degrees, Ends, IdLists, Ids, Listing, Node, NodeCha
 
 _SCAN_ROWS = 2_000
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
+_PLAIN_NODE = Node()
+_FEW = 12
+"""So many lookups cost what it costs to ask whether a database is empty."""
 _IN_LOOP_MAX = 20_000
 """A list longer than this is read in a thread, so that no request waits for it."""
 
@@ -110,7 +113,8 @@ class EmbeddedEdges:
             with self._begin() as txn:
                 get = txn.get
                 tails = [get(key, None, db) for db, direction in dbs for key in keys[direction]]
-            lengths = [0 if tail is None else runs.length_of(tail) for tail in tails]
+            length_of = runs.length_of
+            lengths = [0 if tail is None else length_of(tail) for tail in tails]
             return np.array(lengths, np.int64).reshape(len(sides), len(nodes))
 
         dbs = [(self._graph_db(graph), direction) for graph, direction in sides]
@@ -169,10 +173,10 @@ class EmbeddedEdges:
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         db = self._environment.nodes
         with self._begin(db) as txn:
-            if not txn.stat(db)["entries"]:
-                return [Node()] * len(nodes)
+            if len(nodes) > _FEW and not txn.stat(db)["entries"]:
+                return [_PLAIN_NODE] * len(nodes)
             rows = [txn.get(node_key(node), None) for node in nodes]
-        return [Node() if row is None else read_node(row) for row in rows]
+        return [_PLAIN_NODE if row is None else read_node(row) for row in rows]
 
     async def change_node(
         self,
@@ -334,8 +338,11 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
         return write.while_node is not None and batch.node(write.while_node[0]).state != write.while_node[1]
 
     def barred() -> bool:
-        rows = (txn.get(pair_key(*pair), None, batch.environment.graph_db(g)) for g, *pair in write.unless)
-        return any(row is not None and state_of(row) in BARRING for row in rows)
+        for other, source, destination in write.unless:
+            row = txn.get(pair_key(source, destination), None, batch.environment.graph_db(other))
+            if row is not None and state_of(row) in BARRING:
+                return True
+        return False
 
     def out_count() -> int:
         normal, _ = list_prefixes(edge.source, edge.destination, State.NORMAL)

@@ -17,6 +17,7 @@ Ids are below 2**63, so the byte after the node tells an edge (below 128) from a
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,10 @@ _WORD = struct.Struct(">Q")
 _PREFIX = struct.Struct(">QB")
 _LIST = 128
 _OUT_LIST, _IN_LIST = _LIST | Direction.OUT << STATE_BITS, _LIST | Direction.IN << STATE_BITS
-TAIL_KEY = 10
+_TAIL = struct.Struct(">QBB")
+TAIL_KEY = _TAIL.size
+_PACKED_ONE_BY_ONE_MAX = 32
+"""More keys than this are made faster by NumPy."""
 EDGE_KEY = ROW = _PAIR.size
 _STATES = tuple(State)
 
@@ -96,9 +100,12 @@ def list_prefix(listing: Listing) -> bytes:
 
 def tail_keys(direction: Direction, nodes: NDArray[np.int64]) -> list[bytes]:
     """The keys of the tails (see `runs`) of the lists of NORMAL edges of `nodes`."""
+    tag = list_tag(direction, State.NORMAL)
+    if len(nodes) <= _PACKED_ONE_BY_ONE_MAX:
+        return [_TAIL.pack(node, tag, 1) for node in nodes.tolist()]
     keys = np.empty((len(nodes), TAIL_KEY), np.uint8)
     keys[:, :8] = nodes.astype(">u8").view(np.uint8).reshape(-1, 8)
-    keys[:, 8:] = list_tag(direction, State.NORMAL), 1
+    keys[:, 8:] = tag, 1
     packed = keys.tobytes()
     return [packed[at : at + TAIL_KEY] for at in range(0, len(packed), TAIL_KEY)]
 
@@ -148,6 +155,11 @@ def read_mark(row: bytes) -> Mark:
     """The (position, other end) of an entry."""
     position, other = _PAIR.unpack(row)
     return Mark(position - SIGN, other)
+
+
+def read_marks(rows: Sequence[bytes]) -> list[Mark]:
+    """The (position, other end) of each entry."""
+    return [Mark(position - SIGN, other) for position, other in _PAIR.iter_unpack(b"".join(rows))]
 
 
 def ids_of(rows: bytes) -> NDArray[np.int64]:

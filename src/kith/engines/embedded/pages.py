@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from kith.core.paging import Page, Window
 from kith.engines.embedded import runs
-from kith.engines.embedded.keys import AFTER_ALL, just_after, just_before, list_row, read_mark
+from kith.engines.embedded.keys import AFTER_ALL, just_after, just_before, list_row, read_marks
 
 
 def page_of(cursor: runs.RunCursor, prefix: bytes, window: Window) -> Page:
-    """The page of a run that `window` asks for. Each read seeks to a place between the bounds, and steps from there.
+    """The page of a run that `window` asks for. The newest page is one lookup; otherwise each read seeks to a place
+    between the bounds, and steps from there.
 
     `floor` < row < `ceiling` are the bounds as bytes; `start` is a place between them.
     """
+    limit, after, before, since, until = window
+    if after is None and before is None and since is None and until is None:
+        rows = runs.below(cursor, prefix, None, limit + 1)
+        return Page(read_marks(rows[:limit]), len(rows) > limit, False)
     floor = b"" if window.since is None else just_before(list_row(window.since, 0))
     ceiling = AFTER_ALL if window.until is None else list_row(window.until, 0)
 
@@ -31,4 +36,4 @@ def page_of(cursor: runs.RunCursor, prefix: bytes, window: Window) -> Page:
         rows = older(start, window.limit + 1)
         more_after, rows = len(rows) > window.limit, rows[: window.limit]
         more_before = window.after is not None and bool(newer(rows[0] if rows else just_before(start), 1))
-    return Page([read_mark(row) for row in rows], more_after, more_before)
+    return Page(read_marks(rows), more_after, more_before)

@@ -58,6 +58,8 @@ def insert(cursor: RunCursor, prefix: bytes, row: bytes) -> bool:
         return cursor.put(tail_key, (1).to_bytes(_LENGTH, "big") + row)
     tail = cursor.value()
     count, rows = int.from_bytes(tail[:_LENGTH], "big"), tail[_LENGTH:]
+    if rows[-ROW:] < row and 0 < len(rows) < BLOCK_ROWS * ROW:  # nearly every insert
+        return cursor.put(tail_key, (count + 1).to_bytes(_LENGTH, "big") + rows + row)
     if row < rows[:ROW] or not rows:
         cursor.set_range(prefix + _SEALED + row)
         key = cursor.key()
@@ -65,8 +67,6 @@ def insert(cursor: RunCursor, prefix: bytes, row: bytes) -> bool:
             if not _insert_sealed(cursor, prefix, key, cursor.value(), row):
                 return False
             return cursor.put(tail_key, (count + 1).to_bytes(_LENGTH, "big") + rows)
-    if row > rows[-ROW:] and len(rows) < BLOCK_ROWS * ROW:  # nearly every insert
-        return cursor.put(tail_key, (count + 1).to_bytes(_LENGTH, "big") + rows + row)
     changed = _with(rows, row)
     if changed is None:
         return False
