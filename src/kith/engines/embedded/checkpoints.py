@@ -102,6 +102,8 @@ class Checkpoints:
     def _loop(self) -> None:
         while self._uncovered.wait() and not self._closing.wait(INTERVAL_S):
             self._uncovered.clear()
+            if self._closing.is_set():  # just now; what was cleared may have been the call of `close`
+                return
             try:
                 self.make()
             except (lmdb.Error, OSError) as error:
