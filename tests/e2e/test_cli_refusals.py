@@ -97,7 +97,7 @@ def test_bad_input_gets_no_more_than_that_from_the_command_itself(kith: Kith, st
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
-        ("KITH_PORT", "many"), ("KITH_PORT", "0"), ("KITH_WORKERS", "0"), ("KITH_DURABILITY", "some"),
+        ("KITH_PORT", "many"), ("KITH_PORT", "0"), ("KITH_WORKERS", "65"), ("KITH_DURABILITY", "some"),
         ("KITH_LOG_LEVEL", "loud"), ("KITH_JWT_SECRET", "short"), ("KITH_GRAPHS", "[1"), ("KITH_STORE_BYTES_MAX", "1"),
         ("KITH_MEDIA_URL", "ftp://x"), ("KITH_JWT_ALGORITHMS", "[]"), ("KITH_JWT_ALGORITHMS", "RS256"),
     ],

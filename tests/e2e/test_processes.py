@@ -320,7 +320,7 @@ def test_a_folder_of_a_newer_format_is_refused_clearly(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("KITH_WORKERS", "0"),
+        ("KITH_WORKERS", "65"),
         ("KITH_FOLLOWS_MAX", "x"),
         ("KITH_DURABILITY", "none"),
         ("KITH_GRAPHS", "Bad Name"),

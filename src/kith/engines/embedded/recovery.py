@@ -51,6 +51,7 @@ def choose_opening(base: Base | None, chain_end: int, store_txn: int, *, lacks_e
 
 def newest_meta(store: Path | int) -> tuple[int, bytes]:
     """The transaction of the newest meta page of a store, and that page. StoreMismatch if there is none."""
+    shown = "the store" if isinstance(store, int) else store
     fd = store if isinstance(store, int) else os.open(store, os.O_RDONLY | os.O_CLOEXEC)
     try:
         head = os.pread(fd, _HEAD_BYTES, 0).ljust(_HEAD_BYTES, b"\0")
@@ -61,7 +62,7 @@ def newest_meta(store: Path | int) -> tuple[int, bytes]:
             os.close(fd)
     whole = [page for page in pages if len(page) >= _HEAD_BYTES and _field(page, _MAGIC) == _LMDB_MAGIC]
     if not whole:
-        raise StoreMismatch("not a store: it has no meta page; restore a backup (`kith restore`)")
+        raise StoreMismatch(f"{shown} is damaged, or no store at all; restore a backup (`kith restore`)")
     newest = max(whole, key=lambda page: _field(page, _TXN))
     return _field(newest, _TXN), newest
 
