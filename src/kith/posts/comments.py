@@ -147,7 +147,7 @@ class Comments:
         """
         await check_active(self._graph.store, actor)
 
-        async def empty() -> tuple[Put, Comment]:
+        async def empty() -> tuple[Put, tuple[Comment, bool]]:
             (record,) = await self._store.get_many(RecordKind.COMMENT, [id_])
             comment = None if record is None else read_comment(record)
             if record is None or comment is None or comment.deleted:
@@ -161,10 +161,10 @@ class Comments:
                 self._dropping(comment, keep=answered),
                 only_if=[AtVersion(RecordKind.COMMENT, id_, record.updated_at)],
             )
-            return put, comment
+            return put, (comment, answered)
 
-        put, comment = await rewrite("this comment", id_, empty)
-        await self._prune([comment])
+        put, (comment, answered) = await rewrite("this comment", id_, empty)
+        await self._prune([comment], [] if answered or comment.reply_to is None else [comment.reply_to])
         return put.mark
 
     async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
@@ -191,7 +191,8 @@ class Comments:
 
         await rewrite("a comment of this account", listing.node, empty_those_left)
         found = await self._read(ids)
-        await self._prune([one for one in found if one is not None and one.author == listing.node])
+        erased = [one for one in found if one is not None and one.author == listing.node]
+        await self._prune(erased, [one.reply_to for one in erased if one.reply_to is not None])
 
     async def beside(self, listing: Listing, ids: Sequence[int]) -> list[tuple[int, int, int]]:
         """The edges that show and count the comments of a user who goes away for a time, or comes back.
@@ -202,12 +203,12 @@ class Comments:
             return []
         return [place for one in await self._read(ids) if one is not None for place in self._threads.places(one)]
 
-    async def _prune(self, deleted: Sequence[Comment]) -> None:
+    async def _prune(self, deleted: Sequence[Comment], above: Sequence[int]) -> None:
         """Take deleted comments out of the lists where no reply needs them any more, and so on upwards.
 
-        A comment that was answered while it was deleted is put back.
+        `above`: comments that lost a reply already. A comment that was answered while it was deleted is put back.
         """
-        above = [comment.reply_to for comment in deleted if comment.reply_to is not None]
+        above = list(above)
         while deleted or above:
             above += await self._threads.prune(deleted) if deleted else []
             found = await self._read(list(dict.fromkeys(above)))

@@ -59,10 +59,12 @@ def test_a_reader_cut_off_between_an_unfollow_and_the_look_at_its_posts_loads_th
         await graph.store.change_node(ALICE, private=True)
         ear = Ear(BOB)
         await hall.live.join(ear.stream, None, [int(post) for post in made])
-        await hall.until(lambda: ear.beats)
-        await graph.people.remove_follower(ALICE, BOB)
         await hall.objects.create(BOB, Draft(text="mine"))
-        await hall.until(ear.posts)  # so the removal was read; the round that looks at the posts is yet to come
+        await hall.until(ear.posts)
+        await hall.turns()  # the first round is over
+        await graph.people.remove_follower(ALICE, BOB)
+        await hall.objects.create(BOB, Draft(text="mine, too"))
+        await hall.until(lambda: len(ear.posts()) == 2)  # so the removal was read; the next round is yet to come
         assert not ear.gone()
         hall.live.leave(ear.stream)
         again = Ear(BOB)
