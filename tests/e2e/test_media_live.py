@@ -27,7 +27,7 @@ def test_a_picture_comes_home_and_is_there_after_a_kill(tmp_path: Path, people: 
             ok(alice.post(f"{API}/posts", json={"content": {"mediaIds": [image["id"], film["id"]]}}), 201)
         server.process.kill()
         server.process.wait()
-    with serving(tmp_path) as server:
+    with serving(tmp_path, KITH_DURABILITY="full") as server:  # processes of the killed one may still be there
         with server.client(acting=people.bob) as bob:
             (post,) = ok(bob.get(f"{API}/feed"))["posts"]
         assert post["content"]["media"] == [image, film]
