@@ -16,8 +16,9 @@ from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.graph.edge import State
 from kith.graph.graph import Graph
-from kith.graph.graphs import BUILT_IN
+from kith.graph.graphs import BUILT_IN, HIDES
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
 from kith.home.home import Home, HomePage
@@ -128,3 +129,17 @@ def failing(error: Exception) -> Callable[..., Awaitable[object]]:
         raise error
 
     return fail
+
+
+Act = Callable[[HomeScene, Post], Awaitable[object]]
+FORBIDDING: dict[str, Act] = {
+    "hidden": lambda home, post: home.engagement.add(HIDES, ALICE, NodeId(post.id)),
+    "muted": lambda home, _: home.graph.people.mute(ALICE, BOB),
+    "blocking": lambda home, _: home.graph.people.block(ALICE, BOB),
+    "blocked": lambda home, _: home.graph.people.block(BOB, ALICE),
+    "unfollowed": lambda home, _: home.graph.people.unfollow(ALICE, BOB),
+    "deleted": lambda home, post: home.objects.delete(BOB, NodeId(post.id)),
+    "deactivated": lambda home, _: home.graph.store.change_node(BOB, state=State.ARCHIVED),
+    "removed": lambda home, _: home.graph.store.change_node(BOB, state=State.REMOVED),
+}
+"""What Bob or Alice can do so that a post of Bob's is no longer for Alice."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
+import homes
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
-from homes import GROUP, HomeScene, alices_home, failing, ids_of
+from homes import GROUP, Act, HomeScene, alices_home, failing, ids_of
 from services import feed_over
 
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.graph.edge import State
 from kith.graph.graphs import FEWER, HIDES, LIKES, VIEWS
 from kith.home.affinity import ListState
 from kith.home.home import Home
@@ -26,7 +24,6 @@ from kith.posts.labels import Moderation
 from kith.posts.post import Post, PostEdit
 
 EVE = NodeId(88)
-Act = Callable[[HomeScene, Post], Awaitable[object]]
 
 
 @pytest.fixture
@@ -151,17 +148,10 @@ def test_what_was_ranked_without_a_part_is_not_kept(run: Run, home: HomeScene, m
 # --- given up ----------------------------------------------------------------------------------------------
 
 FORBIDDING: dict[str, Act] = {
-    "hidden": lambda home, post: home.engagement.add(HIDES, ALICE, NodeId(post.id)),
-    "muted": lambda home, _: home.graph.people.mute(ALICE, BOB),
-    "blocking": lambda home, _: home.graph.people.block(ALICE, BOB),
-    "blocked": lambda home, _: home.graph.people.block(BOB, ALICE),
-    "unfollowed": lambda home, _: home.graph.people.unfollow(ALICE, BOB),
-    "deleted": lambda home, post: home.objects.delete(BOB, NodeId(post.id)),
+    **homes.FORBIDDING,
     "made private": lambda home, post: home.objects.edit(BOB, NodeId(post.id), PostEdit(visibility="private")),
     "labelled": lambda home, post: Moderation(home.objects).set("post", NodeId(post.id), HIDE),
     "author labelled": lambda home, _: Moderation(home.objects).set("user", BOB, HIDE),
-    "deactivated": lambda home, _: home.graph.store.change_node(BOB, state=State.ARCHIVED),
-    "removed": lambda home, _: home.graph.store.change_node(BOB, state=State.REMOVED),
 }
 OF_ALL_BOBS = {"muted", "blocking", "blocked", "unfollowed", "author labelled", "deactivated", "removed"}
 

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
 
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run, answer
-from homes import HomeScene, alices_home, failing, ids_of
+from homes import FORBIDDING, Act, HomeScene, alices_home, failing, ids_of
 
 from kith.core.errors import PostNotFound, SelfEdge, StoreUnavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
-from kith.graph.edge import State
 from kith.graph.graphs import HIDES, LIKES, VIEWS
 from kith.home.home import CHOICE, HomePage
 from kith.home.rank import light
 from kith.home.rank.features import FEATURES, VERSION, Facts
-from kith.home.ranker import FEWER_HALF_LIFE_MS, SEEN_MAX
-from kith.home.slate import SLATE_MAX, Slate, unpack
-from kith.posts.post import Post
+from kith.home.ranker import FEWER_HALF_LIFE_MS
+from kith.home.slate import SLATE_MAX, Slate
 
 DAY_MS = 86_400_000
 
@@ -121,77 +118,7 @@ def test_posts_of_one_who_follows_many_are_the_newest_of_all(run: Run, home: Hom
     assert found == made[::-1]
 
 
-# --- seen, hidden, forbidden -------------------------------------------------------------------------------
-
-
-def test_what_was_seen_comes_after_all_else_however_much_was_seen_since(run: Run, home: HomeScene) -> None:
-    old = run(home.post(BOB))
-    run(home.engagement.add(VIEWS, ALICE, old.id))
-    for at in range(SEEN_MAX):  # of anything, anywhere
-        home.clock.ms += 1
-        run(home.graph.write([home.graph.adding(home.graph.graphs.number(VIEWS), ALICE, NodeId(10**12 + at))]))
-    new = run(home.post(BOB))
-    page = run(home.page())
-    assert (ids_of(page.posts), page.seen) == ([new.id, old.id], {old.id})
-    assert run(home.feed.why(ALICE, old)).excluded_by == ["seen"]
-    assert run(home.feed.why(ALICE, new)).excluded_by == []
-
-
-def test_one_who_has_seen_the_newest_gets_what_is_older_at_once(run: Run, home: HomeScene) -> None:
-    old = [run(home.post(author)).id for author in (BOB, CAROL)]
-    for at in range(SLATE_MAX):
-        post = run(home.post((BOB, CAROL, DANA)[at % 3]))
-        run(home.engagement.add(VIEWS, ALICE, post.id))
-    page = run(home.page(20))
-    assert (len(page.posts), sorted(ids_of(page.posts[:2])), len(page.seen)) == (20, old, 18)
-
-
-def test_a_home_of_which_all_was_seen_goes_on_with_what_was_seen_each_once(run: Run, home: HomeScene) -> None:
-    made = [run(home.post((BOB, CAROL, DANA)[at % 3])).id for at in range(SLATE_MAX + 30)]
-    for id_ in made:
-        run(home.engagement.add(VIEWS, ALICE, NodeId(id_)))
-    home.clock.ms += 1
-    found, slate = [], None
-    while slate is None or found:
-        page = run(home.page(50, slate))
-        assert set(page.seen) == set(ids_of(page.posts))
-        found += ids_of(page.posts)
-        run(home.post(BOB))  # what is new has the next load
-        if page.rest is None:
-            break
-        slate = unpack(page.rest.pack())
-    assert len(found) == len(made)
-    assert set(found) == set(made)
-
-
-def test_what_is_seen_while_one_scrolls_does_not_come_a_second_time(run: Run, home: HomeScene) -> None:
-    before, *others = [run(home.post((BOB, CAROL, DANA)[at % 3])).id for at in range(9)]
-    run(home.engagement.add(VIEWS, ALICE, NodeId(before)))
-    found, seen, slate = [], set(), None
-    for _ in range(9):
-        page = run(home.page(2, slate))
-        home.clock.ms += 5
-        for post in page.posts:  # an app tells what was on the screen
-            run(home.engagement.add(VIEWS, ALICE, NodeId(post.id)))
-        found += ids_of(page.posts)
-        seen |= set(page.seen)
-        if page.rest is None:
-            break
-        slate = unpack(page.rest.pack())
-    assert (sorted(found[:-1]), found[-1], seen) == (others, before, {before})
-
-
-Act = Callable[[HomeScene, Post], Awaitable[object]]
-FORBIDDING: dict[str, Act] = {
-    "hidden": lambda home, post: home.engagement.add(HIDES, ALICE, NodeId(post.id)),
-    "muted": lambda home, _: home.graph.people.mute(ALICE, BOB),
-    "blocking": lambda home, _: home.graph.people.block(ALICE, BOB),
-    "blocked": lambda home, _: home.graph.people.block(BOB, ALICE),
-    "unfollowed": lambda home, _: home.graph.people.unfollow(ALICE, BOB),
-    "deleted": lambda home, post: home.objects.delete(BOB, NodeId(post.id)),
-    "deactivated": lambda home, _: home.graph.store.change_node(BOB, state=State.ARCHIVED),
-    "removed": lambda home, _: home.graph.store.change_node(BOB, state=State.REMOVED),
-}
+# --- hidden, forbidden -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("act", FORBIDDING.values(), ids=FORBIDDING)
