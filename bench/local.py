@@ -22,7 +22,7 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.programs import Evaluator, parse
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.run.config import Settings
 from kith.run.wiring import opened_graph
 

@@ -18,7 +18,7 @@ from kith.core.paging import Window
 from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
 from kith.posts.comments import Comments

@@ -24,7 +24,7 @@ from kith.engines.embedded.timeline_store import Rings
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.sources import Sources

@@ -14,7 +14,8 @@ from kith.core.events import Event
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
-from kith.graph.store import EdgeStore, Listing
+from kith.graph.shapes import Listing
+from kith.graph.store import EdgeStore
 
 G = 1
 """The number of the first graph declared; what tests of a bare store use."""

@@ -33,7 +33,8 @@ from kith.graph.edge import (
     resolve,
 )
 from kith.graph.graphs import assign
-from kith.graph.store import Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
+from kith.graph.questions import Answers, Questions
+from kith.graph.shapes import Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
 
 Key = tuple[int, int, int]
 """(graph, source, destination)"""
@@ -167,6 +168,16 @@ class ReferenceEdges:
     async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
         self._tick()
         return [self.rows.get((graph, source, destination)) for source, destination in pairs]
+
+    async def answer(self, questions: Questions) -> Answers:
+        rows = [self.rows.get(key) for key in questions.asked_states]
+        return Answers(
+            [None if row is None else row.state for row in rows],
+            [await self.contains(listing, ids) for listing, ids in questions.asked_members],
+            await self.nodes(questions.asked_nodes),
+            await self.count_many(questions.asked_counts),
+            [await self.page(listing, window) for listing, window in questions.asked_pages],
+        )
 
     async def page(self, listing: Listing, window: Window) -> Page:
         self._tick()

@@ -19,7 +19,9 @@ from reference_edges import ReferenceEdges
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, State
-from kith.graph.store import EdgeStore, Listing
+from kith.graph.questions import Questions
+from kith.graph.shapes import Listing, Node
+from kith.graph.store import EdgeStore
 
 PORT = "edges"
 
@@ -310,3 +312,31 @@ def test_a_page_of_any_range_is_what_the_reference_says(
     with in_new_folder(compared.edges) as store:
         for window, page, right in zip(windows, run_all(pages(store)), expected, strict=True):
             assert page == right, window
+
+
+def test_questions_of_all_kinds_are_answered_as_each_would_be_alone(store: EdgeStore, run: Run) -> None:
+    async def check() -> None:
+        other = (await store.declare(["other"]))["other"]
+        await store.apply(writes_of(edge_of(ALICE, 5, 5), edge_of(ALICE, 6, 6, State.NEGATIVE), edge_of(9, DANA, 3)))
+        await store.change_node(BOB, private=True)
+        of_dana = Listing(G, DANA, Direction.IN)
+        questions = Questions()
+        rows = questions.states([(G, ALICE, 5), (G, ALICE, 6), (other, ALICE, 5), (G, ALICE, 8)])
+        known = questions.members(OUT, np.array([4, 5, 6], np.int64))
+        nobody = questions.members(OUT, np.array([], np.int64))
+        nodes = questions.nodes([ALICE, BOB])
+        first = questions.counts([OUT])
+        second = questions.counts([of_dana, Listing(other, ALICE, Direction.OUT)])
+        page, none = questions.page(OUT, Window(5)), questions.page(of_dana, Window(1, after=Mark(3, 9)))
+        answers = await store.answer(questions)
+        assert answers.states[rows] == [State.NORMAL, State.NEGATIVE, None, None]
+        assert answers.members[known].tolist() == [False, True, False]
+        assert answers.members[nobody].tolist() == []
+        assert answers.nodes[nodes] == [Node(), Node(private=True)]
+        assert answers.counts[first] == [1]
+        assert answers.counts[second] == [1, 0]
+        assert answers.pages[page] == await store.page(OUT, Window(5))
+        assert answers.pages[none] == Page([], False, True)
+        assert await store.answer(Questions()) == ([], [], [], [], [])
+
+    run(check())

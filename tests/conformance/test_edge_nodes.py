@@ -16,7 +16,8 @@ from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX
 from kith.graph.audit import audit
 from kith.graph.edge import Edge, EdgeWrite, Outcome, State
-from kith.graph.store import EdgeStore, Node
+from kith.graph.shapes import Node
+from kith.graph.store import EdgeStore
 
 PORT = "edges"
 

@@ -22,7 +22,8 @@ from reference_edges import ReferenceEdges
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, Outcome, State
-from kith.graph.store import EdgeStore, Listing
+from kith.graph.shapes import Listing
+from kith.graph.store import EdgeStore
 
 # --- rows ----------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from kith.commands.edges import export_edges, import_edges
 from kith.core.ids import NodeId
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.run import wiring
 from kith.run.config import Settings
 from kith.run.wiring import opened_graph

@@ -28,7 +28,7 @@ from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import BYTES_MAX_DEFAULT, Environment
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 
 HUB = 1_000_000_000
 """Where every edge of `write` leads."""

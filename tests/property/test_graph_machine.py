@@ -33,7 +33,8 @@ from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeOperation
-from kith.graph.store import EdgeStore, Listing
+from kith.graph.shapes import Listing
+from kith.graph.store import EdgeStore
 from kith.people.relations import Relationship, RelationWritten
 from kith.people.removal import account_jobs
 

@@ -31,7 +31,7 @@ from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.nodes import NodeJobs, NodeOperation
-from kith.graph.store import Listing, NodeChanged
+from kith.graph.shapes import Listing, NodeChanged
 from kith.people.removal import account_jobs
 
 SEEDS = range(300)

@@ -26,7 +26,7 @@ from kith.graph import walk as walk_module
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.programs import Evaluator, Intersect, Leaf
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 
 Fetch = Callable[[Window], Awaitable[Page]]
 STAY, OTHERS = range(100, 160), range(200, 320)

@@ -177,6 +177,8 @@ PORTS = {
     "kith.access.sliding_window",
     "kith.graph.edge",
     "kith.graph.graphs",
+    "kith.graph.questions",
+    "kith.graph.shapes",
     "kith.graph.store",
     "kith.home.served",
     "kith.home.timelines",

@@ -33,7 +33,7 @@ from kith.graph.graphs import (
     STORY_VIEWS,
     VIEWS,
 )
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.people.privacy import Privacy
 
 _TOLD_TO_USERS = frozenset({State.NORMAL, State.NEGATIVE})

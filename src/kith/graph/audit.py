@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from kith.graph.store import EdgeStore, Ends
+from kith.graph.shapes import Ends
+from kith.graph.store import EdgeStore
 
 _SETTLE_S = 30.0
 

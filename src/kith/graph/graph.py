@@ -15,7 +15,8 @@ from kith.core.paging import Mark, Page, Window, cut
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State
 from kith.graph.graphs import Graphs
-from kith.graph.store import EdgeStore, Listing
+from kith.graph.shapes import Listing
+from kith.graph.store import EdgeStore
 from kith.graph.walk import walk
 
 PRESENT = frozenset({State.NORMAL, State.NEGATIVE, State.ARCHIVED})

@@ -25,7 +25,7 @@ from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graph import Graph
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 
 _PAGE = 500
 _LISTS_LAG_S = 2.0  # how far lists may lag behind rows, see `EdgeStore`

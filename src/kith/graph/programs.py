@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from kith.core.errors import BadRequest, ProgramTooComplex
 from kith.core.ids import parse_id
 from kith.graph.edge import Direction, State
-from kith.graph.store import EdgeStore, Ids, Listing
+from kith.graph.shapes import Ids, Listing
+from kith.graph.store import EdgeStore
 
 DEPTH_MAX = 16
 PARTS_MAX = 64

@@ -6,71 +6,16 @@ Implemented by `engines/embedded` (LMDB) and held to `tests/reference_edges.py` 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.events import Event
 from kith.core.paging import Page, Window
-from kith.core.tokens import WriteMark
-from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
-
-Ids = NDArray[np.int64]
-Pair = tuple[int, int]  # source, destination
-Side = tuple[int, Direction]  # a graph, and one of a node's two directions in it
-
-
-class Listing(NamedTuple):
-    """One list: the edges of a node in one direction and state."""
-
-    graph: int
-    node: int
-    direction: Direction
-    state: State = State.NORMAL
-
-
-class Node(NamedTuple):
-    """What is stored about a node itself. Edges added to it while its state is not NORMAL take that state."""
-
-    state: State = State.NORMAL
-    private: bool = False  # follows need the node's consent
-    labels: int = 0  # see `core.labels`
-
-
-class NodeChanged(NamedTuple):
-    """A node after a change, and the state after it: a reader that carries `mark` sees the change."""
-
-    node: Node
-    mark: WriteMark
-
-
-class IdLists(NamedTuple):
-    """The ids of several lists in one array, one list after the other, and the length of each. Both int64."""
-
-    ids: Ids
-    lengths: Ids
-
-
-class Degrees(NamedTuple):
-    """How many NORMAL edges a node has in a graph: `out` as their source, `into` as their destination."""
-
-    node: int
-    out: int
-    into: int
-
-
-class Ends(NamedTuple):
-    """An edge as its row says, and whether the list at each end shows it in that way."""
-
-    edge: Edge
-    in_out_list: bool
-    in_in_list: bool
-
-    @property
-    def agree(self) -> bool:
-        """Whether both lists show the edge as its row says."""
-        return self.in_out_list and self.in_in_list
+from kith.graph.edge import Edge, EdgeChange, EdgeWrite, State
+from kith.graph.questions import Answers, Questions
+from kith.graph.shapes import Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
 
 
 class EdgeStore(Protocol):
@@ -107,6 +52,10 @@ class EdgeStore(Protocol):
 
     async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
         """For each (source, destination): the stored edge in any state, or None."""
+        ...
+
+    async def answer(self, questions: Questions) -> Answers:
+        """Answer questions of any kind in one call, from one moment where `transactional`."""
         ...
 
     async def page(self, listing: Listing, window: Window) -> Page:

@@ -14,7 +14,8 @@ from typing import TypeAlias
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import POSITION_MIN
-from kith.graph.store import EdgeStore, Listing
+from kith.graph.shapes import Listing
+from kith.graph.store import EdgeStore
 
 ShownCheck: TypeAlias = Callable[[Sequence[Mark]], Awaitable[Sequence[bool]]]
 """Answers for each of these entries: is it shown?"""

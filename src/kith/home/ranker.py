@@ -11,7 +11,7 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FEWER, VIEWS
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.home.affinity import Affinity, ListState, at_keys, state_of
 from kith.home.facts import PostFacts
 from kith.home.rank import light

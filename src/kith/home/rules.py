@@ -14,7 +14,7 @@ from kith.core.ids import NodeId
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import HIDES, MUTES
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.home.sources import Sources
 from kith.posts.post import Post
 from kith.posts.posts import Posts

@@ -18,7 +18,7 @@ from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event
 from kith.core.ids import ID_MAX, NodeId, made_at_ms
 from kith.core.paging import Mark
 from kith.graph.graph import Graph
-from kith.graph.store import Ids
+from kith.graph.shapes import Ids
 from kith.home.degraded import Degraded
 from kith.home.sources import Sources
 from kith.home.timelines import Timeline, TimelineReader

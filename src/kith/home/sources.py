@@ -15,7 +15,7 @@ from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, FOLLOWS
-from kith.graph.store import Ids, Listing
+from kith.graph.shapes import Ids, Listing
 from kith.home.fanout import deliveries
 from kith.home.fanout.deliveries import Delivery
 from kith.home.fanout.withheld import Withheld

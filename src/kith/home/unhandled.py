@@ -12,7 +12,7 @@ import numpy as np
 
 from kith.core.events import BULK_LOADED, Event
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
-from kith.graph.store import Ids
+from kith.graph.shapes import Ids
 from kith.log.store import LogStore
 
 UNHANDLED_MAX = 2_000

@@ -21,7 +21,7 @@ from kith.core.paging import Page
 from kith.graph.edge import BARRING, Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS
-from kith.graph.store import Listing, Node
+from kith.graph.shapes import Listing, Node
 
 _NO_TIES = (False, False)
 _LOOKED_UP_MAX = 16

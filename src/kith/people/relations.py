@@ -25,7 +25,7 @@ from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, EdgeWrite, Outcome, State
 from kith.graph.graph import NO_MARK, Graph
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.people.accounts import check_active, check_not_removed
 from kith.people.privacy import Privacy
 

@@ -20,7 +20,7 @@ from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graphs import COMMENT_LIKES, COMMENTED
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.people.accounts import check_active
 from kith.people.privacy import Privacy, Viewer
 from kith.posts.comment import TEXT_CHARS_MAX, Comment, comment_record, emptied, read_comment, with_labels

@@ -20,7 +20,7 @@ from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Outcome
 from kith.graph.graph import Graph, mark_of
 from kith.graph.graphs import COMMENTS, LIKES, POST_REPLIES, SAVES, SHARES, VIEWS
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.people.accounts import check_active
 from kith.people.privacy import Privacy, Viewer
 from kith.posts.post import Post

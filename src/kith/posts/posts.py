@@ -25,7 +25,7 @@ from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, MENTIONED
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.graph.walk import walk
 from kith.media.media import MediaType, owned
 from kith.people.accounts import check_active, is_removed

@@ -19,7 +19,7 @@ from kith.core.paging import Mark, Page, Window, cut
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENT_LIKES, COMMENTS, POST_REPLIES, REPLIES
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.graph.walk import BELOW_ALL
 from kith.posts.comment import Comment
 

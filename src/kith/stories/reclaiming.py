@@ -16,7 +16,7 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import STORIES, STORY_VIEWS
-from kith.graph.store import Listing, Pair
+from kith.graph.shapes import Listing, Pair
 from kith.records.store import RecordKind, RecordStore
 from kith.stories.stories import HOUR_MS
 

@@ -19,7 +19,7 @@ from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import STORIES, STORY_VIEWS
-from kith.graph.store import Ids, Listing
+from kith.graph.shapes import Ids, Listing
 from kith.people.privacy import SYSTEM, Privacy, Viewer
 from kith.posts.engagement import engage
 from kith.posts.post import Draft, Post

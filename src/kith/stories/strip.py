@@ -20,7 +20,7 @@ from kith.core.paging import Mark, Page, Window, cut
 from kith.graph.edge import POSITION_MAX, Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS, MUTES
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.stories.stories import Stories
 
 Closeness: TypeAlias = Callable[[NodeId, Sequence[int]], Awaitable[Sequence[float]]]

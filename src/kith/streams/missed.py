@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kith.core.ids import NodeId
 from kith.graph.edge import Direction
 from kith.graph.graphs import AUTHORED
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.posts.engagement import Engagement
 from kith.posts.posts import Posts
 from kith.streams.messages import (

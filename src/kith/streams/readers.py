@@ -14,7 +14,7 @@ import numpy as np
 from kith.core.ids import NodeId
 from kith.graph.edge import Direction
 from kith.graph.graphs import FOLLOWS, MUTES
-from kith.graph.store import Ids, Listing
+from kith.graph.shapes import Ids, Listing
 from kith.posts.post import Post
 from kith.posts.posts import Posts
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from kith.core.ids import NodeId
-from kith.graph.store import Degrees
+from kith.graph.shapes import Degrees
 from kith.suggestions.store import RankingRow
 from kith.suggestions.suggestions import Suggestions
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.graph.edge import Direction
-from kith.graph.store import EdgeStore, IdLists, Ids, Listing
+from kith.graph.shapes import IdLists, Ids, Listing
+from kith.graph.store import EdgeStore
 
 FACES = 3
 """How many followees are named to explain a suggestion."""

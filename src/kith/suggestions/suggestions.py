@@ -28,7 +28,7 @@ from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import BARRING, Direction, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTION_HIDES
-from kith.graph.store import Ids, Listing
+from kith.graph.shapes import Ids, Listing
 from kith.people.accounts import check_not_removed
 from kith.people.privacy import Privacy
 from kith.people.relations import RelationWritten

@@ -31,7 +31,7 @@ from kith.graph.audit import audit
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.nodes import NodeOperation
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.people.removal import account_jobs
 from kith.run import folders, supervisor, wiring
 from kith.run.config import Settings

@@ -16,7 +16,7 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.keys import list_prefix, list_row, pair_key
 from kith.graph.audit import audit
 from kith.graph.edge import Direction, State
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 
 
 class Damaged:

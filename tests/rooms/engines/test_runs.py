@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from kith.engines.embedded import runs
 from kith.engines.embedded.keys import list_prefix, list_row, pair_key, read_mark
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, State
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 
 PREFIXES = [
     list_prefix(Listing(G, node, direction, state))

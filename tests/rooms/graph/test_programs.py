@@ -21,7 +21,8 @@ from kith.graph import programs as set_programs
 from kith.graph.edge import Direction, Edge, State
 from kith.graph.graphs import Graphs
 from kith.graph.programs import DEPTH_MAX, PARTS_MAX, Difference, Evaluator, Intersect, Leaf, Program, Union, parse
-from kith.graph.store import EdgeStore, Ids, Listing
+from kith.graph.shapes import Ids, Listing
+from kith.graph.store import EdgeStore
 
 NUMBER = Graphs({"follows": G, "likes": 2}).number
 LEAF = {"graph": "follows", "node": "1", "direction": "out"}

@@ -15,7 +15,7 @@ from reference_edges import cut_page
 
 from kith.core.paging import Mark, Page, Window
 from kith.graph.graphs import AUTHORED, FOLLOWS
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.home.sources import Sources
 
 

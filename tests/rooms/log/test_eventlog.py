@@ -26,7 +26,8 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import EVENTS_PER_ROW
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.graph.edge import Direction, Edge, Outcome, State
-from kith.graph.store import EdgeStore, Listing
+from kith.graph.shapes import Listing
+from kith.graph.store import EdgeStore
 
 AROUND_ROWS = [0, 1, 27, 28, 29, 55, 56, 57, 100]
 

@@ -15,7 +15,7 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import COMMENTED
 from kith.graph.nodes import NodeOperation
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM
 from kith.people.removal import account_jobs
 from kith.posts.comment import TEXT_CHARS_MAX

@@ -29,7 +29,7 @@ from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import AUTHORED, COMMENTED, LIKES, SHARES
 from kith.graph.nodes import NodeOperation
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.people.removal import account_jobs
 from kith.posts.labels import REASON_CHARS_MAX, Labels
 from kith.posts.post import Draft, Post, PostEdit, read_post

@@ -16,7 +16,7 @@ from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import AUTHORED, HIDES, LIKES, SAVES, VIEWS
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.media.media import Media, media_record
 from kith.people.privacy import SYSTEM, Viewer
 from kith.people.profiles import Profile

@@ -17,7 +17,7 @@ from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, STORIES, STORY_VIEWS
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM, Viewer
 from kith.posts.post import Draft, Post
 from kith.records.store import RecordKind

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 
-from kith.graph.store import IdLists, Ids
+from kith.graph.shapes import IdLists, Ids
 from kith.suggestions.discovery import FACES, Ranked, fingerprint, pack, score, unpack
 
 EVE, FAY, GUS = 5, 6, 7

@@ -20,7 +20,7 @@ from kith.core.paging import LIMIT_DEFAULT, Mark
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, State, applied
 from kith.graph.graph import Graph
 from kith.graph.programs import Evaluator, Program, leaves, parse, parse_state
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 
 BodyId = Annotated[
     int,

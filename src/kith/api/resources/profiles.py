@@ -22,7 +22,7 @@ from kith.core.ids import NodeId, parse_id
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, FOLLOWS
-from kith.graph.store import Node
+from kith.graph.shapes import Node
 from kith.media.library import MediaLibrary
 from kith.people.opening import Openings
 from kith.people.privacy import Privacy, Viewer, is_there

@@ -32,7 +32,7 @@ from kith.engines.embedded.event_log import LogWriter, bulk_loaded, pack_announc
 from kith.engines.embedded.keys import EDGE_KEY, SIGN, STATE_BITS, list_tag, read_prefix
 from kith.engines.embedded.store_file import sync_folder
 from kith.graph.edge import Direction, State
-from kith.graph.store import Listing
+from kith.graph.shapes import Listing
 
 RUN_ROWS = 2_000_000
 RANGE_ROWS = 400_000

@@ -27,7 +27,7 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.keys import node_key, read_node
 from kith.graph.edge import Edge, State
-from kith.graph.store import Node
+from kith.graph.shapes import Node
 
 _Answer = TypeVar("_Answer")
 _READERS_CHECKED_S = 10.0

@@ -45,7 +45,8 @@ from kith.engines.embedded.keys import (
 from kith.engines.embedded.pages import page_of
 from kith.engines.embedded.strays import Stray, find_strays, unlist_strays
 from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
-from kith.graph.store import Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
+from kith.graph.questions import Answers, Questions
+from kith.graph.shapes import Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
 
 _SCAN_ROWS = 2_000
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
@@ -97,6 +98,21 @@ class EmbeddedEdges:
             None if row is None else read_edge(graph, source, destination, row)
             for (source, destination), row in zip(pairs, rows, strict=True)
         ]
+
+    async def answer(self, questions: Questions) -> Answers:
+        graph_db, length = self._graph_db, runs.length
+        with self._begin() as txn:
+            get = txn.get
+            rows = [get(pair_key(*pair), None, graph_db(graph)) for graph, *pair in questions.asked_states]
+            states = [None if row is None else state_of(row) for row in rows]
+            members = [self._contains(txn, listing, ids) for listing, ids in questions.asked_members]
+            nodes = self._nodes(txn, questions.asked_nodes)
+            counts = [length(txn, graph_db(listing.graph), list_prefix(listing)) for listing in questions.asked_counts]
+            pages = [
+                page_of(txn.cursor(graph_db(listing.graph)), list_prefix(listing), window)
+                for listing, window in questions.asked_pages
+            ]
+        return Answers(states, members, nodes, counts, pages)
 
     async def page(self, listing: Listing, window: Window) -> Page:
         with self._begin(self._graph_db(listing.graph)) as txn:
@@ -150,8 +166,15 @@ class EmbeddedEdges:
         return await asyncio.to_thread(self._degrees, graph, -1 if after is None else after, limit)
 
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
-        with self._begin() as txn:
-            rows = runs.short(txn, self._graph_db(listing.graph), list_prefix(listing))
+        def read() -> NDArray[np.bool_]:
+            with self._begin() as txn:
+                return self._contains(txn, listing, ids)
+
+        return read() if len(ids) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+
+    def _contains(self, txn: Txn, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
+        db = self._graph_db(listing.graph)
+        rows = runs.short(txn, db, list_prefix(listing))
         if rows is not None:  # most lists of blocks, mutes, hides are short or empty
             if not rows:
                 return np.zeros(len(ids), np.bool_)
@@ -160,22 +183,19 @@ class EmbeddedEdges:
         keys = np.empty((len(ids), 2), ">i8")
         keys[:, 0 if listing.direction is Direction.OUT else 1] = listing.node
         keys[:, 1 if listing.direction is Direction.OUT else 0] = ids
-        packed, state = keys.tobytes(), listing.state
-
-        def read() -> NDArray[np.bool_]:
-            with self._begin(self._graph_db(listing.graph)) as txn:
-                get = txn.get
-                rows = [get(packed[at : at + 16], None) for at in range(0, len(packed), 16)]
-            return np.fromiter((row is not None and state_of(row) == state for row in rows), np.bool_, len(rows))
-
-        return read() if len(ids) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+        packed, state, get = keys.tobytes(), listing.state, txn.get
+        found = [get(packed[at : at + EDGE_KEY], None, db) for at in range(0, len(packed), EDGE_KEY)]
+        return np.fromiter((row is not None and state_of(row) == state for row in found), np.bool_, len(found))
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
+        with self._begin() as txn:
+            return self._nodes(txn, nodes)
+
+    def _nodes(self, txn: Txn, nodes: Sequence[int]) -> list[Node]:
         db = self._environment.nodes
-        with self._begin(db) as txn:
-            if len(nodes) > _FEW and not txn.stat(db)["entries"]:
-                return [_PLAIN_NODE] * len(nodes)
-            rows = [txn.get(node_key(node), None) for node in nodes]
+        if len(nodes) > _FEW and not txn.stat(db)["entries"]:
+            return [_PLAIN_NODE] * len(nodes)
+        rows = [txn.get(node_key(node), None, db) for node in nodes]
         return [_PLAIN_NODE if row is None else read_node(row) for row in rows]
 
     async def change_node(

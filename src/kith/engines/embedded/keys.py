@@ -26,7 +26,7 @@ from kith.core.clock import Hlc, ms_of
 from kith.core.ids import NodeId
 from kith.core.paging import Mark
 from kith.graph.edge import Direction, Edge, State
-from kith.graph.store import Listing, Node
+from kith.graph.shapes import Listing, Node
 
 STATE_BITS = 2
 _STATE_MASK = (1 << STATE_BITS) - 1

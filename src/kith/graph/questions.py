@@ -1,0 +1,76 @@
+"""Questions to an EdgeStore, of any kind and any graphs, answered in one call: a distant engine is asked once.
+
+Whoever needs to know something adds it to the questions of a request, and keeps the slice that it gets; once the store
+has answered, the slice finds the answers:
+
+    questions = Questions()
+    blocks = questions.states([(BLOCKS, alice, bob), (BLOCKS, bob, alice)])
+    size = questions.counts([Listing(FOLLOWS, bob, Direction.IN)])
+    answers = await store.answer(questions)
+    answers.states[blocks], answers.counts[size]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.paging import Page, Window
+from kith.graph.edge import State
+from kith.graph.shapes import EdgeKey, Ids, Listing, Node
+
+_Asked = TypeVar("_Asked")
+
+
+class Answers(NamedTuple):
+    """The answers to some questions, each kind in the order in which it was asked."""
+
+    states: list[State | None]  # of the row of each edge; None: there is no edge
+    members: list[NDArray[np.bool_]]
+    nodes: list[Node]
+    counts: list[int]
+    pages: list[Page]
+
+
+class Questions:
+    """What is asked of a store in one call. Every method returns where the answers will stand in their kind."""
+
+    __slots__ = ("asked_counts", "asked_members", "asked_nodes", "asked_pages", "asked_states")
+
+    def __init__(self) -> None:
+        self.asked_states: list[EdgeKey] = []
+        self.asked_members: list[tuple[Listing, Ids]] = []
+        self.asked_nodes: list[int] = []
+        self.asked_counts: list[Listing] = []
+        self.asked_pages: list[tuple[Listing, Window]] = []
+
+    def states(self, edges: Iterable[EdgeKey]) -> slice:
+        """In which state is each edge, as its row says? See `EdgeStore.get_many`."""
+        return _add(self.asked_states, edges)
+
+    def members(self, listing: Listing, ids: Ids) -> int:
+        """For each of `ids`: is it in the list, as its row says? See `EdgeStore.contains`."""
+        self.asked_members.append((listing, ids))
+        return len(self.asked_members) - 1
+
+    def nodes(self, nodes: Iterable[int]) -> slice:
+        """What is stored about each node itself? See `EdgeStore.nodes`."""
+        return _add(self.asked_nodes, nodes)
+
+    def counts(self, listings: Iterable[Listing]) -> slice:
+        """How long is each list? See `EdgeStore.count_many`."""
+        return _add(self.asked_counts, listings)
+
+    def page(self, listing: Listing, window: Window) -> int:
+        """A part of a list. See `EdgeStore.page`."""
+        self.asked_pages.append((listing, window))
+        return len(self.asked_pages) - 1
+
+
+def _add(asked: list[_Asked], more: Iterable[_Asked]) -> slice:
+    start = len(asked)
+    asked += more
+    return slice(start, len(asked))

@@ -1,0 +1,171 @@
+"""How many calls of stores each kind of request waits for, one after another. On an engine at 1 ms a call, its ms.
+
+The rows of CALLS are requests and what they may take at most. See `paced` for how it is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+from in_process import client_of
+from paced import Call, Pace, PacedLoop, paced_ports
+from servers import API, AUDIENCE, ISSUER, JWT_SECRET, KEY, sign
+
+from kith.access.quotas import Quotas
+from kith.core.events import TIMELINE_WANTED, Event
+from kith.core.ids import NodeId
+from kith.engines.embedded import quota_store
+from kith.engines.embedded.quota_store import FileQuotas
+from kith.home.fanout import consumer as fanout
+from kith.log.runner import Runner
+from kith.posts.post import Draft
+from kith.run import limits
+from kith.run.api import api_over
+from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
+from kith.run.services import Services, running
+
+ALICE, BOB, CAROL = 1, 2, 3
+AUTHORS = range(100, 160)
+"""Whom Alice follows; each has a post and a story."""
+FRESH, WARM, STRIP, POPULAR = 7, 8, 9, 10
+"""Who also follows AUTHORS: one without a timeline, one with; who follows 30 of them; and whom they all follow."""
+
+
+class Scene(NamedTuple):
+    """A community of a few people behind a door, all of whose stores take a tick a call."""
+
+    http: httpx.AsyncClient
+    services: Services
+    pace: Pace
+    runner: Runner
+    worker: fanout.Fanout
+    post: str
+
+    async def asked(self, user: int | None, method: str, path: str, *, token: bool = False, **body: object) -> object:
+        """The body of an answer to a server key that names this user, or to the user's own token."""
+        headers = {"Authorization": f"Bearer {sign(user or 0) if token else KEY}"}
+        if user is not None and not token:
+            headers["X-Kith-User"] = str(user)
+        answer = await self.http.request(method, API + path, headers=headers, **({"json": body} if body else {}))
+        assert answer.status_code < 300, answer.text
+        return answer.json() if answer.content else None
+
+    async def caught_up(self) -> None:
+        """Fan-out handles all there is, and says so."""
+        while await self.runner.step():
+            pass
+        await self.services.opened.log.save(fanout.NAME, self.services.opened.log.bounds()[1], {})
+
+    async def chunk(self) -> None:
+        """Fan-out pushes the next chunk of a delivery."""
+        assert await self.worker.work_backlog() is False
+
+
+@asynccontextmanager
+async def scene_in(folder: Path, pace: Pace) -> AsyncIterator[Scene]:
+    """The community, and fan-out that has handled all of it."""
+    settings = Settings(
+        data=str(folder), api_keys=(KEY,), jwt_secret=JWT_SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE,
+        durability="relaxed", workers=1, fanout_push_max=len(AUTHORS) - 1, fanout_pull_min=1_000,
+    )  # fmt: skip
+    with paced_ports(pace):
+        async with running(settings) as services:
+            counts = pace.wrap(_quotas(folder), "quotas")
+            api = api_over(settings, services, Quotas(counts, limits.quotas(settings)))
+            async with CONSUMERS[fanout.NAME].open(settings, services.opened) as worker, client_of(api.door) as http:
+                assert isinstance(worker.consumer, fanout.Fanout)
+                runner = Runner(worker.consumer, services.opened.log)
+                scene = Scene(http, services, pace, runner, worker.consumer, "")
+                yield scene._replace(post=await _fill(scene))
+
+
+def _quotas(folder: Path) -> FileQuotas:
+    return FileQuotas(folder / quota_store.FILE)
+
+
+async def _fill(scene: Scene) -> str:
+    """People, posts, comments, stories; the post that Alice made last."""
+    await scene.caught_up()
+    for author in AUTHORS:
+        for reader in (ALICE, FRESH, WARM, *([STRIP] if author % 2 else [])):
+            await scene.asked(reader, "POST", f"/users/{author}/follow")
+        await scene.asked(author, "POST", f"/users/{POPULAR}/follow")
+        await scene.asked(author, "POST", "/posts", content={"text": f"news of {author}"})
+        await scene.asked(author, "POST", "/stories", content={"text": f"story of {author}"})
+    for user in (ALICE, BOB, CAROL):
+        await scene.asked(user, "PATCH", f"/users/{user}", displayName=f"Number {user}")
+    await scene.asked(ALICE, "POST", f"/users/{BOB}/follow")
+    post = await scene.asked(ALICE, "POST", "/posts", content={"text": "look"})
+    assert isinstance(post, dict)
+    for number in range(8):
+        comment = await scene.asked(BOB, "POST", f"/posts/{post['id']}/comments", text=f"comment {number}")
+        assert isinstance(comment, dict)
+        await scene.asked(CAROL, "POST", f"/posts/{post['id']}/comments", text="reply", replyTo=comment["id"])
+    clock, log = scene.services.opened.graph.clock, scene.services.opened.log
+    await scene.caught_up()
+    for reader in (ALICE, WARM):
+        await log.announce(Event(0, 0, None, TIMELINE_WANTED, reader, 0, 0, clock.next()))
+    await scene.caught_up()
+    await scene.services.posts.create(NodeId(POPULAR), Draft(text="to very many"))
+    await scene.worker.handle(log.read(log.bounds()[1] - 1, 1))  # a delivery, of which nothing is done yet
+    await log.save(fanout.NAME, log.bounds()[1], {})
+    return str(post["id"])
+
+
+class Row(NamedTuple):
+    """A request, and how many calls it may wait for. `ask`: the request, or how it is measured otherwise."""
+
+    at_most: int
+    ask: Callable[[Scene], Awaitable[object]]
+
+
+CALLS: dict[str, Row] = {
+    "check by server key": Row(1, lambda scene: scene.asked(None, "GET", f"/graph/follows/{ALICE}/{BOB}")),
+    "check by user token": Row(2, lambda scene: scene.asked(ALICE, "GET", f"/graph/follows/{ALICE}/{BOB}", token=True)),
+    "follow": Row(1, lambda scene: scene.asked(CAROL, "POST", f"/users/{BOB}/follow")),
+    "unfollow": Row(1, lambda scene: scene.asked(CAROL, "DELETE", f"/users/{BOB}/follow")),
+    "block": Row(2, lambda scene: scene.asked(CAROL, "POST", "/users/150/block")),
+    "create a post": Row(3, lambda scene: scene.asked(BOB, "POST", "/posts", content={"text": "new"})),
+    "comment": Row(8, lambda scene: scene.asked(BOB, "POST", f"/posts/{scene.post}/comments", text="well")),
+    "like": Row(5, lambda scene: scene.asked(BOB, "POST", f"/posts/{scene.post}/like")),
+    "a post": Row(7, lambda scene: scene.asked(BOB, "GET", f"/posts/{scene.post}")),
+    "8 comments with replies": Row(33, lambda scene: scene.asked(BOB, "GET", f"/posts/{scene.post}/comments?limit=8")),
+    "followers, for a viewer": Row(5, lambda scene: scene.asked(CAROL, "GET", f"/users/{BOB}/followers")),
+    "home, cold facts": Row(42, lambda scene: scene.asked(ALICE, "GET", "/feed")),
+    "home, ranked": Row(37, lambda scene: scene.asked(WARM, "GET", "/feed")),
+    "home, without a timeline": Row(96, lambda scene: scene.asked(FRESH, "GET", "/feed")),
+    "home, latest": Row(28, lambda scene: scene.asked(ALICE, "GET", "/feed?type=latest")),
+    "fan-out of a chunk": Row(3, lambda scene: scene.chunk()),
+    "stories of 30 authors": Row(43, lambda scene: scene.asked(STRIP, "GET", "/stories")),
+}
+"""In the order in which they are asked."""
+
+
+async def _measured(folder: Path, pace: Pace) -> dict[str, tuple[int, list[Call]]]:
+    found = {}
+    async with scene_in(folder, pace) as scene:
+        for name, row in CALLS.items():
+            _, ticks, calls = await pace.of(row.ask(scene))
+            found[name] = (ticks, calls)
+    return found
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, list[Call]]]:
+    """What each row of CALLS took, and its calls."""
+    loop = PacedLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(_measured(tmp_path_factory.mktemp("scene"), Pace(loop)))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_request_waits_for_so_many_calls_at_most(measured: dict[str, tuple[int, list[Call]]], name: str) -> None:
+    ticks, calls = measured[name]
+    assert ticks <= CALLS[name].at_most, " ".join(f"{call.name}({call.size or ''})" for call in calls)

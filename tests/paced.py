@@ -1,0 +1,143 @@
+"""Counts the calls of stores that a request waits for, one after another, as it would on engines across a network.
+
+Every call of a port takes one tick of a clock that stands still otherwise, so calls that are made together take one
+tick together. A call that does not wait (a plain method of a port) counts too, because on another engine it would. What
+really runs, such as a commit in its thread, takes no tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import selectors
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sized
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple, TypeVar
+from unittest.mock import patch
+
+T = TypeVar("T")
+_TICK_S = 1e-6  # so short that no deadline of a request comes before it
+_FREE = {"close", "bell", "transactional"}
+"""What is no call to an engine."""
+
+
+class Call(NamedTuple):
+    """A call of a port: its name, and the greatest size among its arguments (0: none has any)."""
+
+    name: str
+    size: int
+
+
+class PacedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock moves only while everybody waits for it and no real call is under way."""
+
+    def __init__(self) -> None:
+        super().__init__(selectors.DefaultSelector())
+        self._now_s, self.under_way = 0.0, 0
+
+    def time(self) -> float:
+        return self._now_s
+
+    def _run_once(self) -> None:
+        if not self._ready and self._scheduled and not self.under_way:  # type: ignore[attr-defined]
+            self._now_s = max(self._now_s, self._scheduled[0]._when)  # type: ignore[attr-defined]
+        super()._run_once()  # type: ignore[misc]
+
+
+class Pace:
+    """The clock of some wrapped ports, and the calls that were made of them."""
+
+    def __init__(self, loop: PacedLoop) -> None:
+        self._loop, self._plain = loop, 0
+        self.calls: list[Call] = []
+
+    def wrap(self, port: T, name: str) -> T:
+        """The port, each of whose calls takes a tick."""
+        return Paced(port, name, self)  # type: ignore[return-value]
+
+    async def of(self, request: Coroutine[Any, Any, T]) -> tuple[T, int, list[Call]]:
+        """What a request answers, how many calls it waited for in a row, and all its calls."""
+        self.calls, self._plain, began_s = [], 0, self._loop.time()
+        answer = await request
+        return answer, round((self._loop.time() - began_s) / _TICK_S) + self._plain, self.calls
+
+    def noted(self, name: str, arguments: tuple[object, ...], *, plain: bool) -> None:
+        """A call is made; `plain`: it is no coroutine, so nothing can go on beside it."""
+        self.calls.append(Call(name, max((len(one) for one in arguments if isinstance(one, Sized)), default=0)))
+        self._plain += plain
+
+    @contextmanager
+    def really(self) -> Iterator[None]:
+        """While the engine works the clock stands."""
+        self._loop.under_way += 1
+        try:
+            yield
+        finally:
+            self._loop.under_way -= 1
+
+
+class Paced:
+    """A port whose calls take a tick each."""
+
+    def __init__(self, port: object, name: str, pace: Pace) -> None:
+        self._port, self._name, self._pace = port, name, pace
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._port, name)
+        if name in _FREE or name.startswith("_") or not callable(found):
+            return found
+        call = f"{self._name}.{name}"
+        if inspect.iscoroutinefunction(found):
+            return self._slow(found, call)
+        return self._chunks(found, call) if inspect.isasyncgenfunction(found) else self._plain(found, call)
+
+    def _slow(self, found: Callable[..., Any], call: str) -> Callable[..., Any]:
+        async def slow(*arguments: Any, **named: Any) -> Any:
+            self._pace.noted(call, (*arguments, *named.values()), plain=False)
+            await asyncio.sleep(_TICK_S)
+            with self._pace.really():
+                return await found(*arguments, **named)
+
+        return slow
+
+    def _chunks(self, found: Callable[..., Any], call: str) -> Callable[..., Any]:
+        async def chunks(*arguments: Any, **named: Any) -> AsyncIterator[Any]:
+            async for chunk in found(*arguments, **named):
+                self._pace.noted(call, arguments, plain=False)
+                await asyncio.sleep(_TICK_S)
+                yield chunk
+
+        return chunks
+
+    def _plain(self, found: Callable[..., Any], call: str) -> Callable[..., Any]:
+        def plain(*arguments: Any, **named: Any) -> Any:
+            self._pace.noted(call, (*arguments, *named.values()), plain=True)
+            return found(*arguments, **named)
+
+        return plain
+
+
+PORTS = {
+    "kith.run.wiring.EmbeddedEdges": "edges",
+    "kith.run.wiring.EmbeddedLog": "log",
+    "kith.run.wiring.EmbeddedSuggestions": "suggestions",
+    "kith.run.folders.EmbeddedRecords": "records",
+    "kith.run.services.RingReader": "timelines",
+    "kith.run.api.FileQuotas": "quotas",
+}
+"""Where the API opens its ports, and how calls of each are named."""
+
+
+@contextmanager
+def paced_ports(pace: Pace) -> Iterator[None]:
+    """Whatever is opened meanwhile is paced."""
+    with ExitStack() as stack:
+        for path, name in PORTS.items():
+            module, _, attribute = path.rpartition(".")
+            original = getattr(__import__(module, fromlist=[attribute]), attribute)
+
+            def opened(*arguments: Any, _of: Any = original, _name: str = name, **named: Any) -> Any:
+                return pace.wrap(_of(*arguments, **named), _name)
+
+            stack.enter_context(patch(path, opened))
+        yield
