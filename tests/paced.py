@@ -83,6 +83,8 @@ class Paced:
         self._port, self._name, self._pace = port, name, pace
 
     def __getattr__(self, name: str) -> Any:
+        if name == "immediate":
+            return False
         found = getattr(self._port, name)
         if name in _FREE or name.startswith("_") or not callable(found):
             return found

@@ -86,7 +86,7 @@ def _within(rows: Rows, listing: Listing) -> list[Edge]:
 class ReferenceEdges:
     """See `graph.store.EdgeStore`; transactional, because nothing else runs between two of its lines."""
 
-    transactional = True
+    transactional = immediate = True
 
     def __init__(self) -> None:
         self.rows: Rows = {}

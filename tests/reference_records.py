@@ -17,6 +17,8 @@ from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, newer
 class ReferenceRecords:
     """See `objects.store.RecordStore`."""
 
+    immediate = True
+
     def __init__(self, edges: ReferenceEdges) -> None:
         self.transactional, self._edges = edges.transactional, edges
         self.records: dict[tuple[RecordKind, int], Record] = {}

@@ -15,6 +15,7 @@ import msgspec
 from kith.api.answers import Pagination, Time
 from kith.core.labels import shown
 from kith.core.paging import Page
+from kith.graph.together import together
 from kith.media.library import MediaLibrary
 from kith.media.media import Media, MediaType, key_of, thumbnail_key_of
 from kith.people.privacy import SYSTEM, Viewer
@@ -169,7 +170,7 @@ class Presenter:
     ) -> None:
         self._profiles, self._media = profiles, media
         self._engagement, self._comments = engagement, comments
-        self._base_url = media_base_url
+        self._base_url, self._immediate = media_base_url, profiles.store.immediate
 
     async def posts(
         self,
@@ -182,10 +183,11 @@ class Presenter:
         """Posts that the viewer may see, as answers. `rankings`, `copies`: of those that have some."""
         if not posts:
             return []
-        authors, media = await self.authors_and_media(
-            [post.author for post in posts], (id_ for post in posts for id_ in post.media)
+        (authors, media), counts = await together(
+            self._immediate,
+            self.authors_and_media([post.author for post in posts], (id_ for post in posts for id_ in post.media)),
+            self._engagement.counts(viewer, [post.id for post in posts]),
         )
-        counts = await self._engagement.counts(viewer, [post.id for post in posts])
         return [
             PostAnswer(
                 id=str(post.id),

@@ -29,6 +29,7 @@ class EdgeStore(Protocol):
     """
 
     transactional: bool
+    immediate: bool  # reads answer without waiting, so nothing is gained by making several together
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
         """Give each graph name a number, once and for all, and return the numbers of all graphs."""

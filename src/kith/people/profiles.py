@@ -44,15 +44,15 @@ class Profiles:
     """Reads and changes profiles, usernames included."""
 
     def __init__(self, store: RecordStore, clock: HybridClock, check_image: CheckImage) -> None:
-        self._store, self._clock, self._check_image = store, clock, check_image
+        self.store, self._clock, self._check_image = store, clock, check_image
 
     async def get_many(self, users: Sequence[int]) -> list[Profile]:
         """The profile of each user, in their order."""
-        return [_read(record) for record in await self._store.get_many(RecordKind.USER, users)]
+        return [_read(record) for record in await self.store.get_many(RecordKind.USER, users)]
 
     async def named(self, username: str) -> NodeId | None:
         """The user with this username, in any spelling; None if nobody has it."""
-        user = await holder_of(self._store, username)
+        user = await holder_of(self.store, username)
         if user is None or fold(await self._says(user)) != fold(username):
             return None
         return NodeId(user)
@@ -64,7 +64,7 @@ class Profiles:
         """
 
         async def replace() -> tuple[Put, Profile]:
-            (stored,) = await self._store.get_many(RecordKind.USER, [user])
+            (stored,) = await self.store.get_many(RecordKind.USER, [user])
             old, at = _read(stored), 0 if stored is None else stored.updated_at
             profile, version = change(old), next_version(self._clock, stored)
             _check(profile)
@@ -72,10 +72,10 @@ class Profiles:
                 await self._check_image(user, profile.avatar, "avatar")
             renamed = NameChange([], [], [])
             if fold(profile.username) != fold(old.username):
-                renamed = await change_name(self._store, user, (old.username, profile.username), version, self._says)
+                renamed = await change_name(self.store, user, (old.username, profile.username), version, self._says)
             record = Record(RecordKind.USER, user, version, _encode(profile))
             only_if = [*renamed.only_if, AtVersion(RecordKind.USER, user, at)]
-            put = await self._store.put([*renamed.before, record, *renamed.after], only_if=only_if)
+            put = await self.store.put([*renamed.before, record, *renamed.after], only_if=only_if)
             return put, profile
 
         put, profile = await rewrite("this profile", user, replace)

@@ -86,6 +86,7 @@ class RecordStore(Protocol):
     """
 
     transactional: bool
+    immediate: bool  # as in `EdgeStore`
 
     async def put(
         self,

@@ -60,7 +60,7 @@ _IN_LOOP_MAX = 20_000
 class EmbeddedEdges:
     """See `graph.store.EdgeStore`; this engine is transactional."""
 
-    transactional = True
+    transactional = immediate = True
 
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
         self._environment, self._commits = environment, commits

@@ -35,7 +35,7 @@ _FORGOTTEN_A_CLAIM = 8
 class EmbeddedRecords:
     """See `records.store.RecordStore`; this engine is transactional."""
 
-    transactional = True
+    transactional = immediate = True
 
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
         self._environment, self._commits = environment, commits

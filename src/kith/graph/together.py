@@ -1,0 +1,56 @@
+"""Calls of ports that need not wait for each other.
+
+On an engine across a network they are made at the same time, so they take as long as the longest. On one that answers
+without waiting (`immediate`) they run one after the other, because tasks would only cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar, overload
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+
+
+@overload
+async def together(immediate: bool, a: Coroutine[Any, Any, A], b: Coroutine[Any, Any, B], /) -> tuple[A, B]: ...
+@overload
+async def together(
+    immediate: bool, a: Coroutine[Any, Any, A], b: Coroutine[Any, Any, B], c: Coroutine[Any, Any, C], /
+) -> tuple[A, B, C]: ...
+@overload
+async def together(
+    immediate: bool,
+    a: Coroutine[Any, Any, A],
+    b: Coroutine[Any, Any, B],
+    c: Coroutine[Any, Any, C],
+    d: Coroutine[Any, Any, D],
+    /,
+) -> tuple[A, B, C, D]: ...
+async def together(immediate: bool, /, *calls: Coroutine[Any, Any, Any]) -> Any:
+    """The answers of all calls. If one fails, its error is raised and the others are given up.
+
+    `immediate`: that of the port whose calls they are; where they are of several, whether all are.
+    """
+    if not immediate:
+        tasks = [asyncio.ensure_future(call) for call in calls]
+        try:
+            return tuple(await asyncio.gather(*tasks))
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            raise
+    answers = []
+    left = list(calls)
+    try:
+        while left:
+            answers.append(await left[0])
+            del left[0]
+    finally:
+        for call in left:
+            call.close()
+    return tuple(answers)

@@ -1,0 +1,49 @@
+"""Calls made together: all answers, or the first error and nothing left running."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kith.graph.together import together
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+def test_the_answers_come_in_the_order_of_the_calls(immediate: bool) -> None:
+    async def answer(value: int) -> int:
+        for _ in range(3 - value):
+            await asyncio.sleep(0)
+        return value
+
+    assert asyncio.run(together(immediate, answer(1), answer(2), answer(3))) == (1, 2, 3)
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+def test_when_one_fails_the_others_are_given_up(immediate: bool) -> None:
+    ended: list[str] = []
+
+    async def forever() -> None:
+        await asyncio.Event().wait()
+        ended.append("forever")
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise LookupError("gone")
+
+    async def scene() -> None:
+        with pytest.raises(LookupError):
+            await together(immediate, fail(), forever())
+        await asyncio.sleep(0)
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(scene())
+    assert ended == []
+
+
+def test_calls_to_a_distant_engine_are_under_way_at_the_same_time() -> None:
+    async def scene() -> None:
+        met = asyncio.Barrier(2)
+        await together(False, met.wait(), met.wait())
+
+    asyncio.run(scene())
