@@ -1,29 +1,29 @@
 """Who may see whom: blocks, private accounts, and accounts that the app hides.
 
-`posts.visibility` decides who may see which post, from the standings that are read here. For any number of authors that
-takes one batch of node states, one of blocks, and one of follows where a post, an account or a label needs them. Labels
-cost no extra read: a user's labels are stored beside their state.
+`posts.visibility` decides who may see which post, from the standings that are read here. All that they need of any
+number of authors (node states, labels, blocks, follows) is asked in one call, also where no post turns out to need it:
+asking again would cost more.
 """
 
 from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from kith.core.errors import Forbidden, UserNotFound
 from kith.core.ids import NodeId
-from kith.core.labels import HIDE, LIMIT
+from kith.core.labels import HIDE
 from kith.core.paging import Page
 from kith.graph.edge import BARRING, Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS
+from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing, Node
 
-_NO_TIES = (False, False)
 _LOOKED_UP_MAX = 16
 """Blocks with more users than this are found faster in the user's lists of blocks."""
 
@@ -55,7 +55,7 @@ class Privacy:
     """Reads from the graph who may see whom; keeps nothing itself."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph, self._store = graph, graph.store
+        self._store = graph.store
         self._follows, self._blocks = graph.graphs.number(FOLLOWS), graph.graphs.number(BLOCKS)
 
     async def check_may_see(self, viewer: Viewer, user: NodeId) -> None:
@@ -65,25 +65,66 @@ class Privacy:
         """
         if viewer is SYSTEM or viewer == user:
             return
-        (node,) = await self._store.nodes([user])
-        if not is_there(node, user, viewer):
-            raise UserNotFound("there is no such account, or it is not there for you", id=str(user))
-        if viewer is None:
-            return
-        if any(await self.blocks([(user, viewer)])):
-            raise Forbidden("this account is not available to you", id=str(user))
-        if node.private and not await self._graph.exists(self._follows, viewer, user):
-            raise Forbidden("this account is private; follow it to see its lists", id=str(user))
+        questions = Questions()
+        check = self.ask_may_see(questions, viewer, user)
+        check(await self._store.answer(questions))
+
+    def ask_may_see(self, questions: Questions, viewer: Viewer, user: NodeId) -> Callable[[Answers], None]:
+        """Ask `check_may_see`; what is returned raises its errors."""
+        if viewer is SYSTEM or viewer == user:
+            return lambda _: None
+        nodes = questions.nodes([user])
+        rows = questions.states([] if viewer is None else [(self._blocks, user, viewer), (self._follows, viewer, user)])
+
+        def check(answers: Answers) -> None:
+            (node,) = answers.nodes[nodes]
+            if not is_there(node, user, viewer):
+                raise UserNotFound("there is no such account, or it is not there for you", id=str(user))
+            if viewer is None:
+                return
+            block, follow = answers.states[rows]
+            if block in BARRING:
+                raise Forbidden("this account is not available to you", id=str(user))
+            if node.private and follow is not State.NORMAL:
+                raise Forbidden("this account is private; follow it to see its lists", id=str(user))
+
+        return check
 
     async def blocked_either_way(self, user: NodeId, others: Sequence[int]) -> list[bool]:
         """For each of `others`: does one of them and `user` block the other?"""
+        questions = Questions()
+        blocked = self.ask_blocked(questions, user, others)
+        return blocked(await self._store.answer(questions))
+
+    def ask_blocked(self, questions: Questions, user: int, others: Sequence[int]) -> Callable[[Answers], list[bool]]:
+        """Ask `blocked_either_way`."""
         if len(others) <= _LOOKED_UP_MAX:
-            blocks = await self.blocks([pair for other in others for pair in ((user, other), (other, user))])
-            return [one or other for one, other in zip(blocks[::2], blocks[1::2], strict=True)]
-        ids, barred = np.array(others, np.int64), np.zeros(len(others), np.bool_)
-        for direction, state in itertools.product(Direction, BARRING):
-            barred |= await self._store.contains(Listing(self._blocks, user, direction, state), ids)
-        return barred.tolist()
+            rows = questions.states(self.blocks_between(user, others))
+
+            def by_rows(answers: Answers) -> list[bool]:
+                bars = [state in BARRING for state in answers.states[rows]]
+                return [one or other for one, other in zip(bars[::2], bars[1::2], strict=True)]
+
+            return by_rows
+        ids = np.array(others, np.int64)
+        lists = [
+            questions.members(Listing(self._blocks, user, direction, state), ids)
+            for direction, state in itertools.product(Direction, BARRING)
+        ]
+
+        def by_lists(answers: Answers) -> list[bool]:
+            barred: list[bool] = np.logical_or.reduce([answers.members[at] for at in lists]).tolist()
+            return barred
+
+        return by_lists
+
+    def _ask_followed(self, questions: Questions, user: int, others: Sequence[int]) -> Callable[[Answers], list[bool]]:
+        """For each of `others`: does `user` follow them?"""
+        if len(others) <= _LOOKED_UP_MAX:
+            rows = questions.states([(self._follows, user, other) for other in others])
+            return lambda answers: [state is State.NORMAL for state in answers.states[rows]]
+        at = questions.members(Listing(self._follows, user, Direction.OUT), np.array(others, np.int64))
+        return lambda answers: answers.members[at].tolist()
 
     async def blocks(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
         """For each (source, destination): does the source block the destination?
@@ -93,7 +134,7 @@ class Privacy:
         blocks = await self._store.get_many(self._blocks, pairs)
         return [block is not None and block.state in BARRING for block in blocks]
 
-    def blocks_between(self, one: NodeId, others: Iterable[int]) -> tuple[tuple[int, int, int], ...]:
+    def blocks_between(self, one: int, others: Iterable[int]) -> tuple[tuple[int, int, int], ...]:
         """The edges that are blocks between `one` and each of the others, for `EdgeWrite.unless`."""
         return tuple((self._blocks, *pair) for other in others for pair in ((one, other), (other, one)))
 
@@ -101,13 +142,14 @@ class Privacy:
         """The page without users who block `viewer` or are not there for them. It may be short and still have more."""
         if viewer is SYSTEM:
             return page
-        ids = [mark.id for mark in page.items]
-        nodes = await self._store.nodes(ids)
-        away = [not is_there(node, id_, viewer) for node, id_ in zip(nodes, ids, strict=True)]
+        ids, questions = [mark.id for mark in page.items], Questions()
+        nodes = questions.nodes(ids)
+        rows = questions.states([] if viewer is None else [(self._blocks, id_, viewer) for id_ in ids])
+        answers = await self._store.answer(questions)
+        away = [not is_there(node, id_, viewer) for node, id_ in zip(answers.nodes[nodes], ids, strict=True)]
         if viewer is None:
             return _less(page, away)
-        blocked = await self.blocks([(id_, viewer) for id_ in ids])
-        return _less(page, [gone or bar for gone, bar in zip(away, blocked, strict=True)])
+        return _less(page, [gone or bar in BARRING for gone, bar in zip(away, answers.states[rows], strict=True)])
 
     async def present_to(self, viewer: Viewer, page: Page) -> Page:
         """The page without users who are away, hidden by the app, or have a block with `viewer`, whoever made it.
@@ -135,43 +177,51 @@ class Privacy:
     async def standings(
         self, viewer: Viewer, authors: Iterable[int], ties_of: Collection[int] = ()
     ) -> Mapping[int, Standing]:
-        """How each author stands to `viewer`.
+        """How each author stands to `viewer`; see `ask_standings`."""
+        questions = Questions()
+        standings = self.ask_standings(questions, viewer, authors, ties_of)
+        return standings(await self._store.answer(questions))
 
-        Follows are read for authors who are private or labelled LIMIT, and for those in `ties_of`.
-        """
+    def ask_standings(
+        self, questions: Questions, viewer: Viewer, authors: Iterable[int], ties_of: Collection[int] = ()
+    ) -> Callable[[Answers], Mapping[int, Standing]]:
+        """Ask how each author stands to `viewer`; whether they follow the viewer back only for those in `ties_of`."""
         known = list(dict.fromkeys(authors))
-        nodes = dict(zip(known, await self._store.nodes(known), strict=True))
+        nodes = questions.nodes(known)
         if viewer is None or viewer is SYSTEM:
-            return {author: Standing(node.state, node.private, labels=node.labels) for author, node in nodes.items()}
-        others = [author for author in known if author != viewer]
-        blocked = dict(zip(others, await self.blocked_either_way(viewer, others), strict=True))
-        asked = [
-            author for author in others if (node := nodes[author]).private or node.labels & LIMIT or author in ties_of
-        ]
-        pairs = [pair for author in asked for pair in ((viewer, author), (author, viewer))]
-        follows = await self._store.exists_many(self._follows, pairs) if pairs else []
-        ties = {author: (follows[2 * at], follows[2 * at + 1]) for at, author in enumerate(asked)}
-        return {
-            author: Standing(
-                node.state, node.private, blocked.get(author, False), *ties.get(author, _NO_TIES), node.labels
-            )
-            for author, node in nodes.items()
-        }
+            return lambda answers: {
+                author: Standing(node.state, node.private, labels=node.labels)
+                for author, node in zip(known, answers.nodes[nodes], strict=True)
+            }
+        blocked = self.ask_blocked(questions, viewer, known)
+        followed = self._ask_followed(questions, viewer, known)
+        tied = [author for author in known if author in ties_of]
+        back = questions.states([(self._follows, author, viewer) for author in tied])
+
+        def standings(answers: Answers) -> Mapping[int, Standing]:
+            states = zip(tied, answers.states[back], strict=True)
+            follow_back = {author for author, state in states if state is State.NORMAL}
+            columns = zip(known, answers.nodes[nodes], blocked(answers), followed(answers), strict=True)
+            return {
+                author: Standing(node.state, node.private, bar, follows, author in follow_back, node.labels)
+                for author, node, bar, follows in columns
+            }
+
+        return standings
 
     async def standing_to(self, author: int, viewers: Sequence[int], *, ties: bool = False) -> list[Standing]:
-        """How the author stands to each of `viewers`. `ties`: read follows even if the author needs none."""
-        (node,) = await self._store.nodes([author])
-        blocked = await self.blocked_either_way(NodeId(author), viewers)
-        follows, count = self._follows, len(viewers)
-        followed = [False] * count
-        follows_back = [False] * count
-        if ties or node.private or node.labels & LIMIT:
-            followed = await self._store.exists_many(follows, [(viewer, author) for viewer in viewers])
-        if ties:
-            follows_back = await self._store.exists_many(follows, [(author, viewer) for viewer in viewers])
+        """How the author stands to each of `viewers`. `ties`: read also whom of them the author follows."""
+        questions = Questions()
+        nodes = questions.nodes([author])
+        blocked = self.ask_blocked(questions, author, viewers)
+        follows = questions.states([(self._follows, viewer, author) for viewer in viewers])
+        back = questions.states([(self._follows, author, viewer) for viewer in viewers if ties])
+        answers = await self._store.answer(questions)
+        (node,) = answers.nodes[nodes]
+        follow_back = answers.states[back] if ties else itertools.repeat(None)
         return [
-            Standing(node.state, node.private, *row, labels=node.labels)
-            for row in zip(blocked, followed, follows_back, strict=True)
+            Standing(node.state, node.private, bar, followed is State.NORMAL, following is State.NORMAL, node.labels)
+            for bar, followed, following in zip(blocked(answers), answers.states[follows], follow_back, strict=False)
         ]
 
 

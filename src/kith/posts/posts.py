@@ -19,12 +19,12 @@ from msgspec import UNSET
 from kith.core.clock import Hlc, ms_of
 from kith.core.errors import Forbidden, InvalidContent, NotFound, PostNotFound
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
-from kith.core.labels import LIMIT
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, MENTIONED
+from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
 from kith.graph.walk import walk
 from kith.media.media import MediaType, owned
@@ -183,11 +183,33 @@ class Posts:
     async def visible(self, viewer: Viewer, ids: Sequence[int]) -> list[Post | None]:
         """The post of each id, or None if `viewer` must not see it.
 
-        Costs one batch of records and a few of the graph, however many ids.
+        Costs one batch of records and one of the graph, however many ids.
         """
+        return await self._filtered(viewer, await self.read(ids))
+
+    async def read(self, ids: Sequence[int]) -> list[Post | None]:
+        """The post of each id as it is stored, whoever may see it; None where there never was one."""
         records = await self.store.get_many(self._shelf.kind, ids)
-        posts = [None if record is None else read_post(record) for record in records]
-        return await self._filtered(viewer, posts)
+        return [None if record is None else read_post(record) for record in records]
+
+    def ask_seeing(
+        self, questions: Questions, viewer: Viewer, posts: Sequence[Post | None]
+    ) -> Callable[[Answers], list[Post | None]]:
+        """Ask which of these posts `viewer` may see. The answer: they, with their authors' labels; None for others."""
+        alive = [post for post in posts if post is not None and not post.deleted]
+        friends = {post.author for post in alive if post.visibility == "friends"}
+        standings = self._privacy.ask_standings(questions, viewer, [post.author for post in alive], friends)
+
+        def seen(answers: Answers) -> list[Post | None]:
+            authors = standings(answers)
+            return [
+                with_labels(post, authors[post.author].labels)
+                if post is not None and not post.deleted and may_see(post, viewer, authors[post.author])
+                else None
+                for post in posts
+            ]
+
+        return seen
 
     async def get(self, viewer: Viewer, id_: int) -> Post:
         """One post; PostNotFound if `viewer` must not see it."""
@@ -202,15 +224,14 @@ class Posts:
         """One post, and whether each of many viewers may see it.
 
         If there are viewers, the post has its author's labels too. `deleted`: answer as if the post were not deleted.
-        Costs one record and a few batches of the graph, however many viewers.
+        Costs one record and one batch of the graph, however many viewers.
         """
         (record,) = await self.store.get_many(self._shelf.kind, [id_])
         if record is None:
             return None, [False] * len(viewers)
         post = read_post(record)
         asked = msgspec.structs.replace(post, deleted=False) if deleted else post
-        ties = post.visibility == "friends" or bool(post.labels & LIMIT)
-        authors = await self._privacy.standing_to(post.author, viewers, ties=ties)
+        authors = await self._privacy.standing_to(post.author, viewers, ties=post.visibility == "friends")
         seen = [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
         return with_labels(post, authors[0].labels) if authors else post, seen
 
@@ -240,17 +261,9 @@ class Posts:
         return [shown[mark.id] for mark in page.items], page
 
     async def _filtered(self, viewer: Viewer, posts: Sequence[Post | None]) -> list[Post | None]:
-        alive = [post for post in posts if post is not None and not post.deleted]
-        if not alive:
-            return [None] * len(posts)
-        ties_of = {post.author for post in alive if post.visibility == "friends" or post.labels & LIMIT}
-        authors = await self._privacy.standings(viewer, (post.author for post in alive), ties_of)
-        return [
-            with_labels(post, authors[post.author].labels)
-            if post is not None and not post.deleted and may_see(post, viewer, authors[post.author])
-            else None
-            for post in posts
-        ]
+        questions = Questions()
+        seen = self.ask_seeing(questions, viewer, posts)
+        return seen(await self.graph.store.answer(questions))
 
     def _keeping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
         """The edge of a post written again at its place, so that the log tells the change."""

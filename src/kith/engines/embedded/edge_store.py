@@ -103,7 +103,7 @@ class EmbeddedEdges:
         graph_db, length = self._graph_db, runs.length
         with self._begin() as txn:
             get = txn.get
-            rows = [get(pair_key(*pair), None, graph_db(graph)) for graph, *pair in questions.asked_states]
+            rows = [get(pair_key(source, to), None, graph_db(graph)) for graph, source, to in questions.asked_states]
             states = [None if row is None else state_of(row) for row in rows]
             members = [self._contains(txn, listing, ids) for listing, ids in questions.asked_members]
             nodes = self._nodes(txn, questions.asked_nodes)
