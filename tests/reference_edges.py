@@ -34,7 +34,7 @@ from kith.graph.edge import (
 )
 from kith.graph.graphs import assign
 from kith.graph.questions import Answers, Questions
-from kith.graph.shapes import Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
+from kith.graph.shapes import Chunk, Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
 
 Key = tuple[int, int, int]
 """(graph, source, destination)"""
@@ -137,11 +137,20 @@ class ReferenceEdges:
             out_count=lambda: self._out_count(edge),
         )
         if outcome is not Outcome.APPLIED:
-            return EdgeChange(outcome, stored, stored)
+            return EdgeChange(outcome, stored, stored, length=self._length(edge, stored, write.counted))
         self.rows[key_of(edge)] = edge
+        length = self._length(edge, edge, write.counted)
         self.log.append(edge)
         self._written(edge)
-        return EdgeChange(outcome, stored, edge, len(self.log))
+        return EdgeChange(outcome, stored, edge, len(self.log), length)
+
+    def _length(self, asked: Edge, stored: Edge | None, counted: Direction | None) -> int:
+        """The length of the list that shows `asked` at one of its ends, with the edge as it is stored."""
+        if counted is None:
+            return 0
+        listing = listing_of(asked, counted)._replace(state=State.NORMAL)
+        rows = {key: edge for key, edge in self._counted(listing).items() if key != key_of(asked)}
+        return len(_within(rows if stored is None else rows | {key_of(asked): stored}, listing))
 
     def _node_state(self, node: int) -> State:
         return self._nodes.get(node, Node()).state
@@ -194,6 +203,13 @@ class ReferenceEdges:
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
         self._tick()
         return np.array([mark.id for mark in self._marks(listing)[:newest]], np.int64)
+
+    async def chunk(self, listing: Listing, after: bytes | None, limit: int) -> Chunk:
+        self._tick()
+        ids = sorted(mark.id for mark in self._marks(listing))
+        left = [id_ for id_ in ids if after is None or id_ > int(after)]
+        more = b"%d" % left[limit - 1] if len(left) > limit else None
+        return Chunk(np.array(left[:limit], np.int64), more)
 
     async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
         lists = [await self.ids(listing, newest) for listing in listings]

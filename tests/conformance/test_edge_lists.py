@@ -234,6 +234,48 @@ def test_ids_are_the_list_in_its_order_or_its_newest_part(store: EdgeStore, run:
         assert ids.tolist() == [mark.id for mark in marks][:newest]
 
 
+async def _ids_in_chunks(store: EdgeStore, limit: int) -> list[int]:
+    found, after = [], None
+    for _ in range(2_000):
+        ids, after = await store.chunk(OUT, after, limit)
+        assert ids.dtype == np.int64
+        assert len(ids) <= limit
+        found += ids.tolist()
+        if after is None:
+            return found
+    raise AssertionError("the list has no end")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_chunks_hold_every_id_of_a_list_once(store: EdgeStore, run: Run, size: int) -> None:
+    marks = run(fill(store, size))
+    run(store.apply(writes_of(edge_of(ALICE, ID_MAX, state=State.ARCHIVED), edge_of(ALICE - 1, 7), edge_of(DANA, 8))))
+    for limit in (1, 7, 61, size or 1, 30_000) if size < 1000 else (61, 999, 1000):
+        assert sorted(run(_ids_in_chunks(store, limit))) == sorted(mark.id for mark in marks)
+
+
+def test_chunks_hold_once_whoever_is_in_the_list_throughout(store: EdgeStore, run: Run) -> None:
+    async def check() -> None:
+        await fill(store, 150)
+        found, after = await store.chunk(OUT, None, 10)
+        seen = found.tolist()
+        for version in range(1, 15):  # what comes, goes and moves is at either side of the place
+            gone = edge_of(ALICE, 10 * version, START_MS + 10 * version // 3, State.REMOVED, version)
+            await store.apply(writes_of(gone, edge_of(ALICE, 1_000 + version, START_MS + 7 * version)))
+            assert after is not None
+            found, after = await store.chunk(OUT, after, 10)
+            seen += found.tolist()
+        throughout = {id_ for id_ in range(150) if id_ == 0 or id_ % 10}
+        for _ in range(100):
+            if after is not None:
+                found, after = await store.chunk(OUT, after, 10)
+                seen += found.tolist()
+        assert after is None
+        assert [id_ for id_ in sorted(seen) if id_ in throughout] == sorted(throughout)
+
+    run(check())
+
+
 def test_ids_at_the_greatest_id_are_whole(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(edge_of(ALICE, ID_MAX, 5), edge_of(ALICE, 0, 4))))
     assert run(store.ids(OUT)).tolist() == [ID_MAX, 0]

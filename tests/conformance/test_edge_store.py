@@ -52,6 +52,25 @@ def test_an_edge_that_never_was_is_none_and_does_not_exist(store: EdgeStore, run
     assert [run(store.exists_many(G, [pair])) for pair in pairs] == [[False]] * 4
 
 
+@pytest.mark.parametrize("end", Direction)
+def test_a_counted_write_tells_the_length_of_the_list_at_that_end(store: EdgeStore, run: Run, end: Direction) -> None:
+    def counted(edge: Edge, **conditions: Any) -> int:
+        (change,) = run(store.apply([EdgeWrite(edge, counted=end, **conditions)]))
+        return change.length
+
+    others = ((edge_of(ALICE, 50 + at), edge_of(50 + at, DANA))[end] for at in range(70))
+    run(store.apply(writes_of(*others)))
+    assert counted(edge_of(ALICE, DANA)) == 71
+    assert counted(edge_of(ALICE, DANA)) == 71, "it was there"
+    assert counted(edge_of(ALICE, DANA, 5, version=1)) == 71, "it moved"
+    assert counted(edge_of(ALICE, DANA, version=2), only_from=frozenset({State.REMOVED})) == 71, "it may not"
+    for version, state in enumerate((State.NEGATIVE, State.ARCHIVED, State.REMOVED), 3):
+        assert counted(edge_of(ALICE, DANA, state=state, version=version)) == 70
+    assert counted(edge_of(ALICE, DANA)) == 70, "it came too late"
+    assert counted(edge_of(BOB, CAROL, state=State.REMOVED)) == 0
+    assert run(store.apply(writes_of(edge_of(ALICE, BOB))))[0].length == 0, "nobody asked"
+
+
 def test_only_a_normal_edge_exists(store: EdgeStore, run: Run) -> None:
     run(store.apply(writes_of(*(edge_of(ALICE, 10 + state, state=state) for state in State))))
     pairs = [(ALICE, 10 + state) for state in State]

@@ -68,6 +68,8 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     9. `out_limit`: OVER_LIMIT if the source already has this many NORMAL edges and this would add one.
 
     Conditions are exact on a transactional engine and best effort on others.
+
+    `counted`: the answer tells how long the list at this end of the edge is (see `EdgeChange.length`).
     """
 
     edge: Edge
@@ -81,6 +83,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     while_node: tuple[int, State] | None = None
     unless: tuple[tuple[int, int, int], ...] = ()
     out_limit: int | None = None
+    counted: Direction | None = None
 
 
 BARRING = frozenset({State.NORMAL, State.ARCHIVED})
@@ -105,12 +108,18 @@ outcome is compared faster than hashed.
 
 
 class EdgeChange(msgspec.Struct, frozen=True, gc=False):
-    """The answer to one write: the edge before it (None if there was none) and the edge now stored."""
+    """The answer to one write: the edge before it (None if there was none) and the edge now stored.
+
+    `length`: how many NORMAL edges the list has that the write asked for (`EdgeWrite.counted`), with this edge as it is
+    now; 0 if it asked for none, or was not looked at (`chained`). Exact on a transactional engine. On others what else
+    changed may be missing, as in counts, but never this edge.
+    """
 
     outcome: Outcome
     before: Edge | None
     after: Edge | None
     sequence: int = 0  # of the log entry, where APPLIED
+    length: int = 0
 
 
 def precedence(edge: Edge) -> tuple[int, int, int]:

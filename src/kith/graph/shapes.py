@@ -47,6 +47,13 @@ class IdLists(NamedTuple):
     lengths: Ids
 
 
+class Chunk(NamedTuple):
+    """Some ids of a list, and where the next chunk begins: what an engine makes of it; None where the list ends."""
+
+    ids: Ids
+    after: bytes | None
+
+
 class Degrees(NamedTuple):
     """How many NORMAL edges a node has in a graph: `out` as their source, `into` as their destination."""
 

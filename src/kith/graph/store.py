@@ -15,7 +15,7 @@ from kith.core.events import Event
 from kith.core.paging import Page, Window
 from kith.graph.edge import Edge, EdgeChange, EdgeWrite, State
 from kith.graph.questions import Answers, Questions
-from kith.graph.shapes import Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
+from kith.graph.shapes import Chunk, Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
 
 
 class EdgeStore(Protocol):
@@ -79,6 +79,13 @@ class EdgeStore(Protocol):
 
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
         """The other ends of a list, newest first: all, or the newest `newest`. int64, one dimension."""
+        ...
+
+    async def chunk(self, listing: Listing, after: bytes | None, limit: int) -> Chunk:
+        """Up to `limit` other ends of a list, in any order; the first, or those `after` an earlier chunk.
+
+        Chunks of a list that changes meanwhile hold once whoever is in it throughout, and perhaps those who come or go.
+        """
         ...
 
     async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:

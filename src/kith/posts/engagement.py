@@ -148,7 +148,10 @@ async def _engaged(
     privacy = Privacy(graph)
     writes = [
         msgspec.structs.replace(
-            graph.adding(number, actor, target), if_active=True, unless=privacy.blocks_between(actor, [author])
+            graph.adding(number, actor, target),
+            if_active=True,
+            unless=privacy.blocks_between(actor, [author]),
+            counted=Direction.IN,
         )
         for target, author in targets
     ]
@@ -156,24 +159,21 @@ async def _engaged(
     if any(change.outcome is Outcome.INACTIVE for change in changes):
         await check_active(graph.store, actor)
         raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
-    totals = await graph.store.count_many([Listing(number, target, Direction.IN) for target, _ in targets])
     engaged = [
         None
         if change.outcome is Outcome.FORBIDDEN
         else Engaged(
-            True, ms_of((change.after or write.edge).updated_at), total, mark, change.outcome is Outcome.APPLIED
+            True, ms_of((change.after or write.edge).updated_at), change.length, mark, change.outcome is Outcome.APPLIED
         )
-        for write, change, total in zip(writes, changes, totals, strict=True)
+        for write, change in zip(writes, changes, strict=True)
     ]
     return engaged, mark
 
 
 async def disengage(graph: Graph, number: int, actor: NodeId, target: NodeId, *, counted: bool) -> Engaged:
     """Drop the edge, if there is one. `counted`: whether the actor may know the total."""
-    write = graph.dropping(number, actor, target)
-    changes = await graph.store.apply([write])
-    at_ms = ms_of((changes[0].after or write.edge).updated_at)
-    total = 0
-    if counted:
-        (total,) = await graph.store.count_many([Listing(number, target, Direction.IN)])
-    return Engaged(False, at_ms, total, mark_of(changes), changes[0].outcome is Outcome.APPLIED)
+    dropping = graph.dropping(number, actor, target)
+    write = msgspec.structs.replace(dropping, counted=Direction.IN) if counted else dropping
+    (change,) = changes = await graph.store.apply([write])
+    at_ms = ms_of((change.after or write.edge).updated_at)
+    return Engaged(False, at_ms, change.length, mark_of(changes), change.outcome is Outcome.APPLIED)

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
-import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.clock import HybridClock
 from kith.core.events import Event
-from kith.core.ids import ID_MAX
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.engines.embedded import event_log, runs
-from kith.engines.embedded.commits import Batch, CommitQueue
-from kith.engines.embedded.driver_errors import translate
-from kith.engines.embedded.edge_rows import entries_of, stored_edge
-from kith.engines.embedded.environment import Environment, Txn
+from kith.engines.embedded.commits import Batch
+from kith.engines.embedded.edge_scans import EmbeddedScans
+from kith.engines.embedded.environment import Txn
 from kith.engines.embedded.keys import (
     EDGE_KEY,
-    after_lists,
     ids_of,
     is_normal,
     list_prefix,
@@ -38,17 +34,14 @@ from kith.engines.embedded.keys import (
     pair_key,
     read_edge,
     read_node,
-    read_prefix,
     state_of,
     tail_keys,
 )
 from kith.engines.embedded.pages import page_of
-from kith.engines.embedded.strays import Stray, find_strays, unlist_strays
 from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
 from kith.graph.questions import Answers, Questions
-from kith.graph.shapes import Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
+from kith.graph.shapes import Chunk, Degrees, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
 
-_SCAN_ROWS = 2_000
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _PLAIN_NODE = Node()
 _FEW = 12
@@ -57,21 +50,10 @@ _IN_LOOP_MAX = 20_000
 """A list longer than this is read in a thread, so that no request waits for it."""
 
 
-class EmbeddedEdges:
+class EmbeddedEdges(EmbeddedScans):
     """See `graph.store.EdgeStore`; this engine is transactional."""
 
     transactional = immediate = True
-
-    def __init__(self, environment: Environment, commits: CommitQueue) -> None:
-        self._environment, self._commits = environment, commits
-        self._graph_db = environment.graph_db
-
-    def _begin(self, db: lmdb._Database | None = None) -> Txn:
-        """A read transaction: a snapshot, without locks."""
-        try:
-            return self._environment.lmdb.begin(db)
-        except lmdb.Error as error:
-            raise translate(error, "read") from error
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
         return self._environment.declare(list(names))
@@ -145,6 +127,14 @@ class EmbeddedEdges:
             return read()
         (count,) = await self.count_many([listing])
         return read() if count <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+
+    async def chunk(self, listing: Listing, after: bytes | None, limit: int) -> Chunk:
+        def read() -> bytes:
+            with self._begin(self._graph_db(listing.graph)) as txn:
+                return runs.rows_newest(txn.cursor(), list_prefix(listing), limit, after)
+
+        rows = read() if limit <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+        return Chunk(ids_of(rows), rows[: runs.ROW] if len(rows) == limit * runs.ROW else None)
 
     async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
         def read() -> IdLists:
@@ -232,51 +222,6 @@ class EmbeddedEdges:
 
         return await self._commits.run(lambda batch: NodeChanged(change(batch), WriteMark(batch.log.last, version)))
 
-    async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
-        start: bytes | None = b"" if after is None else _after(*after)
-        while start is not None:
-            chunk, start = self._ends(graph, start)
-            if chunk:
-                yield chunk
-            await asyncio.sleep(0)
-
-    async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
-        def check(txn: lmdb.Transaction[bytes]) -> list[tuple[bytes, int, int]]:
-            cursor = txn.cursor(self._graph_db(graph))
-            return [(prefix, stored, real) for prefix, stored, real in runs.lengths(cursor) if stored != real]
-
-        def check_and_repair(batch: Batch) -> list[tuple[bytes, int, int]]:
-            wrong = check(batch.txn)
-            if wrong:
-                batch.undescribed()
-            for prefix, _, real in wrong:
-                runs.set_length(batch.cursor(graph), prefix, real)
-            return wrong
-
-        def read() -> list[tuple[bytes, int, int]]:
-            with self._begin() as txn:
-                return check(txn)
-
-        wrong = await self._commits.run(check_and_repair) if repair else await asyncio.to_thread(read)
-        return [(read_prefix(graph, prefix), stored, real) for prefix, stored, real in wrong]
-
-    async def strays(self, graph: int, repair: bool) -> int:
-        found = 0
-        start: bytes | None = b""
-        while start is not None:
-            entries, start = await asyncio.to_thread(self._find_strays, graph, start)
-            found += len(entries)
-            if repair and entries:
-                await self._commits.run(partial(unlist_strays, graph=graph, entries=entries), len(entries))
-        return found
-
-    async def repair(self, edges: Sequence[Edge]) -> None:
-        def relist(batch: Batch) -> None:
-            for edge in edges:
-                _relist(batch, edge)
-
-        await self._commits.run(relist, len(edges))
-
     async def get_note(self, key: str) -> bytes | None:
         return self._environment.get_note(key)
 
@@ -306,28 +251,6 @@ class EmbeddedEdges:
                 prefixes = list_prefixes(node, node, State.NORMAL)
                 found.append(Degrees(node, *(runs.length(txn, db, prefix) for prefix in prefixes)))
         return found
-
-    def _find_strays(self, graph: int, start: bytes) -> tuple[list[Stray], bytes | None]:
-        db = self._graph_db(graph)
-        with self._begin(db) as txn:
-            return find_strays(txn, db, graph, start, _SCAN_ROWS)
-
-    def _ends(self, graph: int, start: bytes) -> tuple[list[Ends], bytes | None]:
-        """A chunk of edges from the key `start` on, with what the lists say, and the key to continue at."""
-        chunk: list[Ends] = []
-        with self._begin() as txn:
-            db = self._graph_db(graph)
-            rows, lists = txn.cursor(db), txn.cursor(db)
-            more = rows.set_range(start) if start else rows.first()
-            while more and len(chunk) < _SCAN_ROWS:
-                key = rows.key()
-                if len(key) != EDGE_KEY:
-                    more = rows.set_range(after_lists(key))
-                    continue
-                edge = read_edge(graph, int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big"), rows.value())
-                chunk.append(Ends(edge, *(runs.contains(lists, *entry) for entry in entries_of(edge))))
-                more = rows.next()
-            return chunk, rows.key() if more else None
 
 
 def apply_all(batch: Batch, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
@@ -369,27 +292,17 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
         return runs.length(txn, db, normal)
 
     outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, out_count=out_count)
-    if outcome is not Outcome.APPLIED:
-        return EdgeChange(outcome, stored, stored)
-    return EdgeChange(outcome, stored, edge, batch.write_edge(stored, edge))
+    sequence, after = 0, stored
+    if outcome is Outcome.APPLIED:
+        sequence, after = batch.write_edge(stored, edge), edge
+    length = 0
+    if write.counted is not None:
+        prefixes = list_prefixes(edge.source, edge.destination, State.NORMAL)
+        length = runs.length(txn, db, prefixes[write.counted])
+    return EdgeChange(outcome, stored, after, sequence, length)
 
 
 def _forget(batch: Batch, graph: int, pairs: Sequence[Pair]) -> None:
     """Delete edges, as if they had never been."""
     for source, destination in pairs:
         batch.forget_edge(graph, source, destination)
-
-
-def _relist(batch: Batch, edge: Edge) -> None:
-    """Add the edge to both lists at the place that its row says."""
-    db = batch.environment.graph_db(edge.graph)
-    current = stored_edge(batch.txn, db, edge.graph, edge.source, edge.destination)
-    if current is not None:
-        batch.undescribed()
-        for entry in entries_of(current):
-            runs.insert(batch.cursor(edge.graph), *entry)
-
-
-def _after(source: int, destination: int) -> bytes:
-    """The key directly after that of an edge."""
-    return pair_key(source, destination + 1) if destination < ID_MAX else pair_key(source + 1, 0)

@@ -148,11 +148,16 @@ def above(cursor: RunCursor, prefix: bytes, row: bytes, limit: int) -> list[byte
     return found
 
 
-def rows_newest(cursor: RunCursor, prefix: bytes, newest: int | None) -> bytes:
-    """Rows in ascending order: all, or the greatest `newest` of them."""
-    if not cursor.set_key(prefix + _TAIL):
+def rows_newest(cursor: RunCursor, prefix: bytes, newest: int | None, less: bytes | None = None) -> bytes:
+    """Rows in ascending order: all, or the greatest `newest` of them; `less`: only rows less than this."""
+    if less is None:
+        block = cursor.value()[_LENGTH:] if cursor.set_key(prefix + _TAIL) else None
+    else:
+        block = _block_at(cursor, prefix, less)
+        block = block and block[: _lower_bound(block, less)]
+    if block is None:
         return b""
-    blocks = [cursor.value()[_LENGTH:]]
+    blocks = [block]
     room = None if newest is None else newest * ROW - len(blocks[0])
     while (room is None or room > 0) and cursor.prev() and cursor.key()[:PREFIX] == prefix:
         blocks.append(cursor.value())

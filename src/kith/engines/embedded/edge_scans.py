@@ -1,0 +1,122 @@
+"""Scans of whole graphs on LMDB: every edge with what its lists say, counts and strays, and their repair.
+
+The part of the EdgeStore that audits and exports use; the rest is in `edge_store`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+
+import lmdb
+
+from kith.core.ids import ID_MAX
+from kith.engines.embedded import runs
+from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.driver_errors import translate
+from kith.engines.embedded.edge_rows import entries_of, stored_edge
+from kith.engines.embedded.environment import Environment, Txn
+from kith.engines.embedded.keys import EDGE_KEY, after_lists, pair_key, read_edge, read_prefix
+from kith.engines.embedded.strays import Stray, find_strays, unlist_strays
+from kith.graph.edge import Edge
+from kith.graph.shapes import Ends, Listing, Pair
+
+_SCAN_ROWS = 2_000
+
+
+class EmbeddedScans:
+    """See `graph.store.EdgeStore`."""
+
+    def __init__(self, environment: Environment, commits: CommitQueue) -> None:
+        self._environment, self._commits = environment, commits
+        self._graph_db = environment.graph_db
+
+    def _begin(self, db: lmdb._Database | None = None) -> Txn:
+        """A read transaction: a snapshot, without locks."""
+        try:
+            return self._environment.lmdb.begin(db)
+        except lmdb.Error as error:
+            raise translate(error, "read") from error
+
+    async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
+        start: bytes | None = b"" if after is None else _after(*after)
+        while start is not None:
+            chunk, start = self._ends(graph, start)
+            if chunk:
+                yield chunk
+            await asyncio.sleep(0)
+
+    async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
+        def check(txn: lmdb.Transaction[bytes]) -> list[tuple[bytes, int, int]]:
+            cursor = txn.cursor(self._graph_db(graph))
+            return [(prefix, stored, real) for prefix, stored, real in runs.lengths(cursor) if stored != real]
+
+        def check_and_repair(batch: Batch) -> list[tuple[bytes, int, int]]:
+            wrong = check(batch.txn)
+            if wrong:
+                batch.undescribed()
+            for prefix, _, real in wrong:
+                runs.set_length(batch.cursor(graph), prefix, real)
+            return wrong
+
+        def read() -> list[tuple[bytes, int, int]]:
+            with self._begin() as txn:
+                return check(txn)
+
+        wrong = await self._commits.run(check_and_repair) if repair else await asyncio.to_thread(read)
+        return [(read_prefix(graph, prefix), stored, real) for prefix, stored, real in wrong]
+
+    async def strays(self, graph: int, repair: bool) -> int:
+        found = 0
+        start: bytes | None = b""
+        while start is not None:
+            entries, start = await asyncio.to_thread(self._find_strays, graph, start)
+            found += len(entries)
+            if repair and entries:
+                await self._commits.run(partial(unlist_strays, graph=graph, entries=entries), len(entries))
+        return found
+
+    async def repair(self, edges: Sequence[Edge]) -> None:
+        def relist(batch: Batch) -> None:
+            for edge in edges:
+                _relist(batch, edge)
+
+        await self._commits.run(relist, len(edges))
+
+    def _find_strays(self, graph: int, start: bytes) -> tuple[list[Stray], bytes | None]:
+        db = self._graph_db(graph)
+        with self._begin(db) as txn:
+            return find_strays(txn, db, graph, start, _SCAN_ROWS)
+
+    def _ends(self, graph: int, start: bytes) -> tuple[list[Ends], bytes | None]:
+        """A chunk of edges from the key `start` on, with what the lists say, and the key to continue at."""
+        chunk: list[Ends] = []
+        with self._begin() as txn:
+            db = self._graph_db(graph)
+            rows, lists = txn.cursor(db), txn.cursor(db)
+            more = rows.set_range(start) if start else rows.first()
+            while more and len(chunk) < _SCAN_ROWS:
+                key = rows.key()
+                if len(key) != EDGE_KEY:
+                    more = rows.set_range(after_lists(key))
+                    continue
+                edge = read_edge(graph, int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big"), rows.value())
+                chunk.append(Ends(edge, *(runs.contains(lists, *entry) for entry in entries_of(edge))))
+                more = rows.next()
+            return chunk, rows.key() if more else None
+
+
+def _relist(batch: Batch, edge: Edge) -> None:
+    """Add the edge to both lists at the place that its row says."""
+    db = batch.environment.graph_db(edge.graph)
+    current = stored_edge(batch.txn, db, edge.graph, edge.source, edge.destination)
+    if current is not None:
+        batch.undescribed()
+        for entry in entries_of(current):
+            runs.insert(batch.cursor(edge.graph), *entry)
+
+
+def _after(source: int, destination: int) -> bytes:
+    """The key directly after that of an edge."""
+    return pair_key(source, destination + 1) if destination < ID_MAX else pair_key(source + 1, 0)
