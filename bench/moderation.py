@@ -23,15 +23,20 @@ _TAKES = 20_000
 def moderation(folder: Path) -> list[Figure]:
     """Reading a page of posts with the hard rules, and counting one request against a quota."""
     figures = asyncio.run(_visible(folder))
-    store, quota = FileQuotas(folder / "quotas"), Quota(10**9, 60)
-    best_us = float("inf")
+    store = FileQuotas(folder / "quotas")
+    figures.append(asyncio.run(_quota(store)))
+    store.close()
+    return figures
+
+
+async def _quota(store: FileQuotas) -> Figure:
+    quota, best_us = Quota(10**9, 60), float("inf")
     for _ in range(10):
         started = time.perf_counter()
         for user in range(_TAKES):
-            store.take(0, user % 5_000, quota, time.time())
+            await store.take(0, user % 5_000, quota, time.time())
         best_us = min(best_us, (time.perf_counter() - started) / _TAKES * 1e6)
-    store.close()
-    return [*figures, Figure("quota", best_us, "us", "", data="5,000 users, one process")]
+    return Figure("quota", best_us, "us", "", data="5,000 users, one process")
 
 
 async def _visible(folder: Path) -> list[Figure]:

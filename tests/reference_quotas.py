@@ -9,12 +9,14 @@ from kith.access.sliding_window import Counts, Quota, Taken
 class ReferenceQuotas:
     """See `access.sliding_window.QuotaStore`."""
 
+    immediate = True
+
     def __init__(self) -> None:
         self._counts: dict[tuple[int, int], Counts] = {}
 
-    def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
+    async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
         self._counts[kind, user], taken = sliding_window.take(self._counts.get((kind, user), Counts()), quota_, now_s)
         return taken
 
-    def give_back(self, kind: int, user: int, part: int) -> None:
+    async def give_back(self, kind: int, user: int, part: int) -> None:
         self._counts[kind, user] = sliding_window.give_back(self._counts.get((kind, user), Counts()), part)

@@ -142,6 +142,7 @@ CALLS: dict[str, Row] = {
     "home, ranked": Row(36, lambda scene: scene.asked(WARM, "GET", "/feed")),
     "home, without a timeline": Row(95, lambda scene: scene.asked(FRESH, "GET", "/feed")),
     "home, latest": Row(27, lambda scene: scene.asked(ALICE, "GET", "/feed?type=latest")),
+    "home, latest, counted": Row(26, lambda scene: scene.asked(ALICE, "GET", "/feed?type=latest", token=True)),
     "fan-out of a chunk": Row(3, lambda scene: scene.chunk()),
     "stories of 30 authors": Row(43, lambda scene: scene.asked(STRIP, "GET", "/stories")),
 }

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from coroutines import Run
 from engines import Engine
 from reference_quotas import ReferenceQuotas
 
@@ -18,26 +19,26 @@ NOW_S = 1_700_000_000.0
 QUOTA = Quota(5, 60)
 
 
-def passed(store: QuotaStore, user: int, kind: int = 0, tries: int = 12, now_s: float = NOW_S) -> int:
+async def passed(store: QuotaStore, user: int, kind: int = 0, tries: int = 12, now_s: float = NOW_S) -> int:
     """How many of so many tries are let in."""
-    return sum(not store.take(kind, user, QUOTA, now_s).wait_s for _ in range(tries))
+    return sum([not (await store.take(kind, user, QUOTA, now_s)).wait_s for _ in range(tries)])
 
 
-def test_each_user_and_kind_has_a_quota_of_its_own(quotas: QuotaStore) -> None:
+def test_each_user_and_kind_has_a_quota_of_its_own(run: Run, quotas: QuotaStore) -> None:
     for user in (0, 1, 2**32 + 1, ID_MAX):
         for kind in (0, 3):
-            assert passed(quotas, user, kind) == 5
-            assert passed(quotas, user, kind) == 0
-    assert passed(quotas, 1, now_s=NOW_S + 100) == 5
+            assert run(passed(quotas, user, kind)) == 5
+            assert run(passed(quotas, user, kind)) == 0
+    assert run(passed(quotas, 1, now_s=NOW_S + 100)) == 5
 
 
-def test_what_is_given_back_is_there_again(quotas: QuotaStore) -> None:
-    taken = [quotas.take(0, 7, QUOTA, NOW_S) for _ in range(5)]
-    quotas.give_back(0, 7, taken[0].part)
-    quotas.give_back(0, 8, taken[0].part)
-    quotas.give_back(0, 7, taken[0].part - 1_000)
-    assert passed(quotas, 7) == 1
-    assert passed(quotas, 8) == 5
+def test_what_is_given_back_is_there_again(run: Run, quotas: QuotaStore) -> None:
+    taken = [run(quotas.take(0, 7, QUOTA, NOW_S)) for _ in range(5)]
+    run(quotas.give_back(0, 7, taken[0].part))
+    run(quotas.give_back(0, 8, taken[0].part))
+    run(quotas.give_back(0, 7, taken[0].part - 1_000))
+    assert run(passed(quotas, 7)) == 1
+    assert run(passed(quotas, 8)) == 5
 
 
 @pytest.fixture
@@ -47,24 +48,24 @@ def compared_quotas(compared: Engine, tmp_path: Path) -> Iterator[QuotaStore]:
         yield opened
 
 
-def test_the_engine_does_what_the_reference_does(compared_quotas: QuotaStore) -> None:
+def test_the_engine_does_what_the_reference_does(run: Run, compared_quotas: QuotaStore) -> None:
     chosen = random.Random(4)
     reference, store = ReferenceQuotas(), compared_quotas
     now_s = NOW_S
     for _ in range(3_000):
         now_s += chosen.choice((0, 0, 1, 9, 70))
         kind, user = chosen.randrange(4), chosen.randrange(20) * 10**17
-        answers = {store.take(kind, user, QUOTA, now_s), reference.take(kind, user, QUOTA, now_s)}
+        answers = {run(one.take(kind, user, QUOTA, now_s)) for one in (store, reference)}
         assert len(answers) == 1
         if chosen.random() < 0.3:
             part = answers.pop().part - chosen.randrange(3)
-            store.give_back(kind, user, part)
-            reference.give_back(kind, user, part)
+            run(store.give_back(kind, user, part))
+            run(reference.give_back(kind, user, part))
 
 
-def test_counts_are_there_after_a_restart(lasting: Engine, tmp_path: Path) -> None:
+def test_counts_are_there_after_a_restart(run: Run, lasting: Engine, tmp_path: Path) -> None:
     assert lasting.quotas
     with lasting.quotas(tmp_path) as first:
-        assert passed(first, 7) == 5
+        assert run(passed(first, 7)) == 5
     with lasting.quotas(tmp_path) as second:
-        assert passed(second, 7) == 0
+        assert run(passed(second, 7)) == 0

@@ -1,8 +1,8 @@
 """How often a user may do what costs others most: load feeds, post, engage, upload (article 001's limits).
 
-For user tokens only: who holds a server key limits their users themselves. Counted over all API processes of the
-machine. A refused request that wrote nothing gives back what it took, but for an upload, which costs as much when it is
-refused; one that is repeated under its Idempotency-Key counts again.
+For user tokens only: who holds a server key limits their users themselves. Counted over all API processes. A refused
+request that wrote nothing gives back what it took, but for an upload, which costs as much when it is refused; one that
+is repeated under its Idempotency-Key counts again.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ class Quotas:
     ) -> None:
         self._store, self._now_s = store, now_s
         self._quotas = {KINDS.index(kind): quota for kind, quota in quotas.items()}
+        self.immediate = store.immediate
 
-    def take(self, caller: Caller, name: QuotaName) -> Charge | None:
+    async def take(self, caller: Caller, name: QuotaName) -> Charge | None:
         """Count one request against a quota; None where nothing is counted. RateLimited says when to come back."""
         kind = KINDS.index(name)
         quota = self._quotas.get(kind)
         if quota is None or caller.server or caller.user is None:
             return None
-        taken = self._store.take(kind, caller.user, quota, self._now_s())
+        taken = await self._store.take(kind, caller.user, quota, self._now_s())
         if taken.wait_s:
             raise RateLimited(
                 f"more than {quota.limit} {_DONE[kind]} in {quota.window_s} s; try again after Retry-After",
@@ -55,7 +56,7 @@ class Quotas:
             )
         return Charge(kind, caller.user, taken.part)
 
-    def give_back(self, charge: Charge, error: BaseException) -> None:
+    async def give_back(self, charge: Charge, error: BaseException) -> None:
         """The request was refused after all, with this error."""
         if charge.kind != _UPLOADS or isinstance(error, Unavailable):
-            self._store.give_back(*charge)
+            await self._store.give_back(*charge)

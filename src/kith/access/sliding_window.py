@@ -46,11 +46,13 @@ class QuotaStore(Protocol):
     on users is met, some are forgotten and more is let in than the quota says: refusing everybody would be worse.
     """
 
-    def take(self, kind: int, user: int, quota: Quota, now_s: float) -> Taken:
+    immediate: bool  # answers without waiting, so nothing is gained by asking beside something else
+
+    async def take(self, kind: int, user: int, quota: Quota, now_s: float) -> Taken:
         """Let one in and count it, if the quota has room. `kind`: whose quota it is, from 0."""
         ...
 
-    def give_back(self, kind: int, user: int, part: int) -> None:
+    async def give_back(self, kind: int, user: int, part: int) -> None:
         """Take one back that was let in during `part`."""
         ...
 

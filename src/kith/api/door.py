@@ -6,8 +6,9 @@ were measured beside it stands in docs/decisions/0002-one-door.md.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any
 
 import msgspec
@@ -100,21 +101,47 @@ class Door:
         """What a handler with a body or a quota answers. A request that wrote nothing and is refused gets back what it
         took from its quota.
         """
-        spec, work, charge = operation.spec, operation.handler, None
+        spec, charge = operation.spec, None
         try:
+            if spec.quota is not None and not (spec.write or self._quotas.immediate):
+                return await self._read_beside_quota(operation, call, positional, named)
             if spec.quota is not None:
-                charge = self._quotas.take(call.caller, spec.quota)
-            if operation.decoder is not None:
-                return await self._deadline.within(self._with_body(operation, call, positional, named))
-            if spec.upload:
-                return await self._upload_deadline.within(work(call, *positional, **named))
-            return await self._deadline.within(work(call, *positional, **named))
+                charge = await self._deadline.within(self._quotas.take(call.caller, spec.quota))
+            return await self._work(operation, call, positional, named)
         except BaseException as error:
             if charge is not None and not call.has_written:
-                self._quotas.give_back(charge, error)
+                await self._quotas.give_back(charge, error)
             if spec.upload and isinstance(error, TimeoutError):
                 raise TimedOut("this took longer than `upload_timeout_ms`; send less, or try again") from None
             raise
+
+    async def _read_beside_quota(
+        self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]
+    ) -> object:
+        """What a read answers. It begins while its quota is asked, and is given up where that refuses."""
+        assert operation.spec.quota is not None  # noqa: S101 - see `_run`
+        reading = asyncio.ensure_future(self._work(operation, call, positional, named))
+        try:
+            charge = await self._deadline.within(self._quotas.take(call.caller, operation.spec.quota))
+        except BaseException:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            raise
+        try:
+            return await reading
+        except BaseException as error:
+            if charge is not None:
+                await self._quotas.give_back(charge, error)
+            raise
+
+    def _work(
+        self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]
+    ) -> Coroutine[Any, Any, object]:
+        """What the handler answers, within its time."""
+        if operation.decoder is not None:
+            return self._deadline.within(self._with_body(operation, call, positional, named))
+        deadline = self._upload_deadline if operation.spec.upload else self._deadline
+        return deadline.within(operation.handler(call, *positional, **named))
 
     async def _with_body(
         self, operation: Operation, call: Call, positional: list[Any], named: dict[str, Any]

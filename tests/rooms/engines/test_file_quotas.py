@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 
+from coroutines import run_all
+
 from kith.access.sliding_window import Quota, QuotaStore
 from kith.engines.embedded.quota_store import SETS, WAYS, FileQuotas
 
@@ -12,15 +14,15 @@ NOW_S = 1_700_000_000.0
 QUOTA = Quota(5, 60)
 
 
-def passed(store: QuotaStore, user: int, now_s: float = NOW_S) -> int:
-    """How many of twelve tries are let in."""
-    return sum(not store.take(0, user, QUOTA, now_s).wait_s for _ in range(12))
+async def passed(store: QuotaStore, user: int, now_s: float = NOW_S, quota: Quota = QUOTA, tries: int = 12) -> int:
+    """How many of so many tries are let in."""
+    return sum([not (await store.take(0, user, quota, now_s)).wait_s for _ in range(tries)])
 
 
 def take_many(file: Path, tries: int, passed_: multiprocessing.Queue[int]) -> None:
     """One process of several."""
     store = FileQuotas(file)
-    passed_.put(sum(not store.take(0, 7, Quota(500, 3_600), NOW_S).wait_s for _ in range(tries)))
+    passed_.put(run_all(passed(store, 7, quota=Quota(500, 3_600), tries=tries)))
 
 
 def test_processes_that_ask_at_once_are_let_in_as_often_as_one(tmp_path: Path) -> None:
@@ -36,18 +38,22 @@ def test_processes_that_ask_at_once_are_let_in_as_often_as_one(tmp_path: Path) -
 
 def test_more_users_than_it_holds_push_out_those_who_rested_longest(tmp_path: Path) -> None:
     store, now_s = FileQuotas(tmp_path / "quotas"), NOW_S
-    for user in range(4 * SETS):
-        store.take(0, user, QUOTA, now_s)
-    for _ in range(4):
-        store.take(0, 5, QUOTA, now_s + 30)
-    for user in range(4 * SETS, 4 * SETS * WAYS):
-        store.take(0, user, QUOTA, now_s + 20)
-    assert passed(store, 5, now_s=now_s + 30) <= 1, "who asked last is still known"
+
+    async def play() -> None:
+        for user in range(4 * SETS):
+            await store.take(0, user, QUOTA, now_s)
+        for _ in range(4):
+            await store.take(0, 5, QUOTA, now_s + 30)
+        for user in range(4 * SETS, 4 * SETS * WAYS):
+            await store.take(0, user, QUOTA, now_s + 20)
+        assert await passed(store, 5, now_s=now_s + 30) <= 1, "who asked last is still known"
+
+    run_all(play())
     assert (tmp_path / "quotas").stat().st_size <= SETS * WAYS * 88
     store.close()
 
 
 def test_a_full_disk_lets_everybody_in(tmp_path: Path) -> None:
     store = FileQuotas(Path("/dev/full"))
-    assert passed(store, 7) == 12
+    assert run_all(passed(store, 7)) == 12
     store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,8 +10,11 @@ from typing import Any, cast
 import pytest
 from coroutines import Run
 from in_process import Headers
+from reference_quotas import ReferenceQuotas
 
 from kith.access.guard import Caller
+from kith.access.quotas import Quotas
+from kith.access.sliding_window import Quota, Taken
 from kith.api.call import Call
 from kith.api.door import Bounds, Door
 from kith.api.operations import get, operations_of, post
@@ -88,3 +92,59 @@ def test_head_opens_no_stream() -> None:
     assert routes.find("GET", "/api/v1/stream")
     with pytest.raises(MethodNotAllowed):
         routes.find("HEAD", "/api/v1/stream")
+
+
+class Feed:
+    """A resource with a counted read, which waits; notes how it ended."""
+
+    def __init__(self) -> None:
+        self.began, self.ended = asyncio.Event(), ""
+
+    @get("/feed", "A feed", quota="feed")
+    async def feed(self, call: Call, fails: bool = False) -> None:
+        """Ends when it is told to."""
+        self.began.set()
+        try:
+            await asyncio.sleep(0)
+            if fails:
+                raise BadRequest("no such feed")
+        except asyncio.CancelledError:
+            self.ended = "given up"
+            raise
+        self.ended = "read"
+
+
+class DistantQuotas(ReferenceQuotas):
+    """Counts that are kept elsewhere: a request is counted only once its handler has begun."""
+
+    immediate = False
+
+    def __init__(self, feed: Feed) -> None:
+        super().__init__()
+        self._feed = feed
+
+    async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
+        await self._feed.began.wait()
+        self._feed.began.clear()
+        return await super().take(kind, user, quota_, now_s)
+
+
+def test_a_read_goes_on_while_its_quota_is_asked_elsewhere(run: Run) -> None:
+    feed = Feed()
+    counted = Quotas(DistantQuotas(feed), {"feed": Quota(1, 60)})
+    guard = SimpleNamespace(caller=lambda *_: Caller(False, 7, "7"), admit=lambda *_, **__: None)
+    bounds = Bounds(body_bytes_max=1 << 20, timeout_s=5, upload_bytes_max=1 << 30, upload_timeout_s=5)
+    rest: list[Any] = [guard, counted, None, bounds, lambda *_: None]
+    door = Door(operations_of(feed), *rest)
+
+    def status(query: str = "") -> int:
+        feed.ended = ""
+        answers = Upload(0)
+        scope = SimpleNamespace(method="GET", path="/api/v1/feed", query_string=query, headers=Headers())
+        run(door(cast(Any, scope), cast(Any, answers)))
+        assert answers.answered is not None
+        return answers.answered[0]
+
+    assert status("fails=true") == 400
+    assert (status(), feed.ended) == (200, "read"), "a read that fails gives back what it took"
+    assert (status(), feed.ended) == (429, "given up")

@@ -34,6 +34,8 @@ _MIX = 0x9E3779B97F4A7C15  # spreads ids that lie close together, and ids with t
 class FileQuotas:
     """See `access.sliding_window.QuotaStore`. One per process, used by one thread."""
 
+    immediate = True
+
     def __init__(self, file: Path) -> None:
         self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
@@ -41,10 +43,10 @@ class FileQuotas:
         """Close the file."""
         os.close(self._descriptor)
 
-    def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
+    async def take(self, kind: int, user: int, quota_: Quota, now_s: float) -> Taken:
         return self._update(kind, user, lambda held: sliding_window.take(held, quota_, now_s))
 
-    def give_back(self, kind: int, user: int, part: int) -> None:
+    async def give_back(self, kind: int, user: int, part: int) -> None:
         self._update(kind, user, lambda held: (sliding_window.give_back(held, part), None))
 
     def _update(self, kind: int, user: int, change: Callable[[Counts], tuple[Counts, _Answer]]) -> _Answer:
