@@ -12,6 +12,7 @@ import random
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import product
 from operator import attrgetter
+from types import EllipsisType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -280,10 +281,13 @@ class ReferenceEdges:
     async def get_note(self, key: str) -> bytes | None:
         return self._notes.get(key)
 
-    async def put_note(self, key: str, value: bytes | None) -> None:
+    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | EllipsisType | None = ...) -> bool:
+        if only_if is not ... and self._notes.get(key) != only_if:
+            return False
         self._notes.pop(key, None)
         if value is not None:
             self._notes[key] = value
+        return True
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
         return {key: value for key, value in self._notes.items() if key.startswith(prefix)}

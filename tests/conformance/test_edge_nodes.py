@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,25 @@ def test_notes_are_kept_found_by_prefix_and_removed(store: EdgeStore, run: Run) 
     run(store.put_note("job/9", None))
     assert run(store.get_note("job/1")) is None
     assert run(store.notes("job/")) == {"job/2": b""}
+
+
+def test_a_note_is_written_only_while_it_is_what_the_writer_knows(store: EdgeStore, run: Run) -> None:
+    assert not run(store.put_note("job/1", b"b", only_if=b"a"))
+    assert run(store.put_note("job/1", b"a", only_if=None))
+    assert not run(store.put_note("job/1", b"b", only_if=None))
+    assert run(store.put_note("job/1", b"b", only_if=b"a"))
+    assert not run(store.put_note("job/1", None, only_if=b"a"))
+    assert run(store.get_note("job/1")) == b"b"
+    assert run(store.put_note("job/1", None, only_if=b"b"))
+    assert run(store.put_note("job/1", None, only_if=None))
+    assert run(store.get_note("job/1")) is None
+
+
+def test_of_two_who_change_a_note_at_once_one_is_refused(store: EdgeStore, run: Run) -> None:
+    async def both() -> list[bool]:
+        return await asyncio.gather(*(store.put_note("job/1", one, only_if=None) for one in (b"a", b"b")))
+
+    assert sorted(run(both())) == [False, True]
 
 
 def test_declaring_gives_each_name_one_number_for_ever(store: EdgeStore, run: Run) -> None:

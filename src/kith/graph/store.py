@@ -6,6 +6,7 @@ Implemented by `engines/embedded` (LMDB) and held to `tests/reference_edges.py` 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from types import EllipsisType
 from typing import Protocol
 
 import numpy as np
@@ -144,8 +145,11 @@ class EdgeStore(Protocol):
         """Read a small durable note, such as a job's checkpoint; None if there is none."""
         ...
 
-    async def put_note(self, key: str, value: bytes | None) -> None:
-        """Write a note, or remove it (None)."""
+    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | EllipsisType | None = ...) -> bool:
+        """Write a note, or remove it (None); whether that was done.
+
+        `only_if`: do it only while the note is this (None: while there is none). Atomic. Durable like `apply`.
+        """
         ...
 
     async def notes(self, prefix: str) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from types import EllipsisType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,8 +226,8 @@ class EmbeddedEdges(EmbeddedScans):
     async def get_note(self, key: str) -> bytes | None:
         return self._environment.get_note(key)
 
-    async def put_note(self, key: str, value: bytes | None) -> None:
-        await self._commits.run(lambda batch: batch.put_note(key, value))
+    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | EllipsisType | None = ...) -> bool:
+        return await self._commits.run(lambda batch: batch.put_note(key, value, only_if))
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
         return {prefix + rest: value for rest, value in self._environment.notes(prefix).items()}
