@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from naive_timelines import NaiveTimelines
 from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_leases import ReferenceLeases
 from reference_quotas import ReferenceQuotas
 from reference_records import ReferenceRecords
 from reference_suggestions import ReferenceSuggestions
@@ -22,6 +23,7 @@ from kith.access.sliding_window import QuotaStore
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.file_leases import FileLeases
 from kith.engines.embedded.quota_store import FileQuotas
 from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
@@ -29,6 +31,7 @@ from kith.engines.embedded.timeline_store import RingReader, Rings
 from kith.graph.edge import EdgeChange, EdgeWrite
 from kith.graph.store import EdgeStore
 from kith.home.timelines import TimelineReader, TimelineStore
+from kith.leases.store import LeaseStore
 from kith.media.blobs import BlobStore
 from kith.records.store import RecordStore
 from kith.suggestions.store import SuggestionStore
@@ -53,6 +56,12 @@ class OpensTimelines(Protocol):
     def __call__(self, folder: Path, *, slots: int, now_ms: Clock) -> AbstractContextManager[TimelineStore]: ...
 
 
+class OpensLeases(Protocol):
+    """Opens leases, which end by the clock `now_ms` where they expire."""
+
+    def __call__(self, folder: Path, now_ms: Clock) -> AbstractContextManager[LeaseStore]: ...
+
+
 @dataclass(frozen=True)
 class Engine:
     """How to open the stores of an engine. What it does not have is None, and the suites leave it out.
@@ -67,6 +76,7 @@ class Engine:
     timelines: OpensTimelines | None = None
     timeline_reader: Callable[[Path, Clock], TimelineReader] | None = None  # of another process, beside the writer
     quotas: Opens[QuotaStore] | None = None
+    leases: OpensLeases | None = None
     blobs: Opens[BlobStore] | None = None
     keeps: bool = True
 
@@ -92,6 +102,11 @@ def _reference_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator
 @contextmanager
 def _reference_quotas(folder: Path) -> Iterator[QuotaStore]:
     yield ReferenceQuotas()
+
+
+@contextmanager
+def _reference_leases(folder: Path, now_ms: Clock) -> Iterator[LeaseStore]:
+    yield ReferenceLeases(now_ms)
 
 
 class SettledEdges(ScrambledEdges):
@@ -152,6 +167,15 @@ def _embedded_quotas(folder: Path) -> Iterator[QuotaStore]:
         store.close()
 
 
+@contextmanager
+def _embedded_leases(folder: Path, now_ms: Clock) -> Iterator[LeaseStore]:
+    store = FileLeases(folder)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
 # --- files ---------------------------------------------------------------------------------------------
 
 
@@ -183,6 +207,7 @@ REFERENCE = Engine(
     stores=open_reference,
     timelines=_reference_timelines,
     quotas=_reference_quotas,
+    leases=_reference_leases,
     keeps=False,
 )
 EMBEDDED = Engine(
@@ -192,6 +217,7 @@ EMBEDDED = Engine(
     timelines=_embedded_timelines,
     timeline_reader=lambda folder, now_ms: RingReader(folder, now_ms=now_ms),
     quotas=_embedded_quotas,
+    leases=_embedded_leases,
 )
 ENGINES = (
     REFERENCE,

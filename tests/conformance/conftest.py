@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cast import FakeClock
 from coroutines import Run
 from engines import Engine, Stores
 
 from kith.access.sliding_window import QuotaStore
 from kith.graph.store import EdgeStore
+from kith.leases.store import LeaseStore
 from kith.media.blobs import BlobStore
 
 
@@ -36,6 +38,13 @@ def stores(engine: Engine, tmp_path: Path, run: Run) -> Iterator[Stores]:
 def quotas(engine: Engine, tmp_path: Path) -> Iterator[QuotaStore]:
     assert engine.quotas
     with engine.quotas(tmp_path / "data") as opened:
+        yield opened
+
+
+@pytest.fixture
+def leases(engine: Engine, tmp_path: Path, clock: FakeClock) -> Iterator[LeaseStore]:
+    assert engine.leases
+    with engine.leases(tmp_path / "data", clock) as opened:
         yield opened
 
 

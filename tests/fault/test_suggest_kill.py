@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from coroutines import run_all
 from forking import Commands, Running, commands
 from processes import serving
 
 from kith.commands.edges import import_edges
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.folder_locks import only_run
+from kith.engines.embedded.file_leases import FileLeases
 from kith.run.config import Settings
 
 # Chunks so small that a short run makes many moments to be killed at.
@@ -97,8 +98,10 @@ def test_a_job_killed_many_times_ends_as_if_it_had_not_been(tmp_path: Path, seed
 
 def test_a_second_job_on_the_same_folder_is_refused(tmp_path: Path, seed: int, kith: Commands) -> None:
     data = imported(tmp_path, seed)
-    with only_run(data, "suggest"):
-        refused = kith.start("suggest", "--data", data).wait()
+    leases = FileLeases(data)
+    assert run_all(leases.acquire("suggest", "another", 1.0)) is not None
+    refused = kith.start("suggest", "--data", data).wait()
+    leases.close()
     assert "wait for it" in refused.err
     with Environment(data, create=False) as environment:
         assert rows(environment) == {}

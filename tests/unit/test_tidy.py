@@ -182,6 +182,7 @@ PORTS = {
     "kith.graph.store",
     "kith.home.served",
     "kith.home.timelines",
+    "kith.leases.store",
     "kith.log.store",
     "kith.media.blobs",
     "kith.records.store",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from kith.commands.console import Data, say
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
-from kith.engines.embedded.folder_locks import node_number
+from kith.leases.numbers import node_number
 from kith.media.library import Swept
 from kith.run import config, services, wiring
 from kith.run.config import Settings
@@ -32,9 +31,12 @@ def sweep(settings: Settings, *, remove: bool) -> Swept:
     """Find, and `remove`, files of pictures and videos that no record names; servers may run."""
 
     async def run() -> Swept:
-        async with wiring.opened(settings, "chore", create=False) as parts:
-            with node_number(Path(settings.data), NODES_MAX) as number:
-                media = services.media_over(settings, wiring.posts_over(parts, number))
-                return await media.sweep(wall_ms(), remove=remove)
+        async with (
+            wiring.opened(settings, "chore", create=False) as parts,
+            parts.leases.alone("sweep"),
+            node_number(parts.leases, NODES_MAX) as number,
+        ):
+            media = services.media_over(settings, wiring.posts_over(parts, number))
+            return await media.sweep(wall_ms(), remove=remove)
 
     return asyncio.run(run())

@@ -14,7 +14,6 @@ from rich.progress import Progress
 from kith.commands import console
 from kith.commands.console import Data, out
 from kith.core.errors import BadRequest
-from kith.engines.embedded.folder_locks import only_run
 from kith.engines.embedded.store_file import STORE_FILE
 from kith.run import config, wiring
 from kith.run.config import Settings
@@ -37,22 +36,22 @@ def run_suggest(data: Data = None) -> None:
 
 
 def suggest_all(settings: Settings, report: BatchObserver) -> BatchResult:
-    """Compute suggestions for everyone; servers that run use them at once. One run at a time a data folder."""
+    """Compute suggestions for everyone; servers that run use them at once. One run at a time, wherever."""
 
     async def run() -> BatchResult:
-        async with wiring.opened(settings, "chore", create=False) as parts:
-            return await suggest_everyone(
+        async with wiring.opened(settings, "chore", create=False) as parts, parts.leases.alone("suggest") as held:
+            everyone = suggest_everyone(
                 wiring.suggestions(settings, parts),
                 first=settings.suggestions_kept,
                 fresh_ms=settings.suggestions_hours * 3_600_000,
                 report=report,
             )
+            return await held.while_ours(everyone)
 
     folder = Path(settings.data)
     if not (folder / STORE_FILE).exists():
         raise BadRequest(f"{folder} holds no Kith data; name the folder with --data")
-    with only_run(folder, "suggest"):
-        return asyncio.run(run())
+    return asyncio.run(run())
 
 
 class _UsersBar:

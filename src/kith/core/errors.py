@@ -14,7 +14,7 @@
     ├── RateLimited         too many requests in a window of time; `retry_after_s` says when to try again
     ├── TooManyStreams      too many at once
     ├── Unavailable         the service cannot do it now; a write that had begun may be done all the same
-    │   └── StoreFull · StoreUnavailable · Overloaded · TimedOut · FeedUnavailable
+    │   └── StoreFull · StoreUnavailable · Overloaded · TimedOut · LeaseLost · FeedUnavailable
     └── StoreMismatch       the data folder cannot be opened as asked
 
 `code` is part of the contract (clients switch on it), `message` says what to do next, `details` holds the fields that a
@@ -205,6 +205,12 @@ class TimedOut(Unavailable):
     """The deadline passed. A write may still complete: repeat it, with an Idempotency-Key where one is taken."""
 
     code = "TIMEOUT"
+
+
+class LeaseLost(Unavailable):
+    """What only one process may do at a time is not this one's any more."""
+
+    code = "LEASE_LOST"
 
 
 class FeedUnavailable(Unavailable):

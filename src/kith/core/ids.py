@@ -38,14 +38,15 @@ def parse_id(raw: Any, field: str = "id") -> NodeId:
 class Snowflakes:
     """Makes ids that grow with time. Thread-safe. `now_ms` is handed in, so that tests control the time.
 
-    `node` must belong to this process alone. Its ids strictly grow: where the clock stands still or goes back, or the
-    4,096 ids of a millisecond are used up, they run ahead of the clock instead of waiting.
+    `node` must belong to this process alone; `check` raises where it may not any more. Ids strictly grow: where the
+    clock stands still or goes back, or the 4,096 ids of a millisecond are used up, they run ahead of the clock instead
+    of waiting.
     """
 
-    def __init__(self, node: int, now_ms: Callable[[], int]) -> None:
+    def __init__(self, node: int, now_ms: Callable[[], int], check: Callable[[], None] = lambda: None) -> None:
         if not 0 <= node < NODES_MAX:
             raise ValueError(f"node must be from 0 to {NODES_MAX - 1}")
-        self._node, self._now_ms = node, now_ms
+        self._node, self._now_ms, self._check = node, now_ms, check
         self._last = -1  # ms since EPOCH_MS << 12 | sequence
         self._lock = threading.Lock()
 
@@ -55,7 +56,8 @@ class Snowflakes:
             self._last = max(self._last, (ms - EPOCH_MS) << _SEQUENCE_BITS | _SEQUENCE_MASK)
 
     def next(self) -> NodeId:
-        """An id greater than all that were made before."""
+        """An id greater than all that were made before. Errors: those of `check`."""
+        self._check()
         with self._lock:
             self._last = max(self._last + 1, (self._now_ms() - EPOCH_MS) << _SEQUENCE_BITS)
             ms, sequence = self._last >> _SEQUENCE_BITS, self._last & _SEQUENCE_MASK

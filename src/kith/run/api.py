@@ -69,7 +69,7 @@ async def serving(
 
 def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
     """The API over the services."""
-    environment, commits, store, _, graph, metrics = services.opened
+    environment, commits, store, _, graph, metrics, _ = services.opened
     guard = Guard(server_keys(environment, settings), user_tokens(environment, settings), limits.rates(settings))
     secret, history, bounds = environment.secret("signing"), environment.history(), limits.bounds(settings)
     access = ReadPolicy(graph, services.privacy)
@@ -88,7 +88,12 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         return Pages(msgspec.json.encode(document), docs.render(document).encode())
 
     def problems() -> dict[str, str]:
-        return {"store": "the store refused to go on; this process restarts"} if commits.failed else {}
+        found = {}
+        if commits.failed:
+            found["store"] = "the store refused to go on; this process restarts"
+        if not services.number.held.ours:
+            found["ids"] = "the node number of this process is lost, or cannot be renewed; it makes no ids"
+        return found
 
     resources = [
         GraphResource(graph, access, batch_max=settings.batch_max, select_ids_max=settings.select_ids_max),

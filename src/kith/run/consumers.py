@@ -7,9 +7,9 @@ runs it, `kith worker` and `kith dead` know its name, and `/metrics` tells its l
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -33,7 +33,7 @@ _log = structlog.get_logger("kith")
 class Task(NamedTuple):
     """Work that no event asks for. A worker does it when it starts, and then every `every_s` seconds."""
 
-    name: str  # in the log, where it fails
+    name: str  # in the log, where it fails; and of the lease that one worker holds while at it
     every_s: float
 
 
@@ -45,7 +45,7 @@ class Worker(NamedTuple):
     """What a worker process runs: a consumer, and its tasks beside the log."""
 
     consumer: Consumer
-    tasks: Mapping[Task, Callable[[], Awaitable[None]]]
+    tasks: Mapping[Task, Callable[[], Coroutine[Any, Any, None]]]
 
 
 class Registered(NamedTuple):

@@ -20,6 +20,7 @@ from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN
+from kith.leases.holding import Leases
 from kith.run.config import Settings
 from kith.run.metrics import Metrics
 
@@ -33,6 +34,7 @@ class Opened(NamedTuple):
     log: EmbeddedLog
     graph: Graph
     metrics: Metrics
+    leases: Leases
 
     @property
     def records(self) -> EmbeddedRecords:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.engines.blobs.blob_store import open_blobs
-from kith.engines.embedded import folder_locks
 from kith.engines.embedded.served_log import ServedFiles
 from kith.engines.embedded.timeline_store import RingReader
 from kith.graph.nodes import NodeJobs
@@ -21,6 +20,7 @@ from kith.home.home import Home
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.skeleton import Skeletons
+from kith.leases.numbers import NodeNumber, node_number
 from kith.media.library import MediaLibrary
 from kith.people.opening import Openings
 from kith.people.privacy import Privacy
@@ -45,6 +45,7 @@ class Services(NamedTuple):
     """What the resources are made of."""
 
     opened: Opened
+    number: NodeNumber
     privacy: Privacy
     relations: Relations
     profiles: Profiles
@@ -67,14 +68,16 @@ async def running(
     settings: Settings, *, create: bool = True, on_fatal: Callable[[], None] = lambda: None
 ) -> AsyncIterator[Services]:
     """The services of one API process, from opening the folder to closing it."""
-    async with opened(settings, "api", create=create, on_fatal=on_fatal) as parts:
-        with folder_locks.node_number(Path(settings.data), NODES_MAX) as number:
-            async with _services(settings, parts, number) as services:
-                yield services
+    async with (
+        opened(settings, "api", create=create, on_fatal=on_fatal) as parts,
+        node_number(parts.leases, NODES_MAX, on_lost=on_fatal) as number,
+        _services(settings, parts, number) as services,
+    ):
+        yield services
 
 
 @contextlib.asynccontextmanager
-async def _services(settings: Settings, parts: Opened, number: int) -> AsyncIterator[Services]:
+async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> AsyncIterator[Services]:
     graph, posts = parts.graph, posts_over(parts, number)
     comments, engagement = Comments(posts), Engagement(posts)
     media = media_over(settings, posts)
@@ -105,7 +108,7 @@ async def _services(settings: Settings, parts: Opened, number: int) -> AsyncIter
         await jobs.resume()
         await openings.resume()
         yield Services(
-            parts, Privacy(graph), people, profiles, jobs, openings, suggested, posts, comments, engagement,
+            parts, number, Privacy(graph), people, profiles, jobs, openings, suggested, posts, comments, engagement,
             Moderation(posts), media, stories, Strip(graph, stories, affinity.between), home, live,
         )  # fmt: skip
     finally:

@@ -14,10 +14,13 @@ from kith.core.errors import StoreMismatch
 from kith.core.ids import Snowflakes
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.file_leases import FileLeases
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
+from kith.leases.holding import Leases
+from kith.leases.numbers import NodeNumber
 from kith.people.privacy import Privacy
 from kith.people.relations import RelationLimits, Relations
 from kith.posts.posts import Posts
@@ -61,9 +64,11 @@ async def opened(
     store, log = EmbeddedEdges(environment, commits), EmbeddedLog(environment, commits)
     store.restore_clock(clock)
     service = Graph(store, Graphs(environment.graph_numbers()), clock, walk_max=settings.walk_max)
+    leases = FileLeases(environment.folder)
     try:
-        yield Opened(environment, commits, store, log, service, metrics)
+        yield Opened(environment, commits, store, log, service, metrics, Leases(leases))
     finally:
+        leases.close()
         await asyncio.to_thread(commits.close)
         metrics.close()
         environment.close()
@@ -87,11 +92,12 @@ def suggestions(settings: Settings, parts: Opened) -> Suggestions:
     return Suggestions(parts.graph, store, keep_ms=settings.suggestions_minutes * 60_000)
 
 
-def posts_over(parts: Opened, number: int) -> Posts:
+def posts_over(parts: Opened, number: NodeNumber) -> Posts:
     """Posts of this process. Ids take their time from the clock that was restored past all that is stored, and
-    start after it: whoever made ids with our node number before can have used no later millisecond.
+    start after it: whoever made ids with our node number before can have used no later millisecond. Once the number is
+    lost, no more are made.
     """
     clock = parts.graph.clock
-    snowflakes = Snowflakes(number, lambda: ms_of(clock.next()))
+    snowflakes = Snowflakes(number.number, lambda: ms_of(clock.next()), number.held.check)
     snowflakes.restore(ms_of(clock.next()))
     return Posts(parts.records, parts.graph, snowflakes)

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import structlog
 
 from kith.core.errors import Unavailable
+from kith.leases.holding import Leases
 from kith.log.runner import Pace, Runner
 from kith.run import logs, processes
 from kith.run.config import Settings
-from kith.run.consumers import CONSUMERS
+from kith.run.consumers import CONSUMERS, Task
 from kith.run.wiring import opened
 
 _log = structlog.get_logger("kith")
@@ -34,20 +36,22 @@ async def work(name: str, settings: Settings) -> None:
             loop.add_signal_handler(number, runner.stop)
         beside = [
             asyncio.create_task(processes.stay_with_supervisor()),
-            *(asyncio.create_task(_every(task.every_s, task.name, do)) for task, do in worker.tasks.items()),
+            *(asyncio.create_task(_every(task, do, parts.leases)) for task, do in worker.tasks.items()),
         ]
         await runner.run()
         for task in beside:
             task.cancel()
 
 
-async def _every(seconds: float, what: str, do: Callable[[], Awaitable[None]]) -> None:
-    """Do it now, and again after so many seconds. A failure is logged, and waits for the next time."""
+async def _every(task: Task, do: Callable[[], Coroutine[Any, Any, None]], leases: Leases) -> None:
+    """Do it now, and again after so many seconds, unless another worker is at it. A failure waits for the next time."""
     while True:
         try:
-            await do()
+            async with leases.hold(f"task/{task.name}") as held:
+                if held is not None:
+                    await held.while_ours(do())
         except Unavailable as error:
-            _log.warning("done later", what=what, error=error.message)
+            _log.warning("done later", what=task.name, error=error.message)
         except Exception:
-            _log.exception("failed; tried again later", what=what)
-        await asyncio.sleep(seconds)
+            _log.exception("failed; tried again later", what=task.name)
+        await asyncio.sleep(task.every_s)

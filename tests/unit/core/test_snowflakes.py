@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from cast import START_MS, FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kith.core.errors import Overloaded
 from kith.core.ids import EPOCH_MS, ID_MAX, NODES_MAX, Snowflakes, made_at_ms
-from kith.engines.embedded.folder_locks import node_number
 
 
 @given(ticks=st.lists(st.integers(-5_000, 5_000), max_size=300), node=st.integers(0, NODES_MAX - 1))
@@ -69,12 +65,3 @@ def test_after_a_restart_no_millisecond_is_used_again(clock: FakeClock) -> None:
 def test_a_node_number_beyond_its_bits_is_refused(clock: FakeClock, node: int) -> None:
     with pytest.raises(ValueError, match="node"):
         Snowflakes(node, clock)
-
-
-def test_nobody_holds_a_number_that_another_holds(tmp_path: Path) -> None:
-    with ExitStack() as held:
-        assert [held.enter_context(node_number(tmp_path, 3)) for _ in range(3)] == [0, 1, 2]
-        with pytest.raises(Overloaded, match="3 processes"):
-            held.enter_context(node_number(tmp_path, 3))
-    with node_number(tmp_path, 3) as number:
-        assert number == 0, "a number is given back when its holder ends"

@@ -1,8 +1,8 @@
 """Who holds a data folder, and for what: locks that the kernel frees however a process ends.
 
 servers.lock     held (shared) by every process that serves the folder, with the settings they agreed on
-<job>.lock       held by the process that runs that job, such as computing suggestions for everyone
-numbers/<n>      held by the process that makes ids with node number n
+
+What one of them does alone is a lease: see `file_leases`.
 """
 
 from __future__ import annotations
@@ -14,26 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
-from kith.core.errors import Conflict, Overloaded, StoreMismatch
+from kith.core.errors import StoreMismatch
 
 LOCK_FILE = "servers.lock"
-NODE_NUMBERS = "numbers"
-
-
-@contextlib.contextmanager
-def node_number(folder: Path, numbers_max: int) -> Iterator[int]:
-    """Hold the least number below `numbers_max` that no other process of this folder holds; Overloaded if none is free.
-
-    It is a lock, not a setting or a counter: nobody has to number the processes, two running ones never hold the same
-    number, and the kernel frees a number however its process ends.
-    """
-    (folder / NODE_NUMBERS).mkdir(exist_ok=True)
-    for number in range(numbers_max):
-        with (folder / NODE_NUMBERS / str(number)).open("a") as file:
-            if _lock(file, fcntl.LOCK_EX):
-                yield number
-                return
-    raise Overloaded(f"{numbers_max} processes use {folder}; stop some")
 
 
 @contextlib.contextmanager
@@ -69,15 +52,6 @@ def beside_servers(folder: Path) -> Iterator[None]:
     with (folder / LOCK_FILE).open("a+") as file:
         if not _lock(file, fcntl.LOCK_SH):
             raise _held(folder)
-        yield
-
-
-@contextlib.contextmanager
-def only_run(folder: Path, job: str) -> Iterator[None]:
-    """Hold the lock of a job on a folder; Conflict if another process runs that job."""
-    with (folder / f"{job}.lock").open("a") as file:
-        if not _lock(file, fcntl.LOCK_EX):
-            raise Conflict(f"`kith {job}` runs over {folder} already; wait for it, or stop it first")
         yield
 
 

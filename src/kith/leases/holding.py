@@ -1,0 +1,129 @@
+"""Holding leases: they are renewed in the background, and a process that cannot renew one stops before it ends.
+
+A holder counts from the moment before it asked, and stops `use_s` later, while the engine keeps the lease for `ttl_s`.
+So it stops first, however long the answer took, unless its clock runs slower than the engine's by that difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, NamedTuple, TypeVar
+
+import structlog
+
+from kith.core.errors import Conflict, LeaseLost, Unavailable
+from kith.leases.store import Lease, LeaseStore
+
+_Answer = TypeVar("_Answer")
+_log = structlog.get_logger("kith.leases")
+
+
+class Terms(NamedTuple):
+    """How long a lease lasts without being renewed, how long of that it is used, and how often it is renewed."""
+
+    ttl_s: float = 30.0
+    use_s: float = 20.0
+    renew_s: float = 5.0
+    rests: bool = False  # is not released but left to end, so that nobody has it for `ttl_s - use_s` after its last use
+
+
+ORDINARY = Terms()
+
+
+class Held:
+    """A lease of this process. `now_s`: a clock that never goes back."""
+
+    def __init__(
+        self, store: LeaseStore, lease: Lease, terms: Terms, asked_s: float, now_s: Callable[[], float]
+    ) -> None:
+        self.lease, self.terms, self._store, self._now_s = lease, terms, store, now_s
+        self._until_s, self.lost = asked_s + terms.use_s, False
+        """`lost`: it has ended for good."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether we may do now what the lease is for."""
+        return not self.lost and (not self._store.expires or self._now_s() < self._until_s)
+
+    def check(self) -> None:
+        """LeaseLost unless we may do now what the lease is for."""
+        if not self.ours:
+            raise LeaseLost(f"this process may not go on with {self.lease.name}; another may do it by now")
+
+    async def renew(self) -> None:
+        """Hold it longer, or notice that it is lost. Errors: Unavailable."""
+        asked_s = self._now_s()
+        if await self._store.renew(self.lease, self.terms.ttl_s):
+            self._until_s = asked_s + self.terms.use_s
+        else:
+            self.lost = True
+
+    async def while_ours(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+        """What `work` answers; it is cancelled, and LeaseLost raised, once the lease is not ours."""
+        if not self._store.expires:
+            return await work
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                await asyncio.wait([task], timeout=self.terms.renew_s)
+                if not task.done():
+                    self.check()
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+        return task.result()
+
+    async def keep_renewing(self, on_lost: Callable[[], None]) -> None:
+        """Renew it until it is lost, then call `on_lost`."""
+        while not self.lost:
+            await asyncio.sleep(self.terms.renew_s)
+            try:
+                await self.renew()
+            except Unavailable as error:
+                _log.warning("a lease is not renewed; tried again", lease=self.lease.name, error=error.message)
+        _log.error("a lease is lost", lease=self.lease.name)
+        on_lost()
+
+
+class Leases:
+    """The leases of this process, in a store that all share."""
+
+    def __init__(self, store: LeaseStore, now_s: Callable[[], float] = time.monotonic) -> None:
+        self.store, self._now_s = store, now_s
+        self.holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+    @contextlib.asynccontextmanager
+    async def hold(
+        self, name: str, terms: Terms = ORDINARY, *, on_lost: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[Held | None]:
+        """Hold a name meanwhile; None where somebody holds it. `on_lost`: called if it is taken from us."""
+        asked_s = self._now_s()
+        lease = await self.store.acquire(name, self.holder, terms.ttl_s)
+        if lease is None:
+            yield None
+            return
+        held = Held(self.store, lease, terms, asked_s, self._now_s)
+        renewing = asyncio.create_task(held.keep_renewing(on_lost)) if self.store.expires else None
+        try:
+            yield held
+        finally:
+            if renewing is not None:
+                renewing.cancel()
+                await asyncio.wait([renewing])
+            if not (terms.rests and self.store.expires):
+                with contextlib.suppress(Unavailable):  # it ends by itself
+                    await self.store.release(lease)
+
+    @contextlib.asynccontextmanager
+    async def alone(self, name: str) -> AsyncIterator[Held]:
+        """Hold a name meanwhile; Conflict where somebody holds it."""
+        async with self.hold(name) as held:
+            if held is None:
+                raise Conflict(f"another process does `{name}` already; wait for it, or stop it first")
+            yield held

@@ -1,0 +1,42 @@
+"""The node number of a process: ids that two processes make differ by it (see `core.ids`).
+
+A number is a lease, not a setting or a counter: nobody has to number the processes, and no two that run hold the same.
+Nor does the next holder make an id that the one before it made: an id holds its time, a process stops making them when
+it may not use its number any more, and nobody has the number for `RESTS_S` after that, which is longer than clocks and
+versions run apart (`core.clock.SKEW_MS_MAX`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+from kith.core.clock import SKEW_MS_MAX
+from kith.core.errors import Overloaded
+from kith.leases.holding import Held, Leases, Terms
+
+USED_S = 20.0
+"""Longer than an engine that still works takes to answer. A process that could not renew so long makes no ids."""
+RESTS_S = 2 * SKEW_MS_MAX / 1000 + USED_S
+_TERMS = Terms(ttl_s=USED_S + RESTS_S, use_s=USED_S, rests=True)
+
+
+class NodeNumber(NamedTuple):
+    """The number, and the lease of it."""
+
+    number: int
+    held: Held
+
+
+@contextlib.asynccontextmanager
+async def node_number(
+    leases: Leases, numbers_max: int, *, on_lost: Callable[[], None] = lambda: None
+) -> AsyncIterator[NodeNumber]:
+    """Hold the least number below `numbers_max` that no other process holds; Overloaded if none is free."""
+    for number in range(numbers_max):
+        async with leases.hold(f"number/{number}", _TERMS, on_lost=on_lost) as held:
+            if held is not None:
+                yield NodeNumber(number, held)
+                return
+    raise Overloaded(f"{numbers_max} processes make ids already; stop some")

@@ -1,0 +1,40 @@
+"""The port of leases: who may do what only one process may do at a time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+
+class Lease(NamedTuple):
+    """A name that `holder` holds. `token`: greater than that of every lease of this name before it."""
+
+    name: str
+    holder: str
+    token: int
+
+
+class LeaseStore(Protocol):
+    """Keeps leases, the same for all processes.
+
+    Atomicity: of those who acquire a name that is free, one gets it. End: a lease ends when it is released; where
+    `expires`, also when `ttl_s` passed since it was acquired or renewed, by the engine's clock; where not, when the
+    process that holds it ends, and no sooner. Durability: tokens grow over a crash of everything. Errors:
+    StoreUnavailable.
+
+    A holder may learn late that its lease has ended. What it writes then is kept out by the token: whoever takes over
+    writes theirs beside what must not be overwritten, under the condition that it is unchanged (`put_note(only_if=)`).
+    """
+
+    expires: bool
+
+    async def acquire(self, name: str, holder: str, ttl_s: float) -> Lease | None:
+        """Hold a name from now on; None where somebody holds it, be it ourselves."""
+        ...
+
+    async def renew(self, lease: Lease, ttl_s: float) -> bool:
+        """Hold it for `ttl_s` from now on; False where it has ended, and it stays so."""
+        ...
+
+    async def release(self, lease: Lease) -> None:
+        """Give it up; nothing where it has ended."""
+        ...

@@ -1,0 +1,59 @@
+"""A process that lost its node number makes no ids, says so, and is replaced; it still answers reads."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from unittest.mock import patch
+
+import httpx
+from cast import FakeClock
+from coroutines import Run, time_flies
+from in_process import client_of
+from reference_leases import ReferenceLeases
+from reference_quotas import ReferenceQuotas
+from servers import API, KEY
+
+from kith.access.quotas import Quotas
+from kith.core.clock import wall_ms
+from kith.run.api import api_over
+from kith.run.config import Settings
+from kith.run.services import running
+
+
+class Elsewhere(ReferenceLeases):
+    """Leases that a process does not keep itself."""
+
+    def close(self) -> None:
+        """They stay."""
+
+
+async def posted(http: httpx.AsyncClient) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
+    return await http.post(f"{API}/posts", json={"content": {"text": "hello"}}, headers=headers)
+
+
+def test_a_process_that_lost_its_node_number_makes_no_ids(run: Run, tmp_path: Path) -> None:
+    settings = Settings(data=str(tmp_path), api_keys=(KEY,), durability="relaxed")
+    clock = FakeClock(wall_ms())
+    store = Elsewhere(clock)
+
+    async def play() -> None:
+        replaced = asyncio.Event()
+        with patch("kith.run.wiring.FileLeases", lambda _: store):
+            async with running(settings, on_fatal=replaced.set) as services:
+                api = api_over(settings, services, Quotas(ReferenceQuotas(), {}))
+                async with client_of(api.door) as http:
+                    assert (await posted(http)).status_code == 201
+                    assert (await http.get("/readyz")).status_code == 200
+                    clock.ms += 10_000_000
+                    with time_flies():
+                        await replaced.wait()
+                    refused = await posted(http)
+                    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "LEASE_LOST")
+                    unready = await http.get("/readyz")
+                    assert (unready.status_code, list(unready.json()["problems"])) == (503, ["ids"])
+                    checked = await http.get(f"{API}/graph/follows/1/2", headers={"Authorization": f"Bearer {KEY}"})
+                    assert checked.status_code == 200
+
+    run(play())

@@ -1,0 +1,108 @@
+"""What every LeaseStore must do, in the words of `leases.store.LeaseStore`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from cast import FakeClock
+from coroutines import Run
+from engines import Engine
+
+from kith.leases.store import Lease, LeaseStore
+
+PORT = "leases"
+TTL_S = 30.0
+
+
+async def acquired(store: LeaseStore, name: str = "a job", holder: str = "first") -> Lease:
+    """A lease of a name that is free."""
+    lease = await store.acquire(name, holder, TTL_S)
+    assert lease is not None
+    assert lease[:2] == (name, holder)
+    return lease
+
+
+@pytest.mark.parametrize("other", ["second", "first"], ids=["another", "itself"])
+def test_who_holds_a_name_keeps_others_out_until_it_is_released(run: Run, leases: LeaseStore, other: str) -> None:
+    async def play() -> None:
+        first = await acquired(leases)
+        assert await leases.acquire("a job", other, TTL_S) is None
+        await acquired(leases, "another/job", other)
+        await leases.release(first)
+        await acquired(leases, holder=other)
+
+    run(play())
+
+
+def test_of_many_who_ask_at_once_one_gets_it(run: Run, leases: LeaseStore) -> None:
+    async def play() -> None:
+        asked = await asyncio.gather(*(leases.acquire("a job", f"process {at}", TTL_S) for at in range(10)))
+        assert sum(lease is not None for lease in asked) == 1
+
+    run(play())
+
+
+def test_tokens_of_a_name_grow(run: Run, leases: LeaseStore) -> None:
+    async def play() -> None:
+        tokens = []
+        for _ in range(12):
+            lease = await acquired(leases)
+            tokens.append(lease.token)
+            await leases.release(lease)
+        assert tokens == sorted(set(tokens))
+
+    run(play())
+
+
+def test_tokens_grow_over_a_restart(run: Run, lasting: Engine, tmp_path: Path, clock: FakeClock) -> None:
+    assert lasting.leases
+    tokens = []
+    for _ in range(3):
+        with lasting.leases(tmp_path, clock) as store:
+            tokens.append(run(acquired(store)).token)
+        clock.ms += 60_000
+    assert tokens == sorted(set(tokens))
+
+
+def test_a_lease_that_has_ended_is_not_renewed_and_frees_nothing(run: Run, leases: LeaseStore) -> None:
+    async def play() -> None:
+        old = await acquired(leases)
+        await leases.release(old)
+        assert not await leases.renew(old, TTL_S)
+        new = await acquired(leases, holder="second")
+        assert not await leases.renew(old, TTL_S)
+        await leases.release(old)
+        assert await leases.renew(new, TTL_S)
+        assert await leases.acquire("a job", "third", TTL_S) is None
+
+    run(play())
+
+
+def test_a_lease_ends_by_time_where_it_expires_and_only_there(run: Run, leases: LeaseStore, clock: FakeClock) -> None:
+    async def play() -> None:
+        paused = await acquired(leases)
+        clock.ms += 29_000
+        assert await leases.renew(paused, TTL_S)
+        clock.ms += 29_000
+        assert await leases.acquire("a job", "second", TTL_S) is None
+        clock.ms += 2_000
+        taken = await leases.acquire("a job", "second", TTL_S)
+        assert (taken is not None) == leases.expires
+        assert await leases.renew(paused, TTL_S) == (not leases.expires)
+        if taken is not None:
+            assert taken.token > paused.token
+            await leases.release(paused)
+            assert await leases.renew(taken, TTL_S)
+
+    run(play())
+
+
+def test_a_lease_that_nobody_took_is_not_renewed_after_its_time(run: Run, leases: LeaseStore, clock: FakeClock) -> None:
+    async def play() -> None:
+        paused = await acquired(leases)
+        clock.ms += 31_000
+        assert await leases.renew(paused, TTL_S) == (not leases.expires)
+
+    run(play())

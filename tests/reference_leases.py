@@ -1,0 +1,40 @@
+"""A LeaseStore in a dict, on a clock that a test sets: leases end only by time, or where they are released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+from kith.leases.store import Lease
+
+
+class ReferenceLeases:
+    """See `leases.store.LeaseStore`."""
+
+    expires = True
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._held: dict[str, tuple[Lease, float]] = {}  # by name, and when each ends
+        self._tokens = count(1)
+
+    async def acquire(self, name: str, holder: str, ttl_s: float) -> Lease | None:
+        if self._holder(name) is not None:
+            return None
+        lease = Lease(name, holder, next(self._tokens))
+        self._held[name] = (lease, self._now_ms() + ttl_s * 1_000)
+        return lease
+
+    async def renew(self, lease: Lease, ttl_s: float) -> bool:
+        if self._holder(lease.name) != lease:
+            return False
+        self._held[lease.name] = (lease, self._now_ms() + ttl_s * 1_000)
+        return True
+
+    async def release(self, lease: Lease) -> None:
+        if self._holder(lease.name) == lease:
+            del self._held[lease.name]
+
+    def _holder(self, name: str) -> Lease | None:
+        lease, until_ms = self._held.get(name, (None, 0.0))
+        return lease if self._now_ms() < until_ms else None

@@ -1,0 +1,82 @@
+"""What the leases of one machine do beyond their port: a process that ends, however it does, frees its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import pytest
+from coroutines import run_all
+
+from kith.engines.embedded.file_leases import FOLDER, FileLeases
+from kith.leases.store import Lease
+
+
+async def acquire(folder: Path, name: str = "a job") -> Lease | None:
+    """What another store over the folder gets; it is not released."""
+    return await FileLeases(folder).acquire(name, "another", 1.0)
+
+
+def hold(folder: Path, holds: Event) -> None:
+    """A process that holds a lease until it is killed."""
+    assert run_all(acquire(folder)) is not None
+    holds.set()
+    signal.pause()
+
+
+def test_a_killed_process_frees_its_lease_and_a_paused_one_does_not(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    holds = context.Event()
+    process = context.Process(target=hold, args=(tmp_path, holds))
+    process.start()
+    assert process.pid is not None
+    assert holds.wait(30)
+    os.kill(process.pid, signal.SIGSTOP)
+    assert run_all(acquire(tmp_path)) is None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    after = run_all(acquire(tmp_path))
+    assert after is not None
+    assert after.token == 2
+
+
+def test_no_file_is_left_of_a_lease_that_was_released(tmp_path: Path) -> None:
+    async def play() -> None:
+        store = FileLeases(tmp_path)
+        lease = await store.acquire("job/archive-7", "first", 1.0)
+        assert lease is not None
+        assert len(list((tmp_path / FOLDER).iterdir())) == 2
+        await store.release(lease)
+        assert [file.name for file in (tmp_path / FOLDER).iterdir()] == ["tokens"]
+
+    run_all(play())
+
+
+def test_who_waited_for_a_file_that_is_gone_locks_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between opening and locking, its holder releases it, and a third acquires it anew."""
+    real, stores = os.open, [FileLeases(tmp_path) for _ in range(3)]
+
+    async def play() -> None:
+        first = await stores[0].acquire("a job", "first", 1.0)
+        assert first is not None
+        opened: list[int] = []
+
+        def overtaken(path: os.PathLike[str], *arguments: int) -> int:
+            descriptor = real(path, *arguments)
+            if not opened and str(path).endswith(".lock"):
+                opened.append(descriptor)
+                (tmp_path / FOLDER / "a%20job.lock").unlink()
+                os.close(stores[0]._held.pop(first))
+                assert stores[2]._file("a job") == Path(path)
+                os.close(real(path, *arguments))  # there is another file now
+            return descriptor
+
+        monkeypatch.setattr(os, "open", overtaken)
+        assert await stores[1].acquire("a job", "second", 1.0) is not None
+        monkeypatch.setattr(os, "open", real)
+        assert await stores[2].acquire("a job", "third", 1.0) is None
+
+    run_all(play())

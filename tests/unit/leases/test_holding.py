@@ -1,0 +1,170 @@
+"""Holding leases: a holder stops before its lease ends, and no two processes ever make one id."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from cast import START_MS, FakeClock
+from coroutines import Run, time_flies
+from reference_leases import ReferenceLeases
+
+from kith.core.clock import SKEW_MS_MAX
+from kith.core.errors import Conflict, LeaseLost, Overloaded, StoreUnavailable
+from kith.core.ids import Snowflakes
+from kith.leases.holding import Held, Leases, Terms
+from kith.leases.numbers import RESTS_S, USED_S, node_number
+from kith.leases.store import Lease
+
+TERMS = Terms(ttl_s=30.0, use_s=20.0, renew_s=5.0)
+
+
+class Unreachable(ReferenceLeases):
+    """Leases that a process cannot renew while `away`."""
+
+    away = False
+
+    async def renew(self, lease: Lease, ttl_s: float) -> bool:
+        if self.away:
+            raise StoreUnavailable("not now")
+        return await super().renew(lease, ttl_s)
+
+
+@pytest.fixture
+def store(clock: FakeClock) -> Unreachable:
+    return Unreachable(clock)
+
+
+def process(store: ReferenceLeases, clock: FakeClock) -> Leases:
+    """The leases of one process of several."""
+    return Leases(store, lambda: clock.ms / 1_000)
+
+
+def test_a_holder_stops_before_another_can_begin(run: Run, store: Unreachable, clock: FakeClock) -> None:
+    async def play() -> None:
+        async with process(store, clock).hold("a job", TERMS) as held:
+            assert held is not None
+            for _ in range(3):
+                clock.ms += 19_000
+                held.check()
+                await held.renew()
+            clock.ms += 20_000
+            with pytest.raises(LeaseLost):
+                held.check()
+            async with process(store, clock).hold("a job", TERMS) as other:
+                assert other is None, "it has not ended yet"
+            await held.renew()
+            held.check()
+
+    run(play())
+
+
+def test_a_lost_lease_is_told_and_stays_lost(run: Run, store: Unreachable, clock: FakeClock) -> None:
+    async def play() -> None:
+        told = asyncio.Event()
+        async with process(store, clock).hold("a job", TERMS, on_lost=told.set) as held:
+            assert held is not None
+            clock.ms += 31_000
+            async with process(store, clock).hold("a job", TERMS) as other:
+                assert other is not None
+                assert other.lease.token > held.lease.token
+                with time_flies():
+                    await told.wait()
+                other.check()
+            assert (held.lost, held.ours) == (True, False)
+
+    run(play())
+
+
+def test_a_store_that_is_away_is_asked_again(run: Run, store: Unreachable, clock: FakeClock) -> None:
+    async def play() -> None:
+        async with process(store, clock).hold("a job", TERMS) as held:
+            assert held is not None
+            store.away = True
+            clock.ms += 20_000
+            with time_flies():
+                for _ in range(10):
+                    await asyncio.sleep(0)
+            assert (held.lost, held.ours) == (False, False)
+            store.away = False
+            await held.renew()
+            assert held.ours
+
+    run(play())
+
+
+def test_work_is_given_up_once_the_lease_is_not_ours(run: Run, store: Unreachable, clock: FakeClock) -> None:
+    terms = TERMS._replace(renew_s=0.0)
+
+    async def play() -> None:
+        async with process(store, clock).hold("a job", terms) as held:
+            assert held is not None
+            assert await held.while_ours(asyncio.sleep(0, "done")) == "done"
+            store.away = True
+            clock.ms += 20_000
+            with pytest.raises(LeaseLost):
+                await held.while_ours(asyncio.Event().wait())
+
+    run(play())
+
+
+def test_of_two_who_do_what_only_one_may_the_second_is_told(run: Run, store: Unreachable, clock: FakeClock) -> None:
+    async def play() -> None:
+        async with process(store, clock).alone("suggest"):
+            with pytest.raises(Conflict, match="suggest"):
+                async with process(store, clock).alone("suggest"):
+                    pass
+        async with process(store, clock).alone("suggest"):
+            pass
+
+    run(play())
+
+
+def test_processes_have_numbers_of_their_own(run: Run, store: Unreachable, clock: FakeClock) -> None:
+    async def play() -> None:
+        async with node_number(process(store, clock), 2) as one, node_number(process(store, clock), 2) as other:
+            assert (one.number, other.number) == (0, 1)
+            with pytest.raises(Overloaded, match="2 processes"):
+                async with node_number(process(store, clock), 2):
+                    pass
+
+    run(play())
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["ended", "cut off"])
+def test_the_next_holder_of_a_number_makes_no_id_of_the_one_before(
+    run: Run, store: Unreachable, clock: FakeClock, ends: bool
+) -> None:
+    """The first process's clock is ahead by all that it may be, the next one's behind."""
+
+    def used_up(held: Held) -> int:
+        """The last id of a process that cannot renew its number."""
+        ids = Snowflakes(0, lambda: clock.ms + SKEW_MS_MAX, held.check)
+        last = 0
+        while held.ours:
+            last = ids.next()
+            clock.ms += 1_000
+        with pytest.raises(LeaseLost):
+            ids.next()
+        return last
+
+    async def play() -> None:
+        store.away = True
+        first = node_number(process(store, clock), 1)
+        number = await first.__aenter__()
+        last = used_up(number.held)
+        assert clock.ms - START_MS == USED_S * 1_000
+        if ends:
+            await first.__aexit__(None, None, None)
+        clock.ms += int(RESTS_S * 1_000) - 1_000
+        with pytest.raises(Overloaded):
+            async with node_number(process(store, clock), 1):
+                pass
+        clock.ms += 1_000
+        async with node_number(process(store, clock), 1) as second:
+            behind = FakeClock(clock.ms - SKEW_MS_MAX)
+            assert Snowflakes(0, behind, second.held.check).next() > last
+        if not ends:
+            await first.__aexit__(None, None, None)
+
+    run(play())
