@@ -12,7 +12,6 @@ import random
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import product
 from operator import attrgetter
-from types import EllipsisType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,21 @@ from kith.graph.edge import (
 )
 from kith.graph.graphs import assign
 from kith.graph.questions import Answers, Questions
-from kith.graph.shapes import Chunk, Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
+from kith.graph.shapes import (
+    ANYTHING,
+    Anything,
+    Chunk,
+    Degrees,
+    DegreesPart,
+    Ends,
+    IdLists,
+    Ids,
+    Listing,
+    Node,
+    NodeChanged,
+    Pair,
+    Side,
+)
 
 Key = tuple[int, int, int]
 """(graph, source, destination)"""
@@ -217,13 +230,13 @@ class ReferenceEdges:
         lengths = np.array([len(ids) for ids in lists], np.int64)
         return IdLists(np.concatenate([np.empty(0, np.int64), *lists]), lengths)
 
-    async def degrees(self, graph: int, after: int | None, limit: int) -> list[Degrees]:
+    async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPart:
+        """The greatest id first: no order is promised."""
         self._tick()
-        nodes = sorted({end for number, *ends in self.rows if number == graph for end in ends})
-        beyond = [node for node in nodes if after is None or node > after]
-        return [
-            Degrees(node, *(self._count(Listing(graph, node, end)) for end in Direction)) for node in beyond[:limit]
-        ]
+        nodes = sorted({end for number, *ends in self.rows if number == graph for end in ends}, reverse=True)
+        left = [node for node in nodes if after is None or node < int(after)]
+        part = [Degrees(node, *(self._count(Listing(graph, node, end)) for end in Direction)) for node in left[:limit]]
+        return DegreesPart(part, b"%d" % part[-1].node if len(left) > limit else None)
 
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
         out = listing.direction is Direction.OUT
@@ -253,14 +266,18 @@ class ReferenceEdges:
             known = self._nodes[node] = changed
         return NodeChanged(known, WriteMark(len(self.log), 0 if tell is None else tell.updated_at))
 
-    async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
-        keys = sorted(key for key in self.rows if key[0] == graph and (after is None or key[1:] > after))
+    async def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
+        keys = [key for key in self.rows if key[0] == graph]
         for at in range(0, len(keys), _SCAN_ROWS):
-            yield [
-                Ends(edge, *(self._listed(listing_of(edge, end)).get(key) == edge for end in Direction))
-                for key in keys[at : at + _SCAN_ROWS]
-                for edge in [self.rows[key]]
-            ]
+            yield [self._ends(self.rows[key]) for key in keys[at : at + _SCAN_ROWS] if key in self.rows]
+
+    async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
+        rows = [self.rows.get((graph, *pair)) for pair in pairs]
+        return [None if edge is None else self._ends(edge) for edge in rows]
+
+    def _ends(self, edge: Edge) -> Ends:
+        shown = [self._listed(listing_of(edge, end)).get(key_of(edge)) == edge for end in Direction]
+        return Ends(edge, *shown)
 
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         lists = {listing_of(edge, end) for edge in self.rows.values() if edge.graph == graph for end in Direction}
@@ -281,8 +298,8 @@ class ReferenceEdges:
     async def get_note(self, key: str) -> bytes | None:
         return self._notes.get(key)
 
-    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | EllipsisType | None = ...) -> bool:
-        if only_if is not ... and self._notes.get(key) != only_if:
+    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | Anything | None = ANYTHING) -> bool:
+        if only_if is not ANYTHING and self._notes.get(key) != only_if:
             return False
         self._notes.pop(key, None)
         if value is not None:

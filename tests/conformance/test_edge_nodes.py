@@ -17,7 +17,7 @@ from kith.core.errors import BadRequest
 from kith.core.ids import ID_MAX
 from kith.graph.audit import audit
 from kith.graph.edge import Edge, EdgeWrite, Outcome, State
-from kith.graph.shapes import Node
+from kith.graph.shapes import Ends, Node
 from kith.graph.store import EdgeStore
 
 PORT = "edges"
@@ -25,19 +25,18 @@ PORT = "edges"
 # --- the scan ------------------------------------------------------------------------------------------
 
 
-def test_the_scan_shows_every_row_once_in_order_and_resumes_after_any(store: EdgeStore, run: Run) -> None:
-    async def scanned(after: tuple[int, int] | None = None) -> list[Edge]:
-        found = [ends async for chunk in store.edges(G, after) for ends in chunk]
-        assert all(ends.agree for ends in found)
-        return [ends.edge for ends in found]
+def test_the_scan_shows_every_row_once_and_each_can_be_looked_at_again(store: EdgeStore, run: Run) -> None:
+    async def scanned() -> list[Ends]:
+        return [ends async for chunk in store.edges(G) for ends in chunk]
 
     ids = [0, 1, 255, 256, ID_MAX]
     edges = [edge_of(*pair, state=State((pair[0] + pair[1]) % 4)) for pair in product(ids, ids)]
     run(store.apply(writes_of(*edges[::-1])))
-    assert run(scanned()) == edges
-    for at, edge in enumerate(edges):
-        assert run(scanned((edge.source, edge.destination))) == edges[at + 1 :]
-    assert run(scanned((1, 17))) == edges[7:]  # after a pair that is no row
+    found = {(ends.edge.source, ends.edge.destination): ends for ends in run(scanned())}
+    assert all(ends.agree for ends in found.values())
+    assert [found[edge.source, edge.destination].edge for edge in edges] == edges
+    assert len(run(scanned())) == len(edges)
+    assert run(store.ends(G, [(1, 17), *found, (ID_MAX, 2)])) == [None, *found.values(), None]
 
 
 def test_the_scan_of_an_empty_graph_has_no_rows(store: EdgeStore, run: Run) -> None:
@@ -135,23 +134,21 @@ def test_notes_are_kept_found_by_prefix_and_removed(store: EdgeStore, run: Run) 
     assert run(store.notes("job/")) == {"job/2": b""}
 
 
-def test_a_note_is_written_only_while_it_is_what_the_writer_knows(store: EdgeStore, run: Run) -> None:
-    assert not run(store.put_note("job/1", b"b", only_if=b"a"))
-    assert run(store.put_note("job/1", b"a", only_if=None))
-    assert not run(store.put_note("job/1", b"b", only_if=None))
-    assert run(store.put_note("job/1", b"b", only_if=b"a"))
-    assert not run(store.put_note("job/1", None, only_if=b"a"))
-    assert run(store.get_note("job/1")) == b"b"
-    assert run(store.put_note("job/1", None, only_if=b"b"))
-    assert run(store.put_note("job/1", None, only_if=None))
-    assert run(store.get_note("job/1")) is None
+def test_a_note_is_changed_only_from_what_its_writer_read(store: EdgeStore, run: Run) -> None:
+    async def race() -> list[bool]:
+        return await asyncio.gather(*(store.put_note("lease", b"%d" % at, only_if=b"free") for at in range(20)))
 
-
-def test_of_two_who_change_a_note_at_once_one_is_refused(store: EdgeStore, run: Run) -> None:
-    async def both() -> list[bool]:
-        return await asyncio.gather(*(store.put_note("job/1", one, only_if=None) for one in (b"a", b"b")))
-
-    assert sorted(run(both())) == [False, True]
+    assert run(store.put_note("lease", b"free", only_if=b"other")) is False
+    assert run(store.get_note("lease")) is None
+    assert run(store.put_note("lease", b"free", only_if=None)) is True
+    assert run(store.put_note("lease", b"mine", only_if=None)) is False
+    won = run(race())
+    assert won.count(True) == 1
+    assert run(store.get_note("lease")) == b"%d" % won.index(True)
+    assert run(store.put_note("lease", None, only_if=b"free")) is False
+    assert run(store.put_note("lease", None, only_if=b"%d" % won.index(True))) is True
+    assert run(store.put_note("lease", b"")) is True, "whatever stands there"
+    assert run(store.put_note("lease", None, only_if=None)) is False, "an empty note is one"
 
 
 def test_declaring_gives_each_name_one_number_for_ever(store: EdgeStore, run: Run) -> None:

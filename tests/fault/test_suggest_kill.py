@@ -59,7 +59,7 @@ def rows(environment: Environment) -> dict[bytes, bytes]:
 
 def done(environment: Environment) -> int:
     """How many users the run under way has done, as its checkpoint says."""
-    raw = environment.get_note("suggestions/batch")
+    raw = environment.get_note("suggestions/job")
     return 0 if raw is None else int(json.loads(raw)["done"])
 
 

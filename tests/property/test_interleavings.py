@@ -302,9 +302,9 @@ class Failing(ReferenceEdges):
         self._spend()
         return await super().apply(writes)
 
-    async def put_note(self, key: str, value: bytes | None) -> None:
+    async def put_note(self, key: str, value: bytes | None, **condition: Any) -> bool:
         self._spend()
-        await super().put_note(key, value)
+        return await super().put_note(key, value, **condition)
 
     async def change_node(self, node: int, **changes: Any) -> NodeChanged:
         self._spend()

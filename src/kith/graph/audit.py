@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from kith.graph.shapes import Ends
-from kith.graph.store import EdgeStore
+from kith.graph.store import Scans
 
 _SETTLE_S = 30.0
 
@@ -41,7 +41,7 @@ class Audit(msgspec.Struct, rename="camel"):
 
 
 async def audit(
-    store: EdgeStore,
+    store: Scans,
     name: str,
     number: int,
     *,
@@ -64,7 +64,8 @@ async def audit(
         progress(found.edges)
     if suspects and not store.transactional:
         await asyncio.sleep(settle_s)
-        suspects = [ends for ends in suspects if not await _settled(store, number, ends)]
+        pairs = [(ends.edge.source, ends.edge.destination) for ends in suspects]
+        suspects = [ends for ends in await store.ends(number, pairs) if ends is not None and not ends.agree]
     found.disagreeing = len(suspects)
     found.examples = [f"{ends.edge.source} -> {ends.edge.destination}" for ends in suspects[:10]]
     if repair and suspects:
@@ -73,12 +74,3 @@ async def audit(
     found.strays = await store.strays(number, repair)
     found.wrong_counts = len(await store.check_counts(number, repair))
     return found
-
-
-async def _settled(store: EdgeStore, graph: int, ends: Ends) -> bool:
-    """Whether the ends agree by now, or the edge is gone."""
-    source, destination = ends.edge.source, ends.edge.destination
-    before = (source, destination - 1) if destination else (source - 1, 2**63 - 1) if source else None
-    async for chunk in store.edges(graph, before):
-        return chunk[0].edge.source != source or chunk[0].edge.destination != destination or chunk[0].agree
-    return True

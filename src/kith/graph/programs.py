@@ -20,7 +20,7 @@ from kith.core.errors import BadRequest, ProgramTooComplex
 from kith.core.ids import parse_id
 from kith.graph.edge import Direction, State
 from kith.graph.shapes import Ids, Listing
-from kith.graph.store import EdgeStore
+from kith.graph.store import Edges
 
 DEPTH_MAX = 16
 PARTS_MAX = 64
@@ -117,7 +117,7 @@ def parse_state(raw: Any) -> State:
 class Evaluator:
     """Runs one program over a store. `ids_max`: how many ids it may read into memory; beyond, ProgramTooComplex."""
 
-    def __init__(self, store: EdgeStore, ids_max: int = IDS_MAX_DEFAULT) -> None:
+    def __init__(self, store: Edges, ids_max: int = IDS_MAX_DEFAULT) -> None:
         self._store, self._ids_left, self._ids_max = store, ids_max, ids_max
         self._counts: dict[Leaf, int] = {}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import enum
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,23 @@ class Degrees(NamedTuple):
     node: int
     out: int
     into: int
+
+
+class DegreesPart(NamedTuple):
+    """Some nodes of a graph, and where the next part begins: what an engine makes of it; None where the graph ends."""
+
+    nodes: list[Degrees]
+    after: bytes | None
+
+
+class Anything(enum.Enum):
+    """The type of ANYTHING."""
+
+    ANYTHING = "anything"
+
+
+ANYTHING: Final = Anything.ANYTHING
+"""A note is written whatever stands there."""
 
 
 class Ends(NamedTuple):

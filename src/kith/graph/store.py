@@ -1,12 +1,12 @@
-"""The port behind the graph: what every engine that keeps edges must do.
+"""The port behind the graph, in parts by who uses them: what every engine that keeps edges must do.
 
+Who needs one part asks for that part. `EdgeStore` is all of them: what an engine hands out, and a `Graph` works on.
 Implemented by `engines/embedded` (LMDB) and held to `tests/reference_edges.py` by the conformance suite.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from types import EllipsisType
 from typing import Protocol
 
 import numpy as np
@@ -16,10 +16,23 @@ from kith.core.events import Event
 from kith.core.paging import Page, Window
 from kith.graph.edge import Edge, EdgeChange, EdgeWrite, State
 from kith.graph.questions import Answers, Questions
-from kith.graph.shapes import Chunk, Degrees, Ends, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
+from kith.graph.shapes import (
+    ANYTHING,
+    Anything,
+    Chunk,
+    DegreesPart,
+    Ends,
+    IdLists,
+    Ids,
+    Listing,
+    Node,
+    NodeChanged,
+    Pair,
+    Side,
+)
 
 
-class EdgeStore(Protocol):
+class Edges(Protocol):
     """Edges, readable from both ends.
 
     Order: lists are newest first by (position, other end), both descending. Atomicity: where `transactional` is true,
@@ -31,10 +44,6 @@ class EdgeStore(Protocol):
 
     transactional: bool
     immediate: bool  # reads answer without waiting, so nothing is gained by making several together
-
-    async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
-        """Give each graph name a number, once and for all, and return the numbers of all graphs."""
-        ...
 
     async def apply(self, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
         """Merge `writes` in order (see `edge.EdgeWrite`); one answer each, in the same order."""
@@ -93,16 +102,16 @@ class EdgeStore(Protocol):
         """Like `ids`, for several lists of one graph at once, in the order of `listings`."""
         ...
 
-    async def degrees(self, graph: int, after: int | None, limit: int) -> list[Degrees]:
-        """Up to `limit` nodes with ids above `after`, ascending, that are an end of a stored edge in any state."""
-        ...
-
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
         """For each of `ids`: is it in the list, as its row says? As current as `get_many`.
 
         The cost depends on the number of `ids`, not on the length of the list; where the list is short it is near 0.
         """
         ...
+
+
+class Nodes(Protocol):
+    """What is stored about nodes themselves: their states, whether they are private, their labels. Current at once."""
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         """What is stored about each node itself; `Node()` where nothing is."""
@@ -125,8 +134,54 @@ class EdgeStore(Protocol):
         """
         ...
 
-    def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
-        """Every edge of a graph by (source, destination), from behind `after` on, in chunks."""
+
+class Notes(Protocol):
+    """Small durable notes, such as a job's checkpoint. Current at once; durable like `Edges.apply`."""
+
+    async def get_note(self, key: str) -> bytes | None:
+        """Read a small durable note, such as a job's checkpoint; None if there is none."""
+        ...
+
+    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | Anything | None = ANYTHING) -> bool:
+        """Write a note, or remove it (None); whether it was written.
+
+        `only_if`: write it only if this stands there now (None: if there is no note). Of several writers who all name
+        what they have read, one succeeds.
+        """
+        ...
+
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        """All notes whose key starts with `prefix`, by key; there are only a few."""
+        ...
+
+
+class Schema(Protocol):
+    """Which graphs there are."""
+
+    async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
+        """Give each graph name a number, once and for all, and return the numbers of all graphs."""
+        ...
+
+
+class Scans(Protocol):
+    """Whole graphs, for audits, exports and jobs over everybody.
+
+    Scans come in any order. One of a graph that changes meanwhile shows once whatever is there throughout, and perhaps
+    what comes or goes.
+    """
+
+    transactional: bool
+
+    def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
+        """Every edge of a graph, in chunks."""
+        ...
+
+    async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
+        """For each (source, destination): the edge and what the lists say of it, as `edges` shows it; None: no row."""
+        ...
+
+    async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPart:
+        """Up to `limit` nodes that are an end of a stored edge in any state: the first, or those `after` a part."""
         ...
 
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
@@ -141,17 +196,6 @@ class EdgeStore(Protocol):
         """Make both lists show each of these stored edges as its row says."""
         ...
 
-    async def get_note(self, key: str) -> bytes | None:
-        """Read a small durable note, such as a job's checkpoint; None if there is none."""
-        ...
 
-    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | EllipsisType | None = ...) -> bool:
-        """Write a note, or remove it (None); whether that was done.
-
-        `only_if`: do it only while the note is this (None: while there is none). Atomic. Durable like `apply`.
-        """
-        ...
-
-    async def notes(self, prefix: str) -> dict[str, bytes]:
-        """All notes whose key starts with `prefix`, by key; there are only a few."""
-        ...
+class EdgeStore(Edges, Nodes, Notes, Schema, Scans, Protocol):
+    """All that a graph needs of an engine."""

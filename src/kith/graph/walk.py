@@ -15,7 +15,7 @@ from kith.core.ids import ID_MAX
 from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import POSITION_MIN
 from kith.graph.shapes import Listing
-from kith.graph.store import EdgeStore
+from kith.graph.store import Edges
 
 ShownCheck: TypeAlias = Callable[[Sequence[Mark]], Awaitable[Sequence[bool]]]
 """Answers for each of these entries: is it shown?"""
@@ -25,7 +25,7 @@ _CHUNK = 512
 
 
 async def walk(
-    store: EdgeStore, listing: Listing, window: Window, shown: ShownCheck, *, entries_max: int, first: int | None = None
+    store: Edges, listing: Listing, window: Window, shown: ShownCheck, *, entries_max: int, first: int | None = None
 ) -> Page:
     """A page of the entries of `listing` for which `shown` says true.
 

@@ -18,7 +18,7 @@ from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENTED, LIKES, SAVES, SHARES
 from kith.graph.shapes import Listing
-from kith.graph.store import EdgeStore
+from kith.graph.store import Edges
 from kith.home.facts import PostFacts
 from kith.home.rank.features import Floats, Integers
 from kith.posts.comments import Comments
@@ -96,7 +96,7 @@ class Affinity:
         return Ties(np.array(sorted(sums), np.int64), totals / (totals + np.float32(HALF)))
 
 
-async def state_of(store: EdgeStore, listings: Sequence[Listing]) -> ListState:
+async def state_of(store: Edges, listings: Sequence[Listing]) -> ListState:
     """What tells a change of these lists, in one or two lookups a list."""
     lengths = await store.count_many(listings)
     held = [listing for listing, length in zip(listings, lengths, strict=True) if length]

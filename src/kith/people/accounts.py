@@ -5,24 +5,24 @@ from __future__ import annotations
 from kith.core.errors import Forbidden
 from kith.core.ids import NodeId
 from kith.graph.edge import State
-from kith.graph.store import EdgeStore
+from kith.graph.store import Nodes
 
 
-async def check_active(store: EdgeStore, actor: NodeId) -> None:
+async def check_active(store: Nodes, actor: NodeId) -> None:
     """Forbidden if the actor's account is deactivated or removed."""
     (node,) = await store.nodes([actor])
     if node.state != State.NORMAL:
         raise _inactive(actor, node.state)
 
 
-async def check_not_removed(store: EdgeStore, actor: NodeId) -> None:
+async def check_not_removed(store: Nodes, actor: NodeId) -> None:
     """Forbidden if the actor's account was removed. What a deactivated account does takes effect when it is back."""
     (node,) = await store.nodes([actor])
     if node.state == State.REMOVED:
         raise _inactive(actor, node.state)
 
 
-async def is_removed(store: EdgeStore, user: NodeId) -> bool:
+async def is_removed(store: Nodes, user: NodeId) -> bool:
     """Whether an account was removed for good."""
     (node,) = await store.nodes([user])
     return node.state == State.REMOVED

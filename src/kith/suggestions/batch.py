@@ -1,4 +1,4 @@
-"""A job that computes suggestions for all users: two passes over the nodes of the graph, by id.
+"""A job that computes suggestions for all users: two passes over the nodes of the graph.
 
 The first pass counts the users who follow somebody, and finds the most followed accounts. The second ranks user by
 user, and keeps the results chunk by chunk, with a checkpoint after each. A killed job resumes after its last
@@ -22,7 +22,7 @@ POPULAR_MAX = 200
 """How many of the most followed accounts are kept."""
 USERS_A_CHUNK = 500
 _NODES_A_CHUNK = 5_000
-_NOTE = "suggestions/batch"
+_NOTE = "suggestions/job"
 
 
 class BatchCheckpoint(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class BatchCheckpoint(msgspec.Struct, frozen=True):
 
     users: int  # who follow somebody, as counted by the first pass
     done: int
-    after: int  # all nodes up to this id are done
+    after: bytes | None  # where the nodes begin that are left, see `Scans.degrees`
     started_ms: int
 
 
@@ -64,14 +64,18 @@ async def suggest_everyone(
     store = suggestions.graph.store
     at = await _unfinished(suggestions, fresh_ms) or await _begun(suggestions, report)
     before = at.done
-    while nodes := await store.degrees(suggestions.follows, at.after, USERS_A_CHUNK):
+    more = True
+    while more:
+        nodes, after = await store.degrees(suggestions.follows, at.after, USERS_A_CHUNK)
         users = [NodeId(node.node) for node in nodes if node.out]
         if users:
             rows = [await _row(suggestions, user, first, fresh_ms) for user in users]
             await suggestions.store.put_many(rows, suggestions.now_ms())
-        at = msgspec.structs.replace(at, done=at.done + len(users), after=nodes[-1].node)
-        await store.put_note(_NOTE, msgspec.json.encode(at))
-        report.ranked(at.done, max(at.users, at.done))
+        at, more = msgspec.structs.replace(at, done=at.done + len(users), after=after), after is not None
+        if more:
+            await store.put_note(_NOTE, msgspec.json.encode(at))
+        if nodes:
+            report.ranked(at.done, max(at.users, at.done))
     await store.put_note(_NOTE, None)
     return BatchResult(at.done - before, before)
 
@@ -84,16 +88,17 @@ async def _unfinished(suggestions: Suggestions, fresh_ms: int) -> BatchCheckpoin
 
 async def _begun(suggestions: Suggestions, report: BatchObserver) -> BatchCheckpoint:
     """The first pass: count the users, and keep the most followed accounts."""
-    users, after = 0, -1
+    users, after, more = 0, None, True
     top: list[Degrees] = []
-    while nodes := await suggestions.graph.store.degrees(suggestions.follows, after, _NODES_A_CHUNK):
-        users, after = users + sum(node.out > 0 for node in nodes), nodes[-1].node
+    while more:
+        nodes, after = await suggestions.graph.store.degrees(suggestions.follows, after, _NODES_A_CHUNK)
+        users, more = users + sum(node.out > 0 for node in nodes), after is not None
         top += [node for node in nodes if node.into]
         top = sorted(top, key=lambda node: (node.into, node.node), reverse=True)[:POPULAR_MAX]
         report.counted(users)
     ids, followers = [node.node for node in top], [node.into for node in top]
     await suggestions.keep_popular(np.array(ids, np.int64), np.array(followers, np.int64))
-    at = BatchCheckpoint(users, 0, -1, suggestions.now_ms())
+    at = BatchCheckpoint(users, 0, None, suggestions.now_ms())
     await suggestions.graph.store.put_note(_NOTE, msgspec.json.encode(at))
     return at
 

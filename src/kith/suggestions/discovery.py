@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kith.graph.edge import Direction
 from kith.graph.shapes import IdLists, Ids, Listing
-from kith.graph.store import EdgeStore
+from kith.graph.store import Edges
 
 FACES = 3
 """How many followees are named to explain a suggestion."""
@@ -51,7 +51,7 @@ def without_faces(ids: Ids, scores: Ids) -> Ranked:
     return Ranked(ids, scores, np.full((len(ids), FACES), -1))
 
 
-async def lists_of(store: EdgeStore, follows: int, followees: Sequence[int], reach: Reach) -> IdLists:
+async def lists_of(store: Edges, follows: int, followees: Sequence[int], reach: Reach) -> IdLists:
     """The newest `reach.each` followees of each followee."""
     return await store.ids_many([Listing(follows, one, Direction.OUT) for one in followees], reach.each)
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from kith.commands.transfer.formats import Writer
 from kith.graph.edge import State
-from kith.graph.store import EdgeStore
+from kith.graph.store import Scans
 
 
-async def export(store: EdgeStore, graph: int, path: Path, progress: Callable[[int], None]) -> int:
+async def export(store: Scans, graph: int, path: Path, progress: Callable[[int], None]) -> int:
     """Write (source, destination, position) of every edge in state NORMAL; how many there were.
 
     The file appears under its name only when it is whole. Edges written meanwhile may or may not be in it.

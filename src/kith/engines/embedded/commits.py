@@ -13,7 +13,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from types import EllipsisType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import lmdb
@@ -57,15 +56,16 @@ class Batch:
         self.txn.delete(key, db=self.environment.rows[database])
         self._describe(redo.row(database, key, None))
 
-    def put_note(self, key: str, value: bytes | None, only_if: bytes | EllipsisType | None = ...) -> bool:
-        """Write a note, or remove it (None), if it is `only_if` until now; whether that was done."""
-        if only_if is not ... and self.txn.get(key.encode(), None, self.environment.meta) != only_if:
-            return False
+    def note(self, key: str) -> bytes | None:
+        """A note as this transaction leaves it."""
+        return self.txn.get(key.encode(), None, self.environment.meta)
+
+    def put_note(self, key: str, value: bytes | None) -> None:
+        """Write a note, or remove it (None)."""
         if value is None:
             self.delete("meta", key.encode())
         else:
             self.put("meta", key.encode(), value)
-        return True
 
     def write_edge(self, stored: Edge | None, edge: Edge) -> int:
         """Store an edge in place of `stored`, which is what is stored, and log it; its number in the log."""

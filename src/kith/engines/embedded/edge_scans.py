@@ -1,6 +1,6 @@
 """Scans of whole graphs on LMDB: every edge with what its lists say, counts and strays, and their repair.
 
-The part of the EdgeStore that audits and exports use; the rest is in `edge_store`.
+What audits, exports and jobs over everybody use; the rest of the EdgeStore is in `edge_store`.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from functools import partial
 
 import lmdb
 
-from kith.core.ids import ID_MAX
 from kith.engines.embedded import runs
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.edge_rows import entries_of, stored_edge
 from kith.engines.embedded.environment import Environment, Txn
-from kith.engines.embedded.keys import EDGE_KEY, after_lists, pair_key, read_edge, read_prefix
+from kith.engines.embedded.keys import EDGE_KEY, after_lists, list_prefixes, node_key, read_edge, read_prefix
 from kith.engines.embedded.strays import Stray, find_strays, unlist_strays
-from kith.graph.edge import Edge
-from kith.graph.shapes import Ends, Listing, Pair
+from kith.graph.edge import Edge, State
+from kith.graph.shapes import Degrees, DegreesPart, Ends, Listing, Pair
 
 _SCAN_ROWS = 2_000
 
 
 class EmbeddedScans:
-    """See `graph.store.EdgeStore`."""
+    """See `graph.store.Scans`."""
 
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
         self._environment, self._commits = environment, commits
@@ -39,13 +38,23 @@ class EmbeddedScans:
         except lmdb.Error as error:
             raise translate(error, "read") from error
 
-    async def edges(self, graph: int, after: Pair | None = None) -> AsyncIterator[list[Ends]]:
-        start: bytes | None = b"" if after is None else _after(*after)
+    async def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
+        start: bytes | None = b""
         while start is not None:
             chunk, start = self._ends(graph, start)
             if chunk:
                 yield chunk
             await asyncio.sleep(0)
+
+    async def ends(self, graph: int, pairs: Sequence[Pair]) -> list[Ends | None]:
+        db = self._graph_db(graph)
+        with self._begin(db) as txn:
+            cursor = txn.cursor()
+            rows = [stored_edge(txn, db, graph, *pair) for pair in pairs]
+            return [None if edge is None else _ends_of(cursor, edge) for edge in rows]
+
+    async def degrees(self, graph: int, after: bytes | None, limit: int) -> DegreesPart:
+        return await asyncio.to_thread(self._degrees, graph, after or b"", limit)
 
     async def check_counts(self, graph: int, repair: bool) -> list[tuple[Listing, int, int]]:
         def check(txn: lmdb.Transaction[bytes]) -> list[tuple[bytes, int, int]]:
@@ -84,6 +93,18 @@ class EmbeddedScans:
 
         await self._commits.run(relist, len(edges))
 
+    def _degrees(self, graph: int, start: bytes, limit: int) -> DegreesPart:
+        db = self._graph_db(graph)
+        found: list[Degrees] = []
+        with self._begin(db) as txn:
+            cursor = txn.cursor()
+            while len(found) < limit and (cursor.set_range(start) if start else cursor.first()):
+                node = int.from_bytes(cursor.key()[:8], "big")
+                prefixes = list_prefixes(node, node, State.NORMAL)
+                found.append(Degrees(node, *(runs.length(txn, db, prefix) for prefix in prefixes)))
+                start = node_key(node + 1)
+        return DegreesPart(found, start if len(found) == limit else None)
+
     def _find_strays(self, graph: int, start: bytes) -> tuple[list[Stray], bytes | None]:
         db = self._graph_db(graph)
         with self._begin(db) as txn:
@@ -102,9 +123,13 @@ class EmbeddedScans:
                     more = rows.set_range(after_lists(key))
                     continue
                 edge = read_edge(graph, int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big"), rows.value())
-                chunk.append(Ends(edge, *(runs.contains(lists, *entry) for entry in entries_of(edge))))
+                chunk.append(_ends_of(lists, edge))
                 more = rows.next()
             return chunk, rows.key() if more else None
+
+
+def _ends_of(lists: runs.RunCursor, edge: Edge) -> Ends:
+    return Ends(edge, *(runs.contains(lists, *entry) for entry in entries_of(edge)))
 
 
 def _relist(batch: Batch, edge: Edge) -> None:
@@ -115,8 +140,3 @@ def _relist(batch: Batch, edge: Edge) -> None:
         batch.undescribed()
         for entry in entries_of(current):
             runs.insert(batch.cursor(edge.graph), *entry)
-
-
-def _after(source: int, destination: int) -> bytes:
-    """The key directly after that of an edge."""
-    return pair_key(source, destination + 1) if destination < ID_MAX else pair_key(source + 1, 0)

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from types import EllipsisType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +40,7 @@ from kith.engines.embedded.keys import (
 from kith.engines.embedded.pages import page_of
 from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
 from kith.graph.questions import Answers, Questions
-from kith.graph.shapes import Chunk, Degrees, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
+from kith.graph.shapes import ANYTHING, Anything, Chunk, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
 
 _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _PLAIN_NODE = Node()
@@ -153,9 +152,6 @@ class EmbeddedEdges(EmbeddedScans):
             size = sum(min(count, newest) for count in await self.count_many(listings))
         return read() if size <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
-    async def degrees(self, graph: int, after: int | None, limit: int) -> list[Degrees]:
-        return await asyncio.to_thread(self._degrees, graph, -1 if after is None else after, limit)
-
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
         def read() -> NDArray[np.bool_]:
             with self._begin() as txn:
@@ -226,8 +222,14 @@ class EmbeddedEdges(EmbeddedScans):
     async def get_note(self, key: str) -> bytes | None:
         return self._environment.get_note(key)
 
-    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | EllipsisType | None = ...) -> bool:
-        return await self._commits.run(lambda batch: batch.put_note(key, value, only_if))
+    async def put_note(self, key: str, value: bytes | None, *, only_if: bytes | Anything | None = ANYTHING) -> bool:
+        def write(batch: Batch) -> bool:
+            if only_if is not ANYTHING and batch.note(key) != only_if:
+                return False
+            batch.put_note(key, value)
+            return True
+
+        return await self._commits.run(write)
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
         return {prefix + rest: value for rest, value in self._environment.notes(prefix).items()}
@@ -241,17 +243,6 @@ class EmbeddedEdges(EmbeddedScans):
         """Make `clock` continue above the newest version in the log, even if the machine's clock went back."""
         with self._begin() as txn:
             clock.restore(event_log.newest_version(txn, self._environment.log))
-
-    def _degrees(self, graph: int, node: int, limit: int) -> list[Degrees]:
-        db = self._graph_db(graph)
-        found: list[Degrees] = []
-        with self._begin(db) as txn:
-            cursor = txn.cursor()
-            while len(found) < limit and cursor.set_range(node_key(node + 1)):
-                node = int.from_bytes(cursor.key()[:8], "big")
-                prefixes = list_prefixes(node, node, State.NORMAL)
-                found.append(Degrees(node, *(runs.length(txn, db, prefix) for prefix in prefixes)))
-        return found
 
 
 def apply_all(batch: Batch, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:
