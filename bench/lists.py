@@ -1,0 +1,170 @@
+"""Lists of people's doings over HTTP, 16 connections, one API process; and how long opening an account takes.
+
+Each list has 20 entries and is asked whole. Before a route is loaded, some of its answers are counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import numpy as np
+
+from bench.figures import KEY, SECONDS, Figure, server
+from bench.load import request, run
+from bench.routes import API, client, expected
+from bench.town import Ids, Town, batches, town
+from kith.core.ids import NodeId
+from kith.graph.edge import Edge, EdgeWrite, State
+from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, LIKES, MENTIONED, SAVES
+from kith.run.config import Settings
+from kith.run.services import Services, running
+
+_LISTS, _ENTRIES = 1_000, 20
+_COMMENTED, _COMMENTS, _REPLIES = 300, 10, 2
+_WAITING = 1_000
+_READS = 20_000
+_CONNECTIONS = 16
+_LOOKED_AT = 20
+_LEAST_BYTES = 1_000  # an answer with entries
+_AT_ONCE = 1_000
+_OPENED_WITHIN_S, _POLL_S = 60.0, 0.005
+
+
+class _Asked(NamedTuple):
+    """A path, who asks for it, and how many items are the answer."""
+
+    path: str
+    user: int
+    length: int
+
+
+def likes_list_http(folder: Path) -> list[Figure]:
+    """The 20 who like a post."""
+    at = town(folder)
+    posts, likers = _drawn(at.posts[:, 0]), at.profiles[:_ENTRIES].tolist()
+    rows = [(liker, post) for post in posts for liker in likers]
+    asked = [_Asked(f"/posts/{post}/likes?limit={_ENTRIES}", likers[0], _ENTRIES) for post in posts]
+    return _read("likes-list-http", at, lambda services: _put_edges(services, LIKES, rows), asked)
+
+
+def saved_list_http(folder: Path) -> list[Figure]:
+    """The 20 posts that a user saved."""
+    return _posts_of_users("saved-list-http", folder, SAVES, "saved")
+
+
+def mentions_list_http(folder: Path) -> list[Figure]:
+    """The 20 posts that mention a user."""
+    return _posts_of_users("mentions-list-http", folder, MENTIONED, "mentions")
+
+
+def blocked_list_http(folder: Path) -> list[Figure]:
+    """The 20 users whom a user blocks."""
+    at = town(folder)
+    users, strangers = _drawn(at.profiles), range(at.users, at.users + _ENTRIES)
+    rows = [(user, stranger) for user in users for stranger in strangers]
+    asked = [_Asked(f"/users/{user}/blocked?limit={_ENTRIES}", user, _ENTRIES) for user in users]
+    return _read("blocked-list-http", at, lambda services: _put_edges(services, BLOCKS, rows), asked)
+
+
+def comments_page_http(folder: Path) -> list[Figure]:
+    """10 comments of a post, each with the first 2 replies."""
+    at = town(folder)
+    posts, writers = _drawn(at.posts[:, 0], _COMMENTED), at.profiles.tolist()
+    asked = [_Asked(f"/posts/{post}/comments?limit={_COMMENTS}", writers[0], _COMMENTS) for post in posts]
+
+    async def fill(services: Services) -> None:
+        async def comment(post: int, number: int) -> None:
+            actor, on = NodeId(writers[number]), NodeId(post)
+            made, _ = await services.comments.create(actor, on, f"a boat, {number}")
+            for answer in range(_REPLIES):
+                await services.comments.create(actor, on, f"red, {answer}", NodeId(made.id))
+
+        both = [(post, number) for post in posts for number in range(_COMMENTS)]
+        for some in batches(both, _AT_ONCE):
+            await asyncio.gather(*(comment(post, number) for post, number in some))
+
+    return _read("comments-page-http", at, fill, asked)
+
+
+def opening_http(folder: Path) -> list[Figure]:
+    """A private account for which 1,000 wait becomes public: from the request until all of them follow."""
+    at = town(folder)
+    settings, user = at.copied("opening-http"), at.users
+    rows = [(waiting, user) for waiting in at.profiles[:_WAITING].tolist()]
+    with server(settings), client(settings, user) as http:
+        http.put(f"/users/{user}", json={"private": True}).raise_for_status()
+    asyncio.run(_filled(settings, lambda services: _put_edges(services, FOLLOW_REQUESTS, rows)))
+    with server(settings), client(settings, user) as http:
+        started = time.perf_counter()
+        http.put(f"/users/{user}", json={"private": False}).raise_for_status()
+        answered_ms = (time.perf_counter() - started) * 1000
+        while (followers := _ask(http, f"/graph/follows/{user}/in/count")["count"]) < _WAITING:
+            if time.perf_counter() - started > _OPENED_WITHIN_S:
+                raise RuntimeError(f"{followers} of {_WAITING} follow after {_OPENED_WITHIN_S:.0f} s")
+            time.sleep(_POLL_S)
+        all_ms = (time.perf_counter() - started) * 1000
+    says = f"{at.says}; {_WAITING:,} requests"
+    return [
+        Figure("opening-http", all_ms, "ms", "", data=says),
+        Figure("opening-http-answer", answered_ms, "ms", "", data=says),
+    ]
+
+
+def _posts_of_users(name: str, folder: Path, graph: str, route: str) -> list[Figure]:
+    at = town(folder)
+    users, posts = _drawn(at.profiles), at.posts[:_ENTRIES, 0].tolist()
+    rows = [(user, post) for user in users for post in posts]
+    asked = [_Asked(f"/users/{user}/{route}?limit={_ENTRIES}", user, _ENTRIES) for user in users]
+    return _read(name, at, lambda services: _put_edges(services, graph, rows), asked)
+
+
+def _read(name: str, at: Town, fill: Callable[[Services], Awaitable[None]], asked: Sequence[_Asked]) -> list[Figure]:
+    settings = at.copied(name)
+    asyncio.run(_filled(settings, fill))
+    with server(settings):
+        for one in asked[:_LOOKED_AT]:
+            with client(settings, one.user) as http:
+                expected(len(_ask(http, one.path)["items"]), one.length, f"the length of {one.path}")
+        load = run(
+            settings.port, functools.partial(_requests, asked),
+            connections=_CONNECTIONS, seconds=SECONDS, least_bytes=_LEAST_BYTES,
+        )  # fmt: skip
+    return [
+        Figure(name, load.rate, "pages/s", "", data=at.says),
+        Figure(f"{name}-p99", load.p99_ms, "ms", "", data=at.says),
+    ]
+
+
+def _requests(asked: Sequence[_Asked]) -> list[bytes]:
+    chosen = np.random.default_rng(22).integers(0, len(asked), _READS).tolist()
+    return [request("GET", API + asked[one].path, KEY, user=asked[one].user) for one in chosen]
+
+
+async def _filled(settings: Settings, fill: Callable[[Services], Awaitable[None]]) -> None:
+    async with running(settings) as services:
+        await fill(services)
+
+
+async def _put_edges(services: Services, name: str, rows: Sequence[tuple[int, int]]) -> None:
+    graph = services.opened.graph
+    number, now = graph.graphs.number(name), graph.clock.next
+    for some in batches(rows, _AT_ONCE):
+        await graph.store.apply([
+            EdgeWrite(Edge(number, NodeId(source), NodeId(destination), State.NORMAL, place, now()))
+            for place, (source, destination) in enumerate(some)
+        ])  # fmt: skip
+
+
+def _drawn(of: Ids, count: int = _LISTS) -> list[int]:
+    drawn: list[int] = np.random.default_rng(21).permutation(of)[:count].tolist()
+    return drawn
+
+
+def _ask(http: httpx.Client, path: str) -> Any:
+    return http.get(path).raise_for_status().json()
