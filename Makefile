@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PARALLEL := -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: setup demo test check bench lock clean test-cluster
+.PHONY: setup demo test check bench client-js lock clean test-cluster
 
 setup: $(STAMP)  ## .venv with everything pinned, and kith in it
 
@@ -31,6 +31,9 @@ check: setup  ## lint, types, imports, and the tests that take a minute
 
 bench: setup  ## every figure of the README's table, as a table, JSON and a growth curve
 	$(BIN)/kith bench
+
+client-js: setup  ## what the JavaScript client knows of the API, after a change of it
+	$(BIN)/python clients/js/generate.py
 
 lock: setup  ## pin again after a change of dependencies in pyproject.toml
 	$(BIN)/pip install --quiet pip-tools

@@ -1,0 +1,40 @@
+/** Any number of items, as many a request as the service takes. */
+
+import { unreadable } from "./errors.js";
+
+/**
+ * The answers to all items, in their order. `items` may be any iterable, async too, and is read as it is sent: a
+ * generator over a file will do. If a request fails, those before it stay done; sending all again is safe.
+ */
+export async function askInBatches(items, size, ask) {
+  const answers = [];
+  for await (const batch of batchesOf(items, size)) {
+    const some = await ask(batch);
+    if (some.length !== batch.length) throw unreadable(`${some.length} answers to ${batch.length} items`);
+    answers.push(...some);
+  }
+  return answers;
+}
+
+/** The same for writes, which answer how many changed something, and the token of the last. */
+export async function writeInBatches(items, size, write) {
+  const whole = { applied: 0, token: null };
+  for await (const batch of batchesOf(items, size)) {
+    const { applied, token } = await write(batch);
+    whole.applied += applied;
+    whole.token = token ?? whole.token;
+  }
+  return whole;
+}
+
+async function* batchesOf(items, size) {
+  let batch = [];
+  for await (const item of items) {
+    batch.push(item);
+    if (batch.length === size) {
+      yield batch;
+      batch = [];
+    }
+  }
+  if (batch.length > 0) yield batch;
+}

@@ -1,0 +1,99 @@
+/** From a row of `OPERATIONS` and the arguments of its method to a request. Nothing is sent here. */
+
+import { headerValue } from "./credential.js";
+import { KithError } from "./errors.js";
+
+/** What may be said of any call, beside what its operation takes. */
+const OF_CALLS = new Set(["signal", "timeoutMs", "deadlineMs"]);
+const OF_UPLOADS = new Set([...OF_CALLS, "onProgress"]);
+const KEY_BYTES = 16;
+
+/** An id as requests have it. Numbers beyond 2**53 have lost digits before anyone can look, and are refused. */
+export function checkedId(id, name) {
+  const text = typeof id === "number" && !Number.isSafeInteger(id) ? "" : String(id);
+  if (!/^\d{1,19}$/.test(text)) {
+    throw new KithError("INVALID_ID", `\`${name}\` must be an id: a string of digits`, { details: { field: name } });
+  }
+  return text;
+}
+
+/** How many arguments a method has before its options. */
+export function arityOf({ path, takes = [] }) {
+  return path.split(/[{<]/).length - 1 + takes.length;
+}
+
+/**
+ * The request of one call: `given` are its arguments, `options` the last of them.
+ *
+ * An option that the operation does not take is a TypeError: a misspelt `visibility` must not make a post public.
+ */
+export function requestOf(name, operation, given, options = {}) {
+  const { verb, path, takes = [], fields = [], query = [], headers = {}, form = false } = operation;
+  const known = form ? OF_UPLOADS : OF_CALLS;
+  for (const option of Object.keys(options)) {
+    if (!known.has(option) && !fields.includes(option) && !query.includes(option) && !(option in headers)) {
+      throw new TypeError(`${name} takes no option \`${option}\``);
+    }
+  }
+  const rest = [...given]; // what the path does not take, the body does
+  const filled = path.replace(/{(\w+)}|<(\w+)>/g, (_, id, word) =>
+    id ? checkedId(rest.shift(), id) : checkedWord(rest.shift(), word),
+  );
+  const body = Object.fromEntries([
+    ...takes.map((field, at) => [field, rest[at]]),
+    ...fields.map((field) => [field, options[field]]),
+  ]);
+  const json = !form && takes.length + fields.length > 0;
+  return {
+    verb,
+    path: filled + queryOf(query, options),
+    body: json ? encoded(body) : undefined,
+    headers: { ...headersOf(headers, options), ...(json && { "Content-Type": "application/json" }) },
+    repeatable: !form, // the service makes nothing twice of what is sent twice, but for an upload
+    deletes: operation.deletes ?? false,
+    health: operation.health ?? false,
+  };
+}
+
+/** JSON with ids of any kind. Numbers that have lost digits are refused, as in paths. */
+function encoded(body) {
+  return JSON.stringify(body, (name, value) => {
+    if (typeof value === "bigint") return String(value);
+    if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
+      throw new KithError("INVALID_ID", `\`${name}\` is beyond 2**53 and has lost digits; send it as a string`);
+    }
+    return value;
+  });
+}
+
+export function queryOf(names, options) {
+  const query = new URLSearchParams();
+  for (const name of names) {
+    if (options[name] != null) query.set(name, String(options[name]));
+  }
+  const text = String(query);
+  return text && `?${text}`;
+}
+
+function headersOf(names, options) {
+  const headers = {};
+  for (const [option, header] of Object.entries(names)) {
+    // A key of our own makes what we send again after a lost answer one creation.
+    const value = options[option] ?? (option === "key" ? newKey() : null);
+    if (value !== null) headers[header] = headerValue(value, option);
+  }
+  return headers;
+}
+
+/** `crypto.randomUUID` would be shorter, but pages have it over HTTPS only. */
+function newKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function checkedWord(word, name) {
+  if (typeof word !== "string" || word === "" || word === "." || word === "..") {
+    throw new TypeError(`\`${name}\` must be a word, not ${JSON.stringify(word)}`);
+  }
+  return encodeURIComponent(word);
+}

@@ -1,0 +1,53 @@
+/** Limits of time for what can be aborted, and waiting that ends with them. */
+
+const TIMER_MAX_MS = 2 ** 31 - 1; // beyond, timers fire at once
+
+/**
+ * A signal that aborts with `outer`, or with the error that `late` makes, so many milliseconds after the last `touch`.
+ *
+ * `end` it in any case: it lets go of `outer`, which may live as long as the page (`AbortSignal.any` would do, but
+ * is missing where Kith's client is wanted, and leaks in Node 20).
+ */
+export function limited(outer, ms = Infinity, late = undefined) {
+  const inner = new AbortController();
+  const forward = () => inner.abort(outer.reason);
+  let timer;
+  const touch = () => {
+    clearTimeout(timer);
+    if (ms <= TIMER_MAX_MS && !inner.signal.aborted) timer = setTimeout(() => inner.abort(late()), ms);
+  };
+  const end = () => {
+    clearTimeout(timer);
+    outer?.removeEventListener("abort", forward);
+  };
+  if (outer?.aborted) forward();
+  outer?.addEventListener("abort", forward);
+  touch();
+  return { signal: inner.signal, touch, end, abort: (reason) => inner.abort(reason) };
+}
+
+/** What `promise` comes to, unless the signal is aborted before. */
+export async function unlessAborted(signal, promise) {
+  let stop;
+  const aborted = new Promise((_, reject) => {
+    stop = () => reject(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop);
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+/** Let this time pass; rejects with the reason of the signal where it is aborted. */
+export async function pause(ms, signal) {
+  let timer;
+  const passed = new Promise((resolve) => (timer = setTimeout(resolve, ms)));
+  try {
+    await unlessAborted(signal, passed);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,1378 @@
+// Made by generate.py from the OpenAPI document; change that, not this.
+
+import type { CallOptions, Int64, Listing, Many, Program, UploadFile, UploadOptions } from "../index.js";
+
+/** A method for every operation of the API. */
+export interface Operations {
+  /**
+   * Is there an edge?
+   *
+   * The follow check. A missing or removed edge answers false, never an error; to a user token also one whose
+   * other end is an account that the app hides.
+   */
+  exists(graph: string, source: Int64, destination: Int64, options?: CallOptions): Promise<Exists["exists"]>;
+  /**
+   * Check up to 1,000 pairs.
+   *
+   * One answer a pair, in their order.
+   */
+  existsMany(graph: string, pairs: Many<[Int64, Int64]>, options?: CallOptions): Promise<ExistMany["exists"]>;
+  /**
+   * Write up to 1,000 edges.
+   *
+   * Idempotent and commutative where `updatedAt` is given: any order, any repetition. Server keys only.
+   *
+   * For graphs of users (follows, blocks, mutes...) and your own; those of posts, comments and stories are written
+   * by their routes.
+   */
+  writeEdges(graph: string, edges: Many<EdgeRequest>, options?: CallOptions): Promise<EdgesWritten>;
+  /**
+   * The stored edge, in any state.
+   *
+   * 404 where there never was one; to user tokens also where it does not hold.
+   */
+  edge(graph: string, source: Int64, destination: Int64, options?: CallOptions): Promise<EdgeAnswer>;
+  /**
+   * Destinations, newest first.
+   *
+   * Whom the node's edges go to. A range of time costs the same wherever in the list it lies. User tokens get
+   * pages less the accounts that the app hides.
+   */
+  edgesOut(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed"; limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Listing<Item, ListAnswer>;
+  /**
+   * Destinations, newest first.
+   *
+   * Whom the node's edges go to. A range of time costs the same wherever in the list it lies. User tokens get
+   * pages less the accounts that the app hides.
+   */
+  edgesOutPage(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed"; limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Promise<ListAnswer>;
+  /**
+   * Sources, newest first.
+   *
+   * Whose edges come to the node. A range of time costs the same wherever in the list it lies. User tokens get
+   * pages less the accounts that the app hides.
+   */
+  edgesIn(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed"; limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Listing<Item, ListAnswer>;
+  /**
+   * Sources, newest first.
+   *
+   * Whose edges come to the node. A range of time costs the same wherever in the list it lies. User tokens get
+   * pages less the accounts that the app hides.
+   */
+  edgesInPage(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed"; limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Promise<ListAnswer>;
+  /**
+   * How many destinations.
+   *
+   * Exact, in constant time. Accounts that the app hides count, also where the list leaves them out.
+   */
+  countOut(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed" } & CallOptions): Promise<CountAnswer["count"]>;
+  /**
+   * How many sources.
+   *
+   * Exact, in constant time. Accounts that the app hides count, also where the list leaves them out.
+   */
+  countIn(graph: string, node: Int64, options?: { state?: "archived" | "negative" | "normal" | "removed" } & CallOptions): Promise<CountAnswer["count"]>;
+  /**
+   * A page of a set program.
+   *
+   * Ids in descending order. Operators: union, intersect, difference, nested (see `graph/programs.py`).
+   */
+  select(program: Program, options?: Omit<SelectRequest, "program"> & CallOptions): Listing<IdItem, SetAnswer>;
+  /**
+   * A page of a set program.
+   *
+   * Ids in descending order. Operators: union, intersect, difference, nested (see `graph/programs.py`).
+   */
+  selectPage(program: Program, options?: Omit<SelectRequest, "program"> & CallOptions): Promise<SetAnswer>;
+  /**
+   * How many members a set program has.
+   *
+   * Exact. A single list costs nothing; a set costs what its smallest parts cost. Accounts that the app hides
+   * count, also where a page leaves them out.
+   */
+  selectCount(program: Program, options?: CallOptions): Promise<CountAnswer["count"]>;
+  /**
+   * Follow a user.
+   *
+   * Repeating it changes nothing. A private account is asked first (`requested`).
+   */
+  follow(user: Int64, options?: CallOptions): Promise<Followed>;
+  /**
+   * Unfollow a user.
+   *
+   * Also takes back a request to follow.
+   */
+  unfollow(user: Int64, options?: CallOptions): Promise<Followed>;
+  /**
+   * Remove a follower.
+   *
+   * The user no longer follows the acting user; they may follow again.
+   */
+  removeFollower(user: Int64, options?: CallOptions): Promise<Followed>;
+  /**
+   * Block a user.
+   *
+   * Drops follows both ways and forbids new ones.
+   */
+  block(user: Int64, options?: CallOptions): Promise<Blocked>;
+  /**
+   * Unblock a user.
+   *
+   * Follows dropped by the block stay dropped.
+   */
+  unblock(user: Int64, options?: CallOptions): Promise<Blocked>;
+  /**
+   * Mute a user.
+   *
+   * Hides them from the acting user only.
+   */
+  mute(user: Int64, options?: CallOptions): Promise<Muted>;
+  /**
+   * Unmute a user.
+   *
+   * Undo mute.
+   */
+  unmute(user: Int64, options?: CallOptions): Promise<Muted>;
+  /**
+   * See fewer posts of a user.
+   *
+   * Their posts rank lower from now on, which fades over the months. Saying it again begins anew.
+   */
+  seeFewer(user: Int64, options?: CallOptions): Promise<FewerAnswer>;
+  /**
+   * See a user's posts as before.
+   *
+   * Repeating it changes nothing.
+   */
+  seeAsBefore(user: Int64, options?: CallOptions): Promise<FewerAnswer>;
+  /**
+   * Who asks to follow me.
+   *
+   * Newest first. Accounts that the app hides do not show; their requests wait until they do.
+   */
+  followRequests(options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
+  /**
+   * Who asks to follow me.
+   *
+   * Newest first. Accounts that the app hides do not show; their requests wait until they do.
+   */
+  followRequestsPage(options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  /**
+   * Accept a request.
+   *
+   * The user follows the acting user from now on. `REQUESTER_LIMIT_REACHED`: they follow as many as one may, and
+   * their request stays.
+   */
+  acceptFollowRequest(user: Int64, options?: CallOptions): Promise<Followed>;
+  /**
+   * Decline a request.
+   *
+   * They may ask again.
+   */
+  declineFollowRequest(user: Int64, options?: CallOptions): Promise<Followed>;
+  /**
+   * One user and many targets.
+   *
+   * Everything a list of profiles needs for its buttons, in one call.
+   */
+  relationships(targets: Many<Int64>, options?: CallOptions): Promise<RelationshipsAnswer["relationships"]>;
+  /**
+   * Whom a user follows.
+   *
+   * Newest first.
+   */
+  following(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
+  /**
+   * Whom a user follows.
+   *
+   * Newest first.
+   */
+  followingPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  /**
+   * Who follows a user.
+   *
+   * Newest first, at the same cost at any depth.
+   */
+  followers(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
+  /**
+   * Who follows a user.
+   *
+   * Newest first, at the same cost at any depth.
+   */
+  followersPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  /**
+   * Whom a user blocks.
+   *
+   * The user's own. The newest block first; who is deactivated shows again when they are back.
+   */
+  blocked(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
+  /**
+   * Whom a user blocks.
+   *
+   * The user's own. The newest block first; who is deactivated shows again when they are back.
+   */
+  blockedPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
+  /**
+   * Whom a user mutes.
+   *
+   * The user's own. The newest mute first; who is deactivated shows again when they are back.
+   */
+  muted(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
+  /**
+   * Whom a user mutes.
+   *
+   * The user's own. The newest mute first; who is deactivated shows again when they are back.
+   */
+  mutedPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
+  /**
+   * Who follows and is followed back.
+   *
+   * In the order in which the user followed them, newest first.
+   */
+  friends(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
+  /**
+   * Who follows and is followed back.
+   *
+   * In the order in which the user followed them, newest first.
+   */
+  friendsPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  /**
+   * Whom both follow.
+   *
+   * In the order in which the first followed them, newest first.
+   */
+  mutuals(user: Int64, other: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
+  /**
+   * Whom both follow.
+   *
+   * In the order in which the first followed them, newest first.
+   */
+  mutualsPage(user: Int64, other: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  /**
+   * Their followers whom I follow.
+   *
+   * In the order in which the acting user followed them, newest first.
+   */
+  followersYouKnow(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
+  /**
+   * Their followers whom I follow.
+   *
+   * In the order in which the acting user followed them, newest first.
+   */
+  followersYouKnowPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  /**
+   * Archive all edges of a user.
+   *
+   * Their lists empty in the background; an edge comes back when both ends are active again.
+   */
+  deactivateUser(user: Int64, options?: CallOptions): Promise<JobStarted["job"]>;
+  /**
+   * Restore all edges of a user.
+   *
+   * Undo deactivate, each edge at its old place.
+   */
+  reactivateUser(user: Int64, options?: CallOptions): Promise<JobStarted["job"]>;
+  /**
+   * Remove all edges of a user.
+   *
+   * For good; the user no longer exists, and what they said of themselves is forgotten.
+   */
+  deleteUser(user: Int64, options?: CallOptions): Promise<JobStarted["job"]>;
+  /**
+   * A user.
+   *
+   * Profile, state and exact counts. Ids come from the app, so a user nobody has met yet is simply empty.
+   */
+  user(user: Int64, options?: CallOptions): Promise<ProfileAnswer>;
+  /**
+   * Create or set a user.
+   *
+   * Sets what is named and nothing else, so it may be sent at every login. A user token may set only its own
+   * user.
+   */
+  putUser(user: Int64, options?: ProfileRequest & CallOptions): Promise<ProfileAnswer>;
+  /**
+   * Change a user.
+   *
+   * Like PUT. A user token may change only its own user.
+   */
+  patchUser(user: Int64, options?: ProfileRequest & CallOptions): Promise<ProfileAnswer>;
+  /**
+   * How far a job has come.
+   *
+   * Kept for a day after it is done. Server keys, or the user it is about.
+   */
+  job(job: string, options?: CallOptions): Promise<JobAnswer>;
+  /**
+   * The user of this name.
+   *
+   * In any spelling: `Ann` and `ann` are one name. 404 as well for whom the acting user may not see.
+   */
+  userByUsername(username: string, options?: CallOptions): Promise<ProfileAnswer>;
+  /**
+   * Many users by id.
+   *
+   * One answer an id, in their order: null where GET would refuse. 100 ids at most.
+   */
+  lookupUsers(ids: Many<Int64>, options?: CallOptions): Promise<UsersLookedUp["users"]>;
+  /**
+   * People a user may know.
+   *
+   * The user themself, or `X-Kith-User: system`.
+   *
+   * Of the 500 newest followees and the 500 newest of each; up to 1,000 people.
+   *
+   * Most mutual followees first. Kept for a while (`suggestions_minutes`); whom the user followed, blocked, muted or
+   * hid meanwhile, and who blocked them, left, or was labelled away by the app, is never in it. The user's own
+   * follows make it anew.
+   */
+  suggestions(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<SuggestionItem, SuggestionsAnswer>;
+  /**
+   * People a user may know.
+   *
+   * The user themself, or `X-Kith-User: system`.
+   *
+   * Of the 500 newest followees and the 500 newest of each; up to 1,000 people.
+   *
+   * Most mutual followees first. Kept for a while (`suggestions_minutes`); whom the user followed, blocked, muted or
+   * hid meanwhile, and who blocked them, left, or was labelled away by the app, is never in it. The user's own
+   * follows make it anew.
+   */
+  suggestionsPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<SuggestionsAnswer>;
+  /**
+   * Do not suggest a user.
+   *
+   * From now on, to the acting user only. Repeating it changes nothing.
+   */
+  hideSuggestion(user: Int64, options?: CallOptions): Promise<SuggestionHidden>;
+  /**
+   * Suggest a user again.
+   *
+   * Takes `hide-suggestion` back. Repeating it changes nothing.
+   */
+  unhideSuggestion(user: Int64, options?: CallOptions): Promise<SuggestionHidden>;
+  /**
+   * Make a post.
+   *
+   * Stored when answered; feeds follow (`fanoutStatus`).
+   */
+  createPost(content: ContentRequest, options?: Omit<PostRequest, "content"> & { key?: string } & CallOptions): Promise<PostCreated>;
+  /**
+   * A post.
+   *
+   * 404 for what does not exist, is deleted, or is not there for the acting user.
+   */
+  post(post: Int64, options?: CallOptions): Promise<PostAnswer>;
+  /**
+   * Change a post.
+   *
+   * Its author only.
+   */
+  editPost(post: Int64, options?: PostChange & CallOptions): Promise<PostAnswer>;
+  /**
+   * Delete a post.
+   *
+   * For good, what it said included. Its author only.
+   */
+  deletePost(post: Int64, options?: CallOptions): Promise<void>;
+  /**
+   * Many posts by id.
+   *
+   * One answer an id, in their order: null where GET would answer 404. 100 ids at most.
+   */
+  lookupPosts(ids: Many<Int64>, options?: CallOptions): Promise<PostsLookedUp["posts"]>;
+  /**
+   * What a user posted.
+   *
+   * Newest first: what of it the acting user may see. Where that is very little of much a page may be short, even
+   * empty, and still have more.
+   */
+  userPosts(user: Int64, options?: { limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Listing<PostAnswer, PostsAnswer>;
+  /**
+   * What a user posted.
+   *
+   * Newest first: what of it the acting user may see. Where that is very little of much a page may be short, even
+   * empty, and still have more.
+   */
+  userPostsPage(user: Int64, options?: { limit?: number; cursor?: string; since?: Int64; until?: Int64 } & CallOptions): Promise<PostsAnswer>;
+  /**
+   * Posts that mention a user.
+   *
+   * The user's own: posts that they may see, newest first.
+   */
+  mentions(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<PostAnswer, PostsAnswer>;
+  /**
+   * Posts that mention a user.
+   *
+   * The user's own: posts that they may see, newest first.
+   */
+  mentionsPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<PostsAnswer>;
+  /**
+   * Like a post.
+   *
+   * Repeating it changes nothing.
+   */
+  likePost(post: Int64, options?: CallOptions): Promise<Liked>;
+  /**
+   * Take a like back.
+   *
+   * Repeating it changes nothing.
+   */
+  unlikePost(post: Int64, options?: CallOptions): Promise<Liked>;
+  /**
+   * Who likes a post.
+   *
+   * For all who may see the post: the newest like first, without users who have a block with the acting user.
+   */
+  postLikes(post: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
+  /**
+   * Who likes a post.
+   *
+   * For all who may see the post: the newest like first, without users who have a block with the acting user.
+   */
+  postLikesPage(post: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
+  /**
+   * What a user saved.
+   *
+   * The user's own: posts that they may still see, the newest save first.
+   */
+  savedPosts(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<PostAnswer, PostsAnswer>;
+  /**
+   * What a user saved.
+   *
+   * The user's own: posts that they may still see, the newest save first.
+   */
+  savedPostsPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<PostsAnswer>;
+  /**
+   * Save a post.
+   *
+   * Repeating it changes nothing.
+   */
+  savePost(post: Int64, options?: CallOptions): Promise<Saved>;
+  /**
+   * Unsave a post.
+   *
+   * Repeating it changes nothing.
+   */
+  unsavePost(post: Int64, options?: CallOptions): Promise<Saved>;
+  /**
+   * Share a post.
+   *
+   * Repeating it changes nothing.
+   */
+  sharePost(post: Int64, options?: CallOptions): Promise<Shared>;
+  /**
+   * Take a share back.
+   *
+   * Repeating it changes nothing.
+   */
+  unsharePost(post: Int64, options?: CallOptions): Promise<Shared>;
+  /**
+   * Tell that a post was seen.
+   *
+   * A user counts once, however often they look.
+   */
+  viewPost(post: Int64, options?: CallOptions): Promise<Viewed>;
+  /**
+   * Tell that many posts were seen.
+   *
+   * All of a page in one write. One answer an id, in their order: null where the other route would answer 404.
+   * 100 ids at most.
+   */
+  viewPosts(ids: Many<Int64>, options?: CallOptions): Promise<PostsViewed["posts"]>;
+  /**
+   * Hide a post from my feed.
+   *
+   * Repeating it changes nothing.
+   */
+  hidePost(post: Int64, options?: CallOptions): Promise<Hidden>;
+  /**
+   * Show a post again.
+   *
+   * Repeating it changes nothing.
+   */
+  unhidePost(post: Int64, options?: CallOptions): Promise<Hidden>;
+  /**
+   * Comment on a post.
+   *
+   * Or answer a comment on it.
+   */
+  createComment(post: Int64, text: string, options?: Omit<CommentRequest, "text"> & { key?: string } & CallOptions): Promise<CommentAnswer>;
+  /**
+   * The comments on a post.
+   *
+   * With the first replies to each. `totalCount` counts them all, whoever may see them, but for those that are
+   * `deleted`. Where there are some that the reader may not see, a page may be short, even empty, and still have
+   * more.
+   */
+  postComments(post: Int64, options?: { sort?: "newest" | "oldest" | "top"; limit?: number; cursor?: string } & CallOptions): Listing<CommentAnswer, CommentsAnswer>;
+  /**
+   * The comments on a post.
+   *
+   * With the first replies to each. `totalCount` counts them all, whoever may see them, but for those that are
+   * `deleted`. Where there are some that the reader may not see, a page may be short, even empty, and still have
+   * more.
+   */
+  postCommentsPage(post: Int64, options?: { sort?: "newest" | "oldest" | "top"; limit?: number; cursor?: string } & CallOptions): Promise<CommentsAnswer>;
+  /**
+   * The replies to a comment.
+   *
+   * In the same orders as comments.
+   */
+  commentReplies(comment: Int64, options?: { sort?: "newest" | "oldest" | "top"; limit?: number; cursor?: string } & CallOptions): Listing<CommentAnswer, CommentsAnswer>;
+  /**
+   * The replies to a comment.
+   *
+   * In the same orders as comments.
+   */
+  commentRepliesPage(comment: Int64, options?: { sort?: "newest" | "oldest" | "top"; limit?: number; cursor?: string } & CallOptions): Promise<CommentsAnswer>;
+  /**
+   * Delete a comment.
+   *
+   * For good. Its author, and the author of the post. Where it has replies it stays as a stub (`deleted`).
+   */
+  deleteComment(comment: Int64, options?: CallOptions): Promise<void>;
+  /**
+   * Like a comment.
+   *
+   * Repeating it changes nothing.
+   */
+  likeComment(comment: Int64, options?: CallOptions): Promise<Liked>;
+  /**
+   * Take a like back.
+   *
+   * Repeating it changes nothing.
+   */
+  unlikeComment(comment: Int64, options?: CallOptions): Promise<Liked>;
+  /**
+   * Upload a picture or video.
+   *
+   * JPEG, PNG, GIF, WebP, MP4 or WebM, told by its bytes. Images are decoded and written anew, without EXIF and
+   * place; videos lose their notes. Pictures larger than `media_side_max` are scaled down.
+   */
+  uploadMedia(file: UploadFile, options?: { altText?: string } & UploadOptions): Promise<MediaAnswer>;
+  /**
+   * A picture or video of mine.
+   *
+   * For its owner; others see it in posts and profiles.
+   */
+  media(media: Int64, options?: CallOptions): Promise<MediaAnswer>;
+  /**
+   * Change the text of a picture or video.
+   *
+   * Its owner only.
+   */
+  editMedia(media: Int64, altText: string, options?: CallOptions): Promise<MediaAnswer>;
+  /**
+   * Delete a picture or video.
+   *
+   * For good, its files included; posts show the rest of what they have. Its owner only. Repeating it is fine.
+   */
+  deleteMedia(media: Int64, options?: CallOptions): Promise<void>;
+  /**
+   * The acting user's home.
+   *
+   * Posts of those whom the acting user follows, and their own, each once, however far one scrolls.
+   *
+   * Ranked: unseen posts, then those that were seen before, marked `seen`; 2 an author on a page while others have
+   * any; copies once, named in `copies`; new posts do not move what was paged.
+   */
+  feed(options?: { type?: "latest" | "ranked"; limit?: number; cursor?: string; refresh?: boolean; requestId?: string } & CallOptions): Listing<PostAnswer, FeedAnswer>;
+  /**
+   * The acting user's home.
+   *
+   * Posts of those whom the acting user follows, and their own, each once, however far one scrolls.
+   *
+   * Ranked: unseen posts, then those that were seen before, marked `seen`; 2 an author on a page while others have
+   * any; copies once, named in `copies`; new posts do not move what was paged.
+   */
+  feedPage(options?: { type?: "latest" | "ranked"; limit?: number; cursor?: string; refresh?: boolean; requestId?: string } & CallOptions): Promise<FeedAnswer>;
+  /**
+   * Why a post stands where it does in my home.
+   *
+   * 404 for what is not there for the acting user.
+   */
+  whyPost(post: Int64, options?: CallOptions): Promise<WhyAnswer>;
+  /**
+   * Tell a story.
+   *
+   * Like a post, and gone after `story_hours`. It is in no feed and in no list of posts.
+   */
+  createStory(content: ContentRequest, options?: Omit<StoryRequest, "content"> & { key?: string } & CallOptions): Promise<StoryAnswer>;
+  /**
+   * Whose stories there are for me.
+   *
+   * One entry an author: one's own, then authors with unseen stories, then the others; the closest first.
+   */
+  storyStrip(options?: { limit?: number; cursor?: string } & CallOptions): Listing<StripEntryAnswer, StripAnswer>;
+  /**
+   * Whose stories there are for me.
+   *
+   * One entry an author: one's own, then authors with unseen stories, then the others; the closest first.
+   */
+  storyStripPage(options?: { limit?: number; cursor?: string } & CallOptions): Promise<StripAnswer>;
+  /**
+   * A story.
+   *
+   * 404 for what does not exist, is deleted or over, or is not there for the acting user.
+   */
+  story(story: Int64, options?: CallOptions): Promise<StoryAnswer>;
+  /**
+   * Delete a story.
+   *
+   * For good, what it said included. Its author only.
+   */
+  deleteStory(story: Int64, options?: CallOptions): Promise<void>;
+  /**
+   * Tell that a story was seen.
+   *
+   * Repeating it changes nothing. Authors are not among the viewers of their own.
+   */
+  viewStory(story: Int64, options?: CallOptions): Promise<StoryViewed>;
+  /**
+   * Who has seen a story.
+   *
+   * Its author only. Latest first.
+   */
+  storyViewers(story: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<ViewerAnswer, ViewersAnswer>;
+  /**
+   * Who has seen a story.
+   *
+   * Its author only. Latest first.
+   */
+  storyViewersPage(story: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ViewersAnswer>;
+  /**
+   * The stories of a user.
+   *
+   * Oldest first, as they are played: those that are not over and that the acting user may see.
+   */
+  userStories(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<StoryAnswer, StoriesAnswer>;
+  /**
+   * The stories of a user.
+   *
+   * Oldest first, as they are played: those that are not over and that the acting user may see.
+   */
+  userStoriesPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<StoriesAnswer>;
+  /**
+   * The labels of a post or a user.
+   *
+   * Its own: a post of a labelled user may have none and be hidden all the same.
+   */
+  labels(kind: "post" | "user", id: Int64, options?: CallOptions): Promise<LabelsAnswer>;
+  /**
+   * Label a post or a user.
+   *
+   * In effect at once. `hide`: only you and its author see it. `limit`: besides, the author's followers do.
+   * `sensitive`: shown, and marked. A user's labels hold for all their posts and comments. Repeating it changes
+   * nothing.
+   */
+  putLabels(kind: "post" | "user", id: Int64, labels: Array<"hide" | "limit" | "sensitive">, options?: Omit<LabelsRequest, "labels"> & CallOptions): Promise<LabelsAnswer>;
+  /**
+   * Take all labels off.
+   *
+   * In effect at once. Repeating it changes nothing.
+   */
+  deleteLabels(kind: "post" | "user", id: Int64, options?: CallOptions): Promise<LabelsAnswer>;
+  /**
+   * Is the process alive?
+   *
+   * Answers as long as the process can answer.
+   */
+  isAlive(options?: CallOptions): Promise<boolean>;
+  /**
+   * Can the process serve?
+   *
+   * 503 with what is wrong when it cannot.
+   */
+  isReady(options?: CallOptions): Promise<boolean>;
+}
+
+/** The body of every error. */
+export interface ErrorAnswer {
+  error: ErrorPart;
+}
+
+/** What went wrong: a code for programs, a message for people, fields for both. */
+export interface ErrorPart {
+  code: string;
+  message: string;
+  details: Record<string, unknown>;
+}
+
+/** Whether there is an edge. */
+export interface Exists {
+  exists: boolean;
+}
+
+/** Pairs of (source, destination). */
+export interface CheckRequest {
+  pairs: Array<[Int64, Int64]>;
+}
+
+/** One answer a pair, in their order. */
+export interface ExistMany {
+  exists: boolean[];
+}
+
+/** Edges to write, in any order. */
+export interface EdgesRequest {
+  edges: EdgeRequest[];
+}
+
+/** One edge to write. Without `position` a live edge keeps its place; without `updatedAt` it happens now. */
+export interface EdgeRequest {
+  op: "add" | "archive" | "negate" | "remove";
+  /** 64-bit id; a string or a number */
+  source: Int64;
+  /** 64-bit id; a string or a number */
+  destination: Int64;
+  position?: Int64 | null;
+  updatedAt?: Int64 | null;
+}
+
+/** How many edges changed, and the token of the write; null if none did. */
+export interface EdgesWritten {
+  applied: number;
+  token: string | null;
+}
+
+/** A stored edge. */
+export interface EdgeAnswer {
+  source: string;
+  destination: string;
+  state: string;
+  position: string;
+  updatedAt: string;
+}
+
+/** A page of a list, newest first. */
+export interface ListAnswer {
+  items: Item[];
+  pagination: Pagination;
+}
+
+/** One entry of a list: the other end, and its position. */
+export interface Item {
+  id: string;
+  position: string;
+}
+
+/** Where to go on. `hasMore` is about older items; `prevCursor` is there when newer ones exist. */
+export interface Pagination {
+  nextCursor: string | null;
+  prevCursor: string | null;
+  hasMore: boolean;
+}
+
+/** An exact count. */
+export interface CountAnswer {
+  count: number;
+}
+
+/** A set program and the part of its answer that is wanted. */
+export interface SelectRequest {
+  program: Program;
+  limit?: number;
+  cursor?: string | null;
+}
+
+/** A page of a set program, by id, greatest first. */
+export interface SetAnswer {
+  items: IdItem[];
+  pagination: Pagination;
+}
+
+/** One member of a set. */
+export interface IdItem {
+  id: string;
+}
+
+/** A set program to count. */
+export interface SelectCountRequest {
+  program: Program;
+}
+
+/** Whether the acting user now follows the target, and whether that is new. */
+export interface Followed {
+  following: boolean;
+  changed: boolean;
+  token: string | null;
+  requested?: boolean;
+}
+
+/** Whether the acting user now blocks the target, and whether that is new. */
+export interface Blocked {
+  blocking: boolean;
+  changed: boolean;
+  token: string | null;
+}
+
+/** Whether the acting user now mutes the target, and whether that is new. */
+export interface Muted {
+  muting: boolean;
+  changed: boolean;
+  token: string | null;
+}
+
+/** Whether the acting user sees fewer posts of an author for a time. Nobody else learns of it. */
+export interface FewerAnswer {
+  fewer: boolean;
+}
+
+/** Users to compare the acting user with. */
+export interface RelationshipsRequest {
+  targets: Int64[];
+}
+
+/** One row a target, in their order. */
+export interface RelationshipsAnswer {
+  relationships: RelationshipAnswer[];
+}
+
+/** How the acting user and a target stand to each other. */
+export interface RelationshipAnswer {
+  id: string;
+  following: boolean;
+  followedBy: boolean;
+  requested: boolean;
+  blocking: boolean;
+  blockedBy: boolean;
+  muting: boolean;
+}
+
+/** A page of users, newest first; it may be short and still have more. */
+export interface UsersAnswer {
+  items: UserItem[];
+  pagination: Pagination;
+}
+
+/** A user in a list, and their position in it. */
+export interface UserItem {
+  id: string;
+  position: string;
+  user: AuthorAnswer;
+}
+
+/** Who made it. */
+export interface AuthorAnswer {
+  id: string;
+  username: string | null;
+  displayName: string;
+  avatarUrl: string | null;
+  isVerified: boolean;
+}
+
+/** The job that does it; see /jobs/{id}. */
+export interface JobStarted {
+  job: JobAnswer;
+}
+
+/** A bulk operation on all edges of a user, running in the background. */
+export interface JobAnswer {
+  id: string;
+  operation: string;
+  user: string;
+  edges: number;
+  done: boolean;
+}
+
+/**
+ * A user. The counts are exact; `postCount` is of all their posts, whoever may see them. `avatar` is the id of an
+ * image of theirs, `attributes` are the app's own. `labels`: of the app's moderation, `sensitive` for everybody,
+ * `hide` and `limit` for the user.
+ */
+export interface ProfileAnswer {
+  id: string;
+  state: string;
+  private: boolean;
+  followingCount: number;
+  followersCount: number;
+  postCount: number;
+  username: string | null;
+  displayName: string;
+  bio: string;
+  avatar: string | null;
+  avatarUrl: string | null;
+  isVerified: boolean;
+  attributes: Record<string, unknown>;
+  labels: string[];
+}
+
+/** Ids of objects of one kind, 100 at most. */
+export interface LookupRequest {
+  ids: Int64[];
+}
+
+/** One answer an id. */
+export interface UsersLookedUp {
+  users: Array<ProfileAnswer | null>;
+}
+
+/**
+ * What to set on a user; what is left out stays as it is, null clears it. `private`: follows need their consent;
+ * where it ends, those who asked follow.
+ *
+ * `username`: nobody else has it, in any spelling; null or "" gives it up. `isVerified`: takes a server key.
+ */
+export interface ProfileRequest {
+  private?: boolean;
+  username?: string | null;
+  displayName?: string | null;
+  bio?: string | null;
+  avatar?: Int64 | null;
+  attributes?: Record<string, unknown> | null;
+  isVerified?: boolean;
+}
+
+/** A page of suggestions, best first. */
+export interface SuggestionsAnswer {
+  items: SuggestionItem[];
+  pagination: Pagination;
+  meta: SuggestionsMeta;
+}
+
+/** Someone to follow. `mutualCount`: how many of the user's followees follow them; `mutuals`: up to 3 of these. */
+export interface SuggestionItem {
+  id: string;
+  mutualCount: number;
+  mutuals: string[];
+}
+
+/**
+ * What the list was made of, and when.
+ *
+ * network: the followees' followees. popular: nobody was found there, so the most followed accounts, as counted by
+ * the last `kith suggest`. none: nobody was found, and that job never ran.
+ */
+export interface SuggestionsMeta {
+  source: "network" | "none" | "popular";
+  computedAt: string | null;
+}
+
+/** Whether the acting user no longer wants them suggested, and whether that is new. Nobody else learns of it. */
+export interface SuggestionHidden {
+  hidden: boolean;
+  changed: boolean;
+  token: string | null;
+}
+
+/** A new post. `audience`: users who may see it, where `visibility` is custom. `attributes`: your app's own. */
+export interface PostRequest {
+  content: ContentRequest;
+  visibility?: "custom" | "friends" | "private" | "public";
+  audience?: Int64[];
+  mentions?: Int64[];
+  attributes?: Record<string, unknown>;
+  allowComments?: boolean;
+  allowSharing?: boolean;
+  location?: LocationRequest | null;
+}
+
+/** What a post says. `mediaIds`: uploads of the author. `type` follows from the rest; given, it must fit. */
+export interface ContentRequest {
+  text?: string;
+  type?: "image" | "link" | "text" | "video" | null;
+  link?: string | null;
+  mediaIds?: Int64[];
+}
+
+/** Where a post is from: degrees north and east, and what people call the place. */
+export interface LocationRequest {
+  latitude: number;
+  longitude: number;
+  name?: string;
+}
+
+/** A post that is stored; its way into the followers' feeds has begun. */
+export interface PostCreated {
+  id: string;
+  author: AuthorAnswer;
+  content: ContentAnswer;
+  createdAt: string;
+  visibility: "custom" | "friends" | "private" | "public";
+  fanoutStatus?: string;
+}
+
+/** What a post says. */
+export interface ContentAnswer {
+  type: "image" | "link" | "text" | "video";
+  text: string;
+  link: string | null;
+  media: MediaAnswer[];
+}
+
+/** A picture or video. Whoever knows the addresses sees it; videos have no thumbnail. */
+export interface MediaAnswer {
+  id: string;
+  type: "image" | "video";
+  url: string;
+  thumbnailUrl: string | null;
+  width: number;
+  height: number;
+  altText: string;
+}
+
+/**
+ * A post. `audience` is there for its author only, where the visibility is custom.
+ * `labels`: of the app's moderation, `sensitive` for everybody, `hide` and `limit` for the author.
+ *
+ * In a ranked feed: `ranking`; `seen`: true, where the acting user saw it before; `copies`: where there are any, the
+ * posts that are not shown beside this one because they are copies of it.
+ */
+export interface PostAnswer {
+  id: string;
+  author: AuthorAnswer;
+  content: ContentAnswer;
+  engagement: EngagementAnswer;
+  visibility: "custom" | "friends" | "private" | "public";
+  audience: string[] | null;
+  mentions: string[];
+  attributes: Record<string, unknown>;
+  allowComments: boolean;
+  allowSharing: boolean;
+  location: LocationAnswer | null;
+  labels: string[];
+  createdAt: string;
+  editedAt: string | null;
+  ranking?: RankingAnswer;
+  seen?: boolean;
+  copies?: string[];
+}
+
+/** What a post has got, exactly; `commentCount`: comments and replies. `isLiked`, `isSaved`: by the acting user. */
+export interface EngagementAnswer {
+  likeCount: number;
+  commentCount: number;
+  shareCount: number;
+  viewCount: number;
+  isLiked: boolean;
+  isSaved: boolean;
+}
+
+/** Where a post is from, in degrees. */
+export interface LocationAnswer {
+  latitude: number;
+  longitude: number;
+  name: string;
+}
+
+/** A post's score, 0 to 1, and what gave most of it: friend_interaction, recent, popular, content_type, own_post. */
+export interface RankingAnswer {
+  score: number;
+  reason: string;
+}
+
+/** One answer an id. */
+export interface PostsLookedUp {
+  posts: Array<PostAnswer | null>;
+}
+
+/** What to change of a post; what is left out stays. A `location` of null takes it away. */
+export interface PostChange {
+  content?: ContentChange;
+  visibility?: "custom" | "friends" | "private" | "public";
+  audience?: Int64[];
+  mentions?: Int64[];
+  attributes?: Record<string, unknown>;
+  allowComments?: boolean;
+  allowSharing?: boolean;
+  location?: LocationRequest | null;
+}
+
+/** What to change of what a post says; what is left out stays, null takes link and media away. */
+export interface ContentChange {
+  text?: string;
+  link?: string | null;
+  mediaIds?: Int64[] | null;
+}
+
+/** A page of posts, newest first; of very many it may be short and still have more. */
+export interface PostsAnswer {
+  items: PostAnswer[];
+  pagination: Pagination;
+}
+
+/** Whether the acting user likes it, how many do, and when that changed. */
+export interface Liked {
+  liked: boolean;
+  likeCount: number;
+  timestamp: string;
+}
+
+/** Whether the acting user has saved it, how many have, and when that changed. */
+export interface Saved {
+  saved: boolean;
+  saveCount: number;
+  timestamp: string;
+}
+
+/** Whether the acting user has shared it, how many have, and when that changed. */
+export interface Shared {
+  shared: boolean;
+  shareCount: number;
+  timestamp: string;
+}
+
+/** That the acting user has seen it, how many have, and when they first did. */
+export interface Viewed {
+  viewed: boolean;
+  viewCount: number;
+  timestamp: string;
+}
+
+/** One answer an id. */
+export interface PostsViewed {
+  posts: Array<Viewed | null>;
+}
+
+/** Whether the acting user no longer wants to see it, and when that changed. Nobody else learns of it. */
+export interface Hidden {
+  hidden: boolean;
+  timestamp: string;
+}
+
+/** A new comment. `replyTo`: the comment on the same post that it answers. */
+export interface CommentRequest {
+  text: string;
+  replyTo?: Int64 | null;
+}
+
+/**
+ * A comment. `replyTo`: the comment it answers. `replies`: the oldest of them, where it is an entry of a page;
+ * `replyCount` counts all. `labels`: those of its author, as on posts. `deleted`: it was deleted, or its author left;
+ * it has neither text nor author, and is there for its replies.
+ */
+export interface CommentAnswer {
+  id: string;
+  post: string;
+  replyTo: string | null;
+  author: AuthorAnswer | null;
+  text: string;
+  likeCount: number;
+  replyCount: number;
+  isLiked: boolean;
+  labels: string[];
+  createdAt: string;
+  deleted: boolean;
+  replies: CommentAnswer[];
+}
+
+/** A page of comments. `partial`: the order `top` ranked the newest only, and there are more. */
+export interface CommentsAnswer {
+  items: CommentAnswer[];
+  pagination: Pagination;
+  totalCount: number;
+  partial: boolean;
+}
+
+/** The text that stands for it. */
+export interface MediaChange {
+  altText: string;
+}
+
+/** A page of home. It may be short, even empty, and still have more. */
+export interface FeedAnswer {
+  posts: PostAnswer[];
+  pagination: Pagination;
+  meta: FeedMeta;
+}
+
+/**
+ * How the page was made. `requestId`: what it is logged under, yours where that can be used.
+ *
+ * `degraded`: parts that were not available; what is there is right.
+ */
+export interface FeedMeta {
+  feedType: "latest" | "ranked";
+  generatedAt: string;
+  requestId: string;
+  degraded: string[];
+}
+
+/**
+ * What decides the place of a post in the acting user's ranked home, as of now.
+ *
+ * `score` is the sum of what the `parts` add, times `damping` (below 1 after "see fewer", and where the app limits a
+ * post of one's own). `excludedBy`: what keeps it out whatever its score (not_followed, muted, hidden, seen).
+ */
+export interface WhyAnswer {
+  id: string;
+  score: number;
+  reason: string;
+  parts: Part[];
+  damping: number;
+  excludedBy: string[];
+  copyOf: string | null;
+}
+
+/** One feature of a post: its value (0 to 1), its weight, and what it adds to the score. */
+export interface Part {
+  name: string;
+  value: number;
+  weight: number;
+  adds: number;
+}
+
+/** A new story; fields as of a post. `audience`: users who may see it, where `visibility` is custom. */
+export interface StoryRequest {
+  content: ContentRequest;
+  visibility?: "custom" | "friends" | "public";
+  audience?: Int64[];
+  mentions?: Int64[];
+  attributes?: Record<string, unknown>;
+}
+
+/**
+ * A story. `seen` by the acting user; `audience` and `viewCount` are there for its author only. `labels`: those of
+ * its author, as on posts.
+ */
+export interface StoryAnswer {
+  id: string;
+  author: AuthorAnswer;
+  content: ContentAnswer;
+  visibility: "custom" | "friends" | "public";
+  audience: string[] | null;
+  mentions: string[];
+  attributes: Record<string, unknown>;
+  labels: string[];
+  createdAt: string;
+  expiresAt: string;
+  seen: boolean;
+  viewCount: number | null;
+}
+
+/** A page of the strip. `partial`: of very many authors with stories only the closest were looked at. */
+export interface StripAnswer {
+  items: StripEntryAnswer[];
+  pagination: Pagination;
+  partial: boolean;
+}
+
+/** One author's stories, as far as the acting user may see them; `more`: the counts stop at the newest 50. */
+export interface StripEntryAnswer {
+  id: string;
+  author: AuthorAnswer;
+  storyCount: number;
+  unseenCount: number;
+  latestAt: string;
+  more: boolean;
+}
+
+/** That the acting user has seen it, and when they first did. */
+export interface StoryViewed {
+  viewed: boolean;
+  timestamp: string;
+}
+
+/** A page of viewers, latest first; it may be short and still have more. */
+export interface ViewersAnswer {
+  items: ViewerAnswer[];
+  pagination: Pagination;
+}
+
+/** Who has seen a story, and when they first did. */
+export interface ViewerAnswer {
+  id: string;
+  user: AuthorAnswer;
+  viewedAt: string;
+}
+
+/** A page of an author's stories, oldest first; of very many it may be short and still have more. */
+export interface StoriesAnswer {
+  items: StoryAnswer[];
+  pagination: Pagination;
+}
+
+/** The labels of an object, why, and since when. */
+export interface LabelsAnswer {
+  id: string;
+  type: "post" | "user";
+  labels: string[];
+  reason: string;
+  changedAt: string | null;
+}
+
+/** All labels that the object has from now on. `reason`: for yourself; no user is told. */
+export interface LabelsRequest {
+  labels: Array<"hide" | "limit" | "sensitive">;
+  reason?: string;
+}
+
+/** The process is alive. */
+export interface Health {
+  status: string;
+  version: string;
+}
+
+/** Whether the process can serve, and what is wrong where it cannot. */
+export interface Readiness {
+  ready: boolean;
+  problems: Record<string, string>;
+}
+
+/** The reader, or somebody they follow, made a post. `labels`: as on posts. */
+export interface NewPostEvent {
+  type: "new_post";
+  /** Where to resume after it. */
+  eventId: string;
+  postId: string;
+  authorId: string;
+  preview: string;
+  labels: string[];
+}
+
+/**
+ * A post that the reader may still see was edited or labelled, or its author was labelled.
+ *
+ * `preview`, `labels`: as they are now.
+ */
+export interface PostUpdatedEvent {
+  type: "post_updated";
+  /** Where to resume after it. */
+  eventId: string;
+  postId: string;
+  authorId: string;
+  preview: string;
+  labels: string[];
+}
+
+/** The numbers of a post as they are now. */
+export interface EngagementUpdateEvent {
+  type: "engagement_update";
+  /** Where to resume after it. */
+  eventId: string;
+  postId: string;
+  likeCount: number;
+  commentCount: number;
+  shareCount: number;
+  viewCount: number;
+}
+
+/**
+ * A post is gone for this reader: its author deleted it, or the reader hid it, blocked or muted its author.
+ *
+ * `unavailable` gives no reason, as `POST_NOT_FOUND` gives none.
+ */
+export interface PostRemovedEvent {
+  type: "post_removed";
+  /** Where to resume after it. */
+  eventId: string;
+  postId: string;
+  reason: "author_deleted" | "blocked" | "hidden" | "muted" | "unavailable";
+}
+
+/**
+ * What was missed cannot be told one by one: load the feed anew. The stream ends; the next begins at this event.
+ *
+ * `expired`: the log no longer holds it; `too_far`: it is too much; `unknown`: the id is none of this store;
+ * `changed`: which posts the reader may see changed; `loaded`: a whole graph was loaded.
+ */
+export interface ResetEvent {
+  type: "reset";
+  /** Where to resume after it. */
+  eventId: string;
+  reason: "expired" | "too_far" | "unknown" | "changed" | "loaded";
+}
+
+/** What a stream tells. */
+export type FeedEvent = NewPostEvent | PostUpdatedEvent | EngagementUpdateEvent | PostRemovedEvent | ResetEvent;

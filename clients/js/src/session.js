@@ -1,0 +1,137 @@
+/** Whom a client acts for, the newest token it has seen, and how a request becomes an answer: tries, limits, renewal. */
+
+import { headerValue } from "./credential.js";
+import { limited, pause, unlessAborted } from "./deadline.js";
+import { KithError, refusalOf, unreachable, unreadable } from "./errors.js";
+import { mayPass, waitMs, wasNotStarted } from "./retry.js";
+
+export const TOKEN_HEADER = "Kith-Token";
+const USER_HEADER = "X-Kith-User";
+
+export class Session {
+  #token = null;
+
+  /** `shared`: url, credential, retry, timeoutMs, deadlineMs, fetch and random of a client and its views. */
+  constructor(shared, acting, token) {
+    this.shared = shared;
+    this.acting = acting;
+    this.token = token;
+  }
+
+  get token() {
+    return this.#token;
+  }
+
+  set token(token) {
+    this.#token = token == null ? null : headerValue(token, "token");
+  }
+
+  /** The answer to a request, after the tries that are of use. `send`: how to send it, unless as JSON. */
+  call(request, options = {}, send = sendJson) {
+    const { timeoutMs = this.shared.timeoutMs, deadlineMs = this.shared.deadlineMs } = options;
+    const until = performance.now() + deadlineMs;
+    return this.within(deadlineMs, options.signal, (whole) =>
+      this.#tries(request, send, whole.signal, timeoutMs, until),
+    );
+  }
+
+  /** The response to a GET whose body has no end. The caller tries again, and aborts `signal` when it is done. */
+  open(path, headers, signal) {
+    const { fetch, url, timeoutMs } = this.shared;
+    return this.within(timeoutMs, signal, async (limit) => {
+      const sent = (key) => fetch(url + path, { headers: { ...this.#headers(key), ...headers }, signal });
+      const response = await this.#sent(limit.signal, sent);
+      if (response.ok) return response;
+      throw refusalOf(response.status, response.headers, await this.reached(response.text(), limit.signal));
+    });
+  }
+
+  /** What `ask(limit)` comes to; TIMEOUT where that takes so many milliseconds. */
+  async within(ms, signal, ask) {
+    const limit = limited(signal, ms, () => late("an answer", ms));
+    try {
+      return await ask(limit);
+    } finally {
+      limit.end();
+    }
+  }
+
+  /** What the network answers; its failures as errors of ours. */
+  async reached(answer, signal) {
+    try {
+      return await unlessAborted(signal, answer);
+    } catch (error) {
+      throw signal.aborted ? signal.reason : unreachable(this.shared.url, error);
+    }
+  }
+
+  async #tries(request, send, signal, timeoutMs, until) {
+    let mayBeDone = false;
+    for (let failures = 1; ; failures++) {
+      try {
+        return await this.#try(request, send, signal, timeoutMs);
+      } catch (error) {
+        if (signal.aborted) throw signal.reason;
+        if (request.deletes && mayBeDone && error.status === 404) return undefined;
+        const notStarted = wasNotStarted(error);
+        const again = mayPass(error) && (request.repeatable || notStarted);
+        const ms = again ? waitMs(failures, error, this.shared.retry, this.shared.random) : null;
+        if (ms === null || performance.now() + ms > until) throw error;
+        mayBeDone ||= !notStarted;
+        await pause(ms, signal);
+      }
+    }
+  }
+
+  #try(request, send, signal, timeoutMs) {
+    const { fetch, url } = this.shared;
+    return this.within(timeoutMs, signal, async (limit) => {
+      const response = await this.#sent(limit.signal, (key) => {
+        const headers = { ...this.#headers(key), ...request.headers };
+        return send(url + request.path, { method: request.verb, headers, body: request.body }, limit, fetch);
+      });
+      const text = await this.reached(response.text(), limit.signal);
+      if (request.health && (response.ok || response.status === 503)) return response.ok;
+      if (!response.ok) throw refusalOf(response.status, response.headers, text);
+      return response.status === 204 ? undefined : readJson(text, request, response.status);
+    });
+  }
+
+  /** What `send` gets with the key, or with a new one where the service refuses it: 401 says that nothing was done. */
+  async #sent(signal, send) {
+    const { credential } = this.shared;
+    for (let renewals = 0; ; renewals++) {
+      const key = await unlessAborted(signal, credential.current());
+      const response = await this.reached(send(key), signal);
+      const token = response.headers.get(TOKEN_HEADER);
+      if (token) this.token = token;
+      if (response.status !== 401 || renewals > 0) return response;
+      if (!(await unlessAborted(signal, credential.renewed(key)))) return response;
+      await response.body?.cancel();
+    }
+  }
+
+  #headers(key) {
+    const headers = {};
+    if (key !== null) headers.Authorization = `Bearer ${key}`;
+    if (this.acting !== null) headers[USER_HEADER] = this.acting;
+    if (this.#token !== null) headers[TOKEN_HEADER] = this.#token;
+    return headers;
+  }
+}
+
+function sendJson(url, request, limit, fetch) {
+  return fetch(url, { ...request, signal: limit.signal });
+}
+
+function readJson(text, request, status) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw unreadable(`${request.verb} ${request.path}: the answer is no JSON`, status);
+  }
+}
+
+function late(what, ms) {
+  return new KithError("TIMEOUT", `${what} took more than ${ms} ms`);
+}

@@ -1,0 +1,119 @@
+/** The feed as it happens: events over any number of connections, each event once. */
+
+import { checkedId, queryOf } from "./calls.js";
+import { limited, pause } from "./deadline.js";
+import { KithError, unreadable } from "./errors.js";
+import { mayPass, waitMs } from "./retry.js";
+import { EventParser } from "./sse.js";
+
+const PATH = "/api/v1/feed/stream";
+/** The service says something every 15 s; without a word for so long the connection counts as lost. */
+const SILENCE_MS = 60_000;
+const RETRY_MS = 2_000;
+/** The longest pause before a stream that was open is taken up again. It is never given up: phones sleep for hours. */
+const PAUSE_MAX_MS = 30_000;
+/** What a proxy says while the service behind it starts again. */
+const RESTARTING = new Set([502, 504]);
+/** Events of a newer service are passed over. */
+const KNOWN = new Set(["new_post", "post_updated", "engagement_update", "post_removed", "reset"]);
+
+/**
+ * `for await (const event of stream)` until `close()` or a `break`, which both end the connection.
+ *
+ * A lost connection is taken up where it was; `onConnection` is told of both. It throws where coming back is of no use
+ * (a KithError: the user may not read, or the service was never reached), and the reason of `signal` when that is
+ * aborted.
+ */
+export class FeedStream {
+  #session;
+  #options;
+  #path;
+  #limit;
+  #closed = false;
+  #lastEventId;
+
+  constructor(session, { posts, after = null, signal, onConnection } = {}) {
+    const shown = posts == null ? undefined : Array.from(posts, (post) => checkedId(post, "posts")).join(",");
+    this.#session = session;
+    this.#options = { signal, onConnection };
+    this.#path = PATH + queryOf(["posts"], { posts: shown });
+    this.#lastEventId = after;
+  }
+
+  /** Where a new stream goes on after this one: its `after`. */
+  get lastEventId() {
+    return this.#lastEventId;
+  }
+
+  /** End it; the loop over it ends as if there was nothing more to tell. */
+  close() {
+    this.#closed = true;
+    this.#limit?.abort(new KithError("CLOSED", "the stream was closed"));
+  }
+
+  async *[Symbol.asyncIterator]() {
+    const state = { wasOpen: false, failures: 0, retryMs: RETRY_MS };
+    while (!this.#closed) {
+      const limit = (this.#limit = limited(this.#options.signal));
+      try {
+        const error = yield* this.#events(limit.signal, state);
+        this.#options.onConnection?.(false, error);
+        await pause(this.#pauseMs(error, state), limit.signal);
+      } catch (error) {
+        if (this.#closed) return;
+        throw error;
+      } finally {
+        limit.abort(); // the connection, where the loop was left
+        limit.end();
+      }
+    }
+  }
+
+  /** The events of one connection. Returns why it ended, null: the service ended it. */
+  async *#events(signal, state) {
+    const headers = this.#lastEventId === null ? {} : { "Last-Event-ID": this.#lastEventId };
+    try {
+      const response = await this.#session.open(this.#path, { Accept: "text/event-stream", ...headers }, signal);
+      const parser = new EventParser(this.#lastEventId, state.retryMs);
+      const reader = response.body.getReader();
+      state.wasOpen = true;
+      this.#options.onConnection?.(true, null);
+      for (;;) {
+        const { done, value } = await this.#session.within(SILENCE_MS, signal, (limit) =>
+          this.#session.reached(reader.read(), limit.signal),
+        );
+        if (done) return null;
+        state.failures = 0;
+        for (const event of parser.read(value)) {
+          this.#lastEventId = parser.lastEventId;
+          if (KNOWN.has(event.type)) yield { type: event.type, eventId: parser.lastEventId, ...fieldsOf(event) };
+        }
+        this.#lastEventId = parser.lastEventId;
+        state.retryMs = parser.retryMs;
+      }
+    } catch (error) {
+      if (signal.aborted || !(error instanceof KithError)) throw error;
+      return error;
+    }
+  }
+
+  /** How long to wait before coming back; throws the error where that is of no use. */
+  #pauseMs(error, state) {
+    if (error === null) return state.retryMs;
+    const { retry, random } = this.#session.shared;
+    const askedMs = (error.retryAfter ?? 0) * 1000;
+    const patient = { ...retry, tries: Infinity, capMs: Math.max(PAUSE_MAX_MS, askedMs) };
+    const again = mayPass(error) || (state.wasOpen && RESTARTING.has(error.status));
+    const ms = again ? waitMs(++state.failures, error, state.wasOpen ? patient : retry, random) : null;
+    if (ms === null) throw error;
+    return ms;
+  }
+}
+
+function fieldsOf({ type, data }) {
+  try {
+    return JSON.parse(data);
+  } catch {
+    throw unreadable(`GET ${PATH}: the data of ${type} is no JSON`);
+  }
+}

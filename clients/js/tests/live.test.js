@@ -1,0 +1,236 @@
+/**
+ * Every operation against a real server, which pytest starts (tests/e2e/test_js_client.py). Without one it is skipped.
+ *
+ * KITH_URL, KITH_KEY: the server. KITH_TOKENS: two user tokens of user 1, the first of them expired. KITH_PICTURE: a file.
+ */
+
+import assert from "node:assert/strict";
+import { openAsBlob } from "node:fs";
+import { after, before, test } from "node:test";
+
+import { Kith, difference, in_, intersect, out, union } from "../index.js";
+import { OPERATIONS } from "../src/operations.js";
+
+const { KITH_URL: url, KITH_KEY: key, KITH_TOKENS: tokens, KITH_PICTURE: picture } = process.env;
+const skip = url ? false : "no server: KITH_URL is not set; pytest sets it";
+/** Users whom the examples of README.md, which run beside this, do not know. */
+const [ALICE, BOB, CAROL, DANA] = ["101", "102", "103", "104"];
+
+const asked = new Set();
+const noting = (address, request = {}) => {
+  asked.add(`${request.method ?? "GET"} ${new URL(address).pathname}`);
+  return fetch(address, request);
+};
+let kith, alice, bob, carol;
+
+before(() => {
+  if (skip) return;
+  kith = new Kith(url, { key, fetch: noting });
+  [alice, bob, carol] = [ALICE, BOB, CAROL].map((user) => kith.asUser(user));
+});
+
+async function all(iterable) {
+  const items = [];
+  for await (const item of iterable) items.push(item);
+  return items;
+}
+
+const idsOf = (items) => items.map((item) => item.id);
+const live = (name, run) => test(name, { skip }, run);
+
+live("the service is well", async () => {
+  assert.deepEqual([await kith.isAlive(), await kith.isReady()], [true, true]);
+});
+
+live("profiles", async () => {
+  const ann = await kith.putUser(ALICE, { username: "ann", displayName: "Ann", attributes: { city: "Paris" } });
+  assert.equal(ann.displayName, "Ann");
+  assert.equal((await alice.patchUser(ALICE, { bio: "I paint" })).bio, "I paint");
+  assert.equal((await bob.userByUsername("ANN")).id, ALICE);
+  assert.equal((await bob.user(ALICE)).attributes.city, "Paris");
+  assert.deepEqual((await bob.lookupUsers([ALICE, "999"])).map((user) => user?.username), ["ann", null]);
+  await assert.rejects(kith.putUser(BOB, { username: "Ann" }), { code: "USERNAME_TAKEN", status: 409 });
+});
+
+live("follows, and the lists and counts of them", async () => {
+  for (const user of [bob, carol]) assert.equal((await user.follow(ALICE)).following, true);
+  await alice.follow(BOB);
+  assert.equal((await bob.follow(ALICE)).changed, false);
+  assert.deepEqual(idsOf(await all(kith.followers(ALICE, { limit: 1 }))), [CAROL, BOB]);
+  assert.deepEqual(idsOf((await kith.followersPage(ALICE, { limit: 1 })).items), [CAROL]);
+  assert.deepEqual(idsOf(await all(kith.following(ALICE))), [BOB]);
+  assert.deepEqual(idsOf(await all(kith.friends(ALICE))), [BOB]);
+  assert.deepEqual(idsOf(await all(kith.mutuals(BOB, CAROL))), [ALICE]);
+  assert.deepEqual(idsOf(await all(bob.followersYouKnow(CAROL))), []);
+  const [relation] = await bob.relationships([ALICE]);
+  assert.deepEqual([relation.following, relation.followedBy], [true, true]);
+  assert.equal((await alice.removeFollower(CAROL)).changed, true);
+  assert.equal((await carol.unfollow(ALICE)).changed, false);
+});
+
+live("a private account is asked", async () => {
+  await kith.putUser(DANA, { private: true });
+  const dana = kith.asUser(DANA);
+  for (const user of [bob, carol]) assert.equal((await user.follow(DANA)).requested, true);
+  assert.deepEqual(idsOf(await all(dana.followRequests())), [CAROL, BOB]);
+  await dana.acceptFollowRequest(BOB);
+  await dana.declineFollowRequest(CAROL);
+  assert.deepEqual(idsOf(await all(dana.followers(DANA))), [BOB]);
+  assert.equal((await kith.asSystem().user(DANA)).private, true);
+});
+
+live("blocks and mutes", async () => {
+  await carol.block(BOB);
+  await carol.mute(DANA);
+  assert.deepEqual([idsOf(await all(carol.blocked(CAROL))), idsOf(await all(carol.muted(CAROL)))], [[BOB], [DANA]]);
+  await assert.rejects(bob.follow(CAROL), { code: "FORBIDDEN" });
+  assert.deepEqual([(await carol.unblock(BOB)).blocking, (await carol.unmute(DANA)).muting], [false, false]);
+});
+
+live("suggestions", async () => {
+  await carol.follow(BOB);
+  assert.ok(idsOf(await all(carol.suggestions(CAROL))).includes(ALICE));
+  assert.equal((await carol.hideSuggestion(ALICE)).hidden, true);
+  assert.equal((await carol.unhideSuggestion(ALICE)).hidden, false);
+});
+
+live("graphs of any name, and set programs", async () => {
+  const edges = [BOB, CAROL, DANA].map((destination) => ({ op: "add", source: ALICE, destination, position: 2n ** 60n }));
+  assert.equal((await kith.writeEdges("badges", edges)).applied, 3);
+  assert.equal((await kith.edge("badges", ALICE, BOB)).position, String(2n ** 60n));
+  assert.deepEqual([await kith.exists("badges", ALICE, BOB), await kith.exists("badges", BOB, ALICE)], [true, false]);
+  assert.deepEqual(await kith.existsMany("badges", [[ALICE, DANA], [DANA, ALICE]]), [true, false]);
+  assert.deepEqual(idsOf(await all(kith.edgesOut("badges", ALICE, { limit: 2 }))), [DANA, CAROL, BOB]);
+  assert.deepEqual(idsOf(await all(kith.edgesIn("badges", DANA))), [ALICE]);
+  assert.deepEqual([await kith.countOut("badges", ALICE), await kith.countIn("badges", DANA)], [3, 1]);
+  const ours = out("badges", ALICE);
+  const program = union(intersect(ours, in_("follows", ALICE)), difference(ours, out("follows", ALICE)));
+  assert.deepEqual(idsOf(await all(kith.select(program, { limit: 1 }))), [DANA, CAROL, BOB]);
+  assert.equal(await kith.selectCount(program), 3);
+});
+
+live("posts, and what people do with them", async () => {
+  const made = await alice.createPost({ text: "the sea" }, { mentions: [BOB], location: { latitude: 48.86, longitude: 2.35 } });
+  const { id } = made;
+  assert.equal((await bob.post(id)).content.text, "the sea");
+  assert.equal((await alice.editPost(id, { content: { text: "the sea, again" }, location: null })).location, null);
+  assert.deepEqual((await bob.lookupPosts([id, "5"])).map((post) => post?.id), [id, undefined]);
+  assert.deepEqual(idsOf(await all(bob.userPosts(ALICE))), [id]);
+  assert.deepEqual(idsOf(await all(bob.mentions(BOB))), [id]);
+  assert.equal((await bob.likePost(id)).likeCount, 1);
+  assert.deepEqual(idsOf(await all(bob.postLikes(id))), [BOB]);
+  assert.equal((await bob.savePost(id)).saved, true);
+  assert.deepEqual(idsOf(await all(bob.savedPosts(BOB))), [id]);
+  assert.equal((await bob.sharePost(id)).shareCount, 1);
+  assert.equal((await bob.viewPost(id)).viewCount, 1);
+  assert.equal((await bob.viewPosts([id]))[0].viewCount, 1);
+  assert.equal((await bob.hidePost(id)).hidden, true);
+  assert.equal((await bob.unhidePost(id)).hidden, false);
+  assert.equal((await bob.unlikePost(id)).liked, false);
+  assert.equal((await bob.unsavePost(id)).saved, false);
+  assert.equal((await bob.unsharePost(id)).shared, false);
+  assert.equal(await alice.deletePost(id), undefined);
+  await assert.rejects(bob.post(id), { code: "POST_NOT_FOUND", status: 404 });
+});
+
+live("the same key makes one post", async () => {
+  const posts = [await alice.createPost({ text: "once" }, { key: "k1" }), await alice.createPost({ text: "once" }, { key: "k1" })];
+  assert.equal(posts[0].id, posts[1].id);
+  await assert.rejects(alice.createPost({ text: "twice" }, { key: "k1" }), { code: "IDEMPOTENCY_KEY_REUSED" });
+});
+
+live("comments", async () => {
+  const { id: post } = await alice.createPost({ text: "where?" });
+  const comment = await bob.createComment(post, "in Brittany");
+  const reply = await alice.createComment(post, "so it is", { replyTo: comment.id });
+  assert.equal((await alice.likeComment(comment.id)).likeCount, 1);
+  assert.deepEqual(idsOf(await all(bob.postComments(post, { sort: "top" }))), [comment.id]);
+  assert.deepEqual(idsOf(await all(bob.commentReplies(comment.id))), [reply.id]);
+  assert.equal((await alice.unlikeComment(comment.id)).likeCount, 0);
+  assert.equal(await bob.deleteComment(comment.id), undefined);
+});
+
+live("home, and why", async () => {
+  const { id } = await alice.createPost({ text: "a quiet river" });
+  const home = await all(bob.feed({ type: "latest", limit: 1 }));
+  assert.equal(home[0].id, id);
+  assert.equal((await bob.feedPage({ requestId: "of-the-test" })).meta.requestId, "of-the-test");
+  assert.ok((await bob.whyPost(id)).parts.length > 0);
+  assert.deepEqual([(await bob.seeFewer(ALICE)).fewer, (await bob.seeAsBefore(ALICE)).fewer], [true, false]);
+});
+
+live("stories", async () => {
+  const { id } = await alice.createStory({ text: "look" }, { visibility: "public" });
+  assert.deepEqual(idsOf(await all(bob.storyStrip())), [ALICE]);
+  assert.deepEqual(idsOf(await all(bob.userStories(ALICE))), [id]);
+  assert.equal((await bob.viewStory(id)).viewed, true);
+  assert.equal((await bob.story(id)).seen, true);
+  assert.deepEqual(idsOf(await all(alice.storyViewers(id))), [BOB]);
+  assert.equal(await alice.deleteStory(id), undefined);
+});
+
+live("pictures", async () => {
+  const sent = [];
+  const media = await alice.uploadMedia(await openAsBlob(picture), { altText: "a fox", onProgress: (at) => sent.push(at) });
+  assert.equal(media.altText, "a fox");
+  assert.equal(sent.at(-1).loaded, sent.at(-1).total);
+  assert.equal((await fetch(alice.fileUrl(media.url))).status, 200);
+  assert.equal((await alice.editMedia(media.id, "a red fox")).altText, "a red fox");
+  assert.equal((await alice.media(media.id)).altText, "a red fox");
+  const post = await alice.createPost({ mediaIds: [media.id] });
+  assert.equal(post.content.media[0].id, media.id);
+  assert.equal(await alice.deleteMedia(media.id), undefined);
+  await assert.rejects(alice.uploadMedia(new TextEncoder().encode("no picture")), { code: "INVALID_CONTENT" });
+});
+
+live("labels", async () => {
+  const { id } = await alice.createPost({ text: "a fight" });
+  await kith.putLabels("post", id, ["sensitive"], { reason: "blood" });
+  assert.equal((await kith.labels("post", id)).reason, "blood");
+  assert.deepEqual((await bob.post(id)).labels, ["sensitive"]);
+  assert.deepEqual((await kith.deleteLabels("post", id)).labels, []);
+});
+
+live("accounts go, come back, and go for good", async () => {
+  await kith.asUser(109).follow(ALICE);
+  for (const change of ["deactivateUser", "reactivateUser", "deleteUser"]) {
+    let job = await kith[change](109);
+    while (!job.done) job = await kith.job(job.id);
+    assert.equal(job.user, "109");
+  }
+});
+
+live("a stream tells what happens, and goes on after the last event", async () => {
+  let opened;
+  const open = new Promise((resolve) => (opened = resolve));
+  const stream = bob.feedStream({ onConnection: opened });
+  const told = stream[Symbol.asyncIterator]().next();
+  await open;
+  const { id } = await alice.createPost({ text: "as it happens" });
+  const { value } = await told;
+  assert.deepEqual([value.type, value.postId, value.preview], ["new_post", id, "as it happens"]);
+  stream.close();
+  const { id: missed } = await alice.createPost({ text: "meanwhile" });
+  for await (const event of bob.feedStream({ after: value.eventId })) {
+    if (event.type !== "new_post") continue;
+    assert.equal(event.postId, missed);
+    break;
+  }
+});
+
+live("a user's token that has expired is renewed in the middle of things", async () => {
+  const [expired, good] = tokens.split(",");
+  const keys = [expired, good];
+  const own = new Kith(url, { key: () => keys.shift(), fetch: noting });
+  assert.equal((await own.user(ALICE)).id, ALICE);
+  await assert.rejects(new Kith(url, { key: expired }).user(ALICE), { code: "UNAUTHORIZED", status: 401 });
+});
+
+after(() => {
+  if (skip) return;
+  const missing = Object.entries(OPERATIONS).filter(([, { verb, path }]) => {
+    const pattern = new RegExp(`^${verb} ${path.replace(/{\w+}/g, "\\d+").replace(/<\w+>/g, "[\\w-]+")}$`);
+    return ![...asked].some((one) => pattern.test(one));
+  });
+  assert.deepEqual(missing.map(([name]) => name), [], "operations that no test called");
+});

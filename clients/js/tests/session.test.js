@@ -1,0 +1,231 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Kith, KithError } from "../index.js";
+import { AT_ONCE, breaks, clientOf, hangs, refusal } from "./fake-server.js";
+
+const OK = { body: { exists: true } };
+const BUSY = refusal(503, "OVERLOADED", { "Retry-After": "0" });
+const SLOW = refusal(503, "STORE_UNAVAILABLE", { "Retry-After": "0" });
+const LIMITED = refusal(429, "RATE_LIMITED", { "Retry-After": "0" });
+const FILE = new Blob(["a picture"]);
+
+for (const [name, failure] of Object.entries({ "503": BUSY, "429": LIMITED, "a broken connection": breaks })) {
+  test(`after ${name} a call is tried again, to a limit`, async () => {
+    const passing = await clientOf([failure, failure, failure, OK]);
+    assert.equal(await passing.kith.exists("follows", 1, 2), true);
+    assert.equal(passing.asked.length, 4);
+    const lasting = await clientOf([failure]);
+    await assert.rejects(lasting.kith.exists("follows", 1, 2), KithError);
+    assert.equal(lasting.asked.length, 4);
+  });
+}
+
+test("every other refusal is told at once, with its code, status, details and message", async () => {
+  for (const status of [400, 401, 403, 404, 409, 413, 416, 500, 502, 504]) {
+    const { kith, asked } = await clientOf([refusal(status, "SOME_CODE", { "Retry-After": "7" })]);
+    await assert.rejects(kith.follow(2), {
+      name: "KithError", code: "SOME_CODE", status, message: "says SOME_CODE", details: { of: "SOME_CODE" }, retryAfter: 7,
+    });
+    assert.equal(asked.length, 1);
+  }
+});
+
+test("a wait that is longer than the cap is the caller's decision", async () => {
+  const { kith, asked } = await clientOf([refusal(429, "RATE_LIMITED", { "Retry-After": "3600" })]);
+  await assert.rejects(kith.follow(2), { code: "RATE_LIMITED", retryAfter: 3600 });
+  assert.equal(asked.length, 1);
+});
+
+test("a wait that ends after the deadline is not begun", async () => {
+  const { kith, asked } = await clientOf([refusal(429, "RATE_LIMITED", { "Retry-After": "4" })]);
+  await assert.rejects(kith.follow(2, { deadlineMs: 1_000 }), { code: "RATE_LIMITED" });
+  assert.equal(asked.length, 1);
+});
+
+test("a creation is sent again with the same key", async () => {
+  const { kith, asked } = await clientOf([breaks, SLOW, { status: 201, body: { id: "5" } }]);
+  assert.equal((await kith.createPost({ text: "once" })).id, "5");
+  assert.equal(asked.length, 3);
+  assert.equal(new Set(asked.map((one) => one.headers["idempotency-key"])).size, 1);
+  assert.equal(new Set(asked.map((one) => one.body)).size, 1);
+});
+
+test("an upload is sent again only where it was certainly not taken", async () => {
+  for (const failure of [LIMITED, BUSY]) {
+    const { kith, asked } = await clientOf([failure, { status: 201, body: { id: "5" } }]);
+    assert.equal((await kith.uploadMedia(FILE)).id, "5");
+    assert.equal(asked.length, 2);
+  }
+  for (const [failure, code] of [[breaks, "UNREACHABLE"], [SLOW, "STORE_UNAVAILABLE"]]) {
+    const { kith, asked } = await clientOf([failure, { status: 201, body: { id: "5" } }]);
+    await assert.rejects(kith.uploadMedia(FILE), { code });
+    assert.equal(asked.length, 1);
+  }
+});
+
+test("an upload is tried again where nobody listened", async () => {
+  const { url, server } = await clientOf([OK]);
+  await new Promise((resolve) => server.close(resolve));
+  let tries = 0;
+  const counting = (...request) => (tries++, fetch(...request));
+  await assert.rejects(new Kith(url, { ...AT_ONCE, fetch: counting }).uploadMedia(FILE), { code: "UNREACHABLE" });
+  assert.equal(tries, 4);
+});
+
+test("what is not found was deleted, after a try whose answer was lost", async () => {
+  const gone = refusal(404, "POST_NOT_FOUND");
+  const lost = await clientOf([breaks, gone]);
+  assert.equal(await lost.kith.deletePost(5), undefined);
+  for (const answers of [[gone], [BUSY, gone]]) {
+    const { kith } = await clientOf(answers);
+    await assert.rejects(kith.deletePost(5), { code: "POST_NOT_FOUND" });
+  }
+});
+
+test("a server that hangs is given up after the time of a try, and the tries", async () => {
+  const { kith, asked } = await clientOf([hangs], { timeoutMs: 20 });
+  await assert.rejects(kith.user(1), { code: "TIMEOUT", status: 0 });
+  assert.equal(asked.length, 4);
+});
+
+test("a server that stops in the middle of an answer is given up, too", async () => {
+  const half = (_, response) => response.writeHead(200, { "Content-Length": "100" }).write('{"exists"');
+  const { kith, asked } = await clientOf([half, OK], { timeoutMs: 50 });
+  assert.equal(await kith.exists("follows", 1, 2), true);
+  assert.equal(asked.length, 2);
+});
+
+test("the deadline bounds a call with all its tries", async () => {
+  const { kith } = await clientOf([hangs], { timeoutMs: 60_000, deadlineMs: 20 });
+  await assert.rejects(kith.user(1), { code: "TIMEOUT" });
+});
+
+test("an aborted call throws the reason of its signal, and is not tried again", async () => {
+  const { kith, asked } = await clientOf([hangs]);
+  const controller = new AbortController();
+  const call = kith.user(1, { signal: controller.signal });
+  const why = new Error("the page was left");
+  controller.abort(why);
+  await assert.rejects(call, why);
+  await assert.rejects(kith.user(1, { signal: AbortSignal.abort() }), { name: "AbortError" });
+  assert.ok(asked.length <= 1);
+});
+
+test("a call is aborted in the pause between its tries", async () => {
+  const controller = new AbortController();
+  const answer = (_, response) => {
+    response.writeHead(429, { "Retry-After": "5" }).end();
+    response.on("close", () => controller.abort());
+  };
+  const { kith } = await clientOf([answer]);
+  await assert.rejects(kith.user(1, { signal: controller.signal }), { name: "AbortError" });
+});
+
+test("the newest token goes with every call, and a view begins with its client's", async () => {
+  const { kith, asked } = await clientOf([{ headers: { "Kith-Token": "first" } }, { headers: { "Kith-Token": "second" } }, {}]);
+  await kith.follow(2);
+  const view = kith.asUser(7);
+  await view.follow(3);
+  await view.follow(4);
+  await kith.follow(5);
+  assert.deepEqual(asked.map((one) => one.headers["kith-token"]), [undefined, "first", "second", "first"]);
+  assert.deepEqual(asked.map((one) => one.headers["x-kith-user"]), [undefined, "7", "7", undefined]);
+  assert.equal(kith.asUser(8, { token: "given" }).token, "given");
+  assert.throws(() => (kith.token = "a b"), TypeError);
+});
+
+test("a refusal carries the token as well", async () => {
+  const { kith } = await clientOf([refusal(409, "CONFLICT", { "Kith-Token": "of-a-refusal" })]);
+  await assert.rejects(kith.follow(2), { code: "CONFLICT" });
+  assert.equal(kith.token, "of-a-refusal");
+});
+
+test("views act for a user, for the back office, or for nobody", async () => {
+  const { kith, asked } = await clientOf([{}]);
+  for (const view of [kith, kith.asUser("9"), kith.asSystem()]) await view.user(1);
+  assert.deepEqual(asked.map((one) => one.headers["x-kith-user"]), [undefined, "9", "system"]);
+  assert.throws(() => kith.asUser("system"), { code: "INVALID_ID" });
+});
+
+test("a token that is refused is renewed once for all calls, and they are made again", async () => {
+  let renewals = 0;
+  const key = async () => `token-${++renewals}`;
+  const answer = (request, response) => {
+    response.writeHead(request.headers.authorization === "Bearer token-2" ? 200 : 401).end('{"exists": true}');
+  };
+  const { kith, asked } = await clientOf([answer], { key });
+  const calls = [1, 2, 3].map((user) => kith.exists("follows", user, 9));
+  assert.deepEqual(await Promise.all(calls), [true, true, true]);
+  assert.equal(renewals, 2);
+  assert.equal(asked.length, 6);
+});
+
+test("a creation whose token was refused keeps its key", async () => {
+  const { kith, asked } = await clientOf([refusal(401, "UNAUTHORIZED"), { status: 201, body: { id: "1" } }], {
+    key: (() => { let at = 0; return () => `t${++at}`; })(),
+  });
+  await kith.createPost({ text: "x" });
+  assert.equal(asked[0].headers["idempotency-key"], asked[1].headers["idempotency-key"]);
+});
+
+test("a token that is refused again is not renewed for ever", async () => {
+  let renewals = 0;
+  const { kith, asked } = await clientOf([refusal(401, "UNAUTHORIZED")], { key: () => `token-${++renewals}` });
+  await assert.rejects(kith.user(1), { code: "UNAUTHORIZED", status: 401 });
+  assert.deepEqual([renewals, asked.length], [2, 2]);
+  const fixed = await clientOf([refusal(401, "UNAUTHORIZED")]);
+  await assert.rejects(fixed.kith.user(1), { code: "UNAUTHORIZED" });
+  assert.equal(fixed.asked.length, 1);
+});
+
+test("what the function of the key throws is the app's own; where it hangs, the deadline ends the call", async () => {
+  const why = new Error("signed out");
+  const { kith } = await clientOf([{}], { key: () => Promise.reject(why) });
+  await assert.rejects(kith.user(1), why);
+  await assert.rejects(kith.user(1), why);
+  const hanging = await clientOf([{}], { key: () => new Promise(() => {}), deadlineMs: 20 });
+  await assert.rejects(hanging.kith.user(1), { code: "TIMEOUT" });
+});
+
+test("an answer that is not Kith's says so", async () => {
+  const page = { status: 502, body: "<html>Bad gateway</html>" };
+  await assert.rejects((await clientOf([page])).kith.user(1), { code: "HTTP_502", status: 502 });
+  await assert.rejects((await clientOf([{ body: "<html>" }])).kith.user(1), { code: "INVALID_ANSWER", status: 200 });
+});
+
+test("health is an answer, not an error", async () => {
+  const { kith, asked } = await clientOf([{ status: 503, body: "{}" }]);
+  assert.deepEqual([await kith.isReady(), await kith.isAlive()], [false, false]);
+  assert.equal(asked.length, 2);
+  assert.equal(await (await clientOf([{}])).kith.isReady(), true);
+});
+
+test("no error and no print of a client shows its key", async () => {
+  const { kith } = await clientOf([breaks], { key: "very-secret" });
+  const error = await kith.user(1).catch((caught) => caught);
+  const { inspect } = await import("node:util");
+  for (const shown of [inspect(error, { depth: 9 }), inspect(kith, { depth: 9, showHidden: true }), JSON.stringify(kith)]) {
+    assert.ok(!shown.includes("very-secret"));
+  }
+  assert.throws(() => new Kith("http://x", { key: "a b\n" }), (thrown) => thrown instanceof TypeError && !thrown.message.includes("a b"));
+});
+
+test("a URL that is none is refused, and not quoted", () => {
+  for (const url of ["", "kith.example", "ftp://x", "http://user:secret@x", "http://x?key=secret"]) {
+    assert.throws(() => new Kith(url), (thrown) => thrown instanceof TypeError && !thrown.message.includes("secret"));
+  }
+});
+
+test("a prefix before the API stays", async () => {
+  const { url, asked } = await clientOf([{}]);
+  await new Kith(`${url}/social/`).user(1);
+  assert.equal(asked[0].path, "/social/api/v1/users/1");
+  assert.equal(new Kith("https://x/social").fileUrl("/media/a.png"), "https://x/media/a.png");
+  assert.equal(new Kith("https://x").fileUrl("https://cdn.x/a.png"), "https://cdn.x/a.png");
+});
+
+test("too many arguments are refused", async () => {
+  const { kith } = await clientOf([{}]);
+  assert.throws(() => kith.follow(1, 2, 3), TypeError);
+});

@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { openAsBlob } from "node:fs";
+import { test } from "node:test";
+
+import { clientOf, hangs, refusal } from "./fake-server.js";
+
+const MADE = { status: 201, body: { id: "5", altText: "a fox" } };
+const BYTES = new Uint8Array(300_000).map((_, at) => at % 251);
+
+/** XMLHttpRequest as far as the client uses it, over `fetch`. */
+class BrowserRequest {
+  static made = [];
+  upload = {};
+  #headers = {};
+  #controller = new AbortController();
+
+  open(method, url) {
+    Object.assign(this, { method, url });
+    BrowserRequest.made.push(this);
+  }
+
+  setRequestHeader(name, value) {
+    this.#headers[name] = value;
+  }
+
+  getAllResponseHeaders() {
+    return [...this.answer.headers].map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  }
+
+  abort() {
+    this.#controller.abort();
+  }
+
+  async send(body) {
+    try {
+      this.upload.onprogress({ loaded: body.size / 2 });
+      const { method } = this;
+      this.answer = await fetch(this.url, { method, headers: this.#headers, body, signal: this.#controller.signal });
+      this.status = this.answer.status;
+      this.responseText = await this.answer.text();
+      this.upload.onprogress({ loaded: body.size });
+      this.onload();
+    } catch {
+      this.#controller.signal.aborted ? this.onabort() : this.onerror();
+    }
+    this.onloadend();
+  }
+}
+
+function inBrowser(t) {
+  globalThis.XMLHttpRequest = BrowserRequest;
+  t.after(() => delete globalThis.XMLHttpRequest);
+}
+
+for (const [where, prepare] of Object.entries({ "a browser": inBrowser, "Node": () => {} })) {
+  test(`an upload is one form with the file and its text, and tells its progress, in ${where}`, async (t) => {
+    prepare(t);
+    const { kith, asked } = await clientOf([MADE]);
+    const told = [];
+    const media = await kith.uploadMedia(BYTES, { altText: "a fox\r\n--x", onProgress: (progress) => told.push(progress) });
+    assert.deepEqual(media, MADE.body);
+    const [{ verb, path, headers, body }] = asked;
+    const boundary = headers["content-type"].split("boundary=")[1];
+    assert.equal(`${verb} ${path}`, "POST /api/v1/media");
+    const [, alt, file, end] = body.split(`--${boundary}`);
+    assert.equal(alt, '\r\nContent-Disposition: form-data; name="altText"\r\n\r\na fox\r\n--x\r\n');
+    const head = '\r\nContent-Disposition: form-data; name="file"; filename="file"\r\n\r\n';
+    assert.deepEqual(Buffer.from(file.slice(head.length, -2), "latin1"), Buffer.from(BYTES));
+    assert.equal(end, "--\r\n");
+    const total = body.length;
+    assert.ok(told.length > 1);
+    assert.deepEqual(told.at(-1), { loaded: total, total });
+    assert.deepEqual(told.map((one) => one.loaded), told.map((one) => one.loaded).sort((a, b) => a - b));
+  });
+
+  test(`a refused upload is an error with its code, in ${where}`, async (t) => {
+    prepare(t);
+    const { kith } = await clientOf([refusal(400, "INVALID_CONTENT", { "Retry-After": "3" })]);
+    await assert.rejects(kith.uploadMedia(BYTES), { code: "INVALID_CONTENT", status: 400, retryAfter: 3 });
+  });
+
+  test(`an upload is aborted, or given up where nothing goes on, in ${where}`, async (t) => {
+    prepare(t);
+    const { kith } = await clientOf([hangs]);
+    const controller = new AbortController();
+    const upload = kith.uploadMedia(BYTES, { signal: controller.signal, onProgress: () => controller.abort() });
+    await assert.rejects(upload, { name: "AbortError" });
+    await assert.rejects(kith.uploadMedia(BYTES, { timeoutMs: 30 }), { code: "TIMEOUT" });
+  });
+
+  test(`an upload that meets no server says so, in ${where}`, async (t) => {
+    prepare(t);
+    const { kith, server } = await clientOf([MADE]);
+    await new Promise((resolve) => server.close(resolve));
+    await assert.rejects(kith.uploadMedia(BYTES), { code: "UNREACHABLE" });
+  });
+}
+
+test("a file of the disk is read as it is sent", async () => {
+  const { kith, asked } = await clientOf([MADE]);
+  await kith.uploadMedia(await openAsBlob(new URL(import.meta.url)));
+  assert.ok(asked[0].body.includes("a file of the disk is read as it is sent"));
+});
+
+test("what is no file is refused before anything is sent", async () => {
+  const { kith, asked } = await clientOf([MADE]);
+  for (const file of ["fox.jpg", undefined, {}]) await assert.rejects(kith.uploadMedia(file), TypeError);
+  assert.equal(asked.length, 0);
+});
