@@ -3,6 +3,7 @@
  *
  * The form is one Blob of parts: a file of the disk or of a picker is read as it is sent, never held in memory whole.
  * Its name is not sent. Only XMLHttpRequest tells a browser what has gone out; elsewhere a stream that is counted does.
+ * A service worker has neither (browsers stream requests over HTTP/2 alone, if at all), and tells no progress.
  */
 
 /** Without progress for so long, an upload counts as lost. The service decodes a picture before it answers. */
@@ -19,9 +20,10 @@ export function uploader(file, altText = "", onProgress) {
       limit.touch();
       onProgress?.({ loaded, total: form.size });
     };
-    return typeof XMLHttpRequest === "function"
-      ? overXhr(url, told, form, limit.signal, progress)
-      : fetch(url, { ...told, body: counted(form, progress), duplex: "half", signal: limit.signal });
+    const { signal } = limit;
+    if (typeof XMLHttpRequest === "function") return overXhr(url, told, form, signal, progress);
+    if (typeof ServiceWorkerGlobalScope === "function") return fetch(url, { ...told, body: form, signal });
+    return fetch(url, { ...told, body: counted(form, progress), duplex: "half", signal });
   };
 }
 

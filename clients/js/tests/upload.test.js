@@ -96,6 +96,14 @@ for (const [where, prepare] of Object.entries({ "a browser": inBrowser, "Node": 
   });
 }
 
+test("a service worker sends the form whole, as browsers stream none over HTTP/1.1", async (t) => {
+  globalThis.ServiceWorkerGlobalScope = class {};
+  t.after(() => delete globalThis.ServiceWorkerGlobalScope);
+  const { kith, asked } = await clientOf([MADE]);
+  assert.deepEqual(await kith.uploadMedia(BYTES), MADE.body);
+  assert.equal(Number(asked[0].headers["content-length"]), asked[0].body.length);
+});
+
 test("a file of the disk is read as it is sent", async () => {
   const { kith, asked } = await clientOf([MADE]);
   await kith.uploadMedia(await openAsBlob(new URL(import.meta.url)));

@@ -1,0 +1,38 @@
+"""Node, for tests of what is written in JavaScript. Nothing is installed for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+NODE_MIN = 20
+LIMIT_S = 120
+
+
+def node(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A run of Node."""
+    return subprocess.run(
+        ["node", *arguments],
+        cwd=cwd,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def _version() -> int:
+    """The major version of the Node that is here; 0 without one."""
+    if shutil.which("node") is None:
+        return 0
+    found = re.match(r"v(\d+)", node("--version", cwd=Path.cwd()).stdout)
+    return int(found[1]) if found else 0
+
+
+needs_node = pytest.mark.skipif(_version() < NODE_MIN, reason=f"needs Node {NODE_MIN} or newer on the PATH")
