@@ -147,6 +147,24 @@ test("a stream that is closed in a pause, or before it began, ends", async () =>
   assert.equal(asked.length, 2);
 });
 
+test("pauses grow with failures, begin anew after a word, and are the service's own where it ended the stream", async (t) => {
+  const down = () => Promise.reject(new TypeError("fetch failed"));
+  const up = (text) => async () => new Response(text);
+  const answers = [down, down, up(`retry: 77\n\n${removed(1)}`), down, down, up(removed(2))];
+  const kith = new Kith("http://nowhere", {
+    retry: { tries: 4, baseMs: 100, capMs: 5_000 },
+    random: () => 1,
+    fetch: () => answers.shift()(),
+  });
+  const pauses = [];
+  t.mock.method(globalThis, "setTimeout", (run, ms) => {
+    if (ms < 10_000) pauses.push(ms); // longer ones are limits
+    return setImmediate(ms < 10_000 ? run : () => {});
+  });
+  assert.deepEqual(idsOf(await first(kith.feedStream(), 2)), ["1", "2"]);
+  assert.deepEqual(pauses, [100, 200, 77, 100, 200]);
+});
+
 test("a connection that says nothing for a minute is lost", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   let connections = 0;

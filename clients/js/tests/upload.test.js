@@ -96,6 +96,15 @@ for (const [where, prepare] of Object.entries({ "a browser": inBrowser, "Node": 
   });
 }
 
+test("an upload may take as long as it goes on", async (t) => {
+  const SILENCE_MS = 54_321;
+  const { kith } = await clientOf([MADE]);
+  const timers = t.mock.method(globalThis, "setTimeout");
+  let told = 0;
+  await kith.uploadMedia(BYTES, { timeoutMs: SILENCE_MS, onProgress: () => told++ });
+  assert.equal(timers.mock.calls.filter((call) => call.arguments[1] === SILENCE_MS).length, told + 1);
+});
+
 test("a service worker sends the form whole, as browsers stream none over HTTP/1.1", async (t) => {
   globalThis.ServiceWorkerGlobalScope = class {};
   t.after(() => delete globalThis.ServiceWorkerGlobalScope);
