@@ -36,6 +36,9 @@ AUTHORS = range(100, 160)
 """Whom Alice follows; each has a post and a story."""
 FRESH, WARM, STRIP, POPULAR = 7, 8, 9, 10
 """Who also follows AUTHORS: one without a timeline, one with; who follows 30 of them; and whom they all follow."""
+PRIVATE = 11
+"""Whom Alice follows, and others have to ask."""
+SET = {"intersect": [{"graph": "follows", "node": str(user), "direction": "out"} for user in (ALICE, WARM)]}
 
 
 class Scene(NamedTuple):
@@ -99,6 +102,8 @@ async def _fill(scene: Scene) -> str:
         await scene.asked(author, "POST", f"/users/{POPULAR}/follow")
         await scene.asked(author, "POST", "/posts", content={"text": f"news of {author}"})
         await scene.asked(author, "POST", "/stories", content={"text": f"story of {author}"})
+    await scene.asked(ALICE, "POST", f"/users/{PRIVATE}/follow")
+    await scene.asked(PRIVATE, "PATCH", f"/users/{PRIVATE}", private=True)
     for user in (ALICE, BOB, CAROL):
         await scene.asked(user, "PATCH", f"/users/{user}", displayName=f"Number {user}")
     await scene.asked(ALICE, "POST", f"/users/{BOB}/follow")
@@ -128,16 +133,25 @@ class Row(NamedTuple):
 
 CALLS: dict[str, Row] = {
     "check by server key": Row(1, lambda scene: scene.asked(None, "GET", f"/graph/follows/{ALICE}/{BOB}")),
-    "check by user token": Row(2, lambda scene: scene.asked(ALICE, "GET", f"/graph/follows/{ALICE}/{BOB}", token=True)),
+    "check by user token": Row(1, lambda scene: scene.asked(ALICE, "GET", f"/graph/follows/{ALICE}/{BOB}", token=True)),
     "follow": Row(1, lambda scene: scene.asked(CAROL, "POST", f"/users/{BOB}/follow")),
     "unfollow": Row(1, lambda scene: scene.asked(CAROL, "DELETE", f"/users/{BOB}/follow")),
     "block": Row(2, lambda scene: scene.asked(CAROL, "POST", "/users/150/block")),
+    "follow a private account": Row(3, lambda scene: scene.asked(CAROL, "POST", f"/users/{PRIVATE}/follow")),
+    "relationships": Row(1, lambda scene: scene.asked(CAROL, "POST", "/relationships", targets=[ALICE, BOB, 150])),
+    "friends": Row(4, lambda scene: scene.asked(CAROL, "GET", f"/users/{ALICE}/friends")),
+    "mutuals": Row(4, lambda scene: scene.asked(CAROL, "GET", f"/users/{ALICE}/mutuals/{WARM}")),
+    "followers you know": Row(4, lambda scene: scene.asked(ALICE, "GET", f"/users/{POPULAR}/followers-you-know")),
+    "followers of a private account": Row(2, lambda scene: scene.asked(ALICE, "GET", f"/users/{PRIVATE}/followers")),
+    "a set of two lists": Row(3, lambda scene: scene.asked(None, "POST", "/graph/select", program=SET)),
+    "suggestions": Row(40, lambda scene: scene.asked(ALICE, "GET", f"/users/{ALICE}/suggestions")),
+    "suggestions, kept": Row(40, lambda scene: scene.asked(ALICE, "GET", f"/users/{ALICE}/suggestions")),
     "create a post": Row(3, lambda scene: scene.asked(BOB, "POST", "/posts", content={"text": "new"})),
     "comment": Row(7, lambda scene: scene.asked(BOB, "POST", f"/posts/{scene.post}/comments", text="well")),
     "like": Row(4, lambda scene: scene.asked(BOB, "POST", f"/posts/{scene.post}/like")),
     "a post": Row(5, lambda scene: scene.asked(BOB, "GET", f"/posts/{scene.post}")),
     "8 comments with replies": Row(30, lambda scene: scene.asked(BOB, "GET", f"/posts/{scene.post}/comments?limit=8")),
-    "followers, for a viewer": Row(3, lambda scene: scene.asked(CAROL, "GET", f"/users/{BOB}/followers")),
+    "followers, for a viewer": Row(2, lambda scene: scene.asked(CAROL, "GET", f"/users/{BOB}/followers")),
     "home, cold facts": Row(41, lambda scene: scene.asked(ALICE, "GET", "/feed")),
     "home, ranked": Row(36, lambda scene: scene.asked(WARM, "GET", "/feed")),
     "home, without a timeline": Row(95, lambda scene: scene.asked(FRESH, "GET", "/feed")),

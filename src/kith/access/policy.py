@@ -8,11 +8,13 @@ server key, named or not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 from kith.access.guard import Caller
 from kith.core.errors import Forbidden
 from kith.core.ids import NodeId
+from kith.core.labels import HIDE
 from kith.core.paging import Page
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
@@ -33,9 +35,12 @@ from kith.graph.graphs import (
     STORY_VIEWS,
     VIEWS,
 )
+from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
+from kith.graph.together import together
 from kith.people.privacy import Privacy
 
+T = TypeVar("T")
 _TOLD_TO_USERS = frozenset({State.NORMAL, State.NEGATIVE})
 """States of edges that hold. The others tell who took something back, or left."""
 
@@ -89,7 +94,7 @@ class ReadPolicy:
     """What a caller may read of graphs and of people's lists."""
 
     def __init__(self, graph: Graph, privacy: Privacy) -> None:
-        self._graphs, self._privacy = graph.graphs, privacy
+        self._graphs, self._store, self._privacy = graph.graphs, graph.store, privacy
         self._follows = graph.graphs.number(FOLLOWS)
 
     def check_list(self, caller: Caller, listing: Listing) -> None:
@@ -124,6 +129,17 @@ class ReadPolicy:
             return [False] * len(pairs)
         return await self._privacy.hidden([source if source != caller.user else other for source, other in pairs])
 
+    async def shows_edge(self, caller: Caller, graph: int, source: int, destination: int) -> bool:
+        """Whether a pair that the caller may read has an edge, and the app does not hide its other end from them."""
+        if caller.server or graph in self._graphs.to_objects:
+            (there,) = await self._store.exists_many(graph, [(source, destination)])
+            return there
+        questions = Questions()
+        questions.states([(graph, source, destination)])
+        questions.nodes([source if source != caller.user else destination])
+        answers = await self._store.answer(questions)
+        return answers.states[0] == State.NORMAL and not answers.nodes[0].labels & HIDE
+
     async def without_hidden(self, caller: Caller, listing: Listing, page: Page) -> Page:
         """A page of a list of a graph, less the accounts that the app hides from the caller."""
         return await self._privacy.unhidden(page) if self._shows_users(caller, listing) else page
@@ -134,10 +150,15 @@ class ReadPolicy:
             return list(ids)
         return [id_ for id_, hidden in zip(ids, await self._privacy.hidden(ids), strict=True) if not hidden]
 
-    async def check_may_see_lists(self, caller: Caller, *users: NodeId) -> None:
-        """Forbidden or UserNotFound where the caller may not see the lists of one of `users`."""
-        for user in users:
-            await self._privacy.check_may_see(caller.viewer, user)
+    async def if_lists_seen(self, caller: Caller, users: Sequence[NodeId], reading: Coroutine[Any, Any, T]) -> T:
+        """What `reading` finds; Forbidden or UserNotFound where the caller may not see the lists of one of `users`."""
+        checking = self._privacy.check_may_see(caller.viewer, *users)
+        both: tuple[None, T] = await together(self._store.immediate, checking, reading)
+        return both[1]
+
+    async def check_may_see_lists(self, caller: Caller, user: NodeId) -> None:
+        """Forbidden or UserNotFound where the caller may not see the lists of `user`."""
+        await self._privacy.check_may_see(caller.viewer, user)
 
     async def without_unseen(self, caller: Caller, page: Page) -> Page:
         """A page of people, less those whom the caller must not see."""

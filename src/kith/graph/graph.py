@@ -23,14 +23,12 @@ PRESENT = frozenset({State.NORMAL, State.NEGATIVE, State.ARCHIVED})
 """The states of an edge that was not removed."""
 NO_MARK = WriteMark(0, 0)
 """The mark of a write that changed nothing."""
-_SORTED_MAX = 100_000
-"""The longest list that is read whole and sorted for one page of an intersection."""
 
 
 class Graph:
     """All graphs of one store, and the clock that makes versions.
 
-    `walk_max`: how many entries a page of an intersection may look at.
+    `walk_max`: how many entries of a list a page of an intersection may look at, whatever the length of the lists.
     """
 
     def __init__(self, store: EdgeStore, graphs: Graphs, clock: HybridClock, *, walk_max: int = 10_000) -> None:
@@ -62,10 +60,11 @@ class Graph:
     async def intersection(self, listing: Listing, other: Listing, window: Window) -> Page:
         """Entries of `listing` whose id is also in `other`, in the order of `listing`.
 
-        Walks `listing` and looks each id up in `other`. Where `other` is much smaller, reads all of it and sorts.
+        Walks `listing` and looks each id up in `other`. Where `other` is much smaller and no longer than a walk may be,
+        reads all of it and sorts.
         """
         own, others = await self.store.count_many([listing, other])
-        if own > 4 * others and others <= _SORTED_MAX:
+        if own > 4 * others and others <= self._walk_max:
             return await self._sorted(listing, other, window)
 
         async def in_other(marks: Sequence[Mark]) -> list[bool]:
@@ -75,7 +74,7 @@ class Graph:
         return await walk(self.store, listing, window, in_other, entries_max=self._walk_max)
 
     async def _sorted(self, listing: Listing, other: Listing, window: Window) -> Page:
-        ids = (await self.store.ids(other)).tolist()
+        ids = (await self.store.ids(other, self._walk_max)).tolist()
         out = listing.direction is Direction.OUT
         pairs = [(listing.node, id_) if out else (id_, listing.node) for id_ in ids]
         edges = await self.store.get_many(listing.graph, pairs)

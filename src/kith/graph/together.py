@@ -31,6 +31,8 @@ async def together(
     d: Coroutine[Any, Any, D],
     /,
 ) -> tuple[A, B, C, D]: ...
+@overload
+async def together(immediate: bool, /, *calls: Coroutine[Any, Any, A]) -> tuple[A, ...]: ...
 async def together(immediate: bool, /, *calls: Coroutine[Any, Any, Any]) -> Any:
     """The answers of all calls. If one fails, its error is raised and the others are given up.
 

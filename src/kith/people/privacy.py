@@ -22,7 +22,7 @@ from kith.graph.edge import BARRING, Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS
 from kith.graph.questions import Answers, Questions
-from kith.graph.shapes import Listing, Node
+from kith.graph.shapes import EdgeKey, Listing, Node
 
 _LOOKED_UP_MAX = 16
 """Blocks with more users than this are found faster in the user's lists of blocks."""
@@ -58,35 +58,36 @@ class Privacy:
         self._store = graph.store
         self._follows, self._blocks = graph.graphs.number(FOLLOWS), graph.graphs.number(BLOCKS)
 
-    async def check_may_see(self, viewer: Viewer, user: NodeId) -> None:
-        """Forbidden if `user` blocks `viewer`, or is private and not followed by them.
+    async def check_may_see(self, viewer: Viewer, *users: NodeId) -> None:
+        """Forbidden if one of `users` blocks `viewer`, or is private and not followed by them.
 
-        UserNotFound if the account is not there for them (`is_there`).
+        UserNotFound if an account is not there for them (`is_there`).
         """
-        if viewer is SYSTEM or viewer == user:
-            return
         questions = Questions()
-        check = self.ask_may_see(questions, viewer, user)
-        check(await self._store.answer(questions))
+        checks = [self.ask_may_see(questions, viewer, user) for user in users if viewer not in (SYSTEM, user)]
+        if checks:
+            answers = await self._store.answer(questions)
+            for check in checks:
+                check(answers)
 
     def ask_may_see(self, questions: Questions, viewer: Viewer, user: NodeId) -> Callable[[Answers], None]:
-        """Ask `check_may_see`; what is returned raises its errors."""
-        if viewer is SYSTEM or viewer == user:
-            return lambda _: None
+        """`check_may_see` for one user, once the questions are answered."""
         nodes = questions.nodes([user])
-        rows = questions.states([] if viewer is None else [(self._blocks, user, viewer), (self._follows, viewer, user)])
+        edges: list[EdgeKey] = []
+        if isinstance(viewer, int):
+            edges = [(self._blocks, user, viewer), (self._follows, viewer, user)]
+        asked = questions.states(edges)
 
         def check(answers: Answers) -> None:
             (node,) = answers.nodes[nodes]
             if not is_there(node, user, viewer):
                 raise UserNotFound("there is no such account, or it is not there for you", id=str(user))
-            if viewer is None:
-                return
-            block, follow = answers.states[rows]
-            if block in BARRING:
-                raise Forbidden("this account is not available to you", id=str(user))
-            if node.private and follow is not State.NORMAL:
-                raise Forbidden("this account is private; follow it to see its lists", id=str(user))
+            if edges:
+                block, follow = answers.states[asked]
+                if block in BARRING:
+                    raise Forbidden("this account is not available to you", id=str(user))
+                if node.private and follow != State.NORMAL:
+                    raise Forbidden("this account is private; follow it to see its lists", id=str(user))
 
         return check
 
@@ -142,14 +143,15 @@ class Privacy:
         """The page without users who block `viewer` or are not there for them. It may be short and still have more."""
         if viewer is SYSTEM:
             return page
-        ids, questions = [mark.id for mark in page.items], Questions()
-        nodes = questions.nodes(ids)
-        rows = questions.states([] if viewer is None else [(self._blocks, id_, viewer) for id_ in ids])
-        answers = await self._store.answer(questions)
-        away = [not is_there(node, id_, viewer) for node, id_ in zip(answers.nodes[nodes], ids, strict=True)]
+        ids = [mark.id for mark in page.items]
         if viewer is None:
-            return _less(page, away)
-        return _less(page, [gone or bar in BARRING for gone, bar in zip(away, answers.states[rows], strict=True)])
+            nodes = await self._store.nodes(ids)
+            return _less(page, [not is_there(node, id_, viewer) for node, id_ in zip(nodes, ids, strict=True)])
+        questions = Questions()
+        asked, blocks = questions.nodes(ids), questions.states([(self._blocks, id_, viewer) for id_ in ids])
+        answers = await self._store.answer(questions)
+        found = zip(answers.nodes[asked], ids, answers.states[blocks], strict=True)
+        return _less(page, [not is_there(node, id_, viewer) or block in BARRING for node, id_, block in found])
 
     async def present_to(self, viewer: Viewer, page: Page) -> Page:
         """The page without users who are away, hidden by the app, or have a block with `viewer`, whoever made it.

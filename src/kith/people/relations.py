@@ -26,6 +26,7 @@ from kith.graph.edge import Direction, EdgeWrite, Outcome, State
 from kith.graph.graph import NO_MARK, Graph
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.shapes import Listing
+from kith.graph.together import together
 from kith.people.accounts import check_active, check_not_removed
 from kith.people.privacy import Privacy
 
@@ -193,18 +194,19 @@ class Relations:
         if len(targets) > self._limits.batch_max:
             raise BatchTooLarge(f"at most {self._limits.batch_max} targets a request", max=self._limits.batch_max)
         out, back = [(actor, target) for target in targets], [(target, actor) for target in targets]
-        columns = [
-            await self._store.exists_many(self._follows, out),
-            await self._store.exists_many(self._follows, back),
-            await self._store.exists_many(self._requests, out),
-            await self._privacy.blocks(out),
-            await self._privacy.blocks(back),
-            await self._store.exists_many(self._mutes, out),
-        ]
-        shown = [not hidden for hidden in await self._privacy.hidden(targets)]
+        hidden, *columns = await together(
+            self._store.immediate,
+            self._privacy.hidden(targets),
+            self._store.exists_many(self._follows, out),
+            self._store.exists_many(self._follows, back),
+            self._store.exists_many(self._requests, out),
+            self._privacy.blocks(out),
+            self._privacy.blocks(back),
+            self._store.exists_many(self._mutes, out),
+        )
         return [
-            Relationship(target, *(holds and show for holds in row))
-            for target, show, *row in zip(targets, shown, *columns, strict=True)
+            Relationship(target, *(holds and not hide for holds in row))
+            for target, hide, *row in zip(targets, hidden, *columns, strict=True)
         ]
 
     # --- lists -----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWri
 from kith.graph.graph import Graph
 from kith.graph.programs import Evaluator, Program, leaves, parse, parse_state
 from kith.graph.shapes import Listing
+from kith.graph.together import together
 
 BodyId = Annotated[
     int,
@@ -127,13 +128,9 @@ class GraphResource:
         """The follow check. A missing or removed edge answers false, never an error; to a user token also one whose
         other end is an account that the app hides.
         """
-        number, pair = self._graph.graphs.number(graph), [(source, destination)]
+        number = self._graph.graphs.number(graph)
         self._access.check_pair(call.caller, number, source, destination)
-        (there,) = await self._graph.store.exists_many(number, pair)
-        if there and not call.caller.server:
-            (hidden,) = await self._access.hidden_pairs(call.caller, number, pair)
-            there = not hidden
-        return _TRUE if there else _FALSE
+        return _TRUE if await self._access.shows_edge(call.caller, number, source, destination) else _FALSE
 
     @ask("/graph/{graph}/check", "Check up to 1,000 pairs", numbers_as_strings=True)
     async def check_many(self, call: Call, graph: GraphName, body: CheckRequest) -> ExistMany:
@@ -144,8 +141,11 @@ class GraphResource:
             return ExistMany(await self._graph.store.exists_many(number, pairs))
         for source, destination in pairs:
             self._access.check_pair(call.caller, number, source, destination)
-        there = await self._graph.store.exists_many(number, pairs)
-        hidden = await self._access.hidden_pairs(call.caller, number, pairs)
+        there, hidden = await together(
+            self._graph.store.immediate,
+            self._graph.store.exists_many(number, pairs),
+            self._access.hidden_pairs(call.caller, number, pairs),
+        )
         return ExistMany([holds and not hide for holds, hide in zip(there, hidden, strict=True)])
 
     @post("/graph/{graph}/edges", "Write up to 1,000 edges", callers="server", numbers_as_strings=True, hint=_OPS)
@@ -166,8 +166,11 @@ class GraphResource:
         """404 where there never was one; to user tokens also where it does not hold."""
         number, pair = self._graph.graphs.number(graph), (source, destination)
         self._access.check_pair(call.caller, number, *pair)
-        (edge,) = await self._graph.store.get_many(number, [pair])
-        hidden = await self._access.hidden_pairs(call.caller, number, [pair])
+        (edge,), hidden = await together(
+            self._graph.store.immediate,
+            self._graph.store.get_many(number, [pair]),
+            self._access.hidden_pairs(call.caller, number, [pair]),
+        )
         if edge is None or any(hidden) or not self._access.may_read_edge(call.caller, edge.state):
             raise NotFound("there is no such edge", graph=graph, source=str(source), destination=str(destination))
         return EdgeAnswer(

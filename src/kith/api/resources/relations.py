@@ -157,17 +157,17 @@ class RelationsResource:
     @get("/users/{user_id}/following", "Whom a user follows")
     async def following(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
         """Newest first."""
-        await self._access.check_may_see_lists(call.caller, user_id)
         query = f"following {user_id}"
-        page = await self._relations.following(user_id, call.window(query, limit, cursor))
+        reading = self._relations.following(user_id, call.window(query, limit, cursor))
+        page = await self._access.if_lists_seen(call.caller, [user_id], reading)
         return await self._people(call, query, page)
 
     @get("/users/{user_id}/followers", "Who follows a user")
     async def followers(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
         """Newest first, at the same cost at any depth."""
-        await self._access.check_may_see_lists(call.caller, user_id)
         query = f"followers {user_id}"
-        page = await self._relations.followers(user_id, call.window(query, limit, cursor))
+        reading = self._relations.followers(user_id, call.window(query, limit, cursor))
+        page = await self._access.if_lists_seen(call.caller, [user_id], reading)
         return await self._people(call, query, page)
 
     @get("/users/{user_id}/blocked", "Whom a user blocks")
@@ -189,9 +189,9 @@ class RelationsResource:
     @get("/users/{user_id}/friends", "Who follows and is followed back")
     async def friends(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
         """In the order in which the user followed them, newest first."""
-        await self._access.check_may_see_lists(call.caller, user_id)
         query = f"friends {user_id}"
-        page = await self._relations.friends(user_id, call.window(query, limit, cursor))
+        reading = self._relations.friends(user_id, call.window(query, limit, cursor))
+        page = await self._access.if_lists_seen(call.caller, [user_id], reading)
         return await self._people(call, query, page)
 
     @get("/users/{user_id}/mutuals/{other_id}", "Whom both follow")
@@ -199,9 +199,9 @@ class RelationsResource:
         self, call: Call, user_id: Id, other_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
         """In the order in which the first followed them, newest first."""
-        await self._access.check_may_see_lists(call.caller, user_id, other_id)
         query = f"mutuals {user_id} {other_id}"
-        page = await self._relations.mutuals(user_id, other_id, call.window(query, limit, cursor))
+        reading = self._relations.mutuals(user_id, other_id, call.window(query, limit, cursor))
+        page = await self._access.if_lists_seen(call.caller, [user_id, other_id], reading)
         return await self._people(call, query, page)
 
     @get("/users/{user_id}/followers-you-know", "Their followers whom I follow", callers="acting")
@@ -209,9 +209,9 @@ class RelationsResource:
         self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
     ) -> ListAnswer:
         """In the order in which the acting user followed them, newest first."""
-        await self._access.check_may_see_lists(call.caller, user_id)
         query = f"followers-you-know {call.acting} {user_id}"
-        page = await self._relations.followers_you_know(call.acting, user_id, call.window(query, limit, cursor))
+        reading = self._relations.followers_you_know(call.acting, user_id, call.window(query, limit, cursor))
+        page = await self._access.if_lists_seen(call.caller, [user_id], reading)
         return await self._people(call, query, page)
 
     async def _chosen(self, call: Call, query: str, page: Page) -> UsersAnswer:
