@@ -14,6 +14,7 @@ from reference_records import ReferenceRecords
 from kith.core.clock import HybridClock
 from kith.core.errors import InvalidContent
 from kith.core.ids import NodeId, Snowflakes
+from kith.core.paging import Window
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, BUILT_IN, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
 from kith.graph.store import EdgeStore
@@ -25,14 +26,16 @@ from kith.home.rules import HomeRules
 from kith.home.skeleton import Skeletons
 from kith.home.timelines import TimelineReader
 from kith.log.store import LogStore
-from kith.people.privacy import Privacy
+from kith.people.privacy import Privacy, Viewer
 from kith.people.profiles import Profiles
 from kith.people.relations import RelationLimits, Relations
+from kith.posts.comment_reader import CommentPage
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft, Post
 from kith.posts.posts import Posts
+from kith.posts.threads import Order
 from kith.records.store import RecordStore
 
 GRAPHS = (FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, FEWER)
@@ -99,6 +102,14 @@ class Services:
     async def write(self, author: NodeId = ALICE, **fields: Any) -> Post:
         """A new post; `fields`: of its draft."""
         return (await self.posts.create(author, Draft(**{"text": "hello", **fields}))).post
+
+    async def comments_on(self, viewer: Viewer, post: NodeId, order: Order, window: Window) -> CommentPage:
+        """The comments on a post that the viewer sees."""
+        return await self.comments.shown(viewer, await self.comments.of_post(viewer, post, order, window))
+
+    async def replies_to(self, viewer: Viewer, comment: NodeId, order: Order, window: Window) -> CommentPage:
+        """The replies to a comment that the viewer sees."""
+        return await self.comments.shown(viewer, await self.comments.of_comment(viewer, comment, order, window))
 
     def settle(self) -> None:
         """Until every list shows what was written."""

@@ -74,7 +74,8 @@ class History:
     """Random things that happen to the services and to the model alike."""
 
     def __init__(self, chosen: random.Random, services: Services) -> None:
-        self.chosen, self.graph, self.posts, self.clock = chosen, services.graph, services.posts, services.clock
+        self.chosen, self.services, self.clock = chosen, services, services.clock
+        self.graph, self.posts = services.graph, services.posts
         self.comments, self.moderation, self.naive = services.comments, services.moderation, Naive()
         self.shown = self.kept = 0
 
@@ -150,7 +151,7 @@ class History:
         for post in posts:
             if naive.sees(viewer, post):
                 self.shown += len(of_post := [one for one, (on, _) in naive.comments.items() if on == post])
-                found = await self.comments.of_post(viewer, NodeId(post), "oldest", Window(100))
+                found = await self.services.comments_on(viewer, NodeId(post), "oldest", Window(100))
                 assert [one.id for one in found.comments] == [one for one in of_post if naive.reads(viewer, one)]
                 self.kept += len(of_post) - len(found.comments)
                 assert [one.labels for one in found.comments] == [naive.by(one.author) for one in found.comments]

@@ -168,10 +168,6 @@ class ReadPolicy:
         """A page of people whom the caller chose, less those whom the app hides."""
         return page if caller.user is None else await self._privacy.unhidden(page)
 
-    async def without_away(self, caller: Caller, page: Page) -> Page:
-        """A page of people who did something, less those who are away, hidden, or have a block with the caller."""
-        return await self._privacy.present_to(caller.viewer, page)
-
     def _is_theirs(self, graph: int) -> bool:
         """Whether a list out of a user in this graph is the user's to read."""
         return graph not in self._graphs.between_objects and graph not in self._graphs.by_others

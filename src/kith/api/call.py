@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Awaitable
+from typing import NamedTuple, TypeVar
 
 from kith.access.guard import Caller
 from kith.api.answers import OBJECTS_MAX, Item, ListAnswer, Pagination
@@ -15,6 +15,7 @@ from kith.core.paging import LIMIT_DEFAULT, Cursors, Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.people.privacy import Viewer
 
+Made = TypeVar("Made")
 _WHOLE = Pagination(None, None, has_more=False)
 """Of a page that is the whole list."""
 
@@ -72,6 +73,12 @@ class Call:
             self.headers[:] = [header for header in self.headers if header[0] != TOKEN_HEADER]
             self.headers.append((TOKEN_HEADER, token))
         return token
+
+    async def writing(self, write: Awaitable[tuple[Made, WriteMark]]) -> Made:
+        """What a write made. The answer carries its token from then on, also if something else fails."""
+        made, mark = await write
+        self.wrote(mark)
+        return made
 
     @property
     def has_written(self) -> bool:

@@ -21,8 +21,8 @@ from kith.media.media import Media, MediaType, key_of, thumbnail_key_of
 from kith.people.privacy import SYSTEM, Viewer
 from kith.people.profiles import Profiles
 from kith.posts.comment import Comment
-from kith.posts.comments import CommentCounts, Comments
-from kith.posts.engagement import Engagement
+from kith.posts.comment_reader import CommentCounts, CommentPage, CommentReader, Found
+from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post, PostType, Visibility
 from kith.records.fields import NO_ATTRIBUTES
 
@@ -166,7 +166,12 @@ class Presenter:
     """Makes answers of what the services found. `media_base_url` stands before the key of a file in its address."""
 
     def __init__(
-        self, profiles: Profiles, media: MediaLibrary, engagement: Engagement, comments: Comments, media_base_url: str
+        self,
+        profiles: Profiles,
+        media: MediaLibrary,
+        engagement: Engagement,
+        comments: CommentReader,
+        media_base_url: str,
     ) -> None:
         self._profiles, self._media = profiles, media
         self._engagement, self._comments = engagement, comments
@@ -189,21 +194,12 @@ class Presenter:
             self._engagement.counts(viewer, [post.id for post in posts]),
         )
         return [
-            PostAnswer(
-                id=str(post.id),
-                author=authors[post.author],
-                content=self.content(post, media),
-                engagement=EngagementAnswer(*numbers),
-                visibility=post.visibility,
-                audience=list(map(str, post.audience)) if post.audience and viewer in (SYSTEM, post.author) else None,
-                mentions=list(map(str, post.mentions)) if post.mentions else [],
-                attributes=read_attributes(post.attributes),
-                allow_comments=post.allow_comments,
-                allow_sharing=post.allow_sharing,
-                location=None if post.location is None else LocationAnswer(*msgspec.structs.astuple(post.location)),
-                labels=shown_labels(post.labels, viewer, post.author),
-                created_at=time_of(post.created_at),
-                edited_at=time_of(post.edited_at) if post.edited_at else None,
+            self._post(
+                viewer,
+                post,
+                numbers,
+                authors[post.author],
+                media,
                 ranking=rankings.get(post.id, msgspec.UNSET),
                 seen=True if post.id in seen else msgspec.UNSET,
                 copies=[str(copy) for copy in copies[post.id]] if post.id in copies else msgspec.UNSET,
@@ -211,32 +207,89 @@ class Presenter:
             for post, numbers in zip(posts, counts, strict=True)
         ]
 
-    async def comments(
-        self, viewer: Viewer, comments: Sequence[Comment], *, with_replies: bool = False
-    ) -> list[CommentAnswer]:
-        """Comments that the viewer may see, as answers; `with_replies`: each with the oldest of its replies."""
-        if not comments:
-            return []
-        authors = await self.authors([comment.author for comment in comments if not comment.deleted])
-        counts = await self._comments.counts(viewer, [comment.id for comment in comments])
-        replies = await self._replies(viewer, comments, counts) if with_replies else {}
+    async def seen_posts(self, viewer: Viewer, posts: Sequence[Post | None]) -> list[PostAnswer | None]:
+        """Posts as they were read, as answers; None for each that does not exist, or that the viewer must not see."""
+        there = [post for post in posts if post is not None]
+        if not there:
+            return [None] * len(posts)
+        (authors, media), found = await together(
+            self._immediate,
+            self.authors_and_media([post.author for post in there], (id_ for post in there for id_ in post.media)),
+            self._engagement.seen(viewer, there),
+        )
+        seen = {one[0].id: one for one in found if one is not None}
         return [
-            CommentAnswer(
-                id=str(comment.id),
-                post=str(comment.post),
-                reply_to=None if comment.reply_to is None else str(comment.reply_to),
-                author=None if comment.deleted else authors[comment.author],
-                text=comment.text,
-                like_count=numbers.likes,
-                reply_count=numbers.replies,
-                is_liked=numbers.liked,
-                labels=shown_labels(comment.labels, viewer, comment.author),
-                created_at=time_of(comment.created_at),
-                deleted=comment.deleted,
-                replies=replies.get(comment.id, []),
-            )
-            for comment, numbers in zip(comments, counts, strict=True)
+            None
+            if post is None or post.id not in seen
+            else self._post(viewer, *seen[post.id], authors[post.author], media)
+            for post in posts
         ]
+
+    def _post(
+        self,
+        viewer: Viewer,
+        post: Post,
+        numbers: PostCounts,
+        author: AuthorAnswer,
+        media: Mapping[int, Media],
+        ranking: RankingAnswer | msgspec.UnsetType = msgspec.UNSET,
+        seen: bool | msgspec.UnsetType = msgspec.UNSET,
+        copies: list[str] | msgspec.UnsetType = msgspec.UNSET,
+    ) -> PostAnswer:
+        return PostAnswer(
+            id=str(post.id),
+            author=author,
+            content=self.content(post, media),
+            engagement=EngagementAnswer(*numbers),
+            visibility=post.visibility,
+            audience=list(map(str, post.audience)) if post.audience and viewer in (SYSTEM, post.author) else None,
+            mentions=list(map(str, post.mentions)) if post.mentions else [],
+            attributes=read_attributes(post.attributes),
+            allow_comments=post.allow_comments,
+            allow_sharing=post.allow_sharing,
+            location=None if post.location is None else LocationAnswer(*msgspec.structs.astuple(post.location)),
+            labels=shown_labels(post.labels, viewer, post.author),
+            created_at=time_of(post.created_at),
+            edited_at=time_of(post.edited_at) if post.edited_at else None,
+            ranking=ranking,
+            seen=seen,
+            copies=copies,
+        )
+
+    async def comments(self, viewer: Viewer, found: Found) -> tuple[list[CommentAnswer], CommentPage]:
+        """What the viewer, who may see the post, sees of a page of comments, with the first replies to each."""
+        page, authors = await together(
+            self._immediate, self._comments.shown(viewer, found), self.authors(found.authors)
+        )
+        answers = [
+            self.comment(viewer, comment, counts, authors, [self.comment(viewer, *reply, authors) for reply in replies])
+            for comment, counts, replies in zip(page.comments, page.counts, page.replies, strict=True)
+        ]
+        return answers, page
+
+    def comment(
+        self,
+        viewer: Viewer,
+        comment: Comment,
+        counts: CommentCounts,
+        authors: Mapping[int, AuthorAnswer],
+        replies: Sequence[CommentAnswer] = (),
+    ) -> CommentAnswer:
+        """A comment. `authors`: its author among them; `replies`: those to show under it."""
+        return CommentAnswer(
+            id=str(comment.id),
+            post=str(comment.post),
+            reply_to=None if comment.reply_to is None else str(comment.reply_to),
+            author=None if comment.deleted else authors[comment.author],
+            text=comment.text,
+            like_count=counts.likes,
+            reply_count=counts.replies,
+            is_liked=counts.liked,
+            labels=shown_labels(comment.labels, viewer, comment.author),
+            created_at=time_of(comment.created_at),
+            deleted=comment.deleted,
+            replies=list(replies),
+        )
 
     def content(self, post: Post, known: Mapping[int, Media]) -> ContentAnswer:
         """What a post says. `known`: its media that are still there."""
@@ -289,15 +342,6 @@ class Presenter:
         """Where the picture of a profile is shown: its thumbnail; None where there is none (any more)."""
         media = None if avatar is None else known.get(avatar)
         return None if media is None else self.media(media).thumbnail_url
-
-    async def _replies(
-        self, viewer: Viewer, comments: Sequence[Comment], counts: Sequence[CommentCounts]
-    ) -> dict[int, list[CommentAnswer]]:
-        """The oldest replies to each of these comments that has any."""
-        answered = [comment.id for comment, numbers in zip(comments, counts, strict=True) if numbers.answered]
-        found = await self._comments.previews(viewer, answered)
-        shown = iter(await self.comments(viewer, [reply for replies in found for reply in replies]))
-        return {id_: [next(shown) for _ in replies] for id_, replies in zip(answered, found, strict=True)}
 
 
 def time_of(ms: int) -> datetime:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kith.core.errors import Forbidden
 from kith.core.ids import NodeId
 from kith.graph.edge import State
+from kith.graph.questions import Answers, Questions
 from kith.graph.store import Nodes
 
 
@@ -13,6 +16,18 @@ async def check_active(store: Nodes, actor: NodeId) -> None:
     (node,) = await store.nodes([actor])
     if node.state != State.NORMAL:
         raise _inactive(actor, node.state)
+
+
+def ask_active(questions: Questions, actor: NodeId) -> Callable[[Answers], None]:
+    """Ask `check_active`; what is returned raises its error."""
+    nodes = questions.nodes([actor])
+
+    def check(answers: Answers) -> None:
+        (node,) = answers.nodes[nodes]
+        if node.state != State.NORMAL:
+            raise _inactive(actor, node.state)
+
+    return check
 
 
 async def check_not_removed(store: Nodes, actor: NodeId) -> None:

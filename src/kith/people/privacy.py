@@ -63,15 +63,18 @@ class Privacy:
 
         UserNotFound if an account is not there for them (`is_there`).
         """
-        questions = Questions()
-        checks = [self.ask_may_see(questions, viewer, user) for user in users if viewer not in (SYSTEM, user)]
-        if checks:
+        others = [user for user in users if viewer not in (SYSTEM, user)]
+        if others:
+            questions = Questions()
+            checks = [self.ask_may_see(questions, viewer, user) for user in others]
             answers = await self._store.answer(questions)
             for check in checks:
                 check(answers)
 
     def ask_may_see(self, questions: Questions, viewer: Viewer, user: NodeId) -> Callable[[Answers], None]:
-        """`check_may_see` for one user, once the questions are answered."""
+        """Ask `check_may_see` for one user; what is returned raises its errors."""
+        if viewer in (SYSTEM, user):
+            return lambda _: None
         nodes = questions.nodes([user])
         edges: list[EdgeKey] = []
         if isinstance(viewer, int):
@@ -100,10 +103,10 @@ class Privacy:
     def ask_blocked(self, questions: Questions, user: int, others: Sequence[int]) -> Callable[[Answers], list[bool]]:
         """Ask `blocked_either_way`."""
         if len(others) <= _LOOKED_UP_MAX:
-            rows = questions.states(self.blocks_between(user, others))
+            blocks = self.ask_blocks(questions, [pair for one in others for pair in ((user, one), (one, user))])
 
             def by_rows(answers: Answers) -> list[bool]:
-                bars = [state in BARRING for state in answers.states[rows]]
+                bars = blocks(answers)
                 return [one or other for one, other in zip(bars[::2], bars[1::2], strict=True)]
 
             return by_rows
@@ -132,8 +135,14 @@ class Privacy:
 
         A block that is archived, while an account is away, counts too.
         """
-        blocks = await self._store.get_many(self._blocks, pairs)
-        return [block is not None and block.state in BARRING for block in blocks]
+        questions = Questions()
+        blocks = self.ask_blocks(questions, pairs)
+        return blocks(await self._store.answer(questions))
+
+    def ask_blocks(self, questions: Questions, pairs: Iterable[tuple[int, int]]) -> Callable[[Answers], list[bool]]:
+        """Ask `blocks`."""
+        rows = questions.states([(self._blocks, *pair) for pair in pairs])
+        return lambda answers: [state in BARRING for state in answers.states[rows]]
 
     def blocks_between(self, one: int, others: Iterable[int]) -> tuple[tuple[int, int, int], ...]:
         """The edges that are blocks between `one` and each of the others, for `EdgeWrite.unless`."""
@@ -153,20 +162,24 @@ class Privacy:
         found = zip(answers.nodes[asked], ids, answers.states[blocks], strict=True)
         return _less(page, [not is_there(node, id_, viewer) or block in BARRING for node, id_, block in found])
 
-    async def present_to(self, viewer: Viewer, page: Page) -> Page:
-        """The page without users who are away, hidden by the app, or have a block with `viewer`, whoever made it.
+    def ask_present_to(self, questions: Questions, viewer: Viewer, page: Page) -> Callable[[Answers], Page]:
+        """Ask for the page without users who are away, hidden by the app, or have a block with `viewer`.
 
-        It may be short and still have more. The back office sees all who are not away; a visitor nobody private.
+        It does not matter who blocked whom. The page may be short and still have more. The back office sees all who are
+        not away; a visitor nobody private.
         """
         users = [mark.id for mark in page.items]
-        standings = await self.standings(viewer, users)
+        found = self.ask_standings(questions, viewer, users)
 
-        def gone(user: int) -> bool:
-            one = standings[user]
+        def gone(user: int, one: Standing) -> bool:
             hidden = viewer is not SYSTEM and viewer != user and bool(one.labels & HIDE)
             return one.state != State.NORMAL or one.blocked or hidden or (viewer is None and one.private)
 
-        return _less(page, [gone(user) for user in users])
+        def present(answers: Answers) -> Page:
+            standings = found(answers)
+            return _less(page, [gone(user, standings[user]) for user in users])
+
+        return present
 
     async def unhidden(self, page: Page) -> Page:
         """The page without users whom the app hides. It may be short and still have more."""
@@ -175,14 +188,6 @@ class Privacy:
     async def hidden(self, users: Sequence[int]) -> list[bool]:
         """For each of `users`: does the app hide the account?"""
         return [bool(node.labels & HIDE) for node in await self._store.nodes(users)]
-
-    async def standings(
-        self, viewer: Viewer, authors: Iterable[int], ties_of: Collection[int] = ()
-    ) -> Mapping[int, Standing]:
-        """How each author stands to `viewer`; see `ask_standings`."""
-        questions = Questions()
-        standings = self.ask_standings(questions, viewer, authors, ties_of)
-        return standings(await self._store.answer(questions))
 
     def ask_standings(
         self, questions: Questions, viewer: Viewer, authors: Iterable[int], ties_of: Collection[int] = ()

@@ -7,66 +7,30 @@ and one whose author left, is a stub where it has replies: no text, no author, a
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from kith.core.clock import Hlc
 from kith.core.errors import CommentNotFound, Forbidden
 from kith.core.ids import NodeId, made_at_ms
-from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
-from kith.graph.graphs import COMMENT_LIKES, COMMENTED
+from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
-from kith.people.accounts import check_active
-from kith.people.privacy import Privacy, Viewer
-from kith.posts.comment import TEXT_CHARS_MAX, Comment, comment_record, emptied, read_comment, with_labels
+from kith.graph.together import together
+from kith.people.accounts import ask_active, check_active
+from kith.posts.comment import TEXT_CHARS_MAX, Comment, comment_record, emptied, read_comment
+from kith.posts.comment_reader import CommentReader, no_comment
 from kith.posts.engagement import Engaged, disengage, engage
-from kith.posts.posts import Posts
-from kith.posts.threads import Order, Threads
-from kith.posts.visibility import is_gone, may_see_comment
 from kith.records.claims import claim_of, first_of
 from kith.records.fields import check_text
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
 from kith.records.store import AtVersion, Claim, Put, RecordKind
 
-REPLIES_SHOWN = 2
-"""How many replies a page of comments shows under each comment."""
 
-
-class CommentCounts(NamedTuple):
-    """How many likes and replies a comment has, exactly, and whether the viewer likes it."""
-
-    likes: int
-    replies: int
-    liked: bool
-    answered: bool  # by replies that count, or that were deleted and stay for theirs
-
-
-class CommentPage(NamedTuple):
-    """The comments of a page that the viewer may see, the page, and how many comments count in the whole list.
-
-    `partial`: there are more comments than were ranked.
-    """
-
-    comments: list[Comment]
-    page: Page
-    total: int
-    partial: bool = False
-
-
-class Comments:
-    """Creates, deletes, likes and reads comments."""
-
-    def __init__(self, posts: Posts) -> None:
-        self._posts, self._store, self._graph = posts, posts.store, posts.graph
-        self._privacy, self._threads = Privacy(self._graph), Threads(self._graph)
-        self._likes, self._commented = (
-            self._graph.graphs.number(COMMENT_LIKES), self._graph.graphs.number(COMMENTED)
-        )  # fmt: skip
+class Comments(CommentReader):
+    """Creates, deletes and likes comments, and reads them."""
 
     async def create(
         self, actor: NodeId, post: NodeId, text: str, reply_to: NodeId | None = None, key: str | None = None
@@ -79,7 +43,6 @@ class Comments:
         comment.
         """
         check_text(text, needed=True, chars_max=TEXT_CHARS_MAX)
-        await check_active(self._graph.store, actor)
         id_, version = self._posts.snowflakes.next(), self._graph.clock.next()
         claim = None
         if key is not None:
@@ -87,16 +50,18 @@ class Comments:
         others, unchanged = set[int](), list[AtVersion]()
         if claim is None or await self._store.claimed(claim) is None:
             others, unchanged = await self._addressed(actor, post, reply_to)
+        else:
+            await check_active(self._graph.store, actor)
         comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text)
         put = await self._put(comment, version, others, claim, unchanged)
         if not put.stored and put.claimed is None and put.refusal is None and reply_to is not None:
-            raise _no_comment(reply_to)  # it was deleted meanwhile
+            raise no_comment(reply_to)  # it was deleted meanwhile
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
             comment = msgspec.structs.replace(comment, id=id_, created_at=made_at_ms(id_))
             (there,) = await self._read([id_])
             if there is not None and there.deleted:
-                raise _no_comment(id_)
+                raise no_comment(id_)
             if not self._store.transactional:  # the first try may have stopped half way; writing it again finishes it
                 put = await self._put(comment, version, others)
         empty = comment_record(emptied(comment), Hlc(version + 1))
@@ -110,18 +75,31 @@ class Comments:
     async def _addressed(
         self, actor: NodeId, post: NodeId, reply_to: NodeId | None
     ) -> tuple[set[int], list[AtVersion]]:
-        """The authors of the post and of the comment that is answered, and that this comment is as it was read; errors
-        as in `create`.
+        """The authors of the post and of the comment that is answered, and that this comment is as it was read.
+
+        Errors as in `create`.
         """
-        commented = await self._posts.get(actor, post)
+        (commented,), records = await together(
+            self._store.immediate, self._posts.read([post]), self._records([] if reply_to is None else [reply_to])
+        )
+        thread = [None if record is None else read_comment(record) for record in records]
+        thread += await self._read([one.reply_to for one in thread if one is not None and one.reply_to is not None])
+        questions = Questions()
+        active, seeing = ask_active(questions, actor), self._posts.ask_seeing(questions, actor, [commented])
+        seen = self._ask_seen(questions, actor, thread)
+        answers = await self._graph.store.answer(questions)
+        active(answers)
+        (commented,) = seeing(answers)
+        if commented is None:
+            raise self._posts.missing(post)
         if not commented.allow_comments:
             raise Forbidden("its author takes no comments on this post; those there are stay readable", id=str(post))
         if reply_to is None:
             return {commented.author}, []
-        (record,) = await self._store.get_many(RecordKind.COMMENT, [reply_to])
-        answered = await self._visible(actor, reply_to)
-        if record is None or answered is None or answered.post != post:
-            raise _no_comment(reply_to)
+        answered, *above = seen(answers)
+        (record,) = records
+        if record is None or answered is None or answered.deleted or answered.post != post or None in above:
+            raise no_comment(reply_to)
         return {commented.author, answered.author}, [AtVersion(RecordKind.COMMENT, reply_to, record.updated_at)]
 
     async def _put(
@@ -145,17 +123,19 @@ class Comments:
         They may do so even if one blocks the other by now, or may no longer see the post. Errors: CommentNotFound;
         Forbidden for others.
         """
-        await check_active(self._graph.store, actor)
 
         async def empty() -> tuple[Put, tuple[Comment, bool]]:
             (record,) = await self._store.get_many(RecordKind.COMMENT, [id_])
-            comment = None if record is None else read_comment(record)
+            comment, questions = None if record is None else read_comment(record), Questions()
+            active, replied = ask_active(questions, actor), self._threads.ask_answered(questions, [id_])
+            answers = await self._graph.store.answer(questions)
+            active(answers)
             if record is None or comment is None or comment.deleted:
-                raise _no_comment(id_)
+                raise no_comment(id_)
             if actor != comment.author and actor != await self._posts.author_of(comment.post):
                 await self.get(actor, id_)
                 raise Forbidden("only its author and the author of the post may delete a comment", id=str(id_))
-            (answered,) = await self._threads.answered([id_])
+            (answered,) = replied(answers)
             put = await self._store.put(
                 [comment_record(emptied(comment), next_version(self._graph.clock, record))],
                 self._dropping(comment, keep=answered),
@@ -227,97 +207,10 @@ class Comments:
         there = await self._visible(actor, id_) is not None
         found = await disengage(self._graph, self._likes, actor, id_, counted=there)
         if not there and not found.changed:
-            raise _no_comment(id_)
+            raise no_comment(id_)
         return found
-
-    async def get(self, viewer: Viewer, id_: int) -> Comment:
-        """A comment. CommentNotFound unless `viewer` may see it, its post, and the comment that it answers."""
-        comment = await self._visible(viewer, id_)
-        if comment is None:
-            raise _no_comment(id_)
-        return comment
-
-    async def _visible(self, viewer: Viewer, id_: int, *, or_stub: bool = False) -> Comment | None:
-        """A comment that `viewer` may see; `or_stub`: or that is shown for its replies."""
-        (comment,) = await self._seen(viewer, await self._read([id_]))
-        if comment is None or await self._posts.visible(viewer, [comment.post]) == [None]:
-            return None
-        if comment.deleted and not (or_stub and await self._threads.answered([id_]) == [True]):
-            return None
-        above = [] if comment.reply_to is None else await self._read([comment.reply_to])
-        return None if None in await self._seen(viewer, above) else comment
-
-    async def of_post(self, viewer: Viewer, post: NodeId, order: Order, window: Window) -> CommentPage:
-        """A page of the comments on a post; PostNotFound if `viewer` may not see the post."""
-        await self._posts.get(viewer, post)
-        return await self._page(viewer, self._threads.of_post(post), order, window)
-
-    async def of_comment(self, viewer: Viewer, comment: NodeId, order: Order, window: Window) -> CommentPage:
-        """A page of the replies to a comment; CommentNotFound if `viewer` may see neither the comment nor a stub."""
-        if await self._visible(viewer, comment, or_stub=True) is None:
-            raise _no_comment(comment)
-        return await self._page(viewer, self._threads.of_comment(comment), order, window)
-
-    async def posts_of(self, ids: Sequence[int]) -> list[int | None]:
-        """The post of each comment, whoever may see it; None where there is no such comment."""
-        return [None if comment is None else comment.post for comment in await self._read(ids)]
-
-    async def counts(self, viewer: Viewer, ids: Sequence[int]) -> list[CommentCounts]:
-        """The counts of each comment, in one batch."""
-        liking = [Listing(self._likes, id_, Direction.IN) for id_ in ids]
-        answering = [self._threads.of_comment(id_) for id_ in ids]
-        deleted = [listing._replace(state=State.NEGATIVE) for listing in answering]
-        numbers, size = iter(await self._graph.store.count_many([*liking, *answering, *deleted])), len(ids)
-        columns = [list(itertools.islice(numbers, size)) for _ in range(3)]
-        own = [(int(viewer), id_) for id_ in ids] if isinstance(viewer, int) else []
-        liked = await self._graph.store.exists_many(self._likes, own) if own else [False] * size
-        return [
-            CommentCounts(likes, replies, likes_it, bool(replies or kept))
-            for likes, replies, kept, likes_it in zip(*columns, liked, strict=True)
-        ]
-
-    async def previews(self, viewer: Viewer, ids: Sequence[int]) -> list[list[Comment]]:
-        """The oldest REPLIES_SHOWN replies to each of these comments, without those that `viewer` may not see."""
-        window = Window(REPLIES_SHOWN)
-        pages = [(await self._threads.page(self._threads.of_comment(id_), "oldest", window)).page for id_ in ids]
-        found = iter(await self._listed(viewer, [mark.id for page in pages for mark in page.items]))
-        return [[reply for _ in page.items if (reply := next(found)) is not None] for page in pages]
-
-    async def _page(self, viewer: Viewer, listing: Listing, order: Order, window: Window) -> CommentPage:
-        page, total, partial = await self._threads.page(listing, order, window)
-        found = await self._listed(viewer, [mark.id for mark in page.items])
-        return CommentPage([comment for comment in found if comment is not None], page, total, partial)
-
-    async def _listed(self, viewer: Viewer, ids: Sequence[int]) -> list[Comment | None]:
-        """The comments of a list as `viewer` sees them: a stub only where it has replies."""
-        found = await self._seen(viewer, await self._read(ids))
-        stubs = [comment.id for comment in found if comment is not None and comment.deleted]
-        bare = {id_ for id_, kept in zip(stubs, await self._threads.answered(stubs), strict=True) if not kept}
-        return [None if comment is None or comment.id in bare else comment for comment in found]
-
-    async def _read(self, ids: Sequence[int]) -> list[Comment | None]:
-        records = await self._store.get_many(RecordKind.COMMENT, ids)
-        return [None if record is None else read_comment(record) for record in records]
-
-    async def _seen(self, viewer: Viewer, comments: Sequence[Comment | None]) -> list[Comment | None]:
-        """The comments as the viewer, who may see the post, sees them: a stub for each that is gone for everybody, None
-        for each that the viewer must not see.
-        """
-        authors = await self._privacy.standings(viewer, (comment.author for comment in comments if comment is not None))
-
-        def seen(comment: Comment) -> Comment | None:
-            author = authors[comment.author]
-            if may_see_comment(comment.deleted, comment.author, viewer, author):
-                return with_labels(comment, author.labels)
-            return emptied(comment) if is_gone(comment.deleted, author) else None
-
-        return [None if comment is None else seen(comment) for comment in comments]
 
     def _dropping(self, comment: Comment, *, keep: bool = False) -> list[EdgeWrite]:
         """The writes that take a comment out of all lists; `keep`: it stays where its replies need it."""
         commented = self._graph.dropping(self._commented, NodeId(comment.author), NodeId(comment.id))
         return [commented, *self._threads.dropping(comment, keep=keep)]
-
-
-def _no_comment(id_: int) -> CommentNotFound:
-    return CommentNotFound("there is no such comment, or it is not there for you", id=str(id_))

@@ -6,7 +6,7 @@ who may see a post can do any of it. The commit itself looks for a block, so a b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -20,7 +20,9 @@ from kith.core.tokens import WriteMark
 from kith.graph.edge import Direction, Outcome
 from kith.graph.graph import Graph, mark_of
 from kith.graph.graphs import COMMENTS, LIKES, POST_REPLIES, SAVES, SHARES, VIEWS
+from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
+from kith.graph.together import together
 from kith.people.accounts import check_active
 from kith.people.privacy import Privacy, Viewer
 from kith.posts.post import Post
@@ -52,7 +54,7 @@ class Engagement:
     """Adds, drops and counts the edges from people to posts."""
 
     def __init__(self, posts: Posts) -> None:
-        self._posts, self._graph = posts, posts.graph
+        self._posts, self._graph, self._privacy = posts, posts.graph, Privacy(posts.graph)
         self._likes, self._saves = self._number(LIKES), self._number(SAVES)
         self._lists = (
             (self._likes, Direction.IN), (self._number(COMMENTS), Direction.OUT),
@@ -96,27 +98,68 @@ class Engagement:
         return found
 
     async def likers(self, viewer: Viewer, post: NodeId, window: Window) -> Page:
-        """Who likes a post, the newest like first; PostNotFound if `viewer` may not see it."""
-        await self._posts.get(viewer, post)
-        return await self._graph.store.page(Listing(self._likes, post, Direction.IN), window)
+        """Who likes a post, the newest like first, of those who are there for `viewer` (`Privacy.present_to`).
+
+        PostNotFound if the viewer may not see the post.
+        """
+        store, questions = self._graph.store, Questions()
+        posts, page = await together(
+            store.immediate, self._posts.read([post]), store.page(Listing(self._likes, post, Direction.IN), window)
+        )
+        seeing = self._posts.ask_seeing(questions, viewer, posts)
+        present = self._privacy.ask_present_to(questions, viewer, page)
+        answers = await store.answer(questions)
+        if seeing(answers) == [None]:
+            raise self._posts.missing(post)
+        return present(answers)
 
     async def saved(self, viewer: Viewer, user: NodeId, window: Window) -> tuple[list[Post], Page]:
         """The posts that `user` saved and `viewer` may see, the newest save first; the page as in `Posts.outbox`."""
         return await self._posts.listed(viewer, Listing(self._saves, user, Direction.OUT), window)
 
     async def counts(self, viewer: Viewer, posts: Sequence[int]) -> list[PostCounts]:
-        """The counts of each of `posts`, in one batch; the caller makes sure that the viewer may see them."""
-        store, ids = self._graph.store, np.array(posts, np.int64)
-        likes, comments, shares, views, replies = (await store.counts(self._lists, ids)).tolist()
-        columns = [likes, [own + more for own, more in zip(comments, replies, strict=True)], shares, views]
-        own = [[False] * len(ids)] * 2
-        if isinstance(viewer, int):
-            mine = [Listing(graph, viewer, Direction.OUT) for graph in (self._likes, self._saves)]
-            own = [(await store.contains(listing, ids)).tolist() for listing in mine]
-        return list(map(PostCounts, *columns, *own))
+        """The counts of each of `posts`; the caller makes sure that the viewer may see them."""
+        questions = Questions()
+        own = self._ask_own(questions, viewer, posts)
+        answers, totals = await together(
+            self._graph.store.immediate, self._graph.store.answer(questions), self._totals(posts)
+        )
+        return _counts(totals, own(answers))
+
+    async def seen(self, viewer: Viewer, posts: Sequence[Post]) -> list[tuple[Post, PostCounts] | None]:
+        """Each of `posts`, as read from the store, with its counts; None where `viewer` must not see it."""
+        questions, ids = Questions(), [post.id for post in posts]
+        seeing = self._posts.ask_seeing(questions, viewer, posts)
+        own = self._ask_own(questions, viewer, ids)
+        answers, totals = await together(
+            self._graph.store.immediate, self._graph.store.answer(questions), self._totals(ids)
+        )
+        rows = zip(seeing(answers), _counts(totals, own(answers)), strict=True)
+        return [None if post is None else (post, counts) for post, counts in rows]
+
+    def _ask_own(
+        self, questions: Questions, viewer: Viewer, posts: Sequence[int]
+    ) -> Callable[[Answers], list[list[bool]]]:
+        """Ask which of `posts` the viewer likes, and which they saved."""
+        if not isinstance(viewer, int):
+            return lambda _: [[False] * len(posts)] * 2
+        ids = np.array(posts, np.int64)
+        mine = [questions.members(Listing(graph, viewer, Direction.OUT), ids) for graph in (self._likes, self._saves)]
+        return lambda answers: [answers.members[at].tolist() for at in mine]
+
+    async def _totals(self, posts: Sequence[int]) -> list[list[int]]:
+        """How many edges of each kind each post has, in the order of `_lists`."""
+        totals: list[list[int]] = (await self._graph.store.counts(self._lists, np.array(posts, np.int64))).tolist()
+        return totals
 
     def _number(self, graph: str) -> int:
         return self._graph.graphs.number(graph)
+
+
+def _counts(totals: list[list[int]], own: list[list[bool]]) -> list[PostCounts]:
+    likes, comments, shares, views, replies = totals
+    with_replies = [there + more for there, more in zip(comments, replies, strict=True)]
+    return list(map(PostCounts, likes, with_replies, shares, views, *own))
 
 
 async def engage(

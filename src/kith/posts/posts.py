@@ -26,9 +26,10 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, MENTIONED
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
+from kith.graph.together import together
 from kith.graph.walk import walk
 from kith.media.media import MediaType, owned
-from kith.people.accounts import check_active, is_removed
+from kith.people.accounts import ask_active, check_active, is_removed
 from kith.people.privacy import SYSTEM, Privacy, System, Viewer
 from kith.posts.post import (
     MEDIA_MAX,
@@ -94,8 +95,10 @@ class Posts:
         claim = None
         if key is not None:
             claim = claim_of(self._shelf.noun, actor, key, fingerprint_of(draft), id_, version)
-        draft = check_draft(draft, await self._types_of(actor, draft, claim))
-        await check_active(self.graph.store, actor)
+        types, _ = await together(
+            self.store.immediate, self._types_of(actor, draft, claim), check_active(self.graph.store, actor)
+        )
+        draft = check_draft(draft, types)
         post, edges = self._new(id_, version, actor, draft)
         put = await self.store.put([self._record(post, version)], edges, claim=claim)
         if claim is not None and put.claimed is not None:
@@ -185,7 +188,9 @@ class Posts:
 
         Costs one batch of records and one of the graph, however many ids.
         """
-        return await self._filtered(viewer, await self.read(ids))
+        questions = Questions()
+        seen = self.ask_seeing(questions, viewer, await self.read(ids))
+        return seen(await self.graph.store.answer(questions))
 
     async def read(self, ids: Sequence[int]) -> list[Post | None]:
         """The post of each id as it is stored, whoever may see it; None where there never was one."""
@@ -260,11 +265,6 @@ class Posts:
         )
         return [shown[mark.id] for mark in page.items], page
 
-    async def _filtered(self, viewer: Viewer, posts: Sequence[Post | None]) -> list[Post | None]:
-        questions = Questions()
-        seen = self.ask_seeing(questions, viewer, posts)
-        return seen(await self.graph.store.answer(questions))
-
     def _keeping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
         """The edge of a post written again at its place, so that the log tells the change."""
         edge = self.graph.now(self._authored, author, id_, State.NORMAL)
@@ -317,13 +317,16 @@ class Posts:
         `actor`: its author, or the app's back office. `edge`: makes the edge to write. `note`: makes a record to put
         with it.
         """
-        if actor is not SYSTEM:
-            await check_active(self.graph.store, actor)
 
         async def replace() -> tuple[Put, Post]:
             (record,) = await self.store.get_many(self._shelf.kind, [id_])
-            stored = None if record is None else read_post(record)
-            (post,) = await self._filtered(actor, [stored])
+            stored, questions = None if record is None else read_post(record), Questions()
+            active = None if actor is SYSTEM else ask_active(questions, actor)
+            seeing = self.ask_seeing(questions, actor, [stored])
+            answers = await self.graph.store.answer(questions)
+            if active is not None:
+                active(answers)
+            (post,) = seeing(answers)
             if post is None or record is None or stored is None:
                 raise self.missing(id_)
             if actor not in (SYSTEM, post.author):

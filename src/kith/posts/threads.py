@@ -8,7 +8,7 @@ of all three lists. Limit: the order `top` ranks the newest RANKED_MAX.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -19,13 +19,16 @@ from kith.core.paging import Mark, Page, Window, cut
 from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENT_LIKES, COMMENTS, POST_REPLIES, REPLIES
+from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
+from kith.graph.together import together
 from kith.graph.walk import BELOW_ALL
 from kith.posts.comment import Comment
 
 Order = Literal["top", "newest", "oldest"]
 RANKED_MAX = 2_000
 _LISTED = (State.NORMAL, State.NEGATIVE, State.ARCHIVED)
+_EMPTY = Page([], more_after=False, more_before=False)
 
 
 class ThreadPage(NamedTuple):
@@ -54,24 +57,42 @@ class Threads:
 
     async def page(self, listing: Listing, order: Order, window: Window) -> ThreadPage:
         """A page of a list, with those who do not count any more; most of them have no place on a page."""
-        listings = [listing._replace(state=state) for state in _LISTED]
-        counts = await self._store.count_many(listings)
-        used = [one for one, count in zip(listings, counts, strict=True) if count] or [listing]
-        match order:
-            case "top":
-                page = cut(await self._ranked(used), window)
-            case "newest":
-                page = await self._merged(used, window)
-            case "oldest":
-                page = reversed_page(await self._merged(used, reversed_window(window)))
-        return ThreadPage(page, counts[0], order == "top" and sum(counts) > RANKED_MAX)
+        listings = _all_of(listing)
+        if order == "top":
+            counts, ranked = await together(
+                self._store.immediate, self._store.count_many(listings), self._ranked(listings)
+            )
+            return ThreadPage(cut(ranked, window), counts[0], sum(counts) > RANKED_MAX)
+        asked = window if order == "newest" else reversed_window(window)
+        questions = Questions()
+        counted, rows = questions.counts(listings), [questions.page(one, asked) for one in listings]
+        answers = await self._store.answer(questions)
+        page = _merged([answers.pages[at] for at in rows], asked)
+        return ThreadPage(page if order == "newest" else reversed_page(page), answers.counts[counted][0], False)
+
+    async def previews(self, ids: Sequence[int], limit: int) -> list[Page]:
+        """The oldest `limit` entries under each of these comments."""
+        questions, window = Questions(), reversed_window(Window(limit))
+        asked = [[questions.page(one, window) for one in _all_of(self.of_comment(id_))] for id_ in ids]
+        answers = await self._store.answer(questions)
+        return [reversed_page(_merged([answers.pages[at] for at in rows], window)) for rows in asked]
 
     async def answered(self, ids: Sequence[int]) -> list[bool]:
         """For each comment: does a reply hang on it that counts, or that itself stays for its replies?"""
-        counts = await self._store.count_many(
-            [self.of_comment(id_)._replace(state=state) for id_ in ids for state in _LISTED[:2]]
-        )
-        return [bool(live or kept) for live, kept in zip(counts[::2], counts[1::2], strict=True)]
+        questions = Questions()
+        answered = self.ask_answered(questions, ids)
+        return answered(await self._store.answer(questions))
+
+    def ask_answered(self, questions: Questions, ids: Sequence[int]) -> Callable[[Answers], list[bool]]:
+        """Ask `answered`."""
+        listings = [self.of_comment(id_)._replace(state=state) for id_ in ids for state in _LISTED[:2]]
+        counted = questions.counts(listings)
+
+        def answered(answers: Answers) -> list[bool]:
+            counts = answers.counts[counted]
+            return [bool(live or kept) for live, kept in zip(counts[::2], counts[1::2], strict=True)]
+
+        return answered
 
     def places(self, comment: Comment) -> list[tuple[int, int, int]]:
         """The edges (graph, source, destination) that show and count a comment; the one that shows it comes first."""
@@ -117,26 +138,32 @@ class Threads:
         edge = self._graph.now(graph, NodeId(source), NodeId(id_), State.NEGATIVE)
         return EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset(was))
 
-    async def _merged(self, listings: Sequence[Listing], window: Window) -> Page:
-        """A page of several lists as if they were one."""
-        pages = [await self._store.page(listing, window) for listing in listings]
-        if len(pages) == 1:
-            return pages[0]
-        marks = sorted({mark for page in pages for mark in page.items}, reverse=True)
-        backward, more = window.before is not None, len(marks) > window.limit
-        items = marks[-window.limit :] if backward else marks[: window.limit]
-        return Page(
-            items,
-            any(page.more_after for page in pages) or (more and not backward),
-            any(page.more_before for page in pages) or (more and backward),
-        )
-
     async def _ranked(self, listings: Sequence[Listing]) -> list[Mark]:
         """(likes, id) of the newest RANKED_MAX, the most liked first, then the newest."""
-        found = np.concatenate([await self._store.ids(listing, RANKED_MAX) for listing in listings])
-        ids = (found if len(listings) == 1 else np.unique(found)[::-1][:RANKED_MAX]).tolist()
+        found = await self._store.ids_many(listings, RANKED_MAX)
+        ids = np.unique(found.ids)[::-1][:RANKED_MAX].tolist()
         likes = await self._store.count_many([Listing(self._likes, id_, Direction.IN) for id_ in ids])
         return sorted(map(Mark, likes, ids), reverse=True)
+
+
+def _all_of(listing: Listing) -> list[Listing]:
+    """The lists of all who stand where those of `listing` do, that list first."""
+    return [listing._replace(state=state) for state in _LISTED]
+
+
+def _merged(pages: Sequence[Page], window: Window) -> Page:
+    """The page that several lists have in `window` as if they were one."""
+    used = [page for page in pages if page != _EMPTY]
+    if len(used) < 2:
+        return used[0] if used else _EMPTY
+    marks = sorted({mark for page in used for mark in page.items}, reverse=True)
+    backward, more = window.before is not None, len(marks) > window.limit
+    items = marks[-window.limit :] if backward else marks[: window.limit]
+    return Page(
+        items,
+        any(page.more_after for page in used) or (more and not backward),
+        any(page.more_before for page in used) or (more and backward),
+    )
 
 
 def reversed_window(window: Window) -> Window:

@@ -102,7 +102,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         ProfilesResource(services.profiles, graph, services.privacy, services.media, services.openings, present),
         SuggestionsResource(services.suggestions),
         PostsResource(services.posts, access, present),
-        EngagementResource(services.engagement, access, present),
+        EngagementResource(services.engagement, present),
         CommentsResource(services.comments, present),
         MediaResource(services.media, present),
         HomeResource(services.home, services.posts, present),

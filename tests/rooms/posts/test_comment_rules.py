@@ -37,7 +37,7 @@ def listed(
     texts: list[str] = []
     window = Window(limit)
     while True:
-        found = run(room.comments.of_post(viewer, NodeId(post.id), order, window))
+        found = run(room.comments_on(viewer, NodeId(post.id), order, window))
         texts += [one.text for one in found.comments]
         if not found.page.more_after:
             return texts
@@ -56,10 +56,10 @@ def test_comments_come_newest_oldest_or_most_liked_first(run: Run, room: Service
     assert listed(run, room, post, "newest") == list("edcba")
     assert listed(run, room, post, "oldest") == list("abcde")
     assert listed(run, room, post, "top") == list("bdeca")
-    found = run(room.comments.of_post(ALICE, post.id, "oldest", Window(2)))
+    found = run(room.comments_on(ALICE, post.id, "oldest", Window(2)))
     assert (found.total, found.page.more_before, found.partial) == (5, False, False)
-    third = run(room.comments.of_post(ALICE, post.id, "oldest", Window(2, after=found.page.oldest)))
-    back = run(room.comments.of_post(ALICE, post.id, "oldest", Window(2, before=third.page.newest)))
+    third = run(room.comments_on(ALICE, post.id, "oldest", Window(2, after=found.page.oldest)))
+    back = run(room.comments_on(ALICE, post.id, "oldest", Window(2, before=third.page.newest)))
     assert [one.text for one in back.comments] == ["a", "b"]
     run(room.comments.unlike(ALICE, NodeId(made[1])))
     room.settle()
@@ -74,7 +74,7 @@ def test_replies_hang_on_their_comment(run: Run, room: Services) -> None:
     comment(run, room, post, "reply to the reply", ALICE, reply)
     room.settle()
     assert listed(run, room, post, "newest") == ["first"]
-    found = run(room.comments.of_comment(DANA, first, "oldest", Window(5)))
+    found = run(room.replies_to(DANA, first, "oldest", Window(5)))
     assert [one.text for one in found.comments] == ["reply"]
     assert [counts.replies for counts in run(room.comments.counts(None, [first, reply]))] == [1, 1]
     assert run(answer(room.comments.create(BOB, other.id, "elsewhere", first))) is CommentNotFound
@@ -92,7 +92,7 @@ def test_nobody_answers_what_is_deleted_or_hidden(run: Run, room: Services) -> N
         room.comments.create(ALICE, post.id, "x", first),
         room.comments.like(ALICE, first),
         room.comments.delete(BOB, first),
-        room.comments.of_comment(ALICE, first, "newest", Window(5)),
+        room.replies_to(ALICE, first, "newest", Window(5)),
     ):
         assert run(answer(act)) is CommentNotFound
     second = comment(run, room, post, "second")
@@ -123,9 +123,9 @@ def shown(run: Run, room: Services, post: Post, limit: int = 1) -> list[tuple[st
     room.settle()
     seen, window = [], Window(limit)
     while True:
-        found = run(room.comments.of_post(DANA, NodeId(post.id), "oldest", window))
+        found = run(room.comments_on(DANA, NodeId(post.id), "oldest", window))
         for one in found.comments:
-            replies = run(room.comments.of_comment(DANA, NodeId(one.id), "oldest", Window(9))).comments
+            replies = run(room.replies_to(DANA, NodeId(one.id), "oldest", Window(9))).comments
             assert not (one.deleted and one.text)
             seen.append((one.text or "-", [reply.text or "-" for reply in replies]))
         if not found.page.more_after:
@@ -137,7 +137,7 @@ def counted(run: Run, room: Services, post: Post) -> tuple[int, int]:
     """How many comments count: of the post with replies, and in its list."""
     room.settle()
     (numbers,) = run(room.engagement.counts(DANA, [post.id]))
-    return numbers.comments, run(room.comments.of_post(DANA, NodeId(post.id), "top", Window(9))).total
+    return numbers.comments, run(room.comments_on(DANA, NodeId(post.id), "top", Window(9))).total
 
 
 def test_a_deleted_comment_stays_as_a_stub_while_it_has_replies(run: Run, room: Services, clock: FakeClock) -> None:
@@ -158,8 +158,9 @@ def test_a_deleted_comment_stays_as_a_stub_while_it_has_replies(run: Run, room: 
     assert run(room.comments.like(DANA, NodeId(reply))).holds
     run(room.comments.delete(CAROL, NodeId(reply)))
     assert shown(run, room, post) == [("-", ["-"]), ("last", [])]
-    assert run(room.comments.previews(DANA, [first]))[0][0].deleted
-    assert [one.id for one in run(room.comments.of_comment(DANA, NodeId(reply), "top", Window(9))).comments] == [below]
+    (under, _) = run(room.comments_on(DANA, post.id, "oldest", Window(9))).replies
+    assert [reply.deleted for reply, _ in under] == [True]
+    assert [one.id for one in run(room.replies_to(DANA, NodeId(reply), "top", Window(9))).comments] == [below]
     assert counted(run, room, post) == (2, 1)
     run(room.comments.delete(ALICE, NodeId(below)))
     if room.records.transactional:  # where lists lag, the stubs may stay
@@ -232,7 +233,7 @@ def test_a_comment_that_a_block_overtakes_is_refused_in_its_commit(
     room.block_before_the_next_write(monkeypatch, blocker)
     assert run(answer(room.comments.create(BOB, NodeId(post.id), "a secret", answered))) is PostNotFound
     room.settle()
-    assert run(room.comments.of_comment(SYSTEM, answered, "newest", Window(5))).comments == []
+    assert run(room.replies_to(SYSTEM, answered, "newest", Window(5))).comments == []
     assert not any(b"a secret" in record.data for record in room.records.records.values())
     commented = Listing(room.graph.graphs.number(COMMENTED), BOB, Direction.OUT)
     assert run(room.edges.count_many([commented])) == [0]
@@ -254,7 +255,7 @@ def test_a_comment_is_deleted_by_its_author_or_that_of_the_post(run: Run, room: 
     run(room.comments.delete(BOB, one))
     run(room.comments.delete(ALICE, two))
     room.settle()
-    assert run(room.comments.of_post(ALICE, post.id, "newest", Window(5)))[2] == 0
+    assert run(room.comments_on(ALICE, post.id, "newest", Window(5))).total == 0
     assert b"secret" not in room.records.records[RecordKind.COMMENT, one].data
 
 
@@ -292,7 +293,7 @@ def test_the_same_key_makes_one_comment_for_a_day(run: Run, room: Services, cloc
     late, _ = run(room.comments.create(BOB, post, "once", None, "key"))
     assert len({first.id, late.id, *(one.id for one in others)}) == 4
     room.settle()
-    assert run(room.comments.of_post(SYSTEM, post, "newest", Window(10))).total == 4
+    assert run(room.comments_on(SYSTEM, post, "newest", Window(10))).total == 4
 
 
 def test_a_repeated_comment_is_answered_also_where_it_could_not_be_made_any_more(run: Run, room: Services) -> None:
@@ -304,7 +305,7 @@ def test_a_repeated_comment_is_answered_also_where_it_could_not_be_made_any_more
     assert run(room.comments.create(BOB, NodeId(post.id), "once", None, "key"))[0] == first
     assert run(answer(room.comments.create(BOB, NodeId(post.id), "once", None, "key2"))) is PostNotFound
     room.settle()
-    assert run(room.comments.of_post(SYSTEM, NodeId(post.id), "newest", Window(10))).total == 1
+    assert run(room.comments_on(SYSTEM, NodeId(post.id), "newest", Window(10))).total == 1
 
 
 def test_a_repeated_comment_that_is_not_there_any_more_says_so_and_stays_gone(run: Run, room: Services) -> None:
@@ -313,7 +314,7 @@ def test_a_repeated_comment_that_is_not_there_any_more_says_so_and_stays_gone(ru
     run(room.comments.delete(ALICE, NodeId(first.id)))
     assert run(answer(room.comments.create(BOB, post, "once", None, "key"))) is CommentNotFound
     room.settle()
-    assert run(room.comments.of_post(SYSTEM, post, "newest", Window(10))).total == 0
+    assert run(room.comments_on(SYSTEM, post, "newest", Window(10))).total == 0
     assert b"once" not in room.records.records[RecordKind.COMMENT, first.id].data
 
 
@@ -328,7 +329,7 @@ def test_a_comment_that_a_block_overtook_leaves_no_word_and_no_answer_that_it_wa
     room.settle()
     again = run(answer(room.comments.create(BOB, post, "a secret", None, "key")))
     room.settle()
-    made = run(room.comments.of_post(SYSTEM, post, "newest", Window(10))).total
+    made = run(room.comments_on(SYSTEM, post, "newest", Window(10))).total
     assert made == (1 if room.records.transactional else 0), "it is made now, or said to be gone"
     assert (again is CommentNotFound) == (not made)
 
@@ -362,4 +363,4 @@ def test_a_repetition_finishes_a_comment_that_was_left_half_done(run: Run, room:
     del room.records.records[RecordKind.COMMENT, first.id]  # the claim was taken, and then the process ended
     assert run(room.comments.create(BOB, post, "once", None, "key"))[0] == first
     room.settle()
-    assert run(room.comments.of_post(SYSTEM, post, "newest", Window(10))).comments == [first]
+    assert run(room.comments_on(SYSTEM, post, "newest", Window(10))).comments == [first]

@@ -193,7 +193,7 @@ def test_the_comments_of_a_removed_account_are_emptied_and_leave_their_lists(
     room.settle()
     left = [room.records.records[RecordKind.COMMENT, comment.id].data for comment in made]
     assert not [data for data in left if b"alice" in data]
-    assert run(room.comments.of_post(BOB, NodeId(post.id), "newest", Window(5))).total == 1
+    assert run(room.comments_on(BOB, NodeId(post.id), "newest", Window(5))).total == 1
     assert run(room.comments.counts(BOB, [answered.id])) == [(0, 0, False, False)]
     assert run(room.comments.get(BOB, answered.id)).text == "hello"
 
@@ -279,7 +279,7 @@ def test_what_a_removal_overtakes_is_not_kept(run: Run, room: Services, monkeypa
         assert run(answer(make())) is Forbidden
     room.settle()
     assert not [record for record in room.records.records.values() if b"alice" in record.data]
-    assert run(room.comments.of_post(BOB, NodeId(post.id), "newest", Window(5))).total == 0
+    assert run(room.comments_on(BOB, NodeId(post.id), "newest", Window(5))).total == 0
     assert run(room.edges.count_many([Listing(room.graph.graphs.number(AUTHORED), ALICE, Direction.OUT)])) == [0]
 
 

@@ -13,7 +13,9 @@ from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit
 from kith.api.presenter import CommentAnswer, CommentsAnswer, Presenter
 from kith.api.resources.engagement import Liked, counted
 from kith.core.ids import parse_id
-from kith.posts.comments import CommentPage, Comments
+from kith.graph.together import together
+from kith.posts.comment_reader import NO_COUNTS, Found
+from kith.posts.comments import Comments
 from kith.posts.threads import Order
 
 Sort = Annotated[Order, Meta(description="top: most liked first.")]
@@ -38,9 +40,15 @@ class CommentsResource:
     ) -> CommentAnswer:
         """Or answer a comment on it."""
         reply_to = None if body.reply_to is None else parse_id(body.reply_to, "replyTo")
-        made, mark = await self._comments.create(call.acting, post_id, body.text, reply_to, idempotency_key)
-        call.wrote(mark)
-        return (await self._present.comments(call.viewer, [made]))[0]
+        made, authors = await together(
+            self._comments.immediate,
+            call.writing(self._comments.create(call.acting, post_id, body.text, reply_to, idempotency_key)),
+            self._present.authors([call.acting]),
+        )
+        counts = NO_COUNTS
+        if idempotency_key is not None:  # it may be the comment of an earlier request
+            (counts,) = await self._comments.counts(call.viewer, [made.id])
+        return self._present.comment(call.viewer, made, counts, authors)
 
     @get("/posts/{post_id}/comments", "The comments on a post")
     async def post_comments(
@@ -78,6 +86,6 @@ class CommentsResource:
         """Repeating it changes nothing."""
         return counted(call, Liked, await self._comments.unlike(call.acting, comment_id))
 
-    async def _page(self, call: Call, query: str, found: CommentPage) -> CommentsAnswer:
-        shown = await self._present.comments(call.viewer, found.comments, with_replies=True)
-        return CommentsAnswer(shown, call.pagination(query, found.page), found.total, found.partial)
+    async def _page(self, call: Call, query: str, found: Found) -> CommentsAnswer:
+        shown, page = await self._present.comments(call.viewer, found)
+        return CommentsAnswer(shown, call.pagination(query, page.page), page.total, page.partial)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kith.access.policy import ReadPolicy, check_own
+from kith.access.policy import check_own
 from kith.api.answers import LookupRequest, Time, check_lookup
 from kith.api.call import Call
 from kith.api.operations import delete, get, post
@@ -68,8 +68,8 @@ class Hidden(msgspec.Struct, frozen=True):
 class EngagementResource:
     """What people do with posts. Repeating it changes nothing, and undoing what was never done neither."""
 
-    def __init__(self, engagement: Engagement, access: ReadPolicy, present: Presenter) -> None:
-        self._engagement, self._access, self._present = engagement, access, present
+    def __init__(self, engagement: Engagement, present: Presenter) -> None:
+        self._engagement, self._present = engagement, present
 
     @post("/posts/{post_id}/like", "Like a post", callers="acting", quota="engagement")
     async def like_post(self, call: Call, post_id: Id) -> Liked:
@@ -88,8 +88,7 @@ class EngagementResource:
         """For all who may see the post: the newest like first, without users who have a block with the acting user."""
         query = f"likes {post_id}"
         page = await self._engagement.likers(call.viewer, post_id, call.window_of_objects(query, limit, cursor))
-        shown = await self._access.without_away(call.caller, page)
-        return UsersAnswer(await self._present.users(shown), call.pagination(query, shown))
+        return UsersAnswer(await self._present.users(page), call.pagination(query, page))
 
     @get("/users/{user_id}/saved", "What a user saved")
     async def saved_posts(

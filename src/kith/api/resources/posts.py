@@ -13,6 +13,7 @@ from kith.api.call import Call
 from kith.api.operations import ask, delete, get, patch, post
 from kith.api.parameters import Cursor, Id, IdempotencyKey, ObjectLimit, Since, Until
 from kith.api.presenter import AuthorAnswer, ContentAnswer, PostAnswer, PostsAnswer, Presenter, time_of
+from kith.graph.together import together
 from kith.posts.post import Draft, Location, PostEdit, PostType, Visibility
 from kith.posts.posts import Posts
 from kith.records.fields import pack_attributes
@@ -120,24 +121,27 @@ class PostsResource:
             allow_sharing=body.allow_sharing,
             location=_location(body.location),
         )
-        made, mark = await self._posts.create(call.acting, draft, idempotency_key)
-        call.wrote(mark)
-        authors, media = await self._present.authors_and_media([made.author], made.media)
+        made, (authors, media) = await together(
+            self._posts.store.immediate,
+            call.writing(self._posts.create(call.acting, draft, idempotency_key)),
+            self._present.authors_and_media([call.acting], draft.media),
+        )
         content = self._present.content(made, media)
         return PostCreated(str(made.id), authors[made.author], content, time_of(made.created_at), made.visibility)
 
     @get("/posts/{post_id}", "A post")
     async def get_post(self, call: Call, post_id: Id) -> PostAnswer:
         """404 for what does not exist, is deleted, or is not there for the acting user."""
-        found = await self._posts.get(call.viewer, post_id)
-        return (await self._present.posts(call.viewer, [found]))[0]
+        (found,) = await self._present.seen_posts(call.viewer, await self._posts.read([post_id]))
+        if found is None:
+            raise self._posts.missing(post_id)
+        return found
 
     @ask("/posts/lookup", "Many posts by id")
     async def lookup_posts(self, call: Call, body: LookupRequest) -> PostsLookedUp:
         """One answer an id, in their order: null where GET would answer 404. 100 ids at most."""
-        found = await self._posts.visible(call.viewer, check_lookup(body.ids))
-        shown = iter(await self._present.posts(call.viewer, [post for post in found if post is not None]))
-        return PostsLookedUp([None if post is None else next(shown) for post in found])
+        found = await self._posts.read(check_lookup(body.ids))
+        return PostsLookedUp(await self._present.seen_posts(call.viewer, found))
 
     @patch("/posts/{post_id}", "Change a post", callers="acting")
     async def edit_post(self, call: Call, post_id: Id, body: PostChange) -> PostAnswer:
@@ -178,9 +182,12 @@ class PostsResource:
         empty, and still have more.
         """
         query = ranged(f"posts {user_id}", since, until)
-        await self._access.check_may_see_lists(call.caller, user_id)
         window = call.window_of_objects(query, limit, cursor, since, until)
-        posts, page = await self._posts.outbox(call.viewer, user_id, window)
+        _, (posts, page) = await together(
+            self._posts.store.immediate,
+            self._access.check_may_see_lists(call.caller, user_id),
+            self._posts.outbox(call.viewer, user_id, window),
+        )
         return PostsAnswer(await self._present.posts(call.viewer, posts), call.pagination(query, page))
 
     @get("/users/{user_id}/mentions", "Posts that mention a user")

@@ -19,11 +19,14 @@ from kith.api.presenter import Presenter, read_attributes, shown_labels
 from kith.core.errors import Forbidden, UserNotFound
 from kith.core.events import user_changed
 from kith.core.ids import NodeId, parse_id
-from kith.graph.edge import Direction, State
+from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, FOLLOWS
+from kith.graph.questions import Questions
 from kith.graph.shapes import Node
+from kith.graph.together import together
 from kith.media.library import MediaLibrary
+from kith.media.media import Media
 from kith.people.opening import Openings
 from kith.people.privacy import Privacy, Viewer, is_there
 from kith.people.profiles import Profile, Profiles
@@ -110,13 +113,8 @@ class ProfilesResource:
     @ask("/users/lookup", "Many users by id")
     async def lookup_users(self, call: Call, body: LookupRequest) -> UsersLookedUp:
         """One answer an id, in their order: null where GET would refuse. 100 ids at most."""
-        users, viewer = check_lookup(body.ids), call.viewer
-        profiles = await self._profiles.get_many(users)
-        answers = await self._answers(viewer, users, profiles)
-        if isinstance(viewer, int):
-            blocked = await self._privacy.blocks([(user, viewer) for user in users])
-            answers = [None if gone else answer for gone, answer in zip(blocked, answers, strict=True)]
-        return UsersLookedUp(answers)
+        answers = await self._answers(call.viewer, check_lookup(body.ids))
+        return UsersLookedUp([answer if isinstance(answer, ProfileAnswer) else None for answer in answers])
 
     @put("/users/{user_id}", "Create or set a user")
     async def put_user(self, call: Call, user_id: Id, body: ProfileRequest) -> ProfileAnswer:
@@ -131,11 +129,10 @@ class ProfilesResource:
         return await self._set(call, user_id, body)
 
     async def _seen(self, viewer: Viewer, user: NodeId) -> ProfileAnswer:
-        (profile,) = await self._profiles.get_many([user])
-        answer = await self._answer(viewer, user, profile)
-        if isinstance(viewer, int) and viewer != user and any(await self._privacy.blocks([(user, viewer)])):
-            raise Forbidden("this account is not available to you", id=str(user))
-        return answer
+        (answer,) = await self._answers(viewer, [user])
+        if isinstance(answer, ProfileAnswer):
+            return answer
+        raise answer
 
     async def _set(self, call: Call, user: NodeId, body: ProfileRequest) -> ProfileAnswer:
         """The profile first: if it is refused, nothing has changed; if we stop in between, a repetition finishes it.
@@ -147,37 +144,39 @@ class ProfilesResource:
             raise Forbidden("isVerified is the app's to say: leave it out, or use a server key")
         was = await self._check_there(user, user)
         changes = _changes(body)
-        profile, mark = await self._profiles.change(user, lambda old: msgspec.structs.replace(old, **changes))
-        call.wrote(mark)
-        private, told = None if body.private is UNSET else body.private, user_changed(user, self._graph.clock.next())
-        opening = await self._openings.prepare(user) if was.private and private is False else None
-        changed = await self._graph.store.change_node(user, private=private, tell=told)
-        call.wrote(max(mark, changed.mark))
-        if opening is not None:
-            self._openings.start(opening, user)
-        if changed.node.state == State.REMOVED:  # while this was written; what came before, the removal forgets
+        await call.writing(self._profiles.change(user, lambda old: msgspec.structs.replace(old, **changes)))
+        if body.private is not UNSET:
+            opening = await self._openings.prepare(user) if was.private and not body.private else None
+            told = user_changed(user, self._graph.clock.next())
+            call.wrote((await self._graph.store.change_node(user, private=body.private, tell=told)).mark)
+            if opening is not None:
+                self._openings.start(opening, user)
+        try:
+            return await self._seen(user, user)
+        except UserNotFound:  # removed while this was written; what came before, the removal forgets
             await self._profiles.forget(user)
-            raise _not_there(user)
-        return await self._answer(user, user, profile)
+            raise
 
-    async def _answer(self, viewer: Viewer, user: NodeId, profile: Profile) -> ProfileAnswer:
-        (answer,) = await self._answers(viewer, [user], [profile])
-        if answer is None:
-            raise _not_there(user)
-        return answer
-
-    async def _answers(
-        self, viewer: Viewer, users: Sequence[NodeId], profiles: Sequence[Profile]
-    ) -> list[ProfileAnswer | None]:
-        """Each user with what the graph knows of them; None for one that is not there for `viewer`. A batch a kind."""
-        store = self._graph.store
-        counts = (await store.counts(self._counted, np.array(users, np.int64))).T.tolist()
-        nodes = await store.nodes(users)
-        avatars = [profile.avatar for profile in profiles if profile.avatar is not None]
-        media = await self._media.get_many(avatars)
+    async def _answers(self, viewer: Viewer, users: Sequence[NodeId]) -> list[ProfileAnswer | UserNotFound | Forbidden]:
+        """Each user with what the graph knows of them, or why `viewer` may not know."""
+        store, questions = self._graph.store, Questions()
+        nodes = questions.nodes(users)
+        bars = self._privacy.ask_blocks(
+            questions, [(user, viewer) for user in users] if isinstance(viewer, int) else []
+        )
+        (profiles, media), answers, counts = await together(
+            store.immediate,
+            self._said(users),
+            store.answer(questions),
+            store.counts(self._counted, np.array(users, np.int64)),
+        )
+        barred = bars(answers) or [False] * len(users)
+        rows = zip(users, answers.nodes[nodes], barred, profiles, counts.T.tolist(), strict=True)
         return [
-            None
+            _not_there(user)
             if not is_there(node, user, viewer)
+            else Forbidden("this account is not available to you", id=str(user))
+            if bar and user != viewer
             else ProfileAnswer(
                 str(user),
                 node.state.name.lower(),
@@ -194,10 +193,13 @@ class ProfilesResource:
                 read_attributes(profile.attributes),
                 shown_labels(node.labels, viewer, user),
             )
-            for user, node, profile, (following, followers, authored) in zip(
-                users, nodes, profiles, counts, strict=True
-            )
+            for user, node, bar, profile, (following, followers, authored) in rows
         ]
+
+    async def _said(self, users: Sequence[NodeId]) -> tuple[list[Profile], dict[int, Media]]:
+        """The profiles of users, and their pictures."""
+        profiles = await self._profiles.get_many(users)
+        return profiles, await self._media.get_many([one.avatar for one in profiles if one.avatar is not None])
 
     async def _check_there(self, viewer: Viewer, user: NodeId) -> Node:
         """The node of an account; UserNotFound where it is not there for `viewer`."""

@@ -1,0 +1,229 @@
+"""Reads comments: which a viewer may see, page by page, with their counts and the first replies to each.
+
+A page takes few calls of the stores, however many comments it has: the lists, the records, the lists of the first
+replies, their records, and then at once all that decides who may see what (`CommentReader.shown`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from kith.core.errors import CommentNotFound
+from kith.core.ids import NodeId
+from kith.core.paging import Page, Window
+from kith.graph.edge import Direction, State
+from kith.graph.graphs import COMMENT_LIKES, COMMENTED
+from kith.graph.questions import Answers, Questions
+from kith.graph.shapes import Listing
+from kith.graph.together import together
+from kith.people.privacy import Privacy, Standing, Viewer
+from kith.posts.comment import Comment, emptied, read_comment, with_labels
+from kith.posts.post import Post
+from kith.posts.posts import Posts
+from kith.posts.threads import Order, ThreadPage, Threads
+from kith.posts.visibility import is_gone, may_see_comment
+from kith.records.store import Record, RecordKind
+
+REPLIES_SHOWN = 2
+"""How many replies a page of comments shows under each comment."""
+
+
+class CommentCounts(NamedTuple):
+    """How many likes and replies a comment has, exactly, and whether the viewer likes it."""
+
+    likes: int
+    replies: int
+    liked: bool
+    answered: bool  # by replies that count, or that were deleted and stay for theirs
+
+
+NO_COUNTS = CommentCounts(likes=0, replies=0, liked=False, answered=False)
+"""Those of a new comment."""
+
+
+class Found(NamedTuple):
+    """A page of comments as they are stored, whoever may see them, with the first replies to each."""
+
+    comments: list[Comment]
+    counts: list[CommentCounts]
+    replies: list[list[Comment]]
+    thread: ThreadPage
+
+    @property
+    def authors(self) -> list[int]:
+        """Who wrote all this."""
+        return [one.author for one in (*self.comments, *itertools.chain.from_iterable(self.replies))]
+
+
+class CommentPage(NamedTuple):
+    """The comments of a page that the viewer may see, each with its counts and the first replies to it, and the page.
+
+    `total`: how many count in the whole list. `partial`: there are more comments than were ranked.
+    """
+
+    comments: list[Comment]
+    counts: list[CommentCounts]
+    replies: list[list[tuple[Comment, CommentCounts]]]
+    page: Page
+    total: int
+    partial: bool
+
+
+class CommentReader:
+    """Reads comments of all, for a viewer."""
+
+    def __init__(self, posts: Posts) -> None:
+        self._posts, self._store, self._graph = posts, posts.store, posts.graph
+        self.immediate = self._store.immediate
+        self._privacy, self._threads = Privacy(self._graph), Threads(self._graph)
+        self._likes, self._commented = (
+            self._graph.graphs.number(COMMENT_LIKES), self._graph.graphs.number(COMMENTED)
+        )  # fmt: skip
+
+    async def get(self, viewer: Viewer, id_: int) -> Comment:
+        """A comment. CommentNotFound unless `viewer` may see it, its post, and the comment that it answers."""
+        comment = await self._visible(viewer, id_)
+        if comment is None:
+            raise no_comment(id_)
+        return comment
+
+    async def _visible(self, viewer: Viewer, id_: int, *, or_stub: bool = False) -> Comment | None:
+        """A comment that `viewer` may see; `or_stub`: or that is shown for its replies."""
+        (comment,) = await self._read([id_])
+        if comment is None:
+            return None
+        posts, above = await together(
+            self._store.immediate,
+            self._posts.read([comment.post]),
+            self._read([] if comment.reply_to is None else [comment.reply_to]),
+        )
+        questions = Questions()
+        seeing = self._posts.ask_seeing(questions, viewer, posts)
+        thread = self._ask_seen(questions, viewer, [comment, *above])
+        replied = self._threads.ask_answered(questions, [id_] if or_stub else [])
+        answers = await self._graph.store.answer(questions)
+        seen, *over = thread(answers)
+        if seen is None or None in over or seeing(answers) == [None]:
+            return None
+        return None if seen.deleted and replied(answers) != [True] else seen
+
+    async def of_post(self, viewer: Viewer, post: NodeId, order: Order, window: Window) -> Found:
+        """A page of the comments on a post, for `shown`; PostNotFound if `viewer` may not see the post."""
+        posts, thread = await together(
+            self._store.immediate,
+            self._posts.read([post]),
+            self._threads.page(self._threads.of_post(post), order, window),
+        )
+        return await self._found(viewer, thread, {post: posts[0]})
+
+    async def of_comment(self, viewer: Viewer, comment: NodeId, order: Order, window: Window) -> Found:
+        """A page of the replies to a comment, for `shown`; CommentNotFound if `viewer` may see neither the comment nor
+        a stub.
+        """
+        seen, thread = await together(
+            self._store.immediate,
+            self._visible(viewer, comment, or_stub=True),
+            self._threads.page(self._threads.of_comment(comment), order, window),
+        )
+        if seen is None:
+            raise no_comment(comment)
+        return await self._found(viewer, thread, {})
+
+    async def shown(self, viewer: Viewer, found: Found) -> CommentPage:
+        """What `viewer`, who may see the post, sees of a page: a stub only where it has replies."""
+        questions, replies = Questions(), list(itertools.chain.from_iterable(found.replies))
+        seen = self._ask_seen(questions, viewer, [*found.comments, *replies])
+        counted = self._ask_counts(questions, viewer, [reply.id for reply in replies])
+        answers = await self._graph.store.answer(questions)
+        entries = (
+            None if one is None or (one.deleted and not counts.answered) else (one, counts)
+            for one, counts in zip(seen(answers), [*found.counts, *counted(answers)], strict=True)
+        )
+        listed = list(itertools.islice(entries, len(found.comments)))
+        under = [[entry for _ in replies if (entry := next(entries)) is not None] for replies in found.replies]
+        kept = [(*entry, replied) for entry, replied in zip(listed, under, strict=True) if entry is not None]
+        return CommentPage(
+            [comment for comment, _, _ in kept],
+            [counts for _, counts, _ in kept],
+            [replied for _, _, replied in kept],
+            *found.thread,
+        )
+
+    async def posts_of(self, ids: Sequence[int]) -> list[int | None]:
+        """The post of each comment, whoever may see it; None where there is no such comment."""
+        return [None if comment is None else comment.post for comment in await self._read(ids)]
+
+    async def counts(self, viewer: Viewer, ids: Sequence[int]) -> list[CommentCounts]:
+        """The counts of each comment, in one batch."""
+        questions = Questions()
+        counted = self._ask_counts(questions, viewer, ids)
+        return counted(await self._graph.store.answer(questions))
+
+    def _ask_counts(
+        self, questions: Questions, viewer: Viewer, ids: Sequence[int]
+    ) -> Callable[[Answers], list[CommentCounts]]:
+        likes = questions.counts(Listing(self._likes, id_, Direction.IN) for id_ in ids)
+        replies = questions.counts(self._threads.of_comment(id_) for id_ in ids)
+        kept = questions.counts(self._threads.of_comment(id_)._replace(state=State.NEGATIVE) for id_ in ids)
+        own = questions.states([(self._likes, viewer, id_) for id_ in ids] if isinstance(viewer, int) else [])
+
+        def counted(answers: Answers) -> list[CommentCounts]:
+            liked = [state is State.NORMAL for state in answers.states[own]] or [False] * len(ids)
+            columns = zip(answers.counts[likes], answers.counts[replies], answers.counts[kept], liked, strict=True)
+            return [CommentCounts(liking, live, mine, bool(live or stubs)) for liking, live, stubs, mine in columns]
+
+        return counted
+
+    async def _found(self, viewer: Viewer, thread: ThreadPage, posts: Mapping[int, Post | None]) -> Found:
+        """The comments of a page, and the first replies to each. PostNotFound unless `viewer` may see `posts`."""
+        ids, questions = [mark.id for mark in thread.page.items], Questions()
+        seeing = self._posts.ask_seeing(questions, viewer, list(posts.values()))
+        counted = self._ask_counts(questions, viewer, ids)
+        there, answers = await together(self._store.immediate, self._read(ids), self._graph.store.answer(questions))
+        for post, seen in zip(posts, seeing(answers), strict=True):
+            if seen is None:
+                raise self._posts.missing(post)
+        rows = [(one, counts) for one, counts in zip(there, counted(answers), strict=True) if one is not None]
+        answered = [one.id for one, counts in rows if counts.answered]
+        pages = await self._threads.previews(answered, REPLIES_SHOWN) if answered else []
+        replies = iter(await self._read([mark.id for page in pages for mark in page.items]))
+        under = {
+            id_: [reply for _ in page.items if (reply := next(replies)) is not None]
+            for id_, page in zip(answered, pages, strict=True)
+        }
+        return Found(
+            [one for one, _ in rows], [counts for _, counts in rows], [under.get(one.id, []) for one, _ in rows], thread
+        )
+
+    async def _records(self, ids: Sequence[int]) -> list[Record | None]:
+        return await self._store.get_many(RecordKind.COMMENT, ids) if ids else []
+
+    async def _read(self, ids: Sequence[int]) -> list[Comment | None]:
+        return [None if record is None else read_comment(record) for record in await self._records(ids)]
+
+    def _ask_seen(
+        self, questions: Questions, viewer: Viewer, comments: Sequence[Comment | None]
+    ) -> Callable[[Answers], list[Comment | None]]:
+        """Ask how a viewer, who may see the post, sees the comments: a stub for each that is gone for everybody, None
+        for each that the viewer must not see.
+        """
+        there = [comment.author for comment in comments if comment is not None]
+        standings = self._privacy.ask_standings(questions, viewer, there)
+
+        def seen(comment: Comment, author: Standing) -> Comment | None:
+            if may_see_comment(comment.deleted, comment.author, viewer, author):
+                return with_labels(comment, author.labels)
+            return emptied(comment) if is_gone(comment.deleted, author) else None
+
+        def all_seen(answers: Answers) -> list[Comment | None]:
+            authors = standings(answers)
+            return [None if one is None else seen(one, authors[one.author]) for one in comments]
+
+        return all_seen
+
+
+def no_comment(id_: int) -> CommentNotFound:
+    """The error for a comment that does not exist, or that the viewer must not see."""
+    return CommentNotFound("there is no such comment, or it is not there for you", id=str(id_))
