@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
+from cast import FakeClock
+
+from kith.leases.holding import Leases
 from kith.leases.store import Lease
+
+_tokens = count(1)
+"""Grow over all stores, so that no two holders in a test have the same."""
 
 
 class ReferenceLeases:
@@ -16,12 +22,11 @@ class ReferenceLeases:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._held: dict[str, tuple[Lease, float]] = {}  # by name, and when each ends
-        self._tokens = count(1)
 
     async def acquire(self, name: str, holder: str, ttl_s: float) -> Lease | None:
         if self._holder(name) is not None:
             return None
-        lease = Lease(name, holder, next(self._tokens))
+        lease = Lease(name, holder, next(_tokens))
         self._held[name] = (lease, self._now_ms() + ttl_s * 1_000)
         return lease
 
@@ -38,3 +43,8 @@ class ReferenceLeases:
     def _holder(self, name: str) -> Lease | None:
         lease, until_ms = self._held.get(name, (None, 0.0))
         return lease if self._now_ms() < until_ms else None
+
+
+def own_leases() -> Leases:
+    """The leases of a process that shares none with others: so two such processes both believe that they hold one."""
+    return Leases(ReferenceLeases(FakeClock()), lambda: 0.0)

@@ -23,6 +23,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_leases import own_leases
 from services import GRAPHS, Social, service_over
 
 from kith.core.clock import HybridClock, ms_of
@@ -285,7 +286,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(user=users, operation=st.sampled_from([*NodeOperation, NodeOperation.RESTORE]))
     def operate_on_node(self, user: NodeId, operation: NodeOperation) -> None:
         async def operate() -> Any:
-            jobs = account_jobs(self.service)
+            jobs = account_jobs(self.service, own_leases())
             job = await jobs.start(operation, user)
             await jobs.wait()
             return await jobs.get(job.id)

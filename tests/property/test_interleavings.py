@@ -21,6 +21,7 @@ from cast import ALICE, BOB, CAROL, DANA, START_MS, FakeClock
 from coroutines import answer, run_all, time_flies
 from edges import marks_of
 from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_leases import own_leases
 from services import service_over
 
 from kith.core.clock import Hlc, HybridClock
@@ -125,7 +126,7 @@ class Hosts:
         return await asyncio.gather(*map(begun, steps))
 
     async def operate(self, operation: NodeOperation, user: int) -> None:
-        jobs = account_jobs(self.any())
+        jobs = account_jobs(self.any(), own_leases())
         await jobs.start(operation, user)  # type: ignore[arg-type]
         await jobs.wait()
 
@@ -319,11 +320,11 @@ def test_a_job_stopped_anywhere_resumes_to_the_same_edges(operation: NodeOperati
         for pair in (*product((ALICE,), range(10, 15)), *product(range(20, 24), (ALICE,))):
             await service.people.follow(*pair)  # type: ignore[arg-type]
         if operation is NodeOperation.RESTORE:
-            await _finished(account_jobs(service), NodeOperation.ARCHIVE)
+            await _finished(account_jobs(service, own_leases()), NodeOperation.ARCHIVE)
         store.writes_left = stop_after
-        stopped = await answer(_finished(account_jobs(service), operation)) is Killed
+        stopped = await answer(_finished(account_jobs(service, own_leases()), operation)) is Killed
         store.writes_left = 10**9
-        second = account_jobs(service)
+        second = account_jobs(service, own_leases())
         await second.resume()
         await second.wait()
         left = {key: (row.state, row.position) for key, row in store.rows.items()}
@@ -353,7 +354,7 @@ def test_a_bulk_operation_reaches_edges_that_the_lists_do_not_show_yet() -> None
         service = await service_over(store, FakeClock())
         await service.people.follow(ALICE, BOB)
         await service.people.follow(CAROL, ALICE)
-        await _finished(account_jobs(service), NodeOperation.ARCHIVE)
+        await _finished(account_jobs(service, own_leases()), NodeOperation.ARCHIVE)
         return {row.state for row in store.rows.values()}
 
     for seed in range(5):
@@ -474,7 +475,7 @@ def test_a_follow_refused_because_the_account_just_left_does_not_come_back_with_
         store = Leaving()
         service = await service_over(store, FakeClock())
         refused = await answer(service.people.follow(ALICE, BOB))
-        await _finished(account_jobs(service), NodeOperation.RESTORE, BOB)
+        await _finished(account_jobs(service, own_leases()), NodeOperation.RESTORE, BOB)
         return refused, (await service.people.relationships(ALICE, [BOB]))[0].following
 
     assert run_all(after_all()) == (UserNotFound, False)

@@ -14,6 +14,7 @@ import pytest
 from cast import FakeClock
 from coroutines import answer, run_all
 from engines import BOTH, Engine, Stores, in_new_folder
+from reference_leases import own_leases
 from services import service_over
 
 from kith.core.ids import NodeId
@@ -126,7 +127,7 @@ class History:
         numbers = dict(await stores.edges.declare(BUILT_IN))
         self.graph = await service_over(stores.edges, self.clock)
         self.suggestions = Suggestions(self.graph, stores.suggestions, reach=self.reach, now_ms=self.clock)
-        self.jobs = account_jobs(self.graph)
+        self.jobs = account_jobs(self.graph, own_leases())
         self.model = Model(stores.edges, numbers, self.reach, self.clock)
 
     async def act(self) -> None:

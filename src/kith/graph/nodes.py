@@ -1,13 +1,15 @@
 """Bulk operations on all edges of a node: archive, restore, remove.
 
 The node's own state is set first, so edges added meanwhile are stored in that state. Then a job rewrites every list of
-the node page by page, with a checkpoint after each page. Jobs are idempotent: one that runs twice, in two processes or
-after a crash, leaves the same edges. A job that the store refuses waits and tries again. An edge stays archived while
-its other end is archived.
+the node page by page, with a checkpoint after each page. The process that holds its lease runs it; where that is gone,
+another goes on from the checkpoint. One that was only paused writes no checkpoint any more, as each is written on the
+condition that it is unchanged, and whoever takes over changes it first. What it does until then does no harm: a page
+that is rewritten twice has the same edges. A job that the store refuses waits and tries again. An edge stays archived
+while its other end is archived.
 
 What is stored behind the edges is not known here: `erase` is called with each page before it is removed, `forget` once
-the whole node is removed, and `beside` names edges of other nodes that are archived and restored with a page. Limit:
-restore brings back every archived edge, whoever archived it (as FlockDB does).
+the whole node is removed, `restored` once it is restored, and `beside` names edges of other nodes that are archived and
+restored with a page. Limit: restore brings back every archived edge, whoever archived it (as FlockDB does).
 """
 
 from __future__ import annotations
@@ -16,23 +18,23 @@ import asyncio
 import enum
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 
 import msgspec
-import structlog
 
-from kith.core.errors import Conflict, KithError, NotFound, Unavailable
+from kith.core.errors import KithError, LeaseLost, NotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.shapes import Listing
+from kith.leases.background import Background, retried
+from kith.leases.holding import Held, Leases
 
 _PAGE = 500
 _LISTS_LAG_S = 2.0  # how far lists may lag behind rows, see `EdgeStore`
 _NOTE = "job/"
 _KEPT_DONE_S = 86_400.0
-_PAUSE_S, _PAUSE_S_MAX = 0.1, 30.0  # before a refused page is tried again; doubled each time
-_log = structlog.get_logger("kith.graph")
 
 
 class NodeOperation(enum.Enum):
@@ -61,8 +63,8 @@ Erase = Callable[[Listing, Sequence[int]], Awaitable[None]]
 Beside = Callable[[Listing, Sequence[int]], Awaitable[Sequence[tuple[int, int, int]]]]
 """Edges (graph, source, destination) that stand for edges of the node: a list of it, and other ends in that list."""
 
-Forget = Callable[[NodeId], Awaitable[object]]
-"""Empties what is stored about a node itself, once it is removed. May be repeated."""
+Finish = Callable[[NodeId], Awaitable[object]]
+"""What is left to do once all edges of a node are removed or restored. May be repeated."""
 
 
 def _any_order(graph: str) -> int:
@@ -84,28 +86,32 @@ class Job(msgspec.Struct, frozen=True, rename="camel"):
     edges: int = 0  # rewritten until now
     done: bool = False
     finished_at: float = 0.0  # seconds since the epoch
+    token: int = 0  # of the lease of whoever runs it; 0: nobody has yet
 
 
 class NodeJobs:
     """Starts, resumes and reports bulk operations.
 
-    `order`: ranks graphs by name. Lists of a lower rank are restored first, and archived or removed last.
-    `removed`: makes the error for an operation on a node that was removed before.
+    `leases`: of this process, so that one process runs a job at a time. `order`: ranks graphs by name. Lists of a lower
+    rank are restored first, and archived or removed last. `removed`: makes the error for an operation on a node that
+    was removed before.
     """
 
     def __init__(
         self,
         graph: Graph,
+        leases: Leases,
         *erase: Erase,
-        forget: Forget | None = None,
+        forget: Finish | None = None,
+        restored: Finish | None = None,
         beside: Beside | None = None,
         order: Callable[[str], int] = _any_order,
         removed: Callable[[NodeId], KithError] = _removed,
     ) -> None:
-        self._graph, self._store, self._erase, self._forget = graph, graph.store, erase, forget
-        self._beside = beside
+        self._graph, self._store, self._erase, self._beside = graph, graph.store, erase, beside
+        self._finish = {NodeOperation.REMOVE: forget, NodeOperation.RESTORE: restored}
         self._order, self._removed = order, removed
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._background = Background(leases)
 
     async def start(self, operation: NodeOperation, node: NodeId) -> Job:
         """Set the node's state, save the job, and run it in the background."""
@@ -114,16 +120,20 @@ class NodeJobs:
             raise self._removed(node)
         await self._forget_done()
         job = Job(f"{operation.value}-{node}-{self._graph.clock.next():x}", operation, int(node))
-        await self._save(job)
-        await self._store.change_node(node, state=_NODE_STATE[operation])
-        self._spawn(job)
+
+        async def begin(held: Held) -> None:
+            ours = msgspec.structs.replace(job, token=held.lease.token)
+            await self._store.put_note(held.lease.name, msgspec.json.encode(ours))
+            await self._store.change_node(node, state=_NODE_STATE[operation])
+
+        await self._background.begin(_NOTE + job.id, begin, self._run)
         return job
 
     async def resume(self) -> None:
-        """Continue every job that a stopped process left unfinished."""
+        """Continue every unfinished job that no process runs."""
         for job in await self._known():
             if not job.done:
-                self._spawn(job)
+                self._background.start(_NOTE + job.id, self._run)
 
     async def _known(self) -> list[Job]:
         notes = await self._store.notes(_NOTE)
@@ -144,41 +154,57 @@ class NodeJobs:
 
     async def wait(self) -> None:
         """Return once every job of this process is done."""
-        await asyncio.gather(*self._running.values())
+        await self._background.wait()
 
     async def close(self) -> None:
-        """Stop the jobs of this process; the next start resumes them."""
-        for task in self._running.values():
-            task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        """Stop the jobs of this process; another process goes on with them, or the next one that starts."""
+        await self._background.close()
 
-    def _spawn(self, job: Job) -> None:
-        task = asyncio.create_task(self._run(job))
-        self._running[job.id] = task
-        task.add_done_callback(lambda _: self._running.pop(job.id, None))
-
-    async def _run(self, job: Job) -> None:
+    async def _run(self, held: Held) -> None:
+        job = await retried(held, lambda: self._taken_over(held))
+        if job is None or job.done:
+            return
         if not self._store.transactional:
             await asyncio.sleep(_LISTS_LAG_S)  # until the lists show what was written before the node was marked
-        lists, pause_s = list(self._lists(job)), _PAUSE_S
+        lists, step = list(self._lists(job)), partial(self._step, held)
         while not job.done:
-            try:
-                job, pause_s = await self._save(await self._next(job, lists)), _PAUSE_S
-            except (Conflict, Unavailable) as error:
-                _log.warning("a job waits for the store", job=job.id, error=error.message)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _PAUSE_S_MAX)
-            except Exception:
-                _log.exception("a job stops; the next start of a process resumes it", job=job.id)
-                raise
+            job = await retried(held, partial(step, job, lists))
+
+    async def _taken_over(self, held: Held) -> Job | None:
+        """The job of a lease, which nobody else can write a checkpoint of from now on; None if it was forgotten."""
+        while True:
+            raw = await self._store.get_note(held.lease.name)
+            if raw is None:
+                return None
+            job = msgspec.json.decode(raw, type=Job)
+            if job.token > held.lease.token:
+                raise LeaseLost("another process runs the job by now", id=job.id)
+            ours = msgspec.structs.replace(job, token=held.lease.token)
+            if job.done or ours == job:
+                return job
+            if await self._store.put_note(held.lease.name, msgspec.json.encode(ours), only_if=raw):
+                return ours
+
+    async def _step(self, held: Held, job: Job, lists: Sequence[Listing]) -> Job:
+        """Rewrite one page, and save how far the job is. LeaseLost if another process has taken it over."""
+        after = await self._next(job, lists)
+        known, saved = msgspec.json.encode(job), msgspec.json.encode(after)
+        if await self._store.put_note(held.lease.name, saved, only_if=known):
+            return after
+        raw = await self._store.get_note(held.lease.name)
+        stored = None if raw is None else msgspec.json.decode(raw, type=Job)
+        if stored is None or stored.token != job.token:
+            raise LeaseLost("another process runs the job by now", id=job.id)
+        return stored  # by an earlier try, though the store answered with an error
 
     async def _next(self, job: Job, lists: Sequence[Listing]) -> Job:
         """The job after one more page; done if there is none left, or a later operation on the node took over."""
         (known,) = await self._store.nodes([job.node])
         if job.step < len(lists) and known.state == _NODE_STATE[job.operation]:
             return await self._page(job, lists[job.step])
-        if known.state == State.REMOVED and self._forget is not None:
-            await self._forget(NodeId(job.node))
+        finish = self._finish.get(job.operation)
+        if finish is not None and known.state == _NODE_STATE[job.operation]:
+            await finish(NodeId(job.node))
         return msgspec.structs.replace(job, done=True, finished_at=time.time())
 
     async def _page(self, job: Job, listing: Listing) -> Job:
@@ -222,12 +248,3 @@ class NodeJobs:
                 if number not in not_theirs[direction]:
                     for state in _FROM[job.operation]:
                         yield Listing(number, job.node, direction, state)
-
-    async def _save(self, job: Job) -> Job:
-        """Save how far the job is, and return it; if another process has taken it further, return that instead."""
-        raw = await self._store.get_note(_NOTE + job.id)
-        known = job if raw is None else msgspec.json.decode(raw, type=Job)
-        if (known.done, known.step) > (job.done, job.step):
-            return known
-        await self._store.put_note(_NOTE + job.id, msgspec.json.encode(job))
-        return job

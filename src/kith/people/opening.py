@@ -1,35 +1,40 @@
-"""Opening a private account: who waits to follow it follows it, page by page in the background.
+"""Private accounts that become public: who waits to follow one follows it, page by page in the background.
 
-A note says that an account is being opened until all is done, so the next start of a process resumes what a stopped one
-left. It may run twice: whoever follows already is left alone. Who follows as many as one may keeps their request.
-Limit: if the account is deactivated meanwhile, the rest of the requests wait to be accepted.
+A note says that an account is being opened until all is done; the process that holds its lease does it, and where that
+is gone, another does. It may run twice: whoever follows already is left alone. Who follows as many as one may keeps
+their request.
+
+Of an account that is away its requests are too, so none is accepted then. Once it is back, those that nobody needs to
+accept are: its own, if it is public, and what it asked of accounts that were opened meanwhile.
 """
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 
-import structlog
-
-from kith.core.errors import Conflict, Unavailable
+from kith.core.clock import ms_of
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.graph.edge import State
+from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
+from kith.graph.graphs import FOLLOW_REQUESTS
+from kith.graph.shapes import Listing, Node
+from kith.leases.background import Background, retried
+from kith.leases.holding import Held, Leases
 from kith.people.relations import Relations
 
 _PAGE = 250
 _NOTE = "opening/"
-_PAUSE_S, _PAUSE_S_MAX = 0.1, 30.0  # before a refused page is tried again; doubled each time
-_log = structlog.get_logger("kith.people")
+_PREPARED_MS = 60_000
+"""Longer than a request takes from `prepare` to `start`."""
 
 
 class Openings:
     """Lets those follow who asked, once an account is public."""
 
-    def __init__(self, graph: Graph, relations: Relations) -> None:
+    def __init__(self, graph: Graph, relations: Relations, leases: Leases) -> None:
         self._graph, self._store, self._relations = graph, graph.store, relations
-        self._running: set[asyncio.Task[None]] = set()
+        self._background = Background(leases)
 
     async def prepare(self, user: NodeId) -> str:
         """Note that an account is about to become public; `start` with what this returns once it is."""
@@ -39,45 +44,66 @@ class Openings:
 
     def start(self, note: str, user: NodeId) -> None:
         """Accept the requests of a public account in the background."""
-        task = asyncio.create_task(self._run(note, user))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._background.start(note, partial(self._run, user))
 
     async def resume(self) -> None:
-        """Continue what a stopped process left unfinished."""
+        """Continue what no process does any more."""
         for note, user in (await self._store.notes(_NOTE)).items():
             self.start(note, NodeId(int(user)))
 
     async def wait(self) -> None:
         """Return once all that this process does is done."""
-        await asyncio.gather(*self._running)
+        await self._background.wait()
 
     async def close(self) -> None:
-        """Stop; the next start of a process resumes."""
-        running = list(self._running)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        """Stop; another process goes on, or the next one that starts."""
+        await self._background.close()
 
-    async def _run(self, note: str, user: NodeId) -> None:
+    async def returned(self, user: NodeId) -> None:
+        """Accept what waits for nobody, of an account that is back with all its edges. May be repeated."""
+        await self._accept_all(user)
         window: Window | None = Window(_PAGE)
-        pause_s = _PAUSE_S
         while window is not None:
-            try:
-                window, pause_s = await self._next(user, window), _PAUSE_S
-                if window is None:
-                    await self._store.put_note(note, None)
-            except (Conflict, Unavailable) as error:
-                _log.warning("opening an account waits for the store", user=user, error=error.message)
-                window = window or Window(_PAGE)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+            window = await self._accepted(user, window)
+
+    async def _run(self, user: NodeId, held: Held) -> None:
+        if await retried(held, lambda: self._is_about_to_open(user, held.lease.name)):
+            return
+        window: Window | None = Window(_PAGE)
+        while window is not None:
+            window = await retried(held, partial(self._next, user, window))
+        await retried(held, partial(self._store.put_note, held.lease.name, None))
+
+    async def _is_about_to_open(self, user: NodeId, note: str) -> bool:
+        """Whether a note is so new that whoever made it may not have come to open the account."""
+        (node,) = await self._store.nodes([user])
+        made_at_ms = ms_of(int(note.rpartition("-")[2], 16))
+        return node.private and ms_of(self._graph.clock.next()) < made_at_ms + _PREPARED_MS
+
+    async def _accept_all(self, user: NodeId) -> None:
+        window: Window | None = Window(_PAGE)
+        while window is not None:
+            window = await self._next(user, window)
 
     async def _next(self, user: NodeId, window: Window) -> Window | None:
         """Accept a page of requests; the next one, or None at the end, or where the account is not public any more."""
         (node,) = await self._store.nodes([user])
-        if node.private or node.state != State.NORMAL:
+        if not _is_public(node):
             return None
         page = await self._relations.requests(user, window)
         await self._relations.accept_all(user, [NodeId(mark.id) for mark in reversed(page.items)])
         return Window(_PAGE, after=page.oldest) if page.more_after else None
+
+    async def _accepted(self, user: NodeId, window: Window) -> Window | None:
+        """Have the public ones accept a page of what a user asked of others; the next page, None at the end."""
+        asked = Listing(self._graph.graphs.number(FOLLOW_REQUESTS), user, Direction.OUT)
+        page = await self._store.page(asked, window)
+        others = [NodeId(mark.id) for mark in reversed(page.items)]
+        for other, node in zip(others, await self._store.nodes(others), strict=True):
+            if _is_public(node):
+                await self._relations.accept_all(other, [user])
+        return Window(_PAGE, after=page.oldest) if page.more_after else None
+
+
+def _is_public(node: Node) -> bool:
+    return not node.private and node.state == State.NORMAL

@@ -10,14 +10,24 @@ from kith.core.errors import KithError, UserNotFound
 from kith.core.ids import NodeId
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS, HIDES, MUTES
-from kith.graph.nodes import Beside, Erase, Forget, NodeJobs
+from kith.graph.nodes import Beside, Erase, Finish, NodeJobs
+from kith.leases.holding import Leases
 
 _HIDING = frozenset((BLOCKS, MUTES, HIDES))
 
 
-def account_jobs(graph: Graph, *erase: Erase, forget: Forget | None = None, beside: Beside | None = None) -> NodeJobs:
-    """The bulk jobs of accounts. `erase`, `forget` and `beside` as for `NodeJobs`."""
-    return NodeJobs(graph, *erase, forget=forget, beside=beside, order=restore_order, removed=_removed)
+def account_jobs(
+    graph: Graph,
+    leases: Leases,
+    *erase: Erase,
+    forget: Finish | None = None,
+    restored: Finish | None = None,
+    beside: Beside | None = None,
+) -> NodeJobs:
+    """The bulk jobs of accounts; what is handed in is as for `NodeJobs`."""
+    return NodeJobs(
+        graph, leases, *erase, forget=forget, restored=restored, beside=beside, order=restore_order, removed=_removed
+    )
 
 
 def restore_order(graph: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from kith.home.home import Home
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.skeleton import Skeletons
+from kith.leases.background import keep_looking
 from kith.leases.numbers import NodeNumber, node_number
 from kith.media.library import MediaLibrary
 from kith.people.opening import Openings
@@ -99,11 +101,13 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         posts, engagement, parts.log, parts.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
     )  # fmt: skip
-    jobs = account_jobs(
-        graph, posts.erase, comments.erase, stories.erase, forget=profiles.forget, beside=comments.beside
-    )
     people = relations(settings, graph)
-    openings = Openings(graph, people)
+    openings = Openings(graph, people, parts.leases)
+    jobs = account_jobs(
+        graph, parts.leases, posts.erase, comments.erase, stories.erase,
+        forget=profiles.forget, restored=openings.returned, beside=comments.beside,
+    )  # fmt: skip
+    looking = asyncio.create_task(keep_looking(jobs.resume, openings.resume))
     try:
         await jobs.resume()
         await openings.resume()
@@ -112,6 +116,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
             Moderation(posts), media, stories, Strip(graph, stories, affinity.between), home, live,
         )  # fmt: skip
     finally:
+        looking.cancel()
         await live.close()
         await jobs.close()
         await openings.close()

@@ -18,6 +18,7 @@ from edges import all_pages
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from reference_leases import own_leases
 
 from kith.commands.edges import export_edges, import_edges
 from kith.commands.transfer import loading
@@ -124,9 +125,9 @@ def archive(set_to: Settings, user: int, operation: NodeOperation = NodeOperatio
 
     async def run() -> None:
         async with opened_graph(set_to) as service:
-            jobs = account_jobs(service)
+            jobs = account_jobs(service, own_leases())
             await jobs.start(operation, NodeId(user))
-            await asyncio.gather(*jobs._running.values())
+            await jobs.wait()
 
     asyncio.run(run())
 

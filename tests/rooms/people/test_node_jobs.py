@@ -1,57 +1,208 @@
-"""Bulk jobs on accounts that two processes run: one after a crash of the other, or both at once."""
+"""Bulk jobs on accounts and several processes: one runs a job, another takes it over, and nothing is done by halves."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import msgspec
 import pytest
 from cast import ALICE, BOB, FakeClock
-from coroutines import Run
-from services import Social
+from coroutines import Run, time_flies
+from reference_leases import ReferenceLeases, own_leases
+from services import Services, service_over
 
-from kith.core.clock import HybridClock
+from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
+from kith.core.paging import Window
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
+from kith.graph import nodes
 from kith.graph.edge import State
-from kith.graph.graphs import BUILT_IN, Graphs
-from kith.graph.nodes import Job, NodeOperation
+from kith.graph.nodes import Job, NodeJobs, NodeOperation
+from kith.leases.holding import Leases
 from kith.people.removal import account_jobs
 
+JOB = "job/archive-1-1"
+FOLLOWEES = [NodeId(user) for user in range(10, 20)]
 
-def test_a_job_of_two_processes_never_goes_back(
-    run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+
+@pytest.fixture
+def room(run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Services:
+    """Alice follows FOLLOWEES, and a process that was killed had just begun to archive her; a page has two edges."""
+    monkeypatch.setattr(nodes, "_PAGE", 2)
+    made: Services = run(Services.in_memory(clock=clock))
+    run(begun(made))
+    return made
+
+
+async def begun(room: Services) -> None:
+    for user in FOLLOWEES:
+        await room.people.follow(ALICE, user)
+    job = Job(JOB.removeprefix("job/"), NodeOperation.ARCHIVE, ALICE)
+    await room.edges.put_note(JOB, msgspec.json.encode(job))
+    await room.edges.change_node(ALICE, state=State.ARCHIVED)
+
+
+class Stalling:
+    """The edges of one process: its next write waits, from when `reached` is set until `woken` is."""
+
+    def __init__(self, room: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reached, self.woken, self.writes = asyncio.Event(), asyncio.Event(), 0
+        self._apply = room.edges.apply
+        monkeypatch.setattr(room.edges, "apply", self.apply)
+
+    async def apply(self, writes: Any) -> Any:
+        self.writes += 1
+        if self.writes == 2:  # of the first process, in the middle of the list
+            self.reached.set()
+            await self.woken.wait()
+        return await self._apply(writes)
+
+
+async def is_archived(room: Services, jobs: NodeJobs) -> bool:
+    """Whether the job is done, once, and left no follow."""
+    job = await jobs.get(JOB.removeprefix("job/"))
+    following = await room.people.following(ALICE, Window(20))
+    return job.done and job.edges == len(FOLLOWEES) and not following.items
+
+
+def test_of_processes_that_start_over_a_job_one_runs_it(
+    run: Run, room: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, edges = embedded
-    saved: list[tuple[bool, int]] = []
-
     async def play() -> None:
-        graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
-        for user in range(10, 20):
-            await graph.people.follow(ALICE, NodeId(user))
-        fast, slow = account_jobs(graph), account_jobs(graph)
-        await fast._save(Job("archive-1-1", NodeOperation.ARCHIVE, ALICE))
-        await edges.change_node(ALICE, state=State.ARCHIVED)
-        put, following = edges.put_note, slow._next
-
-        async def noted(key: str, value: bytes | None) -> None:
-            await put(key, value)
-            job = await fast.get("archive-1-1")
-            saved.append((job.done, job.step))
-
-        async def slowly(*arguments: object) -> Job:
-            await asyncio.sleep(0.01)
-            return await following(*arguments)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(edges, "put_note", noted)
-        monkeypatch.setattr(slow, "_next", slowly)
-        for jobs in (slow, fast):
-            await jobs.resume()
-        await asyncio.gather(slow.wait(), fast.wait())
+        stalling, leases = Stalling(room, monkeypatch), Leases(ReferenceLeases(clock), lambda: 0.0)
+        stalling.woken.set()
+        processes = [account_jobs(room.graph, leases) for _ in range(3)]
+        for process in processes:
+            await process.resume()
+        for process in processes:
+            await process.wait()
+        assert await is_archived(room, processes[0])
+        assert stalling.writes == len(FOLLOWEES) // 2
 
     run(play())
-    assert saved == sorted(saved)
-    assert saved[-1][0]
+
+
+def test_a_job_of_a_process_that_is_gone_is_taken_over_once_its_lease_has_ended(
+    run: Run, room: Services, clock: FakeClock
+) -> None:
+    async def play() -> None:
+        store = ReferenceLeases(clock)
+        assert await store.acquire(JOB, "killed", 30.0)
+        jobs = account_jobs(room.graph, Leases(store, lambda: clock.ms / 1_000))
+        await jobs.resume()
+        await jobs.wait()
+        assert not (await jobs.get(JOB.removeprefix("job/"))).done
+        clock.ms += 30_000
+        await jobs.resume()
+        await jobs.wait()
+        assert await is_archived(room, jobs)
+
+    run(play())
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["that it lost its lease", "nothing"])
+def test_a_paused_process_that_wakes_up_saves_nothing(
+    run: Run, room: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, knows: bool
+) -> None:
+    """Whether its own clock went on while it was paused, or stood."""
+
+    async def play() -> None:
+        store = ReferenceLeases(clock)
+        paused = account_jobs(room.graph, Leases(store, (lambda: clock.ms / 1_000) if knows else lambda: 0.0))
+        other = account_jobs(room.graph, Leases(store, lambda: clock.ms / 1_000))
+        stalling = Stalling(room, monkeypatch)
+        await paused.resume()
+        await stalling.reached.wait()
+        clock.ms += 30_000
+        await other.resume()
+        await other.wait()
+        assert await is_archived(room, other)
+        done = await room.edges.get_note(JOB)
+        stalling.woken.set()
+        await paused.wait()
+        assert await room.edges.get_note(JOB) == done
+        assert await is_archived(room, other)
+
+    run(play())
+
+
+def test_who_took_a_job_over_is_not_held_up_by_the_one_before(
+    run: Run, room: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are in the middle of it: the first wakes while the second works, and must not set it back."""
+
+    async def play() -> None:
+        stalling = Stalling(room, monkeypatch)
+        paused, other = (account_jobs(room.graph, own_leases()) for _ in range(2))
+        await paused.resume()
+        await stalling.reached.wait()
+        saved: list[tuple[bool, int, int]] = []
+        put = room.edges.put_note
+
+        async def noted(key: str, value: bytes | None, **condition: Any) -> bool:
+            stored = await put(key, value, **condition)
+            job = await other.get(JOB.removeprefix("job/"))
+            saved.append((job.done, job.step, job.edges))
+            stalling.woken.set()  # once the other has taken over
+            return stored
+
+        monkeypatch.setattr(room.edges, "put_note", noted)
+        await other.resume()
+        await asyncio.gather(paused.wait(), other.wait())
+        assert saved == sorted(saved)
+        assert await is_archived(room, other)
+
+    run(play())
+
+
+def test_a_checkpoint_that_was_stored_with_an_error_is_known_again(
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, tries = room.edges.put_note, []
+
+    async def unsure(key: str, value: bytes | None, **condition: Any) -> bool:
+        stored = await put(key, value, **condition)
+        tries.append(key)
+        if len(tries) % 3 == 0:
+            raise StoreUnavailable("it may be stored or not")
+        return stored
+
+    async def play() -> None:
+        jobs = account_jobs(room.graph, own_leases())
+        monkeypatch.setattr(room.edges, "put_note", unsure)
+        with time_flies():
+            await jobs.resume()
+            await jobs.wait()
+        job = await jobs.get(JOB.removeprefix("job/"))
+        assert job.done
+
+    run(play())
+
+
+def test_a_job_that_begins_is_not_found_by_others_half_begun(run: Run, clock: FakeClock) -> None:
+    """Between its note and the node's state another process looks for jobs; it must not end it."""
+
+    async def play() -> None:
+        room: Services = await Services.in_memory(clock=clock)
+        await room.people.follow(ALICE, BOB)
+        leases = Leases(ReferenceLeases(clock), lambda: 0.0)
+        one, other = account_jobs(room.graph, leases), account_jobs(room.graph, leases)
+        change = room.edges.change_node
+
+        async def looked_at(*arguments: Any, **changes: Any) -> Any:
+            await other.resume()
+            await other.wait()
+            return await change(*arguments, **changes)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(room.edges, "change_node", looked_at)
+            await one.start(NodeOperation.ARCHIVE, ALICE)
+            await one.wait()
+        assert not (await room.people.following(ALICE, Window(20))).items
+
+    run(play())
 
 
 def test_who_is_removed_is_forgotten_by_the_job_also_after_a_crash(
@@ -64,9 +215,10 @@ def test_who_is_removed_is_forgotten_by_the_job_also_after_a_crash(
         forgotten.append(node)
 
     async def play() -> None:
-        graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
-        killed, next_process = account_jobs(graph), account_jobs(graph, forget=forget)
-        await killed._save(Job("remove-1-1", NodeOperation.REMOVE, ALICE))
+        graph = await service_over(edges, clock)
+        next_process = account_jobs(graph, own_leases(), forget=forget)
+        job = Job("remove-1-1", NodeOperation.REMOVE, ALICE)
+        await edges.put_note("job/remove-1-1", msgspec.json.encode(job))
         await edges.change_node(ALICE, state=State.REMOVED)
         await next_process.start(NodeOperation.ARCHIVE, BOB)
         await next_process.resume()

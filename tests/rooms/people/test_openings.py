@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run, time_flies
+from reference_leases import own_leases
 from services import Services
 
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Window
+from kith.graph.nodes import NodeOperation
 from kith.people import opening
 from kith.people.opening import Openings
+from kith.people.removal import account_jobs
 
 FANS = [NodeId(user) for user in range(100, 107)]
 
@@ -57,14 +60,14 @@ def test_what_a_crash_left_is_resumed_by_the_next_process(
         return await apply(writes)
 
     async def play() -> None:
-        killed = Openings(room.graph, room.people)
+        killed = Openings(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", stalling)
         await open_account(room, killed)
         await reached.wait()
         await killed.close()
         followers = await room.people.followers(ALICE, Window(20))
         assert {mark.id for mark in followers.items} == set(FANS[-2:])
-        following = Openings(room.graph, room.people)
+        following = Openings(room.graph, room.people, own_leases())
         await following.resume()
         await following.wait()
         assert await room.edges.notes("opening/") == {}
@@ -75,11 +78,63 @@ def test_what_a_crash_left_is_resumed_by_the_next_process(
 
 def test_a_crash_before_the_account_was_public_accepts_nobody(run: Run, room: Services) -> None:
     async def play() -> None:
-        await Openings(room.graph, room.people).prepare(ALICE)
-        following = Openings(room.graph, room.people)
+        note = await Openings(room.graph, room.people, own_leases()).prepare(ALICE)
+        following = Openings(room.graph, room.people, own_leases())
+        await following.resume()
+        await following.wait()
+        assert list(await room.edges.notes("opening/")) == [note], "it may be about to be public"
+        room.clock.ms += 60_000
         await following.resume()
         await following.wait()
         assert await room.edges.notes("opening/") == {}
+
+    run(play())
+    assert lists(run, room) == ([], FANS)
+
+
+@pytest.mark.parametrize("leaver", [ALICE, FANS[3]], ids=["the account", "a fan"])
+@pytest.mark.parametrize("opened", ["before it left", "while it is away"])
+def test_an_account_that_leaves_while_one_opens_has_its_requests_accepted_once_it_is_back(
+    run: Run, room: Services, monkeypatch: pytest.MonkeyPatch, leaver: NodeId, opened: str
+) -> None:
+    openings = Openings(room.graph, room.people, own_leases())
+    jobs = account_jobs(room.graph, own_leases(), restored=openings.returned)
+
+    async def operate(operation: NodeOperation) -> None:
+        await jobs.start(operation, leaver)
+        await jobs.wait()
+
+    async def play() -> None:
+        if opened == "before it left":
+            apply = room.edges.apply
+
+            async def overtaken(writes: Any) -> Any:
+                monkeypatch.setattr(room.edges, "apply", apply)
+                await operate(NodeOperation.ARCHIVE)
+                return await apply(writes)
+
+            monkeypatch.setattr(room.edges, "apply", overtaken)
+            await open_account(room, openings)
+        else:
+            await operate(NodeOperation.ARCHIVE)
+            await open_account(room, openings)
+        await openings.wait()
+        assert await room.edges.notes("opening/") == {}
+        await operate(NodeOperation.RESTORE)
+
+    run(play())
+    assert lists(run, room) == (FANS, [])
+
+
+def test_an_account_that_comes_back_private_accepts_nobody(run: Run, room: Services) -> None:
+    openings = Openings(room.graph, room.people, own_leases())
+    jobs = account_jobs(room.graph, own_leases(), restored=openings.returned)
+
+    async def play() -> None:
+        for user in (ALICE, FANS[0]):
+            for operation in (NodeOperation.ARCHIVE, NodeOperation.RESTORE):
+                await jobs.start(operation, user)
+                await jobs.wait()
 
     run(play())
     assert lists(run, room) == ([], FANS)
@@ -94,7 +149,7 @@ def test_a_change_of_mind_stops_it(run: Run, room: Services, monkeypatch: pytest
         return await apply(writes)
 
     async def play() -> None:
-        openings = Openings(room.graph, room.people)
+        openings = Openings(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", overtaken)
         await open_account(room, openings)
         await openings.wait()
@@ -112,7 +167,7 @@ def test_a_store_that_refuses_is_asked_again(run: Run, room: Services, monkeypat
         return await apply(writes)
 
     async def play() -> None:
-        openings = Openings(room.graph, room.people)
+        openings = Openings(room.graph, room.people, own_leases())
         monkeypatch.setattr(room.edges, "apply", refuse)
         with time_flies():
             await open_account(room, openings)

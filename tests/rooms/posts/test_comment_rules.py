@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run, answer
+from reference_leases import own_leases
 from services import Services
 
 from kith.core.errors import CommentNotFound, Forbidden, IdempotencyKeyReused, InvalidContent, PostNotFound
@@ -208,7 +209,7 @@ def test_who_goes_away_takes_their_comments_out_of_lists_and_counts_until_they_a
     assert before == [("first", ["reply"]), ("second", []), ("third", ["mine"])]
 
     async def change(operation: NodeOperation) -> None:
-        jobs = account_jobs(room.graph, room.comments.erase, beside=room.comments.beside)
+        jobs = account_jobs(room.graph, own_leases(), room.comments.erase, beside=room.comments.beside)
         await jobs.start(operation, BOB)
         await jobs.wait()
 

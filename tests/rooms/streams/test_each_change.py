@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from cast import ALICE, BOB, CAROL
 from hall import Ear, Hall, Play
+from reference_leases import own_leases
 
 from kith.core.events import BULK_LOADED, Event, user_changed
 from kith.core.ids import NodeId
@@ -56,7 +57,7 @@ async def account_comes_back(hall: Hall, _: NodeId) -> None:
 
 
 async def do_to_account(hall: Hall, operation: NodeOperation) -> None:
-    jobs = account_jobs(hall.objects.graph)
+    jobs = account_jobs(hall.objects.graph, own_leases())
     await jobs.start(operation, ALICE)
     await jobs.wait()
 

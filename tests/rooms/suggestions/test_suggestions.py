@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
+from reference_leases import own_leases
 from reference_suggestions import ReferenceSuggestions
 from services import Services
 
@@ -240,7 +241,7 @@ def test_a_follow_not_yet_restored_still_keeps_its_end_out(scene: SuggestionScen
     scene.follow(ALICE, DANA)
 
     async def leave() -> None:
-        jobs = account_jobs(scene.graph)
+        jobs = account_jobs(scene.graph, own_leases())
         await jobs.start(NodeOperation.ARCHIVE, DANA)
         await jobs.wait()
         await scene.graph.store.change_node(DANA, state=State.NORMAL)

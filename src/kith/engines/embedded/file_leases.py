@@ -1,7 +1,8 @@
 """The LeaseStore of one machine: a locked file for each lease, which the kernel frees however its process ends.
 
     leases/<name>.lock   held by the holder of the lease, and deleted when it is released
-    leases/tokens        the token given last, for all names (text)
+    leases/tokens        the token given last, for all names (text). Tokens are times in ns where the clock allows, so
+                         that they grow even where this file is lost, as in a folder that was restored from a backup
 
 A process that is paused keeps its leases; so none expires. The file of one that was killed stays until the next holder.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import time
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,7 +22,7 @@ from kith.leases.store import Lease
 
 FOLDER = "leases"
 _TOKENS = "tokens"
-_TOKEN_DIGITS_MAX = 20
+_TOKEN_DIGITS = 20
 
 
 class FileLeases:
@@ -72,8 +74,9 @@ class FileLeases:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            token = int(os.pread(descriptor, _TOKEN_DIGITS_MAX, 0) or b"0") + 1
-            os.pwrite(descriptor, b"%020d" % token, 0)
+            last = int(os.pread(descriptor, _TOKEN_DIGITS, 0) or b"0")
+            token = max(last + 1, time.time_ns())
+            os.pwrite(descriptor, b"%0*d" % (_TOKEN_DIGITS, token), 0)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

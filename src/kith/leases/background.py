@@ -1,0 +1,113 @@
+"""Work in the background, each piece of which one process does at a time: jobs that a stopped process must not lose.
+
+What is to be done stands in the store, and whoever finds a piece that nobody holds does it. So each piece must be safe
+to begin again, from wherever it was left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from kith.core.errors import Conflict, LeaseLost, Unavailable
+from kith.leases.holding import Held, Leases
+
+LOOKED_S = 30.0
+"""How often a process looks for work that nobody does any more, because its process is gone."""
+_PAUSE_S, _PAUSE_S_MAX = 0.1, 30.0  # before a refused step is tried again; doubled each time
+_Answer = TypeVar("_Answer")
+_log = structlog.get_logger("kith.leases")
+
+
+class Background:
+    """The work of this process, by name, each piece under the lease of that name."""
+
+    def __init__(self, leases: Leases) -> None:
+        self._leases = leases
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, name: str, work: Callable[[Held], Awaitable[None]]) -> None:
+        """Do a piece, unless somebody is at it."""
+        if name not in self._running:
+            self._spawn(name, partial(self._if_free, name, work))
+
+    async def begin(
+        self, name: str, first: Callable[[Held], Awaitable[None]], work: Callable[[Held], Awaitable[None]]
+    ) -> None:
+        """Do `first` now, and a new piece in the background after it; whoever finds the piece meanwhile leaves it."""
+        async with contextlib.AsyncExitStack() as stack:
+            held = await stack.enter_async_context(self._leases.alone(name))
+            await first(held)
+            holding = stack.pop_all()
+        self._spawn(name, partial(self._held, holding, held, work))
+
+    async def wait(self) -> None:
+        """Return once all that this process does is done."""
+        await asyncio.gather(*self._running.values())
+
+    async def close(self) -> None:
+        """Stop; whoever looks next goes on."""
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _spawn(self, name: str, piece: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.create_task(self._told(name, piece))
+        self._running[name] = task
+        task.add_done_callback(lambda _: self._running.pop(name, None))
+
+    async def _if_free(self, name: str, work: Callable[[Held], Awaitable[None]]) -> None:
+        async with self._leases.hold(name) as held:
+            if held is not None:
+                await work(held)
+
+    async def _held(
+        self, holding: contextlib.AsyncExitStack, held: Held, work: Callable[[Held], Awaitable[None]]
+    ) -> None:
+        async with holding:
+            await work(held)
+
+    async def _told(self, name: str, piece: Callable[[], Awaitable[None]]) -> None:
+        """Log why a piece stops before its end."""
+        try:
+            await piece()
+        except Unavailable as error:
+            _log.warning("a job stops; it is looked for again", job=name, error=error.message)
+        except Exception:
+            _log.exception("a job stops; it is looked for again", job=name)
+            raise
+
+
+async def retried(held: Held, step: Callable[[], Awaitable[_Answer]]) -> _Answer:
+    """What a step answers; one that the store refuses is repeated, after longer and longer pauses.
+
+    LeaseLost where another process may be at it by now.
+    """
+    pause_s = _PAUSE_S
+    while True:
+        held.check()
+        try:
+            return await step()
+        except LeaseLost:
+            raise
+        except (Conflict, Unavailable) as error:
+            _log.warning("a job waits for the store", job=held.lease.name, error=error.message)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+
+
+async def keep_looking(*resume: Callable[[], Awaitable[None]]) -> None:
+    """Look for work that nobody does, again and again."""
+    while True:
+        await asyncio.sleep(LOOKED_S)
+        for look in resume:
+            try:
+                await look()
+            except Unavailable as error:
+                _log.warning("nobody's jobs are looked for later", error=error.message)
