@@ -55,10 +55,13 @@ class HybridClock:
             return Hlc(self._last)
 
     def observe(self, value: int) -> None:
-        """Make only values above `value` from now on; ClockTooFarAhead if it is too far in the future."""
-        self.check_ahead(value)
-        with self._lock:
-            self._last = max(self._last, value)
+        """Make only values above `value`, which another host made, from now on.
+
+        One that is more than SKEW_MS_MAX in the future is left alone: no host's clock is so far ahead.
+        """
+        if ms_of(value) - self._now_ms() <= SKEW_MS_MAX:
+            with self._lock:
+                self._last = max(self._last, value)
 
     def restore(self, value: int) -> None:
         """Continue above our own last stored value, even if the machine's clock went back since."""

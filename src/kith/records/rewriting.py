@@ -18,8 +18,14 @@ _Made = TypeVar("_Made")
 
 
 def next_version(clock: HybridClock, stored: Record | None) -> Hlc:
-    """A version that is greater than the stored one, even if another host's clock made that."""
-    return clock.next() if stored is None else max(clock.next(), Hlc(stored.updated_at + 1))
+    """A version that is greater than the stored one, even if another host's clock made that.
+
+    All that this host writes from now on is newer too.
+    """
+    if stored is None:
+        return clock.next()
+    clock.observe(stored.updated_at)
+    return max(clock.next(), Hlc(stored.updated_at + 1))
 
 
 async def rewrite(what: str, id_: int, attempt: Callable[[], Awaitable[tuple[Put, _Made]]]) -> tuple[Put, _Made]:

@@ -305,3 +305,16 @@ def test_a_profile_is_empty_until_it_is_set_and_changes_are_not_lost(
 )
 def test_a_profile_beyond_its_bounds_is_refused(run: Run, room: Services, profile: Profile) -> None:
     assert run(answer(room.profiles.change(ALICE, lambda _: profile))) is InvalidContent
+
+
+def test_what_a_host_writes_after_a_change_of_anothers_is_newer_than_that(run: Run, room: Services) -> None:
+    async def play() -> None:
+        ahead = await Services.over(room.edges, room.records, FakeClock(START_MS + 30_000))
+        post = await room.write()
+        await ahead.posts.edit(ALICE, post.id, PostEdit(text="theirs"))
+        theirs = ahead.graph.clock.next()
+        await room.posts.edit(ALICE, post.id, PostEdit(text="ours"))
+        assert room.graph.clock.next() >= theirs
+        assert (await room.posts.visible(BOB, [post.id]))[0].text == "ours"
+
+    run(play())
