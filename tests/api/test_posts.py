@@ -14,6 +14,8 @@ from cast import People
 from pictures import mp4, photo
 from servers import AGREED, API, Server, serving
 
+from kith.core.ids import NODES_MAX
+
 Acting = Callable[[int], httpx.Client]
 NO_AUTHOR = {"username": None, "displayName": "", "avatarUrl": None, "isVerified": False}
 POST = {
@@ -314,7 +316,7 @@ def test_two_processes_make_different_ids(tmp_path: Path, people: People) -> Non
             with server.client(acting=people.alice) as http:
                 made.add(make(http))
         assert len(made) == 30
-        assert (server.data / "numbers" / "1").exists()
+        assert {int(post) >> 12 & NODES_MAX - 1 for post in made} == {0, 1}, "each has a number of its own"
 
 
 # --- engagement --------------------------------------------------------------------------------------------
