@@ -1,4 +1,4 @@
-/** Whom a client acts for, the newest token it has seen, and how a request becomes an answer: tries, limits, renewal. */
+/** Whom a client acts for, the newest token it has seen, and how a request becomes an answer: tries, limits, keys. */
 
 import { headerValue } from "./credential.js";
 import { limited, pause, unlessAborted } from "./deadline.js";

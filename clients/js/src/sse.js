@@ -26,7 +26,7 @@ export class EventParser {
     if (this.#afterCr && text.startsWith("\n")) text = text.slice(1);
     if (text !== "") this.#afterCr = false;
     this.#rest += text;
-    for (let end; (end = this.#rest.search(/[\r\n]/)) !== -1; ) {
+    for (let end; (end = this.#rest.search(/[\r\n]/)) !== -1;) {
       const line = this.#rest.slice(0, end);
       const next = end + (this.#rest.startsWith("\r\n", end) ? 2 : 1);
       this.#afterCr = this.#rest.endsWith("\r") && next === this.#rest.length;

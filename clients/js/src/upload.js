@@ -29,13 +29,17 @@ export function uploader(file, altText = "", onProgress) {
 
 function formOf(file, altText) {
   if (!(file instanceof Blob || file instanceof ArrayBuffer || ArrayBuffer.isView(file))) {
-    throw new TypeError("`file` must be a Blob, a File or bytes; in Node, `await openAsBlob(path)` of node:fs makes one");
+    throw new TypeError("`file` must be a Blob, a File or bytes; in Node, openAsBlob of node:fs makes one");
   }
   const boundary = `kith-${crypto.getRandomValues(new Uint8Array(BOUNDARY_BYTES)).join("")}`;
   const part = (disposition) => `--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n`;
   const form = new Blob([
-    part('name="altText"'), altText, "\r\n",
-    part('name="file"; filename="file"'), file, `\r\n--${boundary}--\r\n`,
+    part('name="altText"'),
+    altText,
+    "\r\n",
+    part('name="file"; filename="file"'),
+    file,
+    `\r\n--${boundary}--\r\n`,
   ]);
   return { form, boundary };
 }

@@ -45,7 +45,10 @@ test("words of a path cannot leave it", () => {
 });
 
 test("a misspelt option is refused, before a post is public that was meant for friends", () => {
-  assert.throws(() => requested("createPost", [{ text: "x" }], { visiblity: "friends" }), /takes no option `visiblity`/);
+  assert.throws(
+    () => requested("createPost", [{ text: "x" }], { visiblity: "friends" }),
+    /takes no option `visiblity`/,
+  );
 });
 
 test("headers carry no line ends", () => {
@@ -54,9 +57,10 @@ test("headers carry no line ends", () => {
 });
 
 test("a method has as many arguments as its path and its body require", () => {
-  assert.deepEqual(["follow", "exists", "createComment", "feed", "putLabels"].map((name) => arityOf(OPERATIONS[name])), [
-    1, 3, 2, 0, 3,
-  ]);
+  assert.deepEqual(
+    ["follow", "exists", "createComment", "feed", "putLabels"].map((name) => arityOf(OPERATIONS[name])),
+    [1, 3, 2, 0, 3],
+  );
 });
 
 test("set programs are what the service computes", () => {

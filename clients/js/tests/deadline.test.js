@@ -24,7 +24,10 @@ test("a limit that was ended never strikes, nor does one without end", (t) => {
   const limits = [limited(undefined, 100, late), limited(undefined, Infinity, late), limited()];
   limits[0].end();
   t.mock.timers.tick(2 ** 31);
-  assert.deepEqual(limits.map((limit) => limit.signal.aborted), [false, false, false]);
+  assert.deepEqual(
+    limits.map((limit) => limit.signal.aborted),
+    [false, false, false],
+  );
 });
 
 test("a limit ends with the signal around it, with its reason, at once where that was aborted before", () => {

@@ -52,20 +52,27 @@ async function appOf(names) {
   };
 }
 
-test("the examples of the README run", { skip: KITH_URL ? false : "no server: KITH_URL is not set; pytest sets it" }, async () => {
-  const names = {};
-  const app = await appOf(names);
-  Object.assign(names, app);
-  const all = examples();
-  assert.equal(all.length, EXAMPLES);
-  for (const [heading, code] of all) {
-    const run = new AsyncFunction("names", `with (names) {\n${runnable(code)}\n}`);
-    await run(names).catch((error) => {
-      throw new Error(`example ${heading}`, { cause: error });
-    });
-  }
-  assert.ok(app.cookies["kith-token"], "example 8 hands a token over");
-  assert.ok(app.shown.includes("pill just now"), "example 6 tells a post");
-  assert.ok(app.shown.includes("bar 1"), "example 7 tells progress");
-  assert.ok(app.shown.some((line) => line.startsWith("SELF_EDGE 400")), "example 10 shows an error");
-});
+test(
+  "the examples of the README run",
+  { skip: KITH_URL ? false : "no server: KITH_URL is not set; pytest sets it" },
+  async () => {
+    const names = {};
+    const app = await appOf(names);
+    Object.assign(names, app);
+    const all = examples();
+    assert.equal(all.length, EXAMPLES);
+    for (const [heading, code] of all) {
+      const run = new AsyncFunction("names", `with (names) {\n${runnable(code)}\n}`);
+      await run(names).catch((error) => {
+        throw new Error(`example ${heading}`, { cause: error });
+      });
+    }
+    assert.ok(app.cookies["kith-token"], "example 8 hands a token over");
+    assert.ok(app.shown.includes("pill just now"), "example 6 tells a post");
+    assert.ok(app.shown.includes("bar 1"), "example 7 tells progress");
+    assert.ok(
+      app.shown.some((line) => line.startsWith("SELF_EDGE 400")),
+      "example 10 shows an error",
+    );
+  },
+);

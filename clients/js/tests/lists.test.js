@@ -3,7 +3,9 @@ import { test } from "node:test";
 
 import { clientOf, refusal } from "./fake-server.js";
 
-const page = (items, nextCursor) => ({ body: { items, pagination: { nextCursor, prevCursor: null, hasMore: nextCursor !== null } } });
+const page = (items, nextCursor) => ({
+  body: { items, pagination: { nextCursor, prevCursor: null, hasMore: nextCursor !== null } },
+});
 const THREE = [page([{ id: "5" }, { id: "4" }], "a"), page([], "b"), page([{ id: "3" }], null)];
 
 async function all(iterable) {
@@ -14,16 +16,28 @@ async function all(iterable) {
 
 test("a list is walked over its pages, empty ones too, item by item or page by page", async () => {
   const { kith, asked } = await clientOf([...THREE, ...THREE]);
-  assert.deepEqual((await all(kith.followers(1))).map((item) => item.id), ["5", "4", "3"]);
-  assert.deepEqual((await all(kith.followers(1).pages())).map((one) => one.items.length), [2, 0, 1]);
-  assert.deepEqual(asked.slice(0, 3).map((one) => one.path.split("?")[1]), ["limit=100", "limit=100&cursor=a", "limit=100&cursor=b"]);
+  assert.deepEqual(
+    (await all(kith.followers(1))).map((item) => item.id),
+    ["5", "4", "3"],
+  );
+  assert.deepEqual(
+    (await all(kith.followers(1).pages())).map((one) => one.items.length),
+    [2, 0, 1],
+  );
+  assert.deepEqual(
+    asked.slice(0, 3).map((one) => one.path.split("?")[1]),
+    ["limit=100", "limit=100&cursor=a", "limit=100&cursor=b"],
+  );
 });
 
 test("a loop that is left asks for no more, and a list is walked anew by each loop", async () => {
   const { kith, asked } = await clientOf([THREE[0]]);
   const list = kith.followers(1, { limit: 2, cursor: "from-here" });
   for (let loop = 0; loop < 2; loop++) for await (const _ of list) break;
-  assert.deepEqual(asked.map((one) => one.path.split("?")[1]), Array(2).fill("limit=2&cursor=from-here"));
+  assert.deepEqual(
+    asked.map((one) => one.path.split("?")[1]),
+    Array(2).fill("limit=2&cursor=from-here"),
+  );
 });
 
 test("one page is the answer of the service", async () => {
@@ -33,11 +47,16 @@ test("one page is the answer of the service", async () => {
 });
 
 test("home has posts for items, and programs their cursor in the body", async () => {
-  const { kith } = await clientOf([{ body: { posts: [{ id: "9" }], pagination: { nextCursor: null, hasMore: false } } }]);
+  const { kith } = await clientOf([
+    { body: { posts: [{ id: "9" }], pagination: { nextCursor: null, hasMore: false } } },
+  ]);
   assert.deepEqual(await all(kith.feed({ type: "latest" })), [{ id: "9" }]);
   const computed = await clientOf(THREE);
   await all(computed.kith.select({ graph: "follows", node: "1", direction: "out" }));
-  assert.deepEqual(computed.asked.map((one) => JSON.parse(one.body).cursor), [undefined, "a", "b"]);
+  assert.deepEqual(
+    computed.asked.map((one) => JSON.parse(one.body).cursor),
+    [undefined, "a", "b"],
+  );
 });
 
 test("a list that stands still is an error, not a loop without end", async () => {
@@ -49,9 +68,12 @@ test("a list that stands still is an error, not a loop without end", async () =>
 test("an error on a later page comes after the items before it", async () => {
   const { kith } = await clientOf([THREE[0], refusal(400, "CURSOR_INVALID")]);
   const seen = [];
-  await assert.rejects(async () => {
-    for await (const item of kith.followers(1)) seen.push(item);
-  }, { code: "CURSOR_INVALID" });
+  await assert.rejects(
+    async () => {
+      for await (const item of kith.followers(1)) seen.push(item);
+    },
+    { code: "CURSOR_INVALID" },
+  );
   assert.equal(seen.length, 2);
 });
 
@@ -64,8 +86,14 @@ test("any number of items is asked about, so many a request, in order", async ()
     },
   });
   const pairs = Array.from({ length: 2_001 }, (_, at) => [at, at]);
-  assert.deepEqual(await kith.existsMany("follows", pairs), pairs.map(([at]) => at % 2 === 0));
-  assert.deepEqual(bodies.map((body) => body.length), [1_000, 1_000, 1]);
+  assert.deepEqual(
+    await kith.existsMany("follows", pairs),
+    pairs.map(([at]) => at % 2 === 0),
+  );
+  assert.deepEqual(
+    bodies.map((body) => body.length),
+    [1_000, 1_000, 1],
+  );
   assert.deepEqual(await kith.existsMany("follows", []), []);
   assert.equal(bodies.length, 3);
 });

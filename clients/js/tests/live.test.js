@@ -48,7 +48,10 @@ live("profiles", async () => {
   assert.equal((await alice.patchUser(ALICE, { bio: "I paint" })).bio, "I paint");
   assert.equal((await bob.userByUsername("ANN")).id, ALICE);
   assert.equal((await bob.user(ALICE)).attributes.city, "Paris");
-  assert.deepEqual((await bob.lookupUsers([ALICE, "999"])).map((user) => user?.username), ["ann", null]);
+  assert.deepEqual(
+    (await bob.lookupUsers([ALICE, "999"])).map((user) => user?.username),
+    ["ann", null],
+  );
   await assert.rejects(kith.putUser(BOB, { username: "Ann" }), { code: "USERNAME_TAKEN", status: 409 });
 });
 
@@ -95,11 +98,22 @@ live("suggestions", async () => {
 });
 
 live("graphs of any name, and set programs", async () => {
-  const edges = [BOB, CAROL, DANA].map((destination) => ({ op: "add", source: ALICE, destination, position: 2n ** 60n }));
+  const edges = [BOB, CAROL, DANA].map((destination) => ({
+    op: "add",
+    source: ALICE,
+    destination,
+    position: 2n ** 60n,
+  }));
   assert.equal((await kith.writeEdges("badges", edges)).applied, 3);
   assert.equal((await kith.edge("badges", ALICE, BOB)).position, String(2n ** 60n));
   assert.deepEqual([await kith.exists("badges", ALICE, BOB), await kith.exists("badges", BOB, ALICE)], [true, false]);
-  assert.deepEqual(await kith.existsMany("badges", [[ALICE, DANA], [DANA, ALICE]]), [true, false]);
+  assert.deepEqual(
+    await kith.existsMany("badges", [
+      [ALICE, DANA],
+      [DANA, ALICE],
+    ]),
+    [true, false],
+  );
   assert.deepEqual(idsOf(await all(kith.edgesOut("badges", ALICE, { limit: 2 }))), [DANA, CAROL, BOB]);
   assert.deepEqual(idsOf(await all(kith.edgesIn("badges", DANA))), [ALICE]);
   assert.deepEqual([await kith.countOut("badges", ALICE), await kith.countIn("badges", DANA)], [3, 1]);
@@ -110,11 +124,17 @@ live("graphs of any name, and set programs", async () => {
 });
 
 live("posts, and what people do with them", async () => {
-  const made = await alice.createPost({ text: "the sea" }, { mentions: [BOB], location: { latitude: 48.86, longitude: 2.35 } });
+  const made = await alice.createPost(
+    { text: "the sea" },
+    { mentions: [BOB], location: { latitude: 48.86, longitude: 2.35 } },
+  );
   const { id } = made;
   assert.equal((await bob.post(id)).content.text, "the sea");
   assert.equal((await alice.editPost(id, { content: { text: "the sea, again" }, location: null })).location, null);
-  assert.deepEqual((await bob.lookupPosts([id, "5"])).map((post) => post?.id), [id, undefined]);
+  assert.deepEqual(
+    (await bob.lookupPosts([id, "5"])).map((post) => post?.id),
+    [id, undefined],
+  );
   assert.deepEqual(idsOf(await all(bob.userPosts(ALICE))), [id]);
   assert.deepEqual(idsOf(await all(bob.mentions(BOB))), [id]);
   assert.equal((await bob.likePost(id)).likeCount, 1);
@@ -134,7 +154,10 @@ live("posts, and what people do with them", async () => {
 });
 
 live("the same key makes one post", async () => {
-  const posts = [await alice.createPost({ text: "once" }, { key: "k1" }), await alice.createPost({ text: "once" }, { key: "k1" })];
+  const posts = [
+    await alice.createPost({ text: "once" }, { key: "k1" }),
+    await alice.createPost({ text: "once" }, { key: "k1" }),
+  ];
   assert.equal(posts[0].id, posts[1].id);
   await assert.rejects(alice.createPost({ text: "twice" }, { key: "k1" }), { code: "IDEMPOTENCY_KEY_REUSED" });
 });
@@ -171,7 +194,10 @@ live("stories", async () => {
 
 live("pictures", async () => {
   const sent = [];
-  const media = await alice.uploadMedia(await openAsBlob(picture), { altText: "a fox", onProgress: (at) => sent.push(at) });
+  const media = await alice.uploadMedia(await openAsBlob(picture), {
+    altText: "a fox",
+    onProgress: (at) => sent.push(at),
+  });
   assert.equal(media.altText, "a fox");
   assert.equal(sent.at(-1).loaded, sent.at(-1).total);
   assert.equal((await fetch(alice.fileUrl(media.url))).status, 200);
@@ -232,5 +258,9 @@ after(() => {
     const pattern = new RegExp(`^${verb} ${path.replace(/{\w+}/g, "\\d+").replace(/<\w+>/g, "[\\w-]+")}$`);
     return ![...asked].some((one) => pattern.test(one));
   });
-  assert.deepEqual(missing.map(([name]) => name), [], "operations that no test called");
+  assert.deepEqual(
+    missing.map(([name]) => name),
+    [],
+    "operations that no test called",
+  );
 });

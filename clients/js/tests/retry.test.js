@@ -8,25 +8,55 @@ const error = (status, code, retryAfter = null) => new KithError(code, "", { sta
 const busy = error(503, "OVERLOADED");
 
 test("pauses double, and chance takes them from 0 to all", () => {
-  assert.deepEqual([1, 2, 3].map((failures) => waitMs(failures, busy, RETRY, () => 1)), [200, 400, 800]);
-  assert.equal(waitMs(3, busy, RETRY, () => 0), 0);
-  assert.equal(waitMs(3, busy, RETRY, () => 0.5), 400);
+  assert.deepEqual(
+    [1, 2, 3].map((failures) => waitMs(failures, busy, RETRY, () => 1)),
+    [200, 400, 800],
+  );
+  assert.equal(
+    waitMs(3, busy, RETRY, () => 0),
+    0,
+  );
+  assert.equal(
+    waitMs(3, busy, RETRY, () => 0.5),
+    400,
+  );
 });
 
 test("the last try is the last", () => {
-  assert.equal(waitMs(4, busy, RETRY, () => 1), null);
-  assert.equal(waitMs(1, busy, { ...RETRY, tries: 1 }, () => 1), null);
+  assert.equal(
+    waitMs(4, busy, RETRY, () => 1),
+    null,
+  );
+  assert.equal(
+    waitMs(1, busy, { ...RETRY, tries: 1 }, () => 1),
+    null,
+  );
 });
 
 test("no pause is longer than the cap, however often it failed", () => {
-  assert.equal(waitMs(5_000, busy, { ...RETRY, tries: Infinity }, () => 1), RETRY.capMs);
-  assert.equal(waitMs(5_000, busy, { tries: Infinity, baseMs: 0, capMs: 1 }, () => 1), 0);
+  assert.equal(
+    waitMs(5_000, busy, { ...RETRY, tries: Infinity }, () => 1),
+    RETRY.capMs,
+  );
+  assert.equal(
+    waitMs(5_000, busy, { tries: Infinity, baseMs: 0, capMs: 1 }, () => 1),
+    0,
+  );
 });
 
 test("Retry-After is the least that is waited; beyond the cap the caller decides", () => {
-  assert.equal(waitMs(1, error(429, "RATE_LIMITED", 2), RETRY, () => 0), 2_000);
-  assert.equal(waitMs(1, error(429, "RATE_LIMITED", 2), RETRY, () => 1), 2_200);
-  assert.equal(waitMs(1, error(429, "RATE_LIMITED", 6), RETRY, () => 0), null);
+  assert.equal(
+    waitMs(1, error(429, "RATE_LIMITED", 2), RETRY, () => 0),
+    2_000,
+  );
+  assert.equal(
+    waitMs(1, error(429, "RATE_LIMITED", 2), RETRY, () => 1),
+    2_200,
+  );
+  assert.equal(
+    waitMs(1, error(429, "RATE_LIMITED", 6), RETRY, () => 0),
+    null,
+  );
 });
 
 test("what may pass, and what certainly did nothing", () => {
@@ -47,5 +77,6 @@ test("what may pass, and what certainly did nothing", () => {
 });
 
 test("settings that make no sense are refused", () => {
-  for (const wrong of [{ tries: 0 }, { baseMs: -1 }, { capMs: NaN }]) assert.throws(() => checkedRetry(wrong), TypeError);
+  for (const wrong of [{ tries: 0 }, { baseMs: -1 }, { capMs: NaN }])
+    assert.throws(() => checkedRetry(wrong), TypeError);
 });

@@ -10,7 +10,7 @@ const SLOW = refusal(503, "STORE_UNAVAILABLE", { "Retry-After": "0" });
 const LIMITED = refusal(429, "RATE_LIMITED", { "Retry-After": "0" });
 const FILE = new Blob(["a picture"]);
 
-for (const [name, failure] of Object.entries({ "503": BUSY, "429": LIMITED, "a broken connection": breaks })) {
+for (const [name, failure] of Object.entries({ 503: BUSY, 429: LIMITED, "a broken connection": breaks })) {
   test(`after ${name} a call is tried again, to a limit`, async () => {
     const passing = await clientOf([failure, failure, failure, OK]);
     assert.equal(await passing.kith.exists("follows", 1, 2), true);
@@ -25,7 +25,12 @@ test("every other refusal is told at once, with its code, status, details and me
   for (const status of [400, 401, 403, 404, 409, 413, 416, 500, 502, 504]) {
     const { kith, asked } = await clientOf([refusal(status, "SOME_CODE", { "Retry-After": "7" })]);
     await assert.rejects(kith.follow(2), {
-      name: "KithError", code: "SOME_CODE", status, message: "says SOME_CODE", details: { of: "SOME_CODE" }, retryAfter: 7,
+      name: "KithError",
+      code: "SOME_CODE",
+      status,
+      message: "says SOME_CODE",
+      details: { of: "SOME_CODE" },
+      retryAfter: 7,
     });
     assert.equal(asked.length, 1);
   }
@@ -57,7 +62,10 @@ test("an upload is sent again only where it was certainly not taken", async () =
     assert.equal((await kith.uploadMedia(FILE)).id, "5");
     assert.equal(asked.length, 2);
   }
-  for (const [failure, code] of [[breaks, "UNREACHABLE"], [SLOW, "STORE_UNAVAILABLE"]]) {
+  for (const [failure, code] of [
+    [breaks, "UNREACHABLE"],
+    [SLOW, "STORE_UNAVAILABLE"],
+  ]) {
     const { kith, asked } = await clientOf([failure, { status: 201, body: { id: "5" } }]);
     await assert.rejects(kith.uploadMedia(FILE), { code });
     assert.equal(asked.length, 1);
@@ -123,14 +131,24 @@ test("a call is aborted in the pause between its tries", async () => {
 });
 
 test("the newest token goes with every call, and a view begins with its client's", async () => {
-  const { kith, asked } = await clientOf([{ headers: { "Kith-Token": "first" } }, { headers: { "Kith-Token": "second" } }, {}]);
+  const { kith, asked } = await clientOf([
+    { headers: { "Kith-Token": "first" } },
+    { headers: { "Kith-Token": "second" } },
+    {},
+  ]);
   await kith.follow(2);
   const view = kith.asUser(7);
   await view.follow(3);
   await view.follow(4);
   await kith.follow(5);
-  assert.deepEqual(asked.map((one) => one.headers["kith-token"]), [undefined, "first", "second", "first"]);
-  assert.deepEqual(asked.map((one) => one.headers["x-kith-user"]), [undefined, "7", "7", undefined]);
+  assert.deepEqual(
+    asked.map((one) => one.headers["kith-token"]),
+    [undefined, "first", "second", "first"],
+  );
+  assert.deepEqual(
+    asked.map((one) => one.headers["x-kith-user"]),
+    [undefined, "7", "7", undefined],
+  );
   assert.equal(kith.asUser(8, { token: "given" }).token, "given");
   assert.throws(() => (kith.token = "a b"), TypeError);
 });
@@ -144,7 +162,10 @@ test("a refusal carries the token as well", async () => {
 test("views act for a user, for the back office, or for nobody", async () => {
   const { kith, asked } = await clientOf([{}]);
   for (const view of [kith, kith.asUser("9"), kith.asSystem()]) await view.user(1);
-  assert.deepEqual(asked.map((one) => one.headers["x-kith-user"]), [undefined, "9", "system"]);
+  assert.deepEqual(
+    asked.map((one) => one.headers["x-kith-user"]),
+    [undefined, "9", "system"],
+  );
   assert.throws(() => kith.asUser("system"), { code: "INVALID_ID" });
 });
 
@@ -163,7 +184,10 @@ test("a token that is refused is renewed once for all calls, and they are made a
 
 test("a creation whose token was refused keeps its key", async () => {
   const { kith, asked } = await clientOf([refusal(401, "UNAUTHORIZED"), { status: 201, body: { id: "1" } }], {
-    key: (() => { let at = 0; return () => `t${++at}`; })(),
+    key: (() => {
+      let at = 0;
+      return () => `t${++at}`;
+    })(),
   });
   await kith.createPost({ text: "x" });
   assert.equal(asked[0].headers["idempotency-key"], asked[1].headers["idempotency-key"]);
@@ -205,15 +229,25 @@ test("no error and no print of a client shows its key", async () => {
   const { kith } = await clientOf([breaks], { key: "very-secret" });
   const error = await kith.user(1).catch((caught) => caught);
   const { inspect } = await import("node:util");
-  for (const shown of [inspect(error, { depth: 9 }), inspect(kith, { depth: 9, showHidden: true }), JSON.stringify(kith)]) {
+  for (const shown of [
+    inspect(error, { depth: 9 }),
+    inspect(kith, { depth: 9, showHidden: true }),
+    JSON.stringify(kith),
+  ]) {
     assert.ok(!shown.includes("very-secret"));
   }
-  assert.throws(() => new Kith("http://x", { key: "a b\n" }), (thrown) => thrown instanceof TypeError && !thrown.message.includes("a b"));
+  assert.throws(
+    () => new Kith("http://x", { key: "a b\n" }),
+    (thrown) => thrown instanceof TypeError && !thrown.message.includes("a b"),
+  );
 });
 
 test("a URL that is none is refused, and not quoted", () => {
   for (const url of ["", "kith.example", "ftp://x", "http://user:secret@x", "http://x?key=secret"]) {
-    assert.throws(() => new Kith(url), (thrown) => thrown instanceof TypeError && !thrown.message.includes("secret"));
+    assert.throws(
+      () => new Kith(url),
+      (thrown) => thrown instanceof TypeError && !thrown.message.includes("secret"),
+    );
   }
 });
 

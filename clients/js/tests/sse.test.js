@@ -28,7 +28,9 @@ function readCut(text) {
 
 for (const [name, end] of Object.entries({ LF: "\n", CR: "\r", CRLF: "\r\n" })) {
   test(`lines end with ${name}, wherever the chunks are cut`, () => {
-    const text = ["id: 1", "event: a", "data: ä€😀", "data", "data:  x", ": no matter", "", "data: y", "", ""].join(end);
+    const text = ["id: 1", "event: a", "data: ä€😀", "data", "data:  x", ": no matter", "", "data: y", "", ""].join(
+      end,
+    );
     const [events, lastId] = readCut(text);
     assert.deepEqual(events, [
       { type: "a", data: "ä€😀\n\n x" },
@@ -40,18 +42,27 @@ for (const [name, end] of Object.entries({ LF: "\n", CR: "\r", CRLF: "\r\n" })) 
 
 test("a byte order mark is passed over, once", () => {
   const [events] = readCut("\ufeffdata: a\n\ndata: \ufeffb\n\n");
-  assert.deepEqual(events.map((event) => event.data), ["a", "\ufeffb"]);
+  assert.deepEqual(
+    events.map((event) => event.data),
+    ["a", "\ufeffb"],
+  );
 });
 
 test("an event is told as soon as its empty line is there, by any line end", () => {
   assert.equal(read("data: a\r\r").events.length, 1);
   assert.equal(read("data: a\r\n\r").events.length, 1);
-  assert.deepEqual(read("data: a\r\n\r", "\ndata: b\n\n").events.map((event) => event.data), ["a", "b"]);
+  assert.deepEqual(
+    read("data: a\r\n\r", "\ndata: b\n\n").events.map((event) => event.data),
+    ["a", "b"],
+  );
 });
 
 test("an event that was cut off is not told, and moves no id", () => {
   const { events, parser } = read("id: 7\ndata: a\n\nid: 8\ndata: b\n");
-  assert.deepEqual(events.map((event) => event.data), ["a"]);
+  assert.deepEqual(
+    events.map((event) => event.data),
+    ["a"],
+  );
   assert.equal(parser.lastEventId, "7");
 });
 

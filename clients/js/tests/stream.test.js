@@ -54,19 +54,31 @@ test("a stream that is cut in the middle of a character goes on where it was, ea
   const events = await first(kith.feedStream(), 3);
   assert.deepEqual(idsOf(events), ["1", "2", "3"]);
   assert.equal(events[1].preview, "😀");
-  assert.deepEqual(asked.map((one) => one.headers["last-event-id"]), [undefined, "1"]);
+  assert.deepEqual(
+    asked.map((one) => one.headers["last-event-id"]),
+    [undefined, "1"],
+  );
 });
 
 test("a stream that the service ends is taken up, also after a heartbeat's id", async () => {
   const { kith, asked } = await clientOf([streaming([removed(1), ":\nid: 4\n\n"]), streaming([removed(5)], stays)]);
   const stream = kith.feedStream({ after: "0" });
   assert.deepEqual(idsOf(await first(stream, 2)), ["1", "5"]);
-  assert.deepEqual(asked.map((one) => one.headers["last-event-id"]), ["0", "4"]);
+  assert.deepEqual(
+    asked.map((one) => one.headers["last-event-id"]),
+    ["0", "4"],
+  );
   assert.equal(stream.lastEventId, "5");
 });
 
 test("a stream that was open outlives any number of failures, and tells of them", async () => {
-  const down = [breaks, refusal(503, "OVERLOADED"), { status: 502, body: "<html>" }, refusal(429, "TOO_MANY_STREAMS"), breaks];
+  const down = [
+    breaks,
+    refusal(503, "OVERLOADED"),
+    { status: 502, body: "<html>" },
+    refusal(429, "TOO_MANY_STREAMS"),
+    breaks,
+  ];
   const { kith } = await clientOf([streaming([removed(1)]), ...down, ...down, streaming([removed(2)], stays)]);
   const states = [];
   const onConnection = (connected, error) => states.push(connected ? "open" : (error?.code ?? "ended"));
@@ -170,7 +182,9 @@ test("a connection that says nothing for a minute is lost", async (t) => {
   let connections = 0;
   const silent = async (_, { signal }) => {
     connections += 1;
-    const body = new ReadableStream({ start: (out) => signal.addEventListener("abort", () => out.error(signal.reason)) });
+    const body = new ReadableStream({
+      start: (out) => signal.addEventListener("abort", () => out.error(signal.reason)),
+    });
     return new Response(body, { headers: { "Content-Type": "text/event-stream" } });
   };
   const errors = [];

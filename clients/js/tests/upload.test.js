@@ -52,12 +52,15 @@ function inBrowser(t) {
   t.after(() => delete globalThis.XMLHttpRequest);
 }
 
-for (const [where, prepare] of Object.entries({ "a browser": inBrowser, "Node": () => {} })) {
+for (const [where, prepare] of Object.entries({ "a browser": inBrowser, Node: () => {} })) {
   test(`an upload is one form with the file and its text, and tells its progress, in ${where}`, async (t) => {
     prepare(t);
     const { kith, asked } = await clientOf([MADE]);
     const told = [];
-    const media = await kith.uploadMedia(BYTES, { altText: "a fox\r\n--x", onProgress: (progress) => told.push(progress) });
+    const media = await kith.uploadMedia(BYTES, {
+      altText: "a fox\r\n--x",
+      onProgress: (progress) => told.push(progress),
+    });
     assert.deepEqual(media, MADE.body);
     const [{ verb, path, headers, body }] = asked;
     const boundary = headers["content-type"].split("boundary=")[1];
@@ -70,7 +73,10 @@ for (const [where, prepare] of Object.entries({ "a browser": inBrowser, "Node": 
     const total = body.length;
     assert.ok(told.length > 1);
     assert.deepEqual(told.at(-1), { loaded: total, total });
-    assert.deepEqual(told.map((one) => one.loaded), told.map((one) => one.loaded).sort((a, b) => a - b));
+    assert.deepEqual(
+      told.map((one) => one.loaded),
+      told.map((one) => one.loaded).sort((a, b) => a - b),
+    );
   });
 
   test(`a refused upload is an error with its code, in ${where}`, async (t) => {
