@@ -16,7 +16,7 @@ from naive_timelines import NaiveTimelines
 from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_leases import ReferenceLeases
 from reference_quotas import ReferenceQuotas
-from reference_records import ReferenceRecords
+from reference_records import ReferenceRecords, RowRecords
 from reference_suggestions import ReferenceSuggestions
 
 from kith.access.sliding_window import QuotaStore
@@ -119,8 +119,9 @@ class SettledEdges(ScrambledEdges):
 
 
 @contextmanager
-def _without_transactions(folder: Path) -> Iterator[EdgeStore]:
-    yield SettledEdges(seed=1)
+def _without_transactions(folder: Path) -> Iterator[Stores]:
+    edges = SettledEdges(seed=1)
+    yield Stores(edges, RowRecords(edges), ReferenceSuggestions())
 
 
 # --- the embedded engine -------------------------------------------------------------------------------
@@ -222,7 +223,12 @@ EMBEDDED = Engine(
 ENGINES = (
     REFERENCE,
     EMBEDDED,
-    Engine("no-transactions", edges=_without_transactions, keeps=False),
+    Engine(
+        "no-transactions",
+        edges=lambda folder: _only_edges(_without_transactions(folder)),
+        stores=_without_transactions,
+        keeps=False,
+    ),
     Engine("folder", blobs=_folder_blobs(sync=False)),
     Engine("synced-folder", blobs=_folder_blobs(sync=True)),
     Engine("s3", blobs=_s3_blobs, keeps=False),

@@ -1,26 +1,30 @@
-"""A small in-memory RecordStore over the in-memory EdgeStores: what engines are compared with.
+"""Two small in-memory RecordStores over the in-memory EdgeStores: what engines are compared with.
 
-Over `ScrambledEdges` it is an engine without transactions: records at once, what the edges list later.
+`ReferenceRecords` has transactions. `RowRecords` has conditions on single rows only, and others may do anything between
+two of its steps: what `RecordStore` promises of an engine without transactions, and not one thing more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from reference_edges import ReferenceEdges
+from reference_edges import ReferenceEdges, ScrambledEdges
 
 from kith.core.tokens import WriteMark
-from kith.graph.edge import EdgeWrite
+from kith.graph.edge import EdgeChange, EdgeWrite
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, newer
+
+Step = Callable[[], Awaitable[None]]
+"""Awaited before each step. It may raise, as if the process ended there, or let others do something first."""
 
 
 class ReferenceRecords:
-    """See `objects.store.RecordStore`."""
+    """See `records.store.RecordStore`; transactional, because nothing else runs between two of its lines."""
 
-    immediate = True
+    transactional = immediate = True
 
     def __init__(self, edges: ReferenceEdges) -> None:
-        self.transactional, self._edges = edges.transactional, edges
+        self._edges = edges
         self.records: dict[tuple[RecordKind, int], Record] = {}
         self._claims: dict[bytes, tuple[int, bytes]] = {}
 
@@ -32,29 +36,23 @@ class ReferenceRecords:
         only_if: Sequence[AtVersion] = (),
         claim: Claim | None = None,
     ) -> Put:
-        mark = WriteMark(len(self._edges.log), max((record.updated_at for record in records), default=0))
-        claimed = None if claim is None else await self.claimed(claim)
-        if claimed is not None:
+        mark = self._mark(records)
+        claimed = None if claim is None else self._claimed(claim)
+        if claimed is not None or not all(map(self._holds, only_if)):
             return Put(False, [], mark, claimed)
-        for kind, id_, version in only_if:
-            stored = self.records.get((kind, id_))
-            if (stored.updated_at if stored else 0) != version:
-                return Put(False, [], mark)
-        changes = await self._edges.apply(edges[:1]) if self.transactional else []
+        changes = await self._edges.apply(edges[:1])
         put = Put(True, changes, mark)
         if put.refusal is not None:
             return put._replace(stored=False)
         if claim is not None:
             self._claims[claim.key] = (claim.now_ms + claim.keep_ms, claim.value)
         for record in records:
-            at = record.kind, record.id
-            self.records[at] = newer(self.records.get(at), record)
-        changes += await self._edges.apply(edges[len(changes) :])
-        return put._replace(changes=changes, mark=mark._replace(sequence=len(self._edges.log)))
+            self._write(record)
+        changes += await self._edges.apply(edges[1:])
+        return put._replace(mark=self._mark(records))
 
     async def claimed(self, claim: Claim) -> bytes | None:
-        until_ms, value = self._claims.get(claim.key, (0, b""))
-        return value if until_ms > claim.now_ms else None
+        return self._claimed(claim)
 
     async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
         for id_ in ids:
@@ -62,3 +60,86 @@ class ReferenceRecords:
 
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         return [self.records.get((kind, id_)) for id_ in ids]
+
+    def _mark(self, records: Sequence[Record]) -> WriteMark:
+        return WriteMark(len(self._edges.log), max((record.updated_at for record in records), default=0))
+
+    def _claimed(self, claim: Claim) -> bytes | None:
+        until_ms, value = self._claims.get(claim.key, (0, b""))
+        return value if until_ms > claim.now_ms else None
+
+    def _holds(self, condition: AtVersion) -> bool:
+        stored = self.records.get(condition[:2])
+        return (stored.updated_at if stored else 0) == condition.version
+
+    def _write(self, record: Record) -> None:
+        at = record.kind, record.id
+        self.records[at] = newer(self.records.get(at), record)
+
+
+async def _alone() -> None:
+    """The step of one whom nobody disturbs."""
+
+
+class RowRecords(ReferenceRecords):
+    """See `records.store.RecordStore`; each line after a `step` is one row, and atomic by itself."""
+
+    transactional = False
+
+    def __init__(self, edges: ScrambledEdges, step: Step = _alone) -> None:
+        super().__init__(edges)
+        self.step = step
+
+    async def put(
+        self,
+        records: Sequence[Record],
+        edges: Sequence[EdgeWrite] = (),
+        *,
+        only_if: Sequence[AtVersion] = (),
+        claim: Claim | None = None,
+    ) -> Put:
+        written = {(record.kind, record.id) for record in records}
+        await self.step()
+        if not all(self._holds(one) for one in only_if if one[:2] not in written):
+            return Put(False, [], self._mark(records))
+        if claim is not None:
+            await self.step()
+            claimed = self._claimed(claim)
+            if claimed is not None:
+                return Put(False, [], self._mark(records), claimed)
+            self._claims[claim.key] = (claim.now_ms + claim.keep_ms, claim.value)
+        for record in records:
+            await self.step()
+            if not all(self._holds(one) for one in only_if if one[:2] == (record.kind, record.id)):
+                if record is records[0]:
+                    await self._release(claim)
+                return Put(False, [], self._mark(records))
+            self._write(record)
+        changes: list[EdgeChange] = []
+        put = Put(True, changes, self._mark(records))
+        for write in edges:
+            await self.step()
+            changes += await self._edges.apply([write])
+            if put.refusal is not None:
+                await self._release(claim)
+                return put._replace(stored=False)
+        await self.step()
+        return put._replace(mark=self._mark(records))
+
+    async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
+        await self.step()
+        return await super().get_many(kind, ids)
+
+    async def claimed(self, claim: Claim) -> bytes | None:
+        await self.step()
+        return await super().claimed(claim)
+
+    async def _release(self, claim: Claim | None) -> None:
+        await self.step()
+        if claim is not None and self._claimed(claim) == claim.value:
+            del self._claims[claim.key]
+
+
+def records_over(edges: ReferenceEdges) -> ReferenceRecords:
+    """Records beside these edges, with transactions where they have them."""
+    return RowRecords(edges) if isinstance(edges, ScrambledEdges) else ReferenceRecords(edges)

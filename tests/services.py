@@ -9,7 +9,7 @@ from typing import Any, Self
 import pytest
 from cast import ALICE, BOB, FakeClock
 from reference_edges import ReferenceEdges, ScrambledEdges
-from reference_records import ReferenceRecords
+from reference_records import records_over
 
 from kith.core.clock import HybridClock
 from kith.core.errors import InvalidContent
@@ -67,7 +67,7 @@ class Services:
         """Services over stores that are open, all graphs declared; `records`: by default in memory beside the edges."""
         if records is None:
             assert isinstance(edges, ReferenceEdges)
-            records = ReferenceRecords(edges)
+            records = records_over(edges)
         return cls(edges, records, Graphs(await edges.declare(BUILT_IN)), clock or FakeClock(), **limits)
 
     @classmethod

@@ -15,7 +15,7 @@ from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
 from kith.people.usernames import NameChange, change_name, check_username, fold, holder_of
 from kith.records.fields import NO_ATTRIBUTES, check_text
-from kith.records.rewriting import next_version, rewrite
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
 from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
 
 NAME_CHARS_MAX = 100
@@ -53,9 +53,10 @@ class Profiles:
     async def named(self, username: str) -> NodeId | None:
         """The user with this username, in any spelling; None if nobody has it."""
         user = await holder_of(self.store, username)
-        if user is None or fold(await self._says(user)) != fold(username):
+        if user is None:
             return None
-        return NodeId(user)
+        (profile,) = await self.get_many([user])
+        return NodeId(user) if fold(profile.username) == fold(username) else None
 
     async def change(self, user: NodeId, change: Callable[[Profile], Profile]) -> tuple[Profile, WriteMark]:
         """Replace a profile by what `change` makes of it.
@@ -72,7 +73,7 @@ class Profiles:
                 await self._check_image(user, profile.avatar, "avatar")
             renamed = NameChange([], [], [])
             if fold(profile.username) != fold(old.username):
-                renamed = await change_name(self.store, user, (old.username, profile.username), version, self._says)
+                renamed = await change_name(self.store, user, (old.username, profile.username), version, self._disown)
             record = Record(RecordKind.USER, user, version, _encode(profile))
             only_if = [*renamed.only_if, AtVersion(RecordKind.USER, user, at)]
             put = await self.store.put([*renamed.before, record, *renamed.after], only_if=only_if)
@@ -85,10 +86,21 @@ class Profiles:
         """Empty a profile; its username is free again."""
         await self.change(user, lambda _: Profile())
 
-    async def _says(self, user: int) -> str:
-        """The username in a user's profile."""
-        (profile,) = await self.get_many([user])
-        return profile.username
+    async def _disown(self, user: int, name: str) -> bool:
+        """Write a profile anew that does not show the folded `name`, so that older changes of it fail.
+
+        False if it shows the name.
+        """
+
+        async def write_anew() -> tuple[Put, bool]:
+            (stored,) = await self.store.get_many(RecordKind.USER, [user])
+            profile, at = _read(stored), 0 if stored is None else stored.updated_at
+            if fold(profile.username) == name:
+                return NOTHING_TO_DO, False
+            record = Record(RecordKind.USER, user, next_version(self._clock, stored), _encode(profile))
+            return await self.store.put([record], only_if=[AtVersion(RecordKind.USER, user, at)]), True
+
+        return (await rewrite("this username", user, write_anew))[1]
 
 
 def _check(profile: Profile) -> None:

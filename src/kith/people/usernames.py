@@ -3,7 +3,9 @@
 A name has a record of its own, under a hash of the name, that says who holds it. It is written together with the
 profile that shows the name, and only if neither changed since it was read. Where the engine has no transactions, a name
 is taken before the profile shows it, and released after the profile stopped showing it. A process that ends in between
-leaves a name that no profile shows; it is free again after ABANDONED_MS.
+leaves a name that no profile shows. Whoever wants such a name first writes the holder's profile anew (`disown`), so a
+process that is still about to show the name there cannot do it any more, and takes the name then. No clock decides.
+See docs/decisions/0018-records-without-transactions.md.
 """
 
 from __future__ import annotations
@@ -15,14 +17,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from kith.core.clock import Hlc, ms_of
+from kith.core.clock import Hlc
 from kith.core.errors import InvalidContent, UsernameTaken
 from kith.core.ids import ID_MAX, NodeId
 from kith.records.store import AtVersion, Record, RecordKind, RecordStore
 
 USERNAME_CHARS_MAX = 30
-ABANDONED_MS = 60_000
-"""After this time a name that its holder's profile does not show may be taken. Longer than any request lasts."""
 _SYNTAX = re.compile(r"(?=.*[A-Za-z])(?!\.)[A-Za-z0-9_.]{1,30}(?<!\.)")
 
 Holders = dict[str, int]
@@ -63,11 +63,16 @@ async def holder_of(store: RecordStore, name: str) -> int | None:
 
 
 async def change_name(
-    store: RecordStore, user: NodeId, names: tuple[str, str], version: Hlc, says: Callable[[int], Awaitable[str]]
+    store: RecordStore,
+    user: NodeId,
+    names: tuple[str, str],
+    version: Hlc,
+    disown: Callable[[int, str], Awaitable[bool]],
 ) -> NameChange:
     """The records that give `user` the second of `names` and release the first; "" is no name. UsernameTaken.
 
-    `version`: the least version of these records. `says`: reads the username in a user's profile.
+    `version`: the least version of these records. `disown`: takes (holder, folded name); makes sure that no write that
+    is under way can let the holder's profile show the name, and answers false if it shows it now.
     """
     old, new = map(fold, names)
     change = NameChange([], [], [])
@@ -78,7 +83,7 @@ async def change_name(
             del holders[old]
         if takes := bool(new) and id_ == _id(new):
             holder = holders.get(new, user)
-            if holder != user and (ms_of(version) - ms_of(at) < ABANDONED_MS or fold(await says(holder)) == new):
+            if holder != user and not await disown(holder, new):
                 raise UsernameTaken("this username is taken; choose another", username=names[1])
             holders[new] = user
         record = Record(RecordKind.USERNAME, id_, max(version, Hlc(at + 1)), _encode(holders))

@@ -130,7 +130,11 @@ class Comments(CommentReader):
             active, replied = ask_active(questions, actor), self._threads.ask_answered(questions, [id_])
             answers = await self._graph.store.answer(questions)
             active(answers)
-            if record is None or comment is None or comment.deleted:
+            if record is None or comment is None:
+                raise no_comment(id_)
+            if comment.deleted:
+                if not self._store.transactional:  # it may be that it was emptied, and nobody came to its edges
+                    await self._graph.write(self._dropping(comment, keep=replied(answers) == [True]))
                 raise no_comment(id_)
             if actor != comment.author and actor != await self._posts.author_of(comment.post):
                 await self.get(actor, id_)

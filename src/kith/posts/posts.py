@@ -118,7 +118,18 @@ class Posts:
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
         """Empty a post for good and remove it from the outbox. Errors: PostNotFound; Forbidden as in `edit`."""
-        return (await self._rewrite(actor, id_, emptied, self._dropping)).mark
+        try:
+            return (await self._rewrite(actor, id_, emptied, self._dropping)).mark
+        except NotFound:
+            if not self.store.transactional:  # it may be that it was emptied, and nobody came to its edge
+                await self._unlist_deleted(id_)
+            raise
+
+    async def _unlist_deleted(self, id_: NodeId) -> None:
+        """Remove a post from its author's outbox if it is deleted."""
+        (post,) = await self.read([id_])
+        if post is not None and post.deleted:
+            await self.graph.write([self._dropping(NodeId(post.author), id_)])
 
     async def label(self, id_: NodeId, labels: int, note: Callable[[Hlc], Record]) -> WriteMark:
         """Set the app's labels on a post, with a `note` that says why. The log tells it as an edit. PostNotFound."""

@@ -79,10 +79,18 @@ class RecordStore(Protocol):
 
     Order: of two versions of a record the newer remains (`newer`), whichever came first. Atomicity: where
     `transactional` is true, a `put` with its conditions, claim, records and edges is one transaction. Where it is
-    false, the claim is taken first; then each record is written, atomically with the conditions on it; then the edges.
-    Records are found through their edges, so nothing is found half written, and repeating the call finishes it. If the
-    first edge is refused there, the records are stored already and the caller empties them. `get_many` is always
-    current. Durability and errors as in `EdgeStore`.
+    false, each row is atomic by itself, and a `put` takes these steps, of which the first that fails is the last:
+
+    1. Look at the conditions on records that it does not write.
+    2. Insert the claim, if there is none of this key that has not expired.
+    3. Write each record, in order: only if its row has the version of the condition on it, where there is one.
+    4. Merge the edges, in order.
+
+    Where 3 fails at the first record, or the first edge of 4 is REFUSED, the claim is deleted again if it is still the
+    one that was inserted. Records that were written stay: so callers put first what may stay, and empty the records of
+    a refused edge. A call that ends between two steps is repeated with the same records, which finishes it. Records are
+    found through their edges, so nothing is found half written. `get_many` is always current. Durability and errors as
+    in `EdgeStore`. docs/decisions/0018-records-without-transactions.md says how each promise is kept with this.
     """
 
     transactional: bool
