@@ -13,14 +13,17 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from unittest.mock import patch
 
 from naive_timelines import NaiveTimelines
+from reference_credentials import ReferenceCredentials
 from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_leases import ReferenceLeases
 from reference_quotas import ReferenceQuotas
 from reference_records import ReferenceRecords, RowRecords
 from reference_suggestions import ReferenceSuggestions
 
+from kith.access.credentials import CredentialStore
 from kith.access.sliding_window import QuotaStore
 from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
@@ -77,6 +80,7 @@ class Engine:
     timeline_reader: Callable[[Path, Clock], TimelineReader] | None = None  # of another process, beside the writer
     quotas: Opens[QuotaStore] | None = None
     leases: OpensLeases | None = None
+    credentials: Opens[CredentialStore] | None = None
     blobs: Opens[BlobStore] | None = None
     keeps: bool = True
 
@@ -102,6 +106,11 @@ def _reference_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator
 @contextmanager
 def _reference_quotas(folder: Path) -> Iterator[QuotaStore]:
     yield ReferenceQuotas()
+
+
+@contextmanager
+def _reference_credentials(folder: Path) -> Iterator[CredentialStore]:
+    yield ReferenceCredentials()
 
 
 @contextmanager
@@ -169,6 +178,12 @@ def _embedded_quotas(folder: Path) -> Iterator[QuotaStore]:
 
 
 @contextmanager
+def _embedded_credentials(folder: Path) -> Iterator[CredentialStore]:
+    with Environment(folder, durability="relaxed") as environment:
+        yield EmbeddedCredentials(environment)
+
+
+@contextmanager
 def _embedded_leases(folder: Path, now_ms: Clock) -> Iterator[LeaseStore]:
     store = FileLeases(folder)
     try:
@@ -209,6 +224,7 @@ REFERENCE = Engine(
     timelines=_reference_timelines,
     quotas=_reference_quotas,
     leases=_reference_leases,
+    credentials=_reference_credentials,
     keeps=False,
 )
 EMBEDDED = Engine(
@@ -219,6 +235,7 @@ EMBEDDED = Engine(
     timeline_reader=lambda folder, now_ms: RingReader(folder, now_ms=now_ms),
     quotas=_embedded_quotas,
     leases=_embedded_leases,
+    credentials=_embedded_credentials,
 )
 ENGINES = (
     REFERENCE,

@@ -16,9 +16,11 @@ import httpx
 import pytest
 from calls import add_edges, check, code, ids, ok
 from cast import People
+from coroutines import run_all
 from servers import AGREED, API, Server, eventually, free_port, launch, printed_key, refused, serving, sign
 
 from kith.core.tokens import WriteMark, WriteTokens
+from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.environment import FORMAT, Environment
 from kith.run import keys
 from kith.run.config import Settings
@@ -283,7 +285,7 @@ def test_a_start_that_is_refused_leaves_no_server_key(tmp_path: Path) -> None:
         assert "kith_" not in output
         assert server.ready()
     with Environment(tmp_path / "data", durability="relaxed", create=False) as environment:
-        assert keys.server_keys(environment, Settings()) == []
+        assert run_all(keys.server_keys(EmbeddedCredentials(environment), Settings())) == []
 
 
 def test_two_servers_with_the_same_settings_work_side_by_side(own_pair: Server, tmp_path: Path, people: People) -> None:

@@ -174,6 +174,7 @@ def test_every_room_stands_in_a_contract() -> None:
 
 
 PORTS = {
+    "kith.access.credentials",
     "kith.access.sliding_window",
     "kith.graph.edge",
     "kith.graph.graphs",

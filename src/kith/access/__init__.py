@@ -1,5 +1,6 @@
 """Who asks, what they may read and do, and how often. The one place of that policy; doors ask it.
 
-`guard` (credentials, requests a second) · `policy` (whose lists and edges) · `quotas` (per user, in longer times), over
-`sliding_window` (rule and port). Who may see whom is decided in `people.privacy`, which post in `posts.visibility`.
+`guard` (credentials, requests a second) · `credentials` (the port of keys and secrets) · `policy` (whose lists and
+edges) · `quotas` (per user, in longer times), over `sliding_window` (rule and port). Who may see whom is decided in
+`people.privacy`, which post in `posts.visibility`.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from rich.markup import escape
 from kith.commands.console import Data, out
 from kith.commands.dead import dead_events
 from kith.core.errors import KithError
+from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.run import config
 from kith.run.config import Settings
 from kith.run.folders import open_environment, refuse_unfinished_import
@@ -64,7 +66,7 @@ def _of_store(settings: Settings) -> Iterator[Finding]:
         roomy = used < 0.9 * settings.store_bytes_max
         yield Finding("store", roomy, f"{used / 1e6:.1f} MB of {settings.store_bytes_max / 1e9:.0f} GB")
         yield Finding("readers", True, f"{environment.lmdb.reader_check()} stale slots cleared")
-        keys = len(server_keys(environment, settings))
+        keys = len(asyncio.run(server_keys(EmbeddedCredentials(environment), settings)))
         hint = "" if keys else "; `kith serve` makes one at its first start"
         yield Finding("server keys", keys > 0, f"{keys} known{hint}")
         try:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import typer
 
+from kith.access.credentials import CredentialStore
 from kith.commands.console import Data
 from kith.core.errors import BadRequest
 from kith.core.ids import parse_id
 from kith.run import config, keys
-from kith.run.folders import open_environment
+from kith.run.folders import open_credentials
 
 commands = typer.Typer()
 
@@ -26,10 +28,11 @@ def token(
     if (user is None) == (not server):
         raise BadRequest("say either --user ID or --server")
     settings = config.load({"data": data})
-    with open_environment(settings, create=server) as environment:
+
+    async def made(store: CredentialStore) -> str:
         if user is None:
-            made = keys.new_key()
-            keys.add_server_key(environment, made)
-        else:
-            made = keys.user_tokens(environment, settings).issue(parse_id(user, "--user"), hours * 3600)
-    print(made)
+            return await keys.made(store)
+        return (await keys.user_tokens(store, settings)).issue(parse_id(user, "--user"), hours * 3600)
+
+    with open_credentials(settings, create=server) as store:
+        print(asyncio.run(made(store)))

@@ -42,7 +42,6 @@ from kith.engines.embedded import quota_store
 from kith.engines.embedded.quota_store import FileQuotas
 from kith.run import limits
 from kith.run.config import Settings
-from kith.run.keys import server_keys, user_tokens
 from kith.run.services import Services, running
 
 
@@ -69,16 +68,16 @@ async def serving(
 
 def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
     """The API over the services."""
-    environment, commits, store, _, graph, metrics, _ = services.opened
-    guard = Guard(server_keys(environment, settings), user_tokens(environment, settings), limits.rates(settings))
-    secret, history, bounds = environment.secret("signing"), environment.history(), limits.bounds(settings)
+    opened, keys, bounds = services.opened, services.keys, limits.bounds(settings)
+    graph, metrics = opened.graph, opened.metrics
+    guard = Guard(keys.server_keys, keys.user_tokens, limits.rates(settings))
     access = ReadPolicy(graph, services.privacy)
     present = Presenter(
         services.profiles, services.media, services.engagement, services.comments,
         settings.media_base_url.rstrip("/") or FILES_PATH,
     )  # fmt: skip
     stream = StreamResource(
-        services.live, services.home, history, limits.streams(settings), metrics,
+        services.live, services.home, opened.history, limits.streams(settings), metrics,
         lifetime_s=guard.lifetime_s, timeout_s=bounds.timeout_s,
     )  # fmt: skip
 
@@ -89,7 +88,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
 
     def problems() -> dict[str, str]:
         found = {}
-        if commits.failed:
+        if opened.commits.failed:
             found["store"] = "the store refused to go on; this process restarts"
         if not services.number.held.ours:
             found["ids"] = "the node number of this process is lost, or cannot be renewed; it makes no ids"
@@ -113,7 +112,8 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         ServiceResource(problems, metrics.render, pages),
     ]
     operations = [operation for resource in resources for operation in operations_of(resource)]
-    carried = Carried(Cursors(secret), Consistency(WriteTokens(secret, history), lambda: store.log_bounds()[1]))
+    tokens = WriteTokens(keys.signing, opened.history)
+    carried = Carried(Cursors(keys.signing), Consistency(tokens, lambda: opened.store.log_bounds()[1]))
     door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe)
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)

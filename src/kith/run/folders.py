@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from kith.access.credentials import CredentialStore
 from kith.core.errors import StoreMismatch
+from kith.core.history import History
 from kith.engines.embedded import folder_locks
 from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import LOADING, Environment
 from kith.engines.embedded.log_store import EmbeddedLog
@@ -35,6 +38,8 @@ class Opened(NamedTuple):
     graph: Graph
     metrics: Metrics
     leases: Leases
+    credentials: CredentialStore
+    history: History
 
     @property
     def records(self) -> EmbeddedRecords:
@@ -64,6 +69,13 @@ def open_environment(settings: Settings, *, create: bool = True) -> Environment:
     )
     environment.declare([*BUILT_IN, *settings.graphs])
     return environment
+
+
+@contextlib.contextmanager
+def open_credentials(settings: Settings, *, create: bool = True) -> Iterator[CredentialStore]:
+    """Keys and secrets alone, for a command."""
+    with open_environment(settings, create=create) as environment:
+        yield EmbeddedCredentials(environment)
 
 
 def refuse_unfinished_import(environment: Environment) -> None:

@@ -33,9 +33,10 @@ from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
-from kith.run import limits
+from kith.run import keys, limits
 from kith.run.config import Settings
 from kith.run.folders import Opened, media_folder, timelines_folder
+from kith.run.keys import Keys
 from kith.run.wiring import opened, posts_over, relations, suggestions
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
@@ -48,6 +49,7 @@ class Services(NamedTuple):
 
     opened: Opened
     number: NodeNumber
+    keys: Keys
     privacy: Privacy
     relations: Relations
     profiles: Profiles
@@ -112,7 +114,8 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         await jobs.resume()
         await openings.resume()
         yield Services(
-            parts, number, Privacy(graph), people, profiles, jobs, openings, suggested, posts, comments, engagement,
+            parts, number, await keys.known(parts.credentials, settings), Privacy(graph), people,
+            profiles, jobs, openings, suggested, posts, comments, engagement,
             Moderation(posts), media, stories, Strip(graph, stories, affinity.between), home, live,
         )  # fmt: skip
     finally:

@@ -6,6 +6,7 @@ consumer.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import resource
@@ -25,6 +26,7 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.mp import MPServer
 
+from kith.access.credentials import CredentialStore
 from kith.core.errors import Unavailable
 from kith.run import folders, heartbeats, keys, processes, server
 from kith.run.config import Settings
@@ -51,12 +53,12 @@ def prepare(settings: Settings) -> None:
 
 def _first_key(settings: Settings) -> str | None:
     """Make a server key where there is none, and return it, this once."""
-    with folders.open_environment(settings) as environment:
-        if keys.server_keys(environment, settings):
-            return None
-        made = keys.new_key()
-        keys.add_server_key(environment, made)
-        return made
+
+    async def first(store: CredentialStore) -> str | None:
+        return None if await keys.server_keys(store, settings) else await keys.made(store)
+
+    with folders.open_credentials(settings) as store:
+        return asyncio.run(first(store))
 
 
 def run(settings: Settings, listening: Callable[[str | None], None] = lambda _: None) -> None:

@@ -13,6 +13,7 @@ from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import StoreMismatch
 from kith.core.ids import Snowflakes
 from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.file_leases import FileLeases
 from kith.engines.embedded.log_store import EmbeddedLog
@@ -66,7 +67,10 @@ async def opened(
     service = Graph(store, Graphs(environment.graph_numbers()), clock, walk_max=settings.walk_max)
     leases = FileLeases(environment.folder)
     try:
-        yield Opened(environment, commits, store, log, service, metrics, Leases(leases))
+        yield Opened(
+            environment, commits, store, log, service, metrics, Leases(leases),
+            EmbeddedCredentials(environment), environment.history(),
+        )  # fmt: skip
     finally:
         leases.close()
         await asyncio.to_thread(commits.close)

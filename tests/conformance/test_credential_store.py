@@ -1,0 +1,54 @@
+"""What every CredentialStore must do, in the words of `access.credentials.CredentialStore`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from coroutines import Run
+from engines import Engine
+
+from kith.access.credentials import CredentialStore
+from kith.access.guard import hash_key
+
+PORT = "credentials"
+
+
+@pytest.fixture
+def credentials(engine: Engine, tmp_path: Path) -> Iterator[CredentialStore]:
+    assert engine.credentials
+    with engine.credentials(tmp_path) as opened:
+        yield opened
+
+
+def test_a_server_key_is_let_in_once_however_often_it_is_added(run: Run, credentials: CredentialStore) -> None:
+    async def play() -> None:
+        assert await credentials.server_keys() == []
+        for key in ("kith_one", "kith_two", "kith_one"):
+            await credentials.add_server_key(hash_key(key))
+        assert sorted(await credentials.server_keys()) == sorted(map(hash_key, ("kith_one", "kith_two")))
+
+    run(play())
+
+
+def test_a_secret_is_made_once_and_is_its_names_own(run: Run, credentials: CredentialStore) -> None:
+    async def play() -> None:
+        asked = await asyncio.gather(*(credentials.secret("signing") for _ in range(10)))
+        assert len(set(asked)) == 1
+        assert len(asked[0]) == 32
+        assert await credentials.secret("jwt") != asked[0]
+        assert await credentials.secret("signing") == asked[0]
+
+    run(play())
+
+
+def test_keys_and_secrets_are_there_after_a_restart(run: Run, lasting: Engine, tmp_path: Path) -> None:
+    assert lasting.credentials
+    with lasting.credentials(tmp_path) as first:
+        run(first.add_server_key(hash_key("kith_one")))
+        secret = run(first.secret("signing"))
+    with lasting.credentials(tmp_path) as second:
+        assert run(second.server_keys()) == [hash_key("kith_one")]
+        assert run(second.secret("signing")) == secret
