@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 
 import pytest
 
 from kith.engines.embedded import checkpoints
+from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.environment import Environment
 
 
@@ -26,6 +28,39 @@ def test_a_process_that_closes_just_as_a_checkpoint_begins_comes_to_an_end(
     closing.start()
     closing.join(10)
     assert not closing.is_alive()
+
+
+def test_many_changes_do_not_wait_for_the_interval_so_freed_pages_are_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
+
+    def rewrite(batch: Batch) -> int:
+        for number in range(checkpoints.CHANGES_MAX):
+            batch.put_note(f"note {number}", bytes(300))
+        return batch.txn.id()
+
+    async def write(environment: Environment, commits: CommitQueue) -> int:
+        written = await commits.run(rewrite)
+        async with asyncio.timeout(10):
+            while _base(environment) < written:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        return environment.bytes_used()
+
+    async def rounds(environment: Environment, commits: CommitQueue) -> list[int]:
+        return [await write(environment, commits) for _ in range(12)]
+
+    with Environment(tmp_path / "data") as environment:
+        commits = CommitQueue(environment)
+        used = asyncio.run(rounds(environment, commits))
+        commits.close()
+    assert len(set(used[4:])) == 1, used
+
+
+def _base(environment: Environment) -> int:
+    base = environment.journal.base()
+    assert base is not None
+    return base.txn
 
 
 class _Waking(threading.Event):

@@ -5,7 +5,8 @@ that it belongs to. So each process that commits holds a read transaction, its p
 the base; it moves the pin at its own checkpoints, and drops it when it has committed nothing since. Pins of killed
 processes stand until somebody clears LMDB's reader table, and whoever writes then has a pin of their own.
 
-Pages that are freed wait for two checkpoints before they are used again: that is how much larger the file is.
+Pages that are freed wait for two checkpoints before they are used again: that is how much larger the file is. So there
+is a checkpoint after a number of changes, however fast they come.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from kith.engines.embedded.journal import Journal
 from kith.engines.embedded.recovery import newest_meta
 
 INTERVAL_S = 0.1
-"""From the first commit after a checkpoint to the next checkpoint."""
+"""From the first commit after a checkpoint to the next checkpoint, at most."""
+CHANGES_MAX = 1_000
+"""A checkpoint is due after so many changes of this process, too, because each may free some pages that wait for it."""
 _RETRY_S = 1.0
 
 _log = structlog.get_logger("kith.store")
@@ -39,7 +42,10 @@ class Checkpoints:
         self._pin: lmdb.Transaction[bytes] | None = None
         self._ours = 0
         """The newest transaction of this process."""
+        self._changed = 0
+        """About how many changes this process committed since its last checkpoint."""
         self._uncovered = threading.Event()
+        self._due = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._making = threading.Lock()
@@ -61,10 +67,13 @@ class Checkpoints:
                     self._journal.publish(txn - 1, self._journal.end(txn - 1), meta)
             self._pin = pin
 
-    def passed(self, txn: int | None) -> None:
+    def passed(self, txn: int | None, changes: int) -> None:
         """A transaction that `protect` was called for is over (None: without a commit); a checkpoint follows."""
         if txn is not None:
             self._ours = txn
+            self._changed += changes
+            if self._changed >= CHANGES_MAX:
+                self._due.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._loop, name="kith-checkpoints", daemon=True)
             self._thread.start()
@@ -76,6 +85,7 @@ class Checkpoints:
             with _write_lock(self._store) as txn:
                 pin = self._store.begin()
                 with self._breaking(pin):
+                    self._changed = 0
                     last, meta, start = txn - 1, self._meta(txn - 1), self._journal.end(txn - 1)
             with self._breaking(pin):
                 self._store.sync(True)
@@ -89,6 +99,7 @@ class Checkpoints:
     def close(self) -> None:
         """Make the last checkpoint, if this process committed anything since, and stop."""
         self._closing.set()
+        self._due.set()
         self._uncovered.set()
         if self._thread is not None:
             self._thread.join()
@@ -100,9 +111,11 @@ class Checkpoints:
         os.close(self._file)
 
     def _loop(self) -> None:
-        while self._uncovered.wait() and not self._closing.wait(INTERVAL_S):
+        while self._uncovered.wait():
+            self._due.wait(INTERVAL_S)
             self._uncovered.clear()
-            if self._closing.is_set():  # just now; what was cleared may have been the call of `close`
+            self._due.clear()
+            if self._closing.is_set():  # what was cleared may have been the call of `close`
                 return
             try:
                 self.make()

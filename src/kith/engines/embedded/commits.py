@@ -86,6 +86,11 @@ class Batch:
         """Say that the job changes more than it told this batch, so that the whole store is synced."""
         self._changes = None
 
+    @property
+    def count(self) -> int:
+        """How many changes were described."""
+        return len(self._changes or ())
+
     def described(self) -> bytes | None:
         """All changes, for `Environment.commit`."""
         if not self._changes:
@@ -251,7 +256,7 @@ class CommitQueue:
                 batch = Batch(self._environment, write.txn, self._now_ms())
                 answers = [job.work(batch) for job in jobs]
                 appended = batch.log.flush(self._events_max)
-                write.changes = batch.described()
+                write.changes, write.count = batch.described(), batch.count
         except (lmdb.Error, OSError) as error:
             refused = translate(error, "write", self._environment.folder)
             if may_free and isinstance(refused, StoreFull) and self._environment.free_pages():

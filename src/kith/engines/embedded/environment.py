@@ -47,11 +47,13 @@ class Write:
 
     `changes`: what `redo.encode` makes of all that it changes, b"" if that is nothing. While it is None the changes are
     not described, and the whole store is synced for them, which takes longer.
+    `count`: about how many changes there are; a checkpoint follows after some.
     """
 
     def __init__(self, txn: Txn) -> None:
         self.txn = txn
         self.changes: bytes | None = None
+        self.count = 1
 
 
 class Environment:
@@ -171,10 +173,10 @@ class Environment:
         if self.broken:
             raise StoreUnavailable("the store could not be synced; this process must be replaced")
         txn, durable, committed = self.lmdb.begin(write=True), True, None
+        write = Write(txn)
         try:
             number = txn.id()
             self._checkpoints.protect(number)
-            write = Write(txn)
             yield write
             if write.changes != b"":
                 durable = self.journal.append(number, write.changes)
@@ -188,7 +190,7 @@ class Environment:
             txn.abort()
             raise
         finally:
-            self._checkpoints.passed(committed)
+            self._checkpoints.passed(committed, write.count)
         if not durable:
             self._checkpoints.make()
 
