@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import struct
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
@@ -28,9 +29,10 @@ from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import BARRING, Direction, Outcome, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOW_REQUESTS, FOLLOWS, MUTES, SUGGESTION_HIDES
-from kith.graph.shapes import Ids, Listing
+from kith.graph.questions import Answers, Questions
+from kith.graph.shapes import Ids, Listing, Side
+from kith.graph.together import together
 from kith.people.accounts import check_not_removed
-from kith.people.privacy import Privacy
 from kith.people.relations import RelationWritten
 from kith.suggestions.discovery import Ranked, Reach, fingerprint, lists_of, pack, score, unpack, without_faces
 from kith.suggestions.store import RankingRow, SuggestionStore
@@ -104,7 +106,6 @@ class Suggestions:
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
         self.graph, self.store, self.now_ms = graph, store, now_ms
-        self._privacy = Privacy(graph)
         self._reach, self._keep_ms = reach or Reach(), keep_ms
         number = graph.graphs.number
         self.follows, self._blocks, self._hides = number(FOLLOWS), number(BLOCKS), number(SUGGESTION_HIDES)
@@ -117,8 +118,8 @@ class Suggestions:
 
     async def page(self, user: NodeId, window: Window) -> SuggestionPage:
         """A page of a user's suggestions, best first. Errors: Overloaded."""
-        followees = await self.followees(user)
-        ranking = await self._kept(user, followees) or await self._ranking(user, followees)
+        followees, row = await together(self.graph.store.immediate, self.followees(user), self.store.get(user))
+        ranking = self._kept(row, followees) or await self._ranking(user, followees)
         part = await self._part(user, ranking.ranked, followees.ids, window)
         if part.ended and not ranking.complete:
             ranking = await self._ranking(user, followees)
@@ -132,8 +133,9 @@ class Suggestions:
     async def followees(self, user: NodeId) -> Followees:
         """The newest followees of a user, with their fingerprint."""
         listing = Listing(self.follows, user, Direction.OUT)
-        ids = await self.graph.store.ids(listing, self._reach.followees)
-        (count,) = await self.graph.store.count_many([listing])
+        store = self.graph.store
+        reading = store.ids(listing, self._reach.followees), store.count_many([listing])
+        ids, (count,) = await together(store.immediate, *reading)
         return Followees(ids, fingerprint(ids, count))
 
     async def _part(self, user: NodeId, ranked: Ranked, followees: Ids, window: Window) -> _Part:
@@ -159,39 +161,38 @@ class Suggestions:
         """The candidates at `places` that may be shown now, with those of their faces that may be."""
         ids, scores = ranked.ids[places].tolist(), ranked.scores[places].tolist()
         rows = [[int(followees[face]) for face in row if face >= 0] for row in ranked.faces[places].tolist()]
-        store, faces = self.graph.store, sorted({face for row in rows for face in row})
-        nodes = await store.nodes(ids)
-        barred = await self._barred(user, ids)
-        away = {face for face, ok in zip(faces, await self._may_be_named(user, faces), strict=True) if not ok}
-        pairs = [(face, id_) for id_, row in zip(ids, rows, strict=True) for face in row]
-        follow = dict(zip(pairs, await store.exists_many(self.follows, pairs), strict=True))
+        faces = sorted({face for row in rows for face in row})
+        follows = [(self.follows, face, id_) for id_, row in zip(ids, rows, strict=True) for face in row]
+        questions = Questions()
+        nodes, barred = questions.nodes(ids), _ask_listed(questions, user, self._barring, ids)
+        named, followed = self._ask_named(questions, user, faces), questions.states(follows)
+        answers = await self.graph.store.answer(questions)
+        away = {face for face, ok in zip(faces, named(answers), strict=True) if not ok}
+        states = dict(zip(follows, answers.states[followed], strict=True))
         found = []
-        for id_, score_, row, node, bar in zip(ids, scores, rows, nodes, barred, strict=True):
-            shown = [face for face in row if face not in away and follow[(face, id_)]]
+        for id_, score_, row, node, bar in zip(ids, scores, rows, answers.nodes[nodes], barred(answers), strict=True):
+            shown = [face for face in row if face not in away and states[self.follows, face, id_] == State.NORMAL]
             mutual_count = score_ - (len(row) - len(shown)) if row else 0
             unfindable = not row and node.private  # no followee leads here, and a private account is not for everybody
             held_back = node.state != State.NORMAL or node.labels & (HIDE | LIMIT)
-            if not (bar or unfindable or held_back or (row and not mutual_count)):
+            if not (bar or id_ == user or unfindable or held_back or (row and not mutual_count)):
                 found.append((Mark(score_, id_), Suggestion(id_, mutual_count, shown)))
         return found
 
-    async def _barred(self, user: NodeId, ids: Sequence[int]) -> list[bool]:
-        """For each of `ids`: does a follow, request, block, mute or hide rule it out? Archived ones count too."""
-        barred = [id_ == user for id_ in ids]
-        for graph, direction in self._barring:
-            pairs = [(int(user), id_) if direction is Direction.OUT else (id_, int(user)) for id_ in ids]
-            for at, edge in enumerate(await self.graph.store.get_many(graph, pairs)):
-                barred[at] = barred[at] or (edge is not None and edge.state in BARRING)
-        return barred
-
-    async def _may_be_named(self, user: NodeId, followees: Sequence[int]) -> list[bool]:
+    def _ask_named(
+        self, questions: Questions, user: NodeId, followees: Sequence[int]
+    ) -> Callable[[Answers], list[bool]]:
         """For each followee: may they be named? Only if active, not hidden by the app, and with no block in between."""
-        nodes = await self.graph.store.nodes(followees)
-        blocked = await self._privacy.blocked_either_way(user, followees)
-        return [
-            node.state == State.NORMAL and not (node.labels & HIDE or bar)
-            for node, bar in zip(nodes, blocked, strict=True)
-        ]
+        nodes = questions.nodes(followees)
+        blocked = _ask_listed(questions, user, [(self._blocks, direction) for direction in Direction], followees)
+
+        def named(answers: Answers) -> list[bool]:
+            return [
+                node.state == State.NORMAL and not (node.labels & HIDE or bar)
+                for node, bar in zip(answers.nodes[nodes], blocked(answers), strict=True)
+            ]
+
+        return named
 
     async def _popular(self) -> tuple[int | None, Ranked]:
         raw = await self.graph.store.get_note(POPULAR_NOTE)
@@ -209,11 +210,11 @@ class Suggestions:
 
     async def rank(self, user: NodeId, followees: Followees, first: int | None = None) -> tuple[KeptRanking, bytes]:
         """Rank a user's candidates now, and keep the `first` of them; the ranking, and its bytes for the store."""
-        named = np.flatnonzero(await self._may_be_named(user, followees.ids.tolist()))
-        lists = await lists_of(self.graph.store, self.follows, followees.ids[named].tolist(), self._reach)
-        followed, *others = [
-            await self.graph.store.ids(Listing(graph, user, direction), OWN_MAX) for graph, direction in self._barring
-        ]
+        store, questions = self.graph.store, Questions()
+        may_be_named = self._ask_named(questions, user, followees.ids.tolist())
+        named = np.flatnonzero(may_be_named(await store.answer(questions)))
+        walking = lists_of(store, self.follows, followees.ids[named].tolist(), self._reach)
+        lists, (followed, *others) = await together(store.immediate, walking, self._own(user))
         never, held_back = np.append(followed, np.int64(user)), np.concatenate(others)
         arguments = lists, named, never, held_back, self._reach.candidates
         ranked = score(*arguments) if len(lists.ids) <= _IN_LOOP_MAX else await asyncio.to_thread(score, *arguments)
@@ -221,13 +222,18 @@ class Suggestions:
         ranking = KeptRanking(ranked.first(len(ranked.ids) if first is None else first), self.now_ms(), complete)
         return ranking, _HEAD.pack(followees.fingerprint, ranking.computed_at_ms, complete) + pack(ranking.ranked)
 
+    async def _own(self, user: NodeId) -> tuple[Ids, ...]:
+        """Up to OWN_MAX of each list that rules out candidates; of those that the user follows first."""
+        listings = [Listing(graph, user, direction) for graph, direction in self._barring]
+        store = self.graph.store
+        return await together(store.immediate, *(store.ids(listing, OWN_MAX) for listing in listings))
+
     async def close(self) -> None:
         """Wait for the rankings that are being computed."""
         await asyncio.gather(*self._computing.values(), return_exceptions=True)
 
-    async def _kept(self, user: NodeId, followees: Followees) -> KeptRanking | None:
-        """The kept ranking of a user, if it has not expired and their followees are the same."""
-        row = await self.store.get(user)
+    def _kept(self, row: RankingRow | None, followees: Followees) -> KeptRanking | None:
+        """The kept ranking of a row, if it has not expired and the user's followees are the same."""
         if row is None or row.until_ms <= self.now_ms():
             return None
         known, computed_at_ms, complete = _HEAD.unpack_from(row.data)
@@ -268,6 +274,23 @@ class Suggestions:
         """Undo `hide`."""
         changes, mark = await self.graph.write([self.graph.dropping(self._hides, actor, target)])
         return RelationWritten(False, changes[0].outcome is Outcome.APPLIED, mark)
+
+
+def _ask_listed(
+    questions: Questions, user: NodeId, sides: Sequence[Side], ids: Sequence[int]
+) -> Callable[[Answers], list[bool]]:
+    """For each of `ids`: is it in one of these lists of `user`? Archived edges count too: one end is away."""
+    asked = np.array(ids, np.int64)
+    places = [
+        questions.members(Listing(graph, user, direction, state), asked)
+        for (graph, direction), state in itertools.product(sides, BARRING)
+    ]
+
+    def listed(answers: Answers) -> list[bool]:
+        found: list[bool] = np.any([answers.members[at] for at in places], axis=0).tolist()
+        return found
+
+    return listed
 
 
 def _places(ranked: Ranked, window: Window) -> tuple[int, int]:
