@@ -386,7 +386,7 @@ def test_without_its_store_the_feed_is_unavailable_and_says_when_to_come_back(tm
         settings = Settings(data=str(tmp_path / "data"), api_keys=(KEY,), durability="relaxed")
         headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
         async with serving_api(settings) as api, client_of(api.door, **headers) as client:
-            with patch.object(Posts, "visible", side_effect=StoreUnavailable("the disk is gone")):
+            with patch.object(Posts, "read", side_effect=StoreUnavailable("the disk is gone")):
                 await client.post(f"{API}/posts", json={"content": {"text": "x"}})
                 return await client.get(f"{API}/feed")
 

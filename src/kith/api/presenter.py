@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -162,6 +162,14 @@ class CommentsAnswer(msgspec.Struct, frozen=True, rename="camel"):
     partial: bool
 
 
+class ShownWith(NamedTuple):
+    """What posts are shown with, of those for which it was read: their authors, media and, by post, numbers."""
+
+    authors: dict[int, AuthorAnswer]
+    media: dict[int, Media]
+    counts: dict[int, PostCounts]
+
+
 class Presenter:
     """Makes answers of what the services found. `media_base_url` stands before the key of a file in its address."""
 
@@ -184,15 +192,17 @@ class Presenter:
         rankings: Mapping[int, RankingAnswer] = MappingProxyType({}),
         seen: Collection[int] = (),
         copies: Mapping[int, Sequence[int]] = MappingProxyType({}),
+        known: ShownWith | None = None,
     ) -> list[PostAnswer]:
-        """Posts that the viewer may see, as answers. `rankings`, `copies`: of those that have some."""
-        if not posts:
-            return []
-        (authors, media), counts = await together(
-            self._immediate,
-            self.authors_and_media([post.author for post in posts], (id_ for post in posts for id_ in post.media)),
-            self._engagement.counts(viewer, [post.id for post in posts]),
-        )
+        """Posts that the viewer may see, as answers. `rankings`, `copies`: of those that have some. `known`: what was
+        read of some of them before.
+        """
+        if known is None:
+            known = ShownWith({}, {}, {})
+        missing = [post for post in posts if post.id not in known.counts]
+        if missing:
+            await self.read_shown_with(viewer, missing, known)
+        authors, media, counts = known
         return [
             self._post(
                 viewer,
@@ -204,8 +214,23 @@ class Presenter:
                 seen=True if post.id in seen else msgspec.UNSET,
                 copies=[str(copy) for copy in copies[post.id]] if post.id in copies else msgspec.UNSET,
             )
-            for post, numbers in zip(posts, counts, strict=True)
+            for post in posts
+            for numbers in (counts[post.id],)
         ]
+
+    async def read_shown_with(self, viewer: Viewer, posts: Sequence[Post], into: ShownWith) -> None:
+        """Read what posts are shown with, `into` what is known. It may be asked before it is known who may see them."""
+        if not posts:
+            return
+        ids = [post.id for post in posts]
+        (authors, media), counts = await together(
+            self._immediate,
+            self.authors_and_media([post.author for post in posts], (id_ for post in posts for id_ in post.media)),
+            self._engagement.counts(viewer, ids),
+        )
+        into.authors.update(authors)
+        into.media.update(media)
+        into.counts.update(zip(ids, counts, strict=True))
 
     async def seen_posts(self, viewer: Viewer, posts: Sequence[Post | None]) -> list[PostAnswer | None]:
         """Posts as they were read, as answers; None for each that does not exist, or that the viewer must not see."""

@@ -7,7 +7,7 @@ one of their lists differs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +17,8 @@ from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENTED, LIKES, SAVES, SHARES
+from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
-from kith.graph.store import Edges
 from kith.home.facts import PostFacts
 from kith.home.rank.features import Floats, Integers
 from kith.posts.comments import Comments
@@ -31,14 +31,23 @@ HALF = 3.0
 """The sum of worth at which affinity is one half."""
 KEPT_MS = 3_600_000
 READERS_MAX = 20_000
-_NEWEST = Window(1)
+_NO_POSTS = np.empty(0, np.int64)
 
 
 class ListState(NamedTuple):
-    """Of some lists the length of each, and the newest entry of each that has any: where nothing changed, the same."""
+    """Of some lists the length and the newest entry of each, if it has any: where nothing changed, the same."""
 
     lengths: list[int]
     newest: list[list[Mark]]
+
+
+class Done(NamedTuple):
+    """What a reader did with posts: by post, what it is worth. `state`: of the lists that say so, read at `at_ms`."""
+
+    reader: int
+    state: ListState
+    at_ms: int
+    worth: dict[int, float]
 
 
 class Ties(NamedTuple):
@@ -58,49 +67,63 @@ class Affinity:
     def __init__(self, graph: Graph, comments: Comments, facts: PostFacts, now_ms: Callable[[], int]) -> None:
         self._store, self._comments, self._facts, self._now_ms = graph.store, comments, facts, now_ms
         self._commented = graph.graphs.number(COMMENTED)
-        self._graphs = [graph.graphs.number(name) for name in WORTH]
+        self._worth = {graph.graphs.number(name): worth for name, worth in WORTH.items()}
         self._kept: dict[int, tuple[ListState, int, Ties]] = {}
 
     async def of(self, reader: NodeId) -> Ties:
         """All affinities of a reader."""
-        listings, now = [Listing(graph, reader, Direction.OUT) for graph in self._graphs], self._now_ms()
-        kept, state = self._kept.get(reader), await state_of(self._store, listings)
-        if kept is not None and kept[0] == state and 0 <= now - kept[1] < KEPT_MS:
-            return kept[2]
-        ties = await self._read([listing for listing, count in zip(listings, state.lengths, strict=True) if count], now)
-        if len(self._kept) >= READERS_MAX:
-            self._kept.clear()
-        self._kept[reader] = (state, now, ties)
-        return ties
+        found = await self.look(reader)
+        if isinstance(found, Ties):
+            return found
+        _, made_by = await self._facts.with_authors(_NO_POSTS, list(found.worth))
+        return self.ties(found, made_by)
 
     async def between(self, reader: NodeId, authors: Sequence[int]) -> list[float]:
         """The reader's affinity to each author."""
         return list(map(float, (await self.of(reader)).to(np.array(authors, np.int64))))
 
-    async def _read(self, listings: Sequence[Listing], now: int) -> Ties:
-        worth = dict(zip(self._graphs, WORTH.values(), strict=True))
-        done: list[tuple[float, int | None]] = []  # what an interaction is worth now, and the post
-        for listing in listings:
-            marks = (await self._store.page(listing, Window(NEWEST_MAX))).items
-            posts: Sequence[int | None] = [mark.id for mark in marks]
-            if listing.graph == self._commented:
-                posts = await self._comments.posts_of([mark.id for mark in marks])
-            faded = (worth[listing.graph] * 0.5 ** (max(now - at, 0) / HALF_LIFE_MS) for at, _ in marks)
-            done += zip(faded, posts, strict=True)
-        made_by = await self._facts.authors(list({post for _, post in done if post is not None}))
+    async def look(self, reader: NodeId) -> Ties | Done:
+        """A reader's affinities where they are known; otherwise what the reader did, for `ties`."""
+        now, kept = self._now_ms(), self._kept.get(reader)
+        is_young = kept is not None and 0 <= now - kept[1] < KEPT_MS
+        state, pages = await self._lists(reader, 1 if is_young else NEWEST_MAX)
+        if kept is not None and is_young:
+            if kept[0] == state:
+                return kept[2]
+            state, pages = await self._lists(reader, NEWEST_MAX)
+        worth: dict[int, float] = {}
+        for (graph, each), page in zip(self._worth.items(), pages, strict=True):
+            posts: Sequence[int | None] = [mark.id for mark in page]
+            if page and graph == self._commented:
+                posts = await self._comments.posts_of([mark.id for mark in page])
+            for (at, _), post in zip(page, posts, strict=True):
+                if post is not None:
+                    worth[post] = worth.get(post, 0.0) + each * 0.5 ** (max(now - at, 0) / HALF_LIFE_MS)
+        return Done(reader, state, now, worth)
+
+    def ties(self, done: Done, made_by: Mapping[int, int]) -> Ties:
+        """The affinities that follow from what a reader did; they are kept. `made_by`: the author of each post."""
         sums: dict[int, float] = {}
-        for value, post in done:
+        for post, value in done.worth.items():
             if post in made_by:
                 sums[made_by[post]] = sums.get(made_by[post], 0.0) + value
-        totals = np.array([sums[author] for author in sorted(sums)], np.float32)
-        return Ties(np.array(sorted(sums), np.int64), totals / (totals + np.float32(HALF)))
+        authors = sorted(sums)
+        totals = np.array([sums[author] for author in authors], np.float32)
+        ties = Ties(np.array(authors, np.int64), totals / (totals + np.float32(HALF)))
+        if len(self._kept) >= READERS_MAX:
+            self._kept.clear()
+        self._kept[done.reader] = (done.state, done.at_ms, ties)
+        return ties
 
-
-async def state_of(store: Edges, listings: Sequence[Listing]) -> ListState:
-    """What tells a change of these lists, in one or two lookups a list."""
-    lengths = await store.count_many(listings)
-    held = [listing for listing, length in zip(listings, lengths, strict=True) if length]
-    return ListState(lengths, [(await store.page(listing, _NEWEST)).items for listing in held])
+    async def _lists(self, reader: NodeId, newest: int) -> tuple[ListState, list[list[Mark]]]:
+        """The state of the lists of what a reader did, and the newest entries of each."""
+        listings, questions = [Listing(graph, reader, Direction.OUT) for graph in self._worth], Questions()
+        counts, window = questions.counts(listings), Window(newest)
+        for listing in listings:
+            questions.page(listing, window)
+        answers = await self._store.answer(questions)
+        pages = [page.items for page in answers.pages]
+        return ListState(answers.counts[counts], [page[:1] for page in pages]), pages
 
 
 def at_keys(keys: Integers, values: Floats, wanted: Integers) -> Floats:

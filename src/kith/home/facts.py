@@ -17,6 +17,7 @@ from kith.core.labels import LIMIT
 from kith.graph.edge import Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import COMMENTS, LIKES, SAVES, SHARES
+from kith.graph.together import together
 from kith.home.rank.features import TYPES, Facts, Floats, Integers
 from kith.media.media import Media, read_media
 from kith.posts.post import Post, read_post
@@ -60,6 +61,7 @@ class PostFacts:
 
     def __init__(self, objects: RecordStore, graph: Graph, now_ms: Callable[[], int], *, bits: int = SETS_BITS) -> None:
         self._objects, self._store, self._now_ms, self._bits = objects, graph.store, now_ms, bits
+        self._immediate = objects.immediate and graph.store.immediate
         self._lists = [
             (graph.graphs.number(name), Direction.OUT if name == COMMENTS else Direction.IN) for name in WORTH
         ]
@@ -72,6 +74,19 @@ class PostFacts:
 
         Every post has its row, also when more than WAYS share a place: the cache saves reads, and decides nothing.
         """
+        ids, rows, _ = await self._look_up(ids)
+        return _facts(ids, rows)
+
+    async def with_authors(self, ids: Integers, others: Sequence[int]) -> tuple[Facts, dict[int, int]]:
+        """Facts of `ids`, as `of` answers; and the author of each post there is among `others`. Both in one look."""
+        count = len(ids)
+        ids, rows, there = await self._look_up(np.append(ids, np.array(others, np.int64)))
+        count = int(np.count_nonzero(there[:count]))
+        authors = dict(zip(ids[count:].tolist(), rows["author"][count:].tolist(), strict=True))
+        return _facts(ids[:count], rows[:count]), authors
+
+    async def _look_up(self, ids: Integers) -> tuple[Integers, Rows, NDArray[np.bool_]]:
+        """Those of `ids` that are posts, their rows, and for each of `ids` whether it is a post."""
         now = self._now_ms()
         slots, known = self._find(ids)
         rows = self._rows.take(slots, mode="clip")  # a copy: at the next await other requests may take the places
@@ -82,13 +97,8 @@ class PostFacts:
             rows["version"][~known] = 0
             there = ~old
             there[old], rows[old] = await self._read(ids[old], rows[old], now)
-            ids, rows = ids[there], rows[there]
-        return Facts(ids, rows["author"], rows["fingerprint"], rows["engagement"], rows["type"], rows["limited"])
-
-    async def authors(self, ids: Sequence[int]) -> dict[int, int]:
-        """The author of each post there is."""
-        facts = await self.of(np.array(ids, np.int64))
-        return dict(zip(facts.ids.tolist(), facts.authors.tolist(), strict=True))
+            return ids[there], rows[there], there
+        return ids, rows, known
 
     def _find(self, ids: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Where each id is, if it is known."""
@@ -105,34 +115,27 @@ class PostFacts:
         records = await self._objects.get_many(RecordKind.POST, ids.tolist())
         versions = np.fromiter((0 if record is None else record.updated_at for record in records), np.int64, len(ids))
         changed = np.flatnonzero(versions != rows["version"])
-        if len(changed):
-            rows[changed] = await self._described([records[at] for at in changed.tolist()])
-        there = rows["version"] > 0
-        rows["engagement"] = await self._engagement(ids)
-        authors = np.unique(rows["author"][there])
-        nodes = await self._store.nodes(authors.tolist())
+        found = [records[at] for at in changed.tolist()]
+        posts = [_living(record) for record in found]
+        rows["author"][changed] = [0 if post is None else post.author for post in posts]
+        authors = np.unique(rows["author"][versions > 0])
+        prints, engagement, nodes = await together(
+            self._immediate, self._prints(posts), self._engagement(ids), self._store.nodes(authors.tolist())
+        )
+        if found:
+            rows[changed] = [_described(*pair, prints) for pair in zip(found, posts, strict=True)]
+        there, rows["engagement"] = rows["version"] > 0, engagement
         limited = authors[[bool(node.labels & LIMIT) for node in nodes]]
         rows["limited"] = rows["labelled"] | np.isin(rows["author"], limited) if len(limited) else rows["labelled"]
         rows["read_ms"] = now
         self._keep(ids, rows, there)
         return there, rows
 
-    async def _described(self, records: Sequence[Record | None]) -> list[tuple[int | float, ...]]:
-        """A row for each record, of what it says itself; without a version where there is no post, or a deleted one."""
-        found = [None if record is None else read_post(record) for record in records]
-        posts = [None if post is None or post.deleted else post for post in found]
+    async def _prints(self, posts: Sequence[Post | None]) -> dict[int, bytes]:
+        """What the files of these posts show, by the ids of media."""
         media = list({id_ for post in posts if post is not None for id_ in post.media})
         shown = await self._objects.get_many(RecordKind.MEDIA, media) if media else []
-        prints = {record.id: print_of(read_media(record)) for record in shown if record is not None}
-        return [
-            _NO_POST
-            if record is None or post is None
-            else (
-                post.author, fingerprint(post, prints), record.updated_at, 0, 0.0, _TYPE_NUMBERS[post.type],
-                bool(post.labels & LIMIT), False,
-            )
-            for record, post in zip(records, posts, strict=True)
-        ]  # fmt: skip
+        return {record.id: print_of(read_media(record)) for record in shown if record is not None}
 
     async def _engagement(self, ids: Integers) -> Floats:
         """The engagement of each post, weighted by kind."""
@@ -149,6 +152,24 @@ class PostFacts:
         slots[new] = ways[np.arange(len(new)), read_ms.argmin(axis=1)]
         slots, first = np.unique(slots[there], return_index=True)  # of those who meet in a place, one is kept
         places[slots], self._rows[slots] = ids[there][first], rows[there][first]
+
+
+def _facts(ids: Integers, rows: Rows) -> Facts:
+    return Facts(ids, rows["author"], rows["fingerprint"], rows["engagement"], rows["type"], rows["limited"])
+
+
+def _living(record: Record | None) -> Post | None:
+    """The post of a record; None where there is none, or a deleted one."""
+    post = None if record is None else read_post(record)
+    return None if post is None or post.deleted else post
+
+
+def _described(record: Record | None, post: Post | None, prints: Mapping[int, bytes]) -> tuple[int | float, ...]:
+    """A row of what a record says itself; without a version where there is no post."""
+    if record is None or post is None:
+        return _NO_POST
+    type_, limited = _TYPE_NUMBERS[post.type], bool(post.labels & LIMIT)
+    return post.author, fingerprint(post, prints), record.updated_at, 0, 0.0, type_, limited, False
 
 
 def fingerprint(post: Post, prints: Mapping[int, bytes] = MappingProxyType({})) -> int:

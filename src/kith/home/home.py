@@ -16,7 +16,8 @@ import numpy as np
 from kith.core.errors import PostNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
-from kith.home.degraded import Degraded
+from kith.graph.together import together
+from kith.home.affinity import ListState
 from kith.home.orders import KeptOrders, basis_of
 from kith.home.rank import light
 from kith.home.rank.candidates import Candidates
@@ -27,6 +28,7 @@ from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
 from kith.home.skeleton import Skeleton, Skeletons, mark_of
 from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Load, Slate, order
+from kith.home.visit import Beside, Visit, nothing_beside
 from kith.posts.post import Post
 
 CHOICE = 50
@@ -34,7 +36,7 @@ CHOICE = 50
 _ROUNDS_MAX = 10
 _LOOK = 10
 """How many of the last posts are looked at together to see if one is for the reader; mostly the first is."""
-_SPARE = 5
+_SPARED = 5
 """How many more ids than posts of a page are looked at first: of so few, mostly none is kept from the reader."""
 Rest = TypeVar("Rest", Mark, Slate)
 
@@ -90,31 +92,37 @@ class Home:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._skeletons, self._ranker, self._rules, self._mix = skeletons, ranker, rules, mix or Mix()
+        self._immediate = rules.immediate
         self._served, self._now_ms = NullServedLog() if served is None else served, now_ms
         self._orders = KeptOrders() if orders is None else orders
 
-    async def latest(self, reader: NodeId, window: Window, *, seen: int = 0, refresh: bool = False) -> HomePage[Mark]:
+    async def latest(
+        self, reader: NodeId, window: Window, *, seen: int = 0, refresh: bool = False, beside: Beside = nothing_beside
+    ) -> HomePage[Mark]:
         """Posts of those whom `reader` follows and their own, newest first.
 
-        `seen`: a log sequence number that must be reflected (read-your-writes); `refresh`: past the timeline.
+        `seen`: a log sequence number that must be reflected (read-your-writes); `refresh`: past the timeline. `beside`:
+        reads what the posts are shown with; where the rules drop some, it is not asked about those in their place.
         """
-        degraded = Degraded()
-        use_timeline = await self._skeletons.can_use_timelines(seen, degraded, refresh=refresh)
+        visit = self._visit(reader, beside)
+        visit.use_timeline = await self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
         posts: list[Post] = []
-        after, size, look = window.after, 2 * window.limit, window.limit + _SPARE
+        after, size, look = window.after, 2 * window.limit, window.limit + _SPARED
         for _ in range(_ROUNDS_MAX):
-            found, end = await self._skeletons.below(reader, after, size, degraded, use_timeline=use_timeline)
+            found, end = await self._below(visit, after, size)
             ids: list[int] = found.tolist()
             while ids:
-                posts += await self._rules.allowed(reader, ids[:look])
+                wanted = max(1, window.limit - len(posts))
+                await visit.look(ids[:wanted], spare=ids[wanted:look])
+                posts += visit.allowed(ids[:look])
                 ids, look = ids[look:], size
                 if len(posts) > window.limit:
                     posts = posts[: window.limit]
-                    return HomePage(posts, mark_of(posts[-1].id), degraded.parts)
+                    return HomePage(posts, mark_of(posts[-1].id), visit.degraded.parts)
             after = end
             if after is None:
                 break
-        return HomePage(posts, after, degraded.parts)
+        return HomePage(posts, after, visit.degraded.parts)
 
     async def ranked(
         self,
@@ -125,18 +133,19 @@ class Home:
         request: str = "",
         seen: int = 0,
         refresh: bool = False,
+        beside: Beside = nothing_beside,
     ) -> HomePage[Slate]:
         """The posts of `latest` that the reader has not seen: the newest SLATE_MAX best first, then older ones. After
         them, in the same way, what the reader saw before.
 
         `slate`: what an earlier page left. `request`: the name of this request in the log of what was served.
         """
-        degraded = Degraded()
-        use_timeline = await self._skeletons.can_use_timelines(seen, degraded, refresh=refresh)
-        choice: Choice | None = None
+        visit, choice = self._visit(reader, beside), None
         if slate is None:
-            kept_to = None if refresh else seen
-            slate, choice = await self._first(reader, limit, degraded, use_timeline=use_timeline, seen=kept_to)
+            slate, choice = await self._first(visit, limit, seen, refresh=refresh)
+        else:
+            can_use = self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
+            visit.use_timeline, _ = await together(self._immediate, can_use, visit.get_known())
         posts: list[Post] = []
         seen_before: set[int] = set()
         copies: dict[int, Sequence[int]] = {}
@@ -147,12 +156,15 @@ class Home:
                 if slate.is_last:
                     break
                 load = slate.load if slate.end is not None else slate.load._replace(are_seen=True)
-                slate, known = await self._rank_below(reader, slate.end, load, degraded, use_timeline=use_timeline)
+                slate, known = await self._rank_below(visit, slate.end, load)
                 choice = None
             if choice is None:
                 taken = Facts.joined([part.facts for part in shown])
-                choice = await self._choose(reader, slate, known, taken, limit - len(posts), degraded)
-            allowed = await self._rules.allowed(reader, choice.posts.facts.ids.tolist())
+                choice = await self._choose(visit, slate, known, taken, limit - len(posts))
+            ids: list[int] = choice.posts.facts.ids.tolist()
+            left = slate.after(choice.looked_at, choice.waiting, ids)
+            await visit.look(ids, spare=_spare(slate, ids, left))
+            allowed = visit.allowed(ids)
             allowed_ids = {post.id for post in allowed}
             posts += allowed
             if slate.load.are_seen:
@@ -160,80 +172,87 @@ class Home:
             if slate.copies:
                 copies |= {id_: slate.copies[id_] for id_ in allowed_ids & slate.copies.keys()}
             shown.append(choice.posts.only(allowed_ids))
-            slate, choice = slate.after(choice.looked_at, choice.waiting, allowed_ids), None
+            if len(allowed) < len(ids):
+                left = slate.after(choice.looked_at, choice.waiting, allowed_ids)
+            slate, choice = left, None
             if len(posts) >= limit:
                 break
         if copies:
-            copies = await self._allowed_copies(reader, copies)
-        rest, placed = await self._rest(reader, slate), self._placed(reader, shown, request)
-        return HomePage(posts, rest, degraded.parts, placed, seen_before, copies)
+            copies = _allowed_copies(visit, copies)
+        rest, placed = await self._rest(visit, slate), self._placed(reader, shown, request)
+        return HomePage(posts, rest, visit.degraded.parts, placed, seen_before, copies)
 
-    async def _rank_below(
-        self, reader: NodeId, after: Mark | None, load: Load, degraded: Degraded, *, use_timeline: bool
-    ) -> tuple[Slate, Candidates | None]:
+    def _visit(self, reader: NodeId, beside: Beside = nothing_beside) -> Visit:
+        return Visit(reader, self._ranker, self._rules, beside)
+
+    async def _below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
+        return await self._skeletons.below(visit.reader, after, want, visit.degraded, use_timeline=visit.use_timeline)
+
+    async def _rank_below(self, visit: Visit, after: Mark | None, load: Load) -> tuple[Slate, Candidates | None]:
         """A slate of the posts beyond `after` that are unseen, or whose turn it is as seen, and its candidates.
 
         Where ranking is down: of all posts, newest first, and no candidates; none of what was seen comes after these.
         """
-        skeleton = await self._skeletons.below(reader, after, SLATE_MAX, degraded, use_timeline=use_timeline)
-        return await self._rank(reader, skeleton.first(SLATE_MAX), load, degraded)
+        skeleton = await self._below(visit, after, SLATE_MAX)
+        return await self._rank(visit, skeleton.first(SLATE_MAX), load)
 
-    async def _first(
-        self, reader: NodeId, limit: int, degraded: Degraded, *, use_timeline: bool, seen: int | None
-    ) -> tuple[Slate, Choice | None]:
+    async def _first(self, visit: Visit, limit: int, seen: int, *, refresh: bool) -> tuple[Slate, Choice | None]:
         """The slate that a reader's first page begins with, and what is chosen of it: as kept, or ranked now.
 
-        `seen`: a log sequence number that must be reflected; None: nothing that was kept will do. No choice: it is
-        still to be made.
+        `refresh`: nothing that was kept will do. No choice: it is still to be made. An order reflects what the request
+        asked for, and perhaps more, so a reader whose token is newer is ranked again.
         """
-        skeleton = await self._skeletons.below(reader, None, SLATE_MAX, degraded, use_timeline=use_timeline)
-        skeleton, now_ms = skeleton.first(SLATE_MAX), self._now_ms()
-        try:
-            basis = basis_of(skeleton, await self._ranker.own_state(reader))
-            kept = None if seen is None else self._orders.find(reader, basis, limit, seen=seen, now_ms=now_ms)
+        now_ms, reader = self._now_ms(), visit.reader
+        if not refresh and self._orders.has(reader, now_ms):
+            skeleton, state = await together(self._immediate, self._newest(visit, seen), self._own_state(visit))
+            if state is None:
+                return Slate(skeleton.ids.tolist(), skeleton.end), None
+            kept = self._orders.find(reader, basis_of(skeleton, state), limit, seen=seen, now_ms=now_ms)
             if kept is not None:
                 return kept
-            sequence = self._skeletons.log_end()
-        except Exception:
-            degraded.failed("ranking")
-            return Slate(skeleton.ids.tolist(), skeleton.end), None
-        slate, known = await self._rank(reader, skeleton, Load(now_ms), degraded)
+        else:
+            skeleton, _ = await together(self._immediate, self._newest(visit, seen, refresh=refresh), visit.get_known())
+        slate, known = await self._rank(visit, skeleton, Load(now_ms))
         if known is None:
             return slate, None
-        choice = await self._choose(reader, slate, known, NO_FACTS, limit, degraded)
-        if not degraded.parts:
-            self._orders.keep(reader, basis, sequence, slate, limit, choice)
+        choice = await self._choose(visit, slate, known, NO_FACTS, limit)
+        if not visit.degraded.parts:
+            basis = basis_of(skeleton, (await visit.known()).own.state)
+            self._orders.keep(reader, basis, seen, slate, limit, choice)
         return slate, choice
 
-    async def _rank(
-        self, reader: NodeId, skeleton: Skeleton, load: Load, degraded: Degraded
-    ) -> tuple[Slate, Candidates | None]:
+    async def _newest(self, visit: Visit, seen: int, *, refresh: bool = False) -> Skeleton:
+        """The newest SLATE_MAX posts."""
+        visit.use_timeline = await self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
+        return (await self._below(visit, None, SLATE_MAX)).first(SLATE_MAX)
+
+    async def _own_state(self, visit: Visit) -> ListState | None:
+        """What an order of the reader's is compared by; None where ranking is down."""
+        try:
+            return (await self._ranker.own(visit.reader)).state
+        except Exception:
+            visit.degraded.failed("ranking")
+            return None
+
+    async def _rank(self, visit: Visit, skeleton: Skeleton, load: Load) -> tuple[Slate, Candidates | None]:
         """As `_rank_below`, of the posts of a skeleton."""
         ids, end = skeleton
         try:
+            reader = await visit.known()
             if load.are_seen:
-                wanted = await self._ranker.seen(reader, ids, load.begun_ms)
+                wanted = await self._ranker.seen(visit.reader, ids, load.begun_ms)
             else:
                 wanted = await self._ranker.unseen(reader, ids)
                 load = load._replace(seen_left=load.seen_left or len(wanted) < len(ids))
             return order(await self._ranker.score(reader, wanted), end, load)
         except Exception:
-            degraded.failed("ranking")
+            visit.degraded.failed("ranking")
             return (Slate([], None) if load.are_seen else Slate(ids.tolist(), end)), None
 
-    async def _allowed_copies(self, reader: NodeId, copies: Copies) -> dict[int, Sequence[int]]:
-        """Those of the copies that would be at the reader's home, by the post that they are copies of."""
-        allowed = await self._rules.allowed(reader, [copy for alike in copies.values() for copy in alike])
-        ids = {post.id for post in allowed}
-        left = {id_: [copy for copy in alike if copy in ids] for id_, alike in copies.items()}
-        return {id_: alike for id_, alike in left.items() if alike}
-
-    async def _choose(
-        self, reader: NodeId, slate: Slate, known: Candidates | None, taken: Facts, want: int, degraded: Degraded
-    ) -> Choice:
+    async def _choose(self, visit: Visit, slate: Slate, known: Candidates | None, taken: Facts, want: int) -> Choice:
         """At most `want` posts that go well with those `taken` for the page."""
         for ids in (slate.best(CHOICE), slate.ids):
-            found = await self._score(reader, ids, degraded) if known is None else known.take(slice(len(ids)))
+            found = await self._score(visit, ids) if known is None else known.take(slice(len(ids)))
             more = len(ids) < len(slate.ids)
             places = choose(found.facts, taken, want, self._mix, self._now_ms(), more=more)
             if len(places) >= want or not more:
@@ -242,22 +261,24 @@ class Home:
         waiting = set(found.facts.ids.tolist()).difference(chosen.facts.ids.tolist())
         return Choice(chosen, waiting, len(ids))
 
-    async def _score(self, reader: NodeId, ids: Sequence[int], degraded: Degraded) -> Candidates:
+    async def _score(self, visit: Visit, ids: Sequence[int]) -> Candidates:
         """Those of the posts that are there, in their order."""
         wanted = np.array(ids, np.int64)
         try:
-            return await self._ranker.score(reader, wanted)
+            return await self._ranker.score(await visit.known(), wanted)
         except Exception:
-            degraded.failed("ranking")
+            visit.degraded.failed("ranking")
             return Candidates.unranked(wanted)
 
-    async def _rest(self, reader: NodeId, slate: Slate) -> Slate | None:
+    async def _rest(self, visit: Visit, slate: Slate) -> Slate | None:
         """What is left for the next page; None where it is little and nothing of it is for the reader."""
-        ids = slate.every_id()
-        if not slate.is_last or len(ids) > CHOICE:
+        ids = _last_few(slate)
+        if ids is None:
             return slate
         for start in range(0, len(ids), _LOOK):
-            if await self._rules.allowed(reader, ids[start : start + _LOOK]):
+            some = ids[start : start + _LOOK]
+            await visit.look((), spare=some)
+            if visit.allowed(some):
                 return slate
         return None
 
@@ -276,10 +297,11 @@ class Home:
 
     async def why(self, reader: NodeId, post: Post) -> Why:
         """What decides the place of a post that `reader` may see in their ranked home, as of now. PostNotFound."""
-        found = await self._ranker.score(reader, np.array([post.id], np.int64))
+        known = await self._ranker.look(reader)
+        found = await self._ranker.score(known, np.array([post.id], np.int64))
         if not len(found.facts.ids):
             raise PostNotFound("this post was deleted just now", id=str(post.id))
-        damping = await self._ranker.damping(reader, found.facts)
+        damping = self._ranker.damping(known, found.facts)
         values, added = found.features[0].tolist(), light.contributions(found.features)[0].tolist()
         parts = [(name, values[at], light.WEIGHTS[name], added[at]) for at, name in enumerate(FEATURES)]
         excluded = await self._rules.excluded_by(reader, post)
@@ -292,12 +314,30 @@ class Home:
 
     async def _copy_of(self, reader: NodeId, post: int) -> int | None:
         """The post that is shown in place of `post`, one of the newest SLATE_MAX, which is a copy of it."""
-        degraded = Degraded()
-        use_timeline = await self._skeletons.can_use_timelines(0, degraded, refresh=False)
-        begun = Load(self._now_ms())
-        slate, _ = await self._rank_below(reader, None, begun, degraded, use_timeline=use_timeline)
+        visit, begun = self._visit(reader), Load(self._now_ms())
+        slate, _ = await self._rank(visit, await self._newest(visit, 0), begun)
         for best, copies in slate.copies.items():
             if post in copies:
-                first = await self._rules.allowed(reader, [best, *copies])
+                first = await self._rules.allowed(reader, await self._rules.read([best, *copies]))
                 return first[0].id if first and first[0].id != post else None
         return None
+
+
+def _spare(slate: Slate, ids: Sequence[int], left: Slate) -> list[int]:
+    """What a page of `ids` may have to know of posts beyond it: their copies, and whether a post is `left` after it."""
+    copies = [copy for id_ in ids for copy in slate.copies.get(id_, ())] if slate.copies else []
+    return copies + (_last_few(left) or [])[:_LOOK]
+
+
+def _last_few(slate: Slate) -> list[int] | None:
+    """All posts of the last slate, where it is short; None: there are others."""
+    if not slate.is_last or len(slate.ids) > CHOICE:
+        return None
+    ids = slate.every_id()
+    return ids if len(ids) <= CHOICE else None
+
+
+def _allowed_copies(visit: Visit, copies: Copies) -> dict[int, Sequence[int]]:
+    """Those of the copies, all looked at, that would be at the reader's home, by the post that they are copies of."""
+    left = {id_: [post.id for post in visit.allowed(alike)] for id_, alike in copies.items()}
+    return {id_: alike for id_, alike in left.items() if alike}

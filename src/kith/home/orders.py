@@ -26,7 +26,7 @@ READERS_MAX = 10_000
 
 
 class Basis(NamedTuple):
-    """What an order was made from. `skeleton`: a digest of it. `own`: of the reader's lists, see `Ranker.own_state`."""
+    """What an order was made from. `skeleton`: a digest of it. `own`: of the reader's lists, see `Ranker.own`."""
 
     skeleton: bytes
     own: ListState
@@ -36,7 +36,7 @@ class Order(NamedTuple):
     """A slate as ranked, and the posts that a page of `limit` was chosen of its first `looked_at`."""
 
     basis: Basis
-    sequence: int  # what it reflects of the log
+    sequence: int  # what it had to reflect of the log; it may reflect more
     made_ms: int
     ids: Integers
     slate: Slate  # without its ids, which would take five times as much in it
@@ -54,6 +54,11 @@ class KeptOrders:
 
     def __len__(self) -> int:
         return len(self._orders)
+
+    def has(self, reader: int, now_ms: int) -> bool:
+        """Whether an order of the reader is kept, which may yet turn out to be of no use."""
+        order = self._orders.get(reader)
+        return order is not None and _is_young(order, now_ms)
 
     def find(
         self, reader: int, basis: Basis, limit: int, *, seen: int, now_ms: int

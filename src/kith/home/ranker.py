@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from kith.core.ids import NodeId
-from kith.core.paging import Window
+from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FEWER, VIEWS
-from kith.graph.shapes import Listing
-from kith.home.affinity import Affinity, ListState, at_keys, state_of
+from kith.graph.questions import Questions
+from kith.graph.shapes import Ids, Listing
+from kith.graph.together import together
+from kith.home.affinity import Affinity, Done, ListState, Ties, at_keys
 from kith.home.facts import PostFacts
 from kith.home.rank import light
 from kith.home.rank.candidates import Candidates
@@ -29,37 +32,71 @@ LIMITED_FACTOR = 0.1
 """What is left of the score of a post that the app's moderation limits."""
 
 
+_NEWEST, _WISHES = Window(1), Window(FEWER_MAX)
+
+
+class Own(NamedTuple):
+    """`state`: of the lists of what a reader saw and wants to see less of. `fewer`: the newest of these wishes."""
+
+    state: ListState
+    fewer: list[Mark]
+
+
+class Reader(NamedTuple):
+    """What ranking knows of a reader. `seen`: the newest posts they saw; `ties`: or what they are computed from."""
+
+    id: NodeId
+    own: Own
+    seen: Ids
+    ties: Ties | Done
+
+
 class Ranker:
     """The light pass over the candidates of a reader."""
 
     def __init__(self, graph: Graph, facts: PostFacts, affinity: Affinity, now_ms: Callable[[], int]) -> None:
         self._store, self._facts, self._affinity, self._now_ms = graph.store, facts, affinity, now_ms
+        self._immediate = graph.store.immediate
         self._views, self._fewer = graph.graphs.number(VIEWS), graph.graphs.number(FEWER)
 
-    async def score(self, reader: NodeId, ids: Integers) -> Candidates:
+    async def own(self, reader: NodeId) -> Own:
+        """What the reader saw last and wants to see less of."""
+        views, fewer = Listing(self._views, reader, Direction.OUT), Listing(self._fewer, reader, Direction.OUT)
+        questions = Questions()
+        counts = questions.counts([views, fewer])
+        newest, wishes = questions.page(views, _NEWEST), questions.page(fewer, _WISHES)
+        answers = await self._store.answer(questions)
+        said = answers.pages[wishes].items
+        return Own(ListState(answers.counts[counts], [answers.pages[newest].items, said[:1]]), said)
+
+    async def look(self, reader: NodeId) -> Reader:
+        """All that ranking needs to know of a reader."""
+        views = Listing(self._views, reader, Direction.OUT)
+        own, seen, ties = await together(
+            self._immediate, self.own(reader), self._store.ids(views, newest=SEEN_MAX), self._affinity.look(reader)
+        )
+        return Reader(reader, own, seen, ties)
+
+    async def score(self, reader: Reader, ids: Integers) -> Candidates:
         """Those of `ids` that are posts, in their order, with their scores."""
-        facts = await self._facts.of(ids)
-        ties = await self._affinity.of(reader)
+        ties = reader.ties
+        if isinstance(ties, Done):
+            facts, made_by = await self._facts.with_authors(ids, list(ties.worth))
+            ties = self._affinity.ties(ties, made_by)
+        else:
+            facts = await self._facts.of(ids)
         rows = features(facts, ties.to(facts.authors), self._now_ms())
-        told = light.score(rows, await self.damping(reader, facts))
+        told = light.score(rows, self.damping(reader, facts))
         if not facts.limited.any():
             return Candidates(facts, rows, told, told)
-        return Candidates(facts, rows, told * _limits(facts.limited & (facts.authors != reader)), told)
+        return Candidates(facts, rows, told * _limits(facts.limited & (facts.authors != reader.id)), told)
 
-    async def own_state(self, reader: NodeId) -> ListState:
-        """The state of what the reader saw and wants to see less of."""
-        return await state_of(
-            self._store, [Listing(self._views, reader, Direction.OUT), Listing(self._fewer, reader, Direction.OUT)]
-        )
-
-    async def unseen(self, reader: NodeId, ids: Integers) -> Integers:
+    async def unseen(self, reader: Reader, ids: Integers) -> Integers:
         """Those of the posts that the reader has not seen."""
-        views = Listing(self._views, reader, Direction.OUT)
-        seen = await self._store.ids(views, newest=SEEN_MAX)
-        if len(seen):
-            ids = ids[~np.isin(ids, seen)]
-        if len(seen) == SEEN_MAX:
-            ids = ids[~await self._store.contains(views, ids)]
+        if len(reader.seen):
+            ids = ids[~np.isin(ids, reader.seen)]
+        if len(reader.seen) == SEEN_MAX:
+            ids = ids[~await self._store.contains(Listing(self._views, reader.id, Direction.OUT), ids)]
         return ids
 
     async def seen(self, reader: NodeId, ids: Integers, until_ms: int) -> Integers:
@@ -72,15 +109,14 @@ class Ranker:
         """Whether the reader has seen a post."""
         return (await self._store.exists_many(self._views, [(reader, post)]))[0]
 
-    async def damping(self, reader: NodeId, facts: Facts) -> Floats:
+    def damping(self, reader: Reader, facts: Facts) -> Floats:
         """The factor on each post's score that the reader is told of: below 1 for a time after "see fewer", and where
         the app limits a post of their own. Limits on posts of others change the order alone, untold (decision 10).
         """
-        limits = _limits(facts.limited & (facts.authors == reader))
-        page = await self._store.page(Listing(self._fewer, reader, Direction.OUT), Window(FEWER_MAX))
-        if not page.items:
+        limits = _limits(facts.limited & (facts.authors == reader.id))
+        if not reader.own.fewer:
             return limits
-        wishes = sorted((mark.id, mark.position) for mark in page.items)
+        wishes = sorted((mark.id, mark.position) for mark in reader.own.fewer)
         said = np.array([author for author, _ in wishes], np.int64)
         age = self._now_ms() - np.array([at for _, at in wishes], np.float64)
         less = (1 - FEWER_FACTOR) * np.exp2(-np.maximum(age, 0) / FEWER_HALF_LIFE_MS)

@@ -88,10 +88,6 @@ class Skeletons:
             degraded.note("fanout")
         return True
 
-    def log_end(self) -> int:
-        """The sequence number of the last event in the log: all up to it is in what is read from now on."""
-        return self._log.bounds()[1]
-
     async def _are_ours(self) -> bool:
         """Whether the timelines that are read here are those that fan-out keeps for this store."""
         try:

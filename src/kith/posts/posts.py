@@ -9,7 +9,7 @@ a post that was deleted meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from kith.graph.together import together
 from kith.graph.walk import walk
 from kith.media.media import MediaType, owned
 from kith.people.accounts import ask_active, check_active, is_removed
-from kith.people.privacy import SYSTEM, Privacy, System, Viewer
+from kith.people.privacy import SYSTEM, Privacy, Standing, System, Viewer
 from kith.posts.post import (
     MEDIA_MAX,
     Draft,
@@ -212,20 +212,16 @@ class Posts:
         self, questions: Questions, viewer: Viewer, posts: Sequence[Post | None]
     ) -> Callable[[Answers], list[Post | None]]:
         """Ask which of these posts `viewer` may see. The answer: they, with their authors' labels; None for others."""
+        standings = self.ask_standings(questions, viewer, posts)
+        return lambda answers: seen_of(posts, viewer, standings(answers))
+
+    def ask_standings(
+        self, questions: Questions, viewer: Viewer, posts: Sequence[Post | None]
+    ) -> Callable[[Answers], Mapping[int, Standing]]:
+        """Ask how the authors of these posts stand to `viewer`, as far as `seen_of` needs it."""
         alive = [post for post in posts if post is not None and not post.deleted]
         friends = {post.author for post in alive if post.visibility == "friends"}
-        standings = self._privacy.ask_standings(questions, viewer, [post.author for post in alive], friends)
-
-        def seen(answers: Answers) -> list[Post | None]:
-            authors = standings(answers)
-            return [
-                with_labels(post, authors[post.author].labels)
-                if post is not None and not post.deleted and may_see(post, viewer, authors[post.author])
-                else None
-                for post in posts
-            ]
-
-        return seen
+        return self._privacy.ask_standings(questions, viewer, [post.author for post in alive], friends)
 
     async def get(self, viewer: Viewer, id_: int) -> Post:
         """One post; PostNotFound if `viewer` must not see it."""
@@ -351,3 +347,13 @@ class Posts:
 
         put, new = await rewrite(f"this {self._shelf.noun}", id_, replace)
         return PostWritten(new, put.mark)
+
+
+def seen_of(posts: Sequence[Post | None], viewer: Viewer, authors: Mapping[int, Standing]) -> list[Post | None]:
+    """Each post with its author's labels; None if `viewer` must not see it. `authors`: how they stand to `viewer`."""
+    return [
+        with_labels(post, authors[post.author].labels)
+        if post is not None and not post.deleted and may_see(post, viewer, authors[post.author])
+        else None
+        for post in posts
+    ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
@@ -11,7 +13,7 @@ from kith.core.ids import NodeId
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
-from kith.home.affinity import HALF, HALF_LIFE_MS, KEPT_MS, NEWEST_MAX
+from kith.home.affinity import HALF, HALF_LIFE_MS, KEPT_MS, NEWEST_MAX, Ties
 from kith.home.facts import KEPT_MS as FACTS_KEPT_MS
 
 
@@ -88,13 +90,13 @@ def test_affinity_is_kept_until_the_reader_does_another_thing_or_an_hour_passes(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[int] = []
-    real = home.affinity._read
+    real = home.affinity.ties
 
-    async def counted(*args: object) -> object:
+    def counted(*args: Any) -> Ties:
         reads.append(1)
-        return await real(*args)  # type: ignore[arg-type]
+        return real(*args)
 
-    monkeypatch.setattr(home.affinity, "_read", counted)
+    monkeypatch.setattr(home.affinity, "ties", counted)
     post = run(home.post(BOB))
     for _ in range(3):
         to(run, home)

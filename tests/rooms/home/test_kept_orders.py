@@ -19,6 +19,7 @@ from kith.home.affinity import ListState
 from kith.home.home import Home
 from kith.home.orders import KEPT_MS, Basis, KeptOrders
 from kith.home.rank.candidates import Candidates
+from kith.home.ranker import Reader
 from kith.home.slate import Choice, Load, Slate
 from kith.posts.labels import Moderation
 from kith.posts.post import Post, PostEdit
@@ -37,8 +38,8 @@ def rankings(home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> list[NodeId]:
     ranked: list[NodeId] = []
     unseen = home.ranker.unseen
 
-    async def noted(reader: NodeId, ids: np.ndarray) -> np.ndarray:
-        ranked.append(reader)
+    async def noted(reader: Reader, ids: np.ndarray) -> np.ndarray:
+        ranked.append(reader.id)
         return await unseen(reader, ids)
 
     monkeypatch.setattr(home.ranker, "unseen", noted)

@@ -105,7 +105,8 @@ def test_a_deleted_post_vanishes_once_its_facts_are_read_again(run: Run, home: H
     home.clock.ms += KEPT_MS + 1
     for _ in range(2):
         assert of(run, home.facts, [first.id, second.id]).ids.tolist() == [second.id]
-    assert run(home.facts.authors([first.id, second.id, 7])) == {second.id: BOB}
+    kept, authors = run(home.facts.with_authors(np.array([second.id, first.id]), [first.id, second.id, 7]))
+    assert (kept.ids.tolist(), authors) == ([second.id], {second.id: BOB})
 
 
 def test_a_changed_post_is_described_anew_and_an_unchanged_one_is_not(

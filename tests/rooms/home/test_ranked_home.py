@@ -256,15 +256,18 @@ def by(*authors: int) -> Facts:
 
 
 def test_see_fewer_lowers_an_author_fades_and_can_be_taken_back(run: Run, home: HomeScene) -> None:
+    def damping(reader: NodeId, *authors: int) -> list[float]:
+        return home.ranker.damping(run(home.ranker.look(reader)), by(*authors)).tolist()
+
     def factor() -> float:
-        return float(run(home.ranker.damping(ALICE, by(BOB, CAROL)))[0])
+        return damping(ALICE, BOB, CAROL)[0]
 
     assert factor() == 1
     written = run(home.graph.people.see_fewer(ALICE, BOB))
     assert written.holds
     assert factor() == pytest.approx(0.1)
-    assert run(home.ranker.damping(ALICE, by(CAROL, DANA))).tolist() == [1, 1]
-    assert run(home.ranker.damping(BOB, by(BOB))).tolist() == [1], "it is Alice's wish alone"
+    assert damping(ALICE, CAROL, DANA) == [1, 1]
+    assert damping(BOB, BOB) == [1], "it is Alice's wish alone"
     home.clock.ms += FEWER_HALF_LIFE_MS
     assert factor() == pytest.approx(0.55)
     home.clock.ms += FEWER_HALF_LIFE_MS

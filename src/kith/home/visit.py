@@ -1,0 +1,66 @@
+"""One request for a page of home: what is known of its reader and of the posts looked at, each read once.
+
+A look at posts takes two calls in a row: their records, then the rules. What the posts are shown with is read beside
+the rules.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeAlias
+
+from kith.core.ids import NodeId
+from kith.graph.together import together
+from kith.home.degraded import Degraded
+from kith.home.ranker import Ranker, Reader
+from kith.home.rules import HomeRules
+from kith.posts.post import Post
+
+Beside: TypeAlias = Callable[[Sequence[Post]], Coroutine[Any, Any, object]]
+"""Reads what these posts are shown with. Some of them may turn out not to be for the reader."""
+
+
+async def nothing_beside(_: Sequence[Post]) -> None:
+    """A Beside that reads nothing."""
+
+
+class Visit:
+    """A reader at home. `use_timeline`: whether timelines can be relied on now."""
+
+    def __init__(self, reader: NodeId, ranker: Ranker, rules: HomeRules, beside: Beside = nothing_beside) -> None:
+        self.reader, self.degraded, self.use_timeline = reader, Degraded(), False
+        self._ranker, self._rules, self._beside = ranker, rules, beside
+        self._known: Reader | None = None
+        self._looked_at: dict[int, Post | None] = {}  # None: not for the reader
+
+    async def known(self) -> Reader:
+        """What ranking knows of the reader."""
+        if self._known is None:
+            self._known = await self._ranker.look(self.reader)
+        return self._known
+
+    async def get_known(self) -> None:
+        """Read what ranking will ask for. If that fails, it is read again when it is asked for, and fails there."""
+        with contextlib.suppress(Exception):
+            await self.known()
+
+    async def look(self, ids: Sequence[int], spare: Sequence[int] = ()) -> None:
+        """Find out which posts are for the reader. `spare`: those that are not shown on the page, or perhaps not."""
+        found = self._looked_at
+        new = [id_ for id_ in (*ids, *spare) if id_ not in found]
+        if not new:
+            return
+        read, shown = await self._rules.read(new), set(ids)
+        allowed, _ = await together(
+            self._rules.immediate,
+            self._rules.allowed(self.reader, read),
+            self._beside([post for post in read if post.id in shown]),
+        )
+        found.update(dict.fromkeys(new))
+        found.update((post.id, post) for post in allowed)
+
+    def allowed(self, ids: Sequence[int]) -> list[Post]:
+        """Those of the posts, all looked at, that the reader may and wants to see at home, in their order."""
+        found = self._looked_at
+        return [post for id_ in ids if (post := found[id_]) is not None]
