@@ -93,7 +93,7 @@ def strip(folder: Path) -> list[Figure]:
             stories = Stories(posts.store, graph, snowflakes, hours=24)
             await _populate(graph, stories)
             affinity = Affinity(graph, Comments(posts), PostFacts(posts.store, graph, wall_ms), wall_ms)
-            whole = Strip(graph, stories, affinity.between)
+            whole = Strip(graph, stories, affinity.by_author)
             ways: dict[str, Callable[[], Awaitable[object]]] = {
                 "strip": lambda: whole.page(NodeId(_VIEWER), Window(20)),
                 "strip-find-by-count": lambda: _by_count(graph, stories),
@@ -136,19 +136,19 @@ async def _followed(graph: Graph) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 async def _by_count(graph: Graph, stories: Stories) -> int:
     """What the strip does: the lists that are not empty, by their stored lengths."""
     authors = await stories.with_stories(await _followed(graph))
-    return sum([len(await stories.newest(author, 50)) for author in authors])
+    return sum([len(await stories.newest([author], 50)) for author in authors])
 
 
 async def _by_live_list(graph: Graph, stories: Stories) -> int:
     """One list of all live authors, asked for those who are followed."""
     followed = await _followed(graph)
     telling = await graph.store.contains(Listing(graph.graphs.number(_LIVE_AUTHORS), 0, Direction.OUT), followed)
-    return sum([len(await stories.newest(author, 50)) for author in followed[telling].tolist()])
+    return sum([len(await stories.newest([author], 50)) for author in followed[telling].tolist()])
 
 
 async def _by_reading_all(graph: Graph, stories: Stories) -> int:
     """A page of every followed author's list."""
-    return sum([len(await stories.newest(author, 50)) for author in (await _followed(graph)).tolist()])
+    return sum([len(await stories.newest([author], 50)) for author in (await _followed(graph)).tolist()])
 
 
 async def _took(ways: dict[str, Callable[[], Awaitable[object]]]) -> dict[str, float]:

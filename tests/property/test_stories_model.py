@@ -5,7 +5,6 @@ shows what a naive model says; whether the room of old ones is given back or not
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,8 +108,8 @@ class History:
         self.stories = Stories(self.records, self.graph, services.snowflakes, hours=HOURS, now_ms=self.clock)
         self.strip = Strip(self.graph, self.stories, self.closeness)
 
-    async def closeness(self, viewer: NodeId, authors: Sequence[int]) -> list[float]:
-        return [self.close[viewer, author] for author in authors]
+    async def closeness(self, viewer: NodeId) -> dict[int, float]:
+        return {author: self.close[viewer, author] for author in PEOPLE}
 
     async def act(self) -> None:
         """One random thing that happens."""

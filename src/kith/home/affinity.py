@@ -78,9 +78,10 @@ class Affinity:
         _, made_by = await self._facts.with_authors(_NO_POSTS, list(found.worth))
         return self.ties(found, made_by)
 
-    async def between(self, reader: NodeId, authors: Sequence[int]) -> list[float]:
-        """The reader's affinity to each author."""
-        return list(map(float, (await self.of(reader)).to(np.array(authors, np.int64))))
+    async def by_author(self, reader: NodeId) -> dict[int, float]:
+        """The reader's affinity to each author of whom they did something; to others it is 0."""
+        ties = await self.of(reader)
+        return dict(zip(ties.authors.tolist(), ties.values.tolist(), strict=True))
 
     async def look(self, reader: NodeId) -> Ties | Done:
         """A reader's affinities where they are known; otherwise what the reader did, for `ties`."""

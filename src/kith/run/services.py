@@ -116,7 +116,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         yield Services(
             parts, number, await keys.known(parts.credentials, settings), Privacy(graph), people,
             profiles, jobs, openings, suggested, posts, comments, engagement,
-            Moderation(posts), media, stories, Strip(graph, stories, affinity.between), home, live,
+            Moderation(posts), media, stories, Strip(graph, stories, affinity.by_author), home, live,
         )  # fmt: skip
     finally:
         looking.cancel()

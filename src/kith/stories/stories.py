@@ -7,7 +7,7 @@ yet or not. Limit: a story cannot be edited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from kith.core.clock import wall_ms
@@ -16,9 +16,10 @@ from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
-from kith.graph.edge import Direction
+from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import STORIES, STORY_VIEWS
+from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Ids, Listing
 from kith.people.privacy import SYSTEM, Privacy, Viewer
 from kith.posts.engagement import engage
@@ -92,6 +93,16 @@ class Stories:
         found = dict(zip(live, await self._shelf.visible(viewer, live), strict=True))
         return [found.get(id_) for id_ in ids]
 
+    async def shown(self, viewer: Viewer, ids: Sequence[int]) -> list[tuple[Post, bool]]:
+        """Those of the stories that have not expired and that `viewer` may see, each with whether they have seen it."""
+        since = self._since()
+        posts = await self._shelf.read([id_ for id_ in ids if made_at_ms(id_) >= since])
+        questions = Questions()
+        seeing = self._shelf.ask_seeing(questions, viewer, posts)
+        seen = self._ask_seen(questions, viewer, posts)
+        answers = await self.graph.store.answer(questions)
+        return [(story, saw) for story, saw in zip(seeing(answers), seen(answers), strict=True) if story is not None]
+
     async def get(self, viewer: Viewer, id_: NodeId) -> Post:
         """One story; StoryNotFound if it has expired or `viewer` must not see it."""
         self._check_live(id_)
@@ -107,10 +118,21 @@ class Stories:
 
     async def seen(self, viewer: Viewer, stories: Sequence[Post]) -> list[bool]:
         """For each story: has `viewer` seen it? Authors have seen their own."""
+        questions = Questions()
+        seen = self._ask_seen(questions, viewer, stories)
+        return seen(await self.graph.store.answer(questions))
+
+    def _ask_seen(
+        self, questions: Questions, viewer: Viewer, stories: Sequence[Post | None]
+    ) -> Callable[[Answers], list[bool]]:
+        """Ask `seen`; False for what is no story."""
         if not isinstance(viewer, int):
-            return [False] * len(stories)
-        seen = await self.graph.store.exists_many(self._views, [(viewer, story.id) for story in stories])
-        return [saw or story.author == viewer for saw, story in zip(seen, stories, strict=True)]
+            return lambda _: [False] * len(stories)
+        rows = questions.states([(self._views, viewer, 0 if story is None else story.id) for story in stories])
+        return lambda answers: [
+            state is State.NORMAL or (story is not None and story.author == viewer)
+            for state, story in zip(answers.states[rows], stories, strict=True)
+        ]
 
     async def viewers(self, actor: Viewer, id_: NodeId, window: Window) -> Page:
         """The viewers of a story, latest first, for its author or the app's back office.
@@ -145,9 +167,14 @@ class Stories:
         (counts,) = await self.graph.store.counts([(self._stories, Direction.OUT)], authors)
         return [int(author) for author in authors[counts > 0]]
 
-    async def newest(self, author: int, limit: int) -> list[Mark]:
-        """The newest live stories of an author as (made at, id), newest first, without a check of who may see them."""
-        return (await self.graph.store.page(self._list(author), Window(limit, since=self._since()))).items
+    async def newest(self, authors: Iterable[int], limit: int) -> list[Mark]:
+        """The newest `limit` live stories of each author, as (made at, id), newest first, author by author, without a
+        check of who may see them.
+        """
+        questions, window = Questions(), Window(limit, since=self._since())
+        for author in authors:
+            questions.page(self._list(author), window)
+        return [mark for page in (await self.graph.store.answer(questions)).pages for mark in page.items]
 
     def over_at(self, story: Post) -> int:
         """When a story expires, in ms since the epoch."""

@@ -1,17 +1,17 @@
 """The strip of stories above a feed: which authors have stories for a reader, and in which order.
 
 One entry per author: the reader's own first, then those with unseen stories, then the rest; in each group the authors
-closest to the reader first, then those with the newest story. Of all followed authors only those whose list of stories
-is not empty are looked at (docs/decisions/0007). Limits: the AUTHORS_MAX closest authors, and the newest STORIES_MAX
-stories of each; the answer says where there is more.
+closest to the reader first, then those with the newest story. Of many followed authors only those whose list of
+stories is not empty are looked at (docs/decisions/0007). Limits: the AUTHORS_MAX closest authors, and the newest
+STORIES_MAX stories of each; the answer says where there is more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,16 +21,20 @@ from kith.graph.edge import POSITION_MAX, Direction
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS, MUTES
 from kith.graph.shapes import Listing
+from kith.graph.together import together
 from kith.stories.stories import Stories
 
-Closeness: TypeAlias = Callable[[NodeId, Sequence[int]], Awaitable[Sequence[float]]]
-"""Takes (reader, authors); says how close each author is to the reader: 0 or more, greater is closer."""
+Closeness: TypeAlias = Callable[[NodeId], Coroutine[Any, Any, Mapping[int, float]]]
+"""Takes a reader; says how close authors are to them: 0 or more, greater is closer; 0 where it says nothing."""
 AUTHORS_MAX = 500
 STORIES_MAX = 50
 LOOKED_AT_MAX = 500
 """How many of an author's newest stories are looked at to find those that a reader may see."""
 PART = 16
-"""How many authors are read before other work gets a turn: a few ms, of a few hundred ms for the longest strip."""
+"""How many authors are read before other work gets a turn, where reads answer at once: a few ms, of a few hundred ms
+for the longest strip."""
+DISTANT_PART = 100
+"""How many are read in one call of an engine across a network."""
 _UNSEEN = 1 << 62
 _SECONDS_MAX = (1 << 31) - 1
 _CLOSENESS_MAX = 1e38  # what a 32-bit float can say
@@ -59,6 +63,8 @@ class Strip:
 
     def __init__(self, graph: Graph, stories: Stories, closeness: Closeness) -> None:
         self._graph, self._stories, self._closeness = graph, stories, closeness
+        self._immediate = graph.store.immediate
+        self._part = PART if self._immediate else DISTANT_PART
         self._follows, self._mutes = graph.graphs.number(FOLLOWS), graph.graphs.number(MUTES)
 
     async def page(self, viewer: NodeId, window: Window) -> StripPage:
@@ -68,8 +74,8 @@ class Strip:
         """
         close, partial = await self._authors(viewer)
         authors, entries = list(close), dict[int, StripEntry]()
-        for at in range(0, len(authors), PART):
-            entries |= {entry.author: entry for entry in await self._entries(viewer, authors[at : at + PART])}
+        for at in range(0, len(authors), self._part):
+            entries |= {entry.author: entry for entry in await self._entries(viewer, authors[at : at + self._part])}
             await asyncio.sleep(0)  # others get their turn
         marks = sorted(
             (_place(entry, viewer, close[author]) for author, entry in entries.items()),
@@ -80,24 +86,30 @@ class Strip:
 
     async def _authors(self, viewer: NodeId) -> tuple[dict[int, float], bool]:
         """The authors to look at, with their closeness; and whether there are more."""
+        authors, close = await together(self._immediate, self._worth_a_look(viewer), self._closeness(viewer))
+        others = {author: close.get(author, 0.0) for author in authors if author != viewer}
+        nearest = sorted(others, key=others.__getitem__, reverse=True)[:AUTHORS_MAX]
+        own = {int(viewer): 0.0} if viewer in authors else {}
+        return own | {author: others[author] for author in nearest}, len(others) > len(nearest)
+
+    async def _worth_a_look(self, viewer: NodeId) -> list[int]:
+        """The viewer and whom they follow; where these are many, only those whose list of stories is not empty."""
         followed = await self._graph.store.ids(Listing(self._follows, viewer, Direction.OUT))
-        telling = await self._stories.with_stories(np.append(followed, np.int64(viewer)))
-        others = [author for author in telling if author != viewer]
-        muted = await self._graph.store.exists_many(self._mutes, [(viewer, author) for author in others])
-        others = [author for author, mute in zip(others, muted, strict=True) if not mute]
-        close = dict(zip(others, await self._closeness(viewer, others), strict=True)) if others else {}
-        nearest = sorted(others, key=close.__getitem__, reverse=True)[:AUTHORS_MAX]
-        own = {int(viewer): 0.0} if viewer in telling else {}
-        return own | {author: close[author] for author in nearest}, len(others) > len(nearest)
+        authors = np.append(followed, np.int64(viewer))
+        return authors.tolist() if len(authors) <= self._part else await self._stories.with_stories(authors)
 
     async def _entries(self, viewer: NodeId, authors: Sequence[int]) -> list[StripEntry]:
         """An entry for each of `authors` with a story that `viewer` may see."""
-        newest = [await self._stories.newest(author, LOOKED_AT_MAX) for author in authors]
-        ids = [mark.id for marks in newest for mark in marks]
-        shown = [story for story in await self._stories.visible(viewer, ids) if story is not None]
-        seen = await self._stories.seen(viewer, shown)
-        found: dict[int, StripEntry] = {}
-        for story, saw in zip(shown, seen, strict=True):
+        ids, mutes = np.array(authors, np.int64), Listing(self._mutes, viewer, Direction.OUT)
+        newest, muted = await together(
+            self._immediate,
+            self._stories.newest(authors, LOOKED_AT_MAX),
+            self._graph.store.contains(mutes, ids),
+        )
+        away, found = set(ids[muted].tolist()), dict[int, StripEntry]()
+        for story, saw in await self._stories.shown(viewer, [mark.id for mark in newest]):
+            if story.author in away:
+                continue
             known = found.get(story.author, StripEntry(story.author, 0, 0, 0, False))
             if known.stories == STORIES_MAX:
                 found[story.author] = known._replace(more=True)

@@ -24,8 +24,8 @@ def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock
 
 
 def to(run: Run, home: HomeScene, *authors: NodeId, reader: NodeId = ALICE) -> list[float]:
-    found: list[float] = run(home.affinity.between(reader, authors or (BOB,)))
-    return found
+    found: dict[int, float] = run(home.affinity.by_author(reader))
+    return [found.get(author, 0.0) for author in authors or (BOB,)]
 
 
 def of_worth(worth: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -40,8 +39,8 @@ class StoryScene:
         self.close: dict[int, float] = {}
         self.strips = Strip(self.graph, self.stories, self.closeness)
 
-    async def closeness(self, viewer: NodeId, authors: Sequence[int]) -> list[float]:
-        return [self.close.get(author, 0.0) for author in authors]
+    async def closeness(self, viewer: NodeId) -> dict[int, float]:
+        return self.close
 
     def tell(self, author: NodeId = ALICE, later_ms: int = 1_000, **fields: Any) -> Post:
         """A new story, some time after what was before."""
