@@ -81,7 +81,7 @@ def _ask_in(questions: Questions, listing: Listing, ids: list[int]) -> Callable[
     at = questions.members(listing, np.array(ids, np.int64))
 
     def there(answers: Answers) -> Collection[int]:
-        found = answers.members[at]
-        return {id_ for id_, is_there in zip(ids, found.tolist(), strict=True) if is_there} if found.any() else ()
+        found: list[bool] = answers.members[at].tolist()
+        return {id_ for id_, is_there in zip(ids, found, strict=True) if is_there} if True in found else ()
 
     return there
