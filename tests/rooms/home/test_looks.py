@@ -1,0 +1,84 @@
+"""What a page looks at beyond its posts, and what it reads beside the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from cast import ALICE, BOB, CAROL, FakeClock
+from coroutines import Run
+from homes import HomeScene, alices_home, ids_of
+
+from kith.core.ids import NodeId
+from kith.core.paging import Window
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.graph.graphs import HIDES
+from kith.posts.post import Post
+
+
+@pytest.fixture
+def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
+    return alices_home(run, embedded, clock)
+
+
+class Noted:
+    """A Beside that keeps what it was asked about."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+
+    async def __call__(self, posts: Sequence[Post]) -> None:
+        self.ids += [post.id for post in posts]
+
+
+def test_what_is_read_beside_the_rules_is_of_the_posts_of_the_page(run: Run, home: HomeScene) -> None:
+    made = [run(home.post((BOB, CAROL)[at % 2])).id for at in range(10)][::-1]
+    run(home.engagement.add(HIDES, ALICE, NodeId(made[1])))
+    latest, ranked = Noted(), Noted()
+    page = run(home.feed.latest(ALICE, Window(3), beside=latest))
+    assert ids_of(page.posts) == [made[0], made[2], made[3]]
+    assert latest.ids == made[:3], "the one in place of what is hidden is read with the page"
+    assert len(run(home.feed.ranked(ALICE, 3, beside=ranked)).posts) == 3
+    assert len(ranked.ids) <= 4, "neither of copies, nor of what is left for the next page"
+
+
+def test_of_a_short_rest_it_is_known_with_the_page_whether_any_is_for_the_reader(
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [run(home.post(BOB)).id for _ in range(6)]
+    reads: list[list[int]] = []
+    read = home.objects.read
+
+    async def noted(ids: Sequence[int]) -> list[Post | None]:
+        reads.append(list(ids))
+        return await read(ids)
+
+    monkeypatch.setattr(home.objects, "read", noted)
+    first = run(home.page(2))
+    assert first.rest is not None
+    assert (len(reads), {*reads[0]}) == (1, {*made})
+    for id_ in first.rest.ids:
+        run(home.engagement.add(HIDES, ALICE, NodeId(id_)))
+    assert run(home.page(2)).rest is None, "nothing that is left is for her"
+
+
+def test_what_is_forbidden_after_its_record_was_read_is_not_shown(
+    run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, hidden = run(home.post(BOB)), run(home.post(CAROL))
+    read = home.objects.read
+
+    async def overtaken(ids: Sequence[int]) -> list[Post | None]:
+        found = await read(ids)
+        monkeypatch.setattr(home.objects, "read", read)
+        await home.graph.people.block(CAROL, ALICE)
+        return found
+
+    for ask in (lambda: home.feed.latest(ALICE, Window(5)), home.page):
+        monkeypatch.setattr(home.objects, "read", overtaken)
+        assert ids_of(run(ask()).posts) == [kept.id]
+        run(home.graph.people.unblock(CAROL, ALICE))
+        run(home.graph.people.follow(ALICE, CAROL))
+        run(home.caught_up())
+    assert hidden.id in ids_of(run(home.page()).posts)
