@@ -6,7 +6,7 @@ the base; it moves the pin at its own checkpoints, and drops it when it has comm
 processes stand until somebody clears LMDB's reader table, and whoever writes then has a pin of their own.
 
 Pages that are freed wait for two checkpoints before they are used again: that is how much larger the file is. So there
-is a checkpoint after a number of changes, however fast they come.
+is a checkpoint after a number of changes, too. Commits go on while it syncs, so a slow sync leaves more pages waiting.
 """
 
 from __future__ import annotations
