@@ -54,7 +54,8 @@ def test_many_changes_do_not_wait_for_the_interval_so_freed_pages_are_used_again
         commits = CommitQueue(environment)
         used = asyncio.run(rounds(environment, commits))
         commits.close()
-    assert len(set(used[4:])) == 1, used
+    a_round = used[1] - used[0]
+    assert used[-1] - used[0] <= 4 * a_round, used  # 11, if nothing were used again
 
 
 def _base(environment: Environment) -> int:
