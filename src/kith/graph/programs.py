@@ -5,11 +5,13 @@
 
 Answers are ids in descending order, so a page is stable while lists change, and its cursor is an id. Of an intersection
 only the smallest part is read; the larger ones are asked whether they contain its members. So 10 K with 1 M costs what
-the 10 K cost. Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read. Source: FlockDB's compound queries.
+the 10 K cost. Limits: PARTS_MAX lists, DEPTH_MAX levels, `ids_max` ids read, READ_MAX and ASKED_MAX of them a call.
+Source: FlockDB's compound queries.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -25,6 +27,10 @@ from kith.graph.store import Edges
 DEPTH_MAX = 16
 PARTS_MAX = 64
 IDS_MAX_DEFAULT = 5_000_000
+READ_MAX = 20_000
+"""How many ids of a list one call reads."""
+ASKED_MAX = 50_000
+"""How many ids one call looks up in a list."""
 _PROBE_FACTOR = 8  # reading a whole list beats asking for each id when it is at most this much longer
 _FIRST_CHUNK = 256
 _EMPTY: Ids = np.empty(0, np.int64)
@@ -153,8 +159,8 @@ class Evaluator:
         """Every member, descending."""
         match program:
             case Leaf(listings):
-                self._spend(self._counts[program])
-                read = [await self._store.ids(listing) for listing in listings]
+                self._check_left(self._counts[program])
+                read = [await self._read(listing) for listing in listings]
                 # an edge has one state, but where lists lag it may be on its way between two of them
                 return (np.sort(read[0]) if len(read) == 1 else np.unique(np.concatenate(read)))[::-1]
             case Union(parts):
@@ -170,8 +176,7 @@ class Evaluator:
             case Leaf(listings):
                 if self._counts[program] <= _PROBE_FACTOR * len(ids):
                     return np.isin(ids, await self.all(program))
-                masks = [await self._store.contains(listing, ids) for listing in listings]
-                return _any(masks)
+                return _any([await self._asked(listing, ids) for listing in listings])
             case Union(parts):
                 return _any([await self.contains(part, ids) for part in parts])
             case Intersect(parts):
@@ -214,9 +219,26 @@ class Evaluator:
         for leaf in parts:
             self._counts[leaf] = sum(next(counts) for _ in leaf.listings)
 
-    def _spend(self, ids: int) -> None:
-        self._ids_left -= ids
-        if self._ids_left < 0:
+    async def _read(self, listing: Listing) -> Ids:
+        """All ids of a list, in any order."""
+        ids, after = await self._store.chunk(listing, None, READ_MAX)
+        found = [ids]
+        self._ids_left -= len(ids)
+        while after is not None:
+            self._check_left(1)  # a list may have grown, or its count may lag
+            await asyncio.sleep(0)  # others get their turn
+            ids, after = await self._store.chunk(listing, after, READ_MAX)
+            found.append(ids)
+            self._ids_left -= len(ids)
+        return np.concatenate(found)
+
+    async def _asked(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
+        """For each of `ids`: is it in the list?"""
+        parts = [ids[at : at + ASKED_MAX] for at in range(0, max(1, len(ids)), ASKED_MAX)]
+        return np.concatenate([await self._store.contains(listing, part) for part in parts])
+
+    def _check_left(self, ids: int) -> None:
+        if self._ids_left < ids:
             raise ProgramTooComplex(
                 f"this program would read more than {self._ids_max} ids; "
                 "intersect the large lists with a smaller one, or raise `select_ids_max`",

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from cast import ALICE, BOB, CAROL, DANA
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run, run_all
-from edges import G, edge_of, writes_of
+from edges import G, all_pages, edge_of, writes_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_edges import ReferenceEdges, ScrambledEdges
 
+from kith.core.clock import HybridClock
 from kith.core.errors import BadId, BadRequest, ProgramTooComplex, UnknownGraph
+from kith.core.paging import Page, Window
 from kith.graph import programs as set_programs
 from kith.graph.edge import Direction, Edge, State
+from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
 from kith.graph.programs import DEPTH_MAX, PARTS_MAX, Difference, Evaluator, Intersect, Leaf, Program, Union, parse
-from kith.graph.shapes import Ids, Listing
+from kith.graph.shapes import Chunk, Ids, Listing
 from kith.graph.store import EdgeStore
 
 NUMBER = Graphs({"follows": G, "likes": 2}).number
@@ -235,15 +239,28 @@ def test_the_greatest_id_is_a_member_and_a_place(filled: EdgeStore, run: Run) ->
 class Counting(ReferenceEdges):
     """Counts the ids that are read and asked about."""
 
-    read = asked = 0
+    read = asked = most_a_call = 0
 
     async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
         found = await super().ids(listing, newest)
-        self.read += len(found)
+        self._count_read(len(found))
         return found
 
+    async def chunk(self, listing: Listing, after: bytes | None, limit: int) -> Chunk:
+        found = await super().chunk(listing, after, limit)
+        self._count_read(len(found.ids))
+        return found
+
+    async def page(self, listing: Listing, window: Window) -> Page:
+        found = await super().page(listing, window)
+        self._count_read(len(found.items))
+        return found
+
+    def _count_read(self, ids: int) -> None:
+        self.read, self.most_a_call = self.read + ids, max(self.most_a_call, ids)
+
     async def contains(self, listing: Listing, ids: Ids) -> Any:
-        self.asked += len(ids)
+        self.asked, self.most_a_call = self.asked + len(ids), max(self.most_a_call, len(ids))
         return await super().contains(listing, ids)
 
 
@@ -279,6 +296,57 @@ def test_reading_more_ids_than_allowed_is_refused(celebrity: Counting, run: Run)
         assert raised.value.details == {"maxIds": 999}
     assert len(run(Evaluator(celebrity, ids_max=10).top(Intersect((everyone, leaf(ALICE))), None, 20))) == 5
     assert celebrity.read <= 20
+
+
+def test_no_call_reads_or_asks_more_than_its_bound_however_long_the_lists_are(
+    celebrity: Counting, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(set_programs, "READ_MAX", 30)
+    monkeypatch.setattr(set_programs, "ASKED_MAX", 40)
+    run(celebrity.apply(writes_of(*(edge_of(BOB, 1000 + at) for at in range(100)))))
+    followers, both = leaf(DANA, Direction.IN), Intersect((leaf(BOB), leaf(DANA, Direction.IN)))
+    assert run(Evaluator(celebrity).count(Union((followers,)))) == 1000
+    assert run(Evaluator(celebrity).count(both)) == 95
+    assert celebrity.read == 1000 + 100
+    assert celebrity.asked == 100
+    assert celebrity.most_a_call == 40
+
+
+def test_a_list_that_is_longer_than_its_count_says_is_not_read_beyond_the_bound(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lagging(Counting):
+        async def count_many(self, listings: Sequence[Listing]) -> list[int]:
+            return [0] * len(listings)
+
+    async def reading(store: Lagging) -> None:
+        await store.apply(writes_of(*(edge_of(ALICE, 1000 + at) for at in range(500))))
+        await Evaluator(store, ids_max=100).top(leaf(ALICE), None, 5)
+
+    store = Lagging()
+    monkeypatch.setattr(set_programs, "READ_MAX", 30)
+    with pytest.raises(ProgramTooComplex):
+        run(reading(store))
+    assert store.read < 100 + 30
+
+
+def test_a_page_of_an_intersection_looks_at_no_more_than_a_walk_may(run: Run) -> None:
+    """Bob follows 1,200 of the 5,000 whom Alice follows, the oldest ones."""
+
+    async def found(store: Counting) -> list[int]:
+        await store.apply(writes_of(*(edge_of(ALICE, 10_000 + at, at) for at in range(5_000))))
+        await store.apply(writes_of(*(edge_of(BOB, 10_000 + at, at) for at in range(1_200))))
+        graph = Graph(store, Graphs({}), HybridClock(FakeClock()), walk_max=600)
+
+        async def page(window: Window) -> Page:
+            store.read = 0
+            got = await graph.intersection(Listing(G, ALICE, Direction.OUT), Listing(G, BOB, Direction.OUT), window)
+            assert store.read <= 2 * 512, "two chunks of a walk"
+            return got
+
+        return [mark.id for mark in await all_pages(page, 300)]
+
+    assert run(found(Counting())) == [10_000 + at for at in reversed(range(1_200))]
 
 
 def test_an_id_under_way_between_two_lists_is_answered_once() -> None:
