@@ -6,6 +6,7 @@ it knows is at most KEPT_MS old. It decides the order of posts alone; who may se
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -175,12 +176,15 @@ def fingerprint(post: Post, prints: Mapping[int, bytes] = MappingProxyType({})) 
     """A number that copies share: posts with the same files or link and no words of their own, and posts with the same
     words where these are long (COPIED_CHARS_MIN). Short words people say by themselves: only the same author's are
     copies, beside the same files and link. `prints`: what files show, by the ids of media (`print_of`); a file without
-    one is like itself alone. Another process has other numbers.
+    one is like itself alone.
     """
-    files = tuple([prints.get(id_) or id_ for id_ in post.media]) if post.media else ()
+    files = b"".join(prints.get(id_) or id_.to_bytes(8, "big") for id_ in post.media)
     words = " ".join(post.text.casefold().split())
     is_own = len(words) < COPIED_CHARS_MIN and bool(words or not (files or post.link))
-    return hash((post.author if is_own else None, files, (post.link or "").rstrip("/"), words))
+    author = post.author.to_bytes(8, "big") if is_own else b""
+    parts = (author, files, (post.link or "").rstrip("/").encode(), words.encode())
+    shown = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    return int.from_bytes(hashlib.blake2b(shown, digest_size=8).digest(), "big", signed=True)
 
 
 def print_of(media: Media) -> bytes:
