@@ -21,6 +21,7 @@ from kith.commands.transfer.formats import read
 from kith.core.clock import hlc_of
 from kith.core.events import NORMAL, TIMELINE_WANTED, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
+from kith.engines.embedded.fanout_state import EmbeddedFanoutState
 from kith.engines.embedded.timeline_store import Rings
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED
@@ -28,6 +29,7 @@ from kith.home.degraded import Degraded
 from kith.home.fanout.consumer import NAME, Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
+from kith.home.fanout.state import FanoutSnapshot
 from kith.home.skeleton import Skeletons
 from kith.home.sources import Sources
 from kith.home.timelines import Ids
@@ -69,9 +71,9 @@ class CountedRings(Rings):
 
     pushes = 0
 
-    def push(self, post: int, users: Ids) -> int:
+    async def push(self, post: int, users: Ids) -> int:
         """As Rings."""
-        pushed = super().push(post, users)
+        pushed = await super().push(post, users)
         self.pushes += pushed
         return pushed
 
@@ -130,8 +132,9 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
     with rings:
         async with wiring.opened(settings, "bench", create=False) as parts:
             sources, authored = Sources(parts.graph), parts.graph.graphs.number(AUTHORED)
-            fanout = Fanout(sources, rings, graphs=parts.graph.graphs, policy=_POLICIES[name], now_ms=lambda: now_ms[0])
-            skeletons = Skeletons(parts.graph, rings, parts.log, group=NAME)
+            state, policy = EmbeddedFanoutState(parts.environment, parts.commits, NAME), _POLICIES[name]
+            fanout = Fanout(sources, rings, state, graphs=parts.graph.graphs, policy=policy, now_ms=lambda: now_ms[0])
+            skeletons = Skeletons(parts.graph, rings, state, parts.log)
             for hour in range(_WEEK_H):
                 await parts.graph.store.apply(_writes(authored, hour, weeks.authors[hour]))
             for reader in weeks.readers.tolist():
@@ -150,24 +153,26 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
                 fanout_s += time.process_time() - started
                 started = time.process_time()
                 for reader in weeks.reads[hour].tolist():
-                    homes.append(await _home(skeletons, NodeId(reader)))
+                    noted = (await state.snapshot())._replace(at=parts.log.bounds()[1])  # it was handed all events
+                    homes.append(await _home(skeletons, noted, NodeId(reader)))
                 reads_s += time.process_time() - started
                 for reader in weeks.reads[hour].tolist():
-                    lookups += 1 + len(await sources.authors_lacked(reader, _lacks_from(rings, reader)))
+                    withheld = (await state.snapshot()).withheld.at_least(await _lacks_from(rings, reader))
+                    lookups += 1 + len(await sources.followed_of(NodeId(reader), withheld.tolist()))
             return Cost(rings.pushes, lookups / len(homes), fanout_s, reads_s, homes)
 
 
-def _lacks_from(rings: Rings, reader: int) -> int:
+async def _lacks_from(rings: Rings, reader: int) -> int:
     """The lowest rate of authors whose posts a reader's timeline lacks."""
-    timeline = rings.read(reader)
+    timeline = await rings.read(reader)
     return 0 if timeline is None else timeline.lacks_from
 
 
-async def _home(skeletons: Skeletons, reader: NodeId) -> bytes:
+async def _home(skeletons: Skeletons, noted: FanoutSnapshot, reader: NodeId) -> bytes:
     """The ids of a reader's first page, past the end of the timeline if need be."""
-    ids, end = await skeletons.below(reader, None, _WANT, Degraded(), use_timeline=True)
+    ids, end = await skeletons.below(reader, None, _WANT, Degraded(), use_timeline=noted)
     while len(ids) < _PAGE and end is not None:
-        more, end = await skeletons.below(reader, end, _WANT, Degraded(), use_timeline=True)
+        more, end = await skeletons.below(reader, end, _WANT, Degraded(), use_timeline=noted)
         ids = np.append(ids, more)
     return ids[:_PAGE].tobytes()
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,17 +20,19 @@ from bench import peers
 from bench.figures import SECONDS, Figure, generated, imported, real_graph, with_peer
 from kith.commands.transfer.formats import read
 from kith.core.events import Event
+from kith.engines.embedded.fanout_state import EmbeddedFanoutState
 from kith.engines.embedded.timeline_store import Rings
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED
 from kith.graph.shapes import Listing
-from kith.home.fanout.consumer import Fanout
+from kith.home.fanout.consumer import NAME, Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.sources import Sources
 from kith.home.timelines import TIMELINE_IDS_MAX
 from kith.run.config import Settings
-from kith.run.wiring import opened_graph
+from kith.run.folders import Opened
+from kith.run.wiring import opened, opened_graph
 
 _POSTS = 20_000
 _ROUNDS = 5
@@ -69,10 +71,9 @@ def fanout(folder: Path) -> list[Figure]:
     drawn = chosen.choice(edges[:, 1], _POSTS)
     each = chosen.permutation(np.unique(edges[:, 1]))
     with Rings(folder / "timelines", slots=len(everyone)) as rings:
-        for user in chosen.permutation(everyone).tolist():  # slots are taken as people come
-            rings.put(user, np.arange(TIMELINE_IDS_MAX))
-        by_followers = _rounds(settings, lambda service, graph: _push_each(service, graph, rings, drawn))
-        by_author = _rounds(settings, lambda service, graph: _push_each(service, graph, rings, each))
+        asyncio.run(_give(rings, chosen.permutation(everyone), itertools.repeat(TIMELINE_IDS_MAX)))  # as people come
+        by_followers = _rounds(settings, lambda parts: _push_each(parts.graph, rings, drawn))
+        by_author = _rounds(settings, lambda parts: _push_each(parts.graph, rings, each))
     means = [f"{data.says}; {len(posts):,} posts to {done.deliveries / len(posts):,.0f} on average"
              for posts, done in ((drawn, by_followers), (each, by_author))]  # fmt: skip
     figure = Figure("fanout", by_followers.median, "deliveries/s", ">= 1,400,000", data=means[0])
@@ -115,21 +116,25 @@ class Celebrity(NamedTuple):
 
 def _celebrity(settings: Settings, folder: Path, followers: Ids) -> Celebrity:
     chosen = np.random.default_rng(7)
-    users, lengths = chosen.permutation(followers).tolist(), chosen.integers(0, TIMELINE_IDS_MAX, len(followers))
+    users, lengths = chosen.permutation(followers), chosen.integers(0, TIMELINE_IDS_MAX, len(followers))
     with Rings(folder, slots=len(followers)) as rings:
-        for user, length in zip(
-            users, lengths.tolist(), strict=True
-        ):  # so that their lines are full at different times
-            rings.put(user, np.arange(length))
+        asyncio.run(_give(rings, users, lengths.tolist()))  # so that their lines are full at different times
         os.sync()  # what `put` wrote is no part of this
         waits: list[float] = []
-        rounds = _rounds(settings, lambda service, graph: _deliver(service, rings, waits))
+        rounds = _rounds(settings, lambda parts: _deliver(parts, rings, waits))
         return Celebrity(rounds.overall, max(waits) * 1000)
 
 
-async def _deliver(service: Graph, rings: Rings, waits: list[float]) -> int:
+async def _give(rings: Rings, users: Ids, lengths: Iterable[int]) -> None:
+    """Give each of the users a timeline of so many ids, in this order."""
+    for user, length in zip(users.tolist(), lengths, strict=False):
+        await rings.put(user, np.arange(length), await rings.begin(user))
+
+
+async def _deliver(parts: Opened, rings: Rings, waits: list[float]) -> int:
     """Four posts, delivered by a worker; how many deliveries. `waits`: how long each chunk held it, in seconds."""
-    worker = Fanout(Sources(service), rings, graphs=service.graphs, policy=Thresholds(pull_min=2**40))
+    service, state = parts.graph, EmbeddedFanoutState(parts.environment, parts.commits, NAME)
+    worker = Fanout(Sources(service), rings, state, graphs=service.graphs, policy=Thresholds(pull_min=2**40))
     authored, posts = service.graphs.number(AUTHORED), [next(_post_ids) for _ in range(4)]
     events = [Event(0, authored, None, State.NORMAL, 1, post, 0, service.clock.next()) for post in posts]
     await worker.handle(events)
@@ -138,7 +143,7 @@ async def _deliver(service: Graph, rings: Rings, waits: list[float]) -> int:
         started = time.perf_counter()
         more = await worker.work_backlog()
         waits.append(time.perf_counter() - started)
-    return len(posts) * rings.count()
+    return len(posts) * await rings.count()
 
 
 @contextlib.contextmanager
@@ -151,15 +156,15 @@ def _memory_folder() -> Iterator[Path | None]:
         yield Path(folder)
 
 
-def _rounds(settings: Settings, work: Callable[[Graph, int], Awaitable[int]]) -> Rounds:
+def _rounds(settings: Settings, work: Callable[[Opened], Awaitable[int]]) -> Rounds:
     """The same work again and again."""
 
     async def run() -> Rounds:
-        async with opened_graph(settings) as service:
+        async with opened(settings, "bench", create=False) as parts:
             rates, deliveries = [], 0
             for _ in range(_ROUNDS):
                 started = time.perf_counter()
-                deliveries = await work(service, service.graphs.number("follows"))
+                deliveries = await work(parts)
                 rates.append(deliveries / (time.perf_counter() - started))
             return Rounds(rates, deliveries)
 
@@ -169,10 +174,10 @@ def _rounds(settings: Settings, work: Callable[[Graph, int], Awaitable[int]]) ->
 _post_ids = itertools.count(1 << 40)
 
 
-async def _push_each(service: Graph, graph: int, rings: Rings, authors: Ids) -> int:
-    pushed = 0
+async def _push_each(service: Graph, rings: Rings, authors: Ids) -> int:
+    pushed, graph = 0, service.graphs.number("follows")
     for author in authors.tolist():
-        pushed += rings.push(next(_post_ids), await service.store.ids(Listing(graph, author, Direction.IN)))
+        pushed += await rings.push(next(_post_ids), await service.store.ids(Listing(graph, author, Direction.IN)))
     return pushed
 
 

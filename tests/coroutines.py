@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, cast
 from unittest.mock import patch
 
 from reference_edges import ScrambledEdges
@@ -13,6 +13,7 @@ from reference_edges import ScrambledEdges
 from kith.core.errors import KithError
 from kith.graph.store import EdgeStore
 
+T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 """The fixture `run`: one event loop for a test."""
 
@@ -43,3 +44,13 @@ def time_flies(store: EdgeStore | None = None) -> Iterator[None]:
 
     with patch.object(asyncio, "sleep", fly):
         yield
+
+
+def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine answers that waits for nothing, without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as ended:
+        return cast("T", ended.value)
+    coroutine.close()
+    raise AssertionError("it waits for something")

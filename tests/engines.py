@@ -15,6 +15,7 @@ from unittest.mock import patch
 from naive_timelines import NaiveTimelines
 from reference_credentials import ReferenceCredentials
 from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_fanout_state import ReferenceFanoutState
 from reference_leases import ReferenceLeases
 from reference_quotas import ReferenceQuotas
 from reference_records import ReferenceRecords, RowRecords
@@ -26,6 +27,7 @@ from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.fanout_state import EmbeddedFanoutState
 from kith.engines.embedded.file_leases import FileLeases
 from kith.engines.embedded.quota_store import FileQuotas
 from kith.engines.embedded.record_store import EmbeddedRecords
@@ -33,6 +35,7 @@ from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.engines.embedded.timeline_store import RingReader, Rings
 from kith.graph.edge import EdgeChange, EdgeWrite
 from kith.graph.store import EdgeStore
+from kith.home.fanout.state import FanoutState
 from kith.home.timelines import TimelineReader, TimelineStore
 from kith.leases.store import LeaseStore
 from kith.media.blobs import BlobStore
@@ -78,6 +81,7 @@ class Engine:
     stores: Opens[Stores] | None = None
     timelines: OpensTimelines | None = None
     timeline_reader: Callable[[Path, Clock], TimelineReader] | None = None  # of another process, beside the writer
+    fanout_state: Opens[FanoutState] | None = None
     quotas: Opens[QuotaStore] | None = None
     leases: OpensLeases | None = None
     credentials: Opens[CredentialStore] | None = None
@@ -101,6 +105,11 @@ def open_reference(folder: Path) -> Iterator[Stores]:
 @contextmanager
 def _reference_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator[TimelineStore]:
     yield NaiveTimelines(slots, now_ms)
+
+
+@contextmanager
+def _reference_fanout_state(folder: Path) -> Iterator[FanoutState]:
+    yield ReferenceFanoutState()
 
 
 @contextmanager
@@ -168,6 +177,12 @@ def _embedded_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator[
 
 
 @contextmanager
+def _embedded_fanout_state(folder: Path) -> Iterator[FanoutState]:
+    with open_embedded(folder) as (environment, edges):
+        yield EmbeddedFanoutState(environment, edges._commits, "fanout")
+
+
+@contextmanager
 def _embedded_quotas(folder: Path) -> Iterator[QuotaStore]:
     folder.mkdir(parents=True, exist_ok=True)
     store = FileQuotas(folder / "quotas")
@@ -222,6 +237,7 @@ REFERENCE = Engine(
     edges=lambda folder: _only_edges(open_reference(folder)),
     stores=open_reference,
     timelines=_reference_timelines,
+    fanout_state=_reference_fanout_state,
     quotas=_reference_quotas,
     leases=_reference_leases,
     credentials=_reference_credentials,
@@ -233,6 +249,7 @@ EMBEDDED = Engine(
     stores=open_embedded_stores,
     timelines=_embedded_timelines,
     timeline_reader=lambda folder, now_ms: RingReader(folder, now_ms=now_ms),
+    fanout_state=_embedded_fanout_state,
     quotas=_embedded_quotas,
     leases=_embedded_leases,
     credentials=_embedded_credentials,

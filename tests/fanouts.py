@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
+from blocking_timelines import BlockingTimelines
 from naive_timelines import NaiveTimelines
+from reference_fanout_state import ReferenceFanoutState
 from services import Services
 
 from kith.core.ids import NodeId
@@ -13,6 +15,7 @@ from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.deliveries import Chunks
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
+from kith.home.fanout.state import Delivery
 from kith.home.sources import Sources
 
 
@@ -23,7 +26,8 @@ class FanoutScene:
 
     def __init__(self, services: Services) -> None:
         self.graph, self.clock = services.graph, services.clock
-        self.sources, self.timelines = Sources(self.graph), NaiveTimelines(100, self.clock)
+        self.sources, self.timelines = Sources(self.graph), BlockingTimelines(NaiveTimelines(100, self.clock))
+        self.state = ReferenceFanoutState()
 
     @classmethod
     async def begun(cls, policy: Thresholds | ByRates, chunks: Chunks | None = None) -> Self:
@@ -35,9 +39,24 @@ class FanoutScene:
     def start(self, policy: Thresholds | ByRates, chunks: Chunks | None = None) -> Fanout:
         """A new worker process."""
         self.worker = Fanout(
-            self.sources, self.timelines, graphs=self.graph.graphs, policy=policy, chunks=chunks, now_ms=self.clock
+            self.sources,
+            self.timelines.store,
+            self.state,
+            graphs=self.graph.graphs,
+            policy=policy,
+            chunks=chunks,
+            now_ms=self.clock,
         )
         return self.worker
+
+    async def deliveries(self) -> list[Delivery]:
+        """Those under way, the next one first."""
+        return [one._replace(failures=0) for one in (await self.state.snapshot()).deliveries]
+
+    async def lacked(self, reader: NodeId, lowest: int) -> list[int]:
+        """The withheld authors of this rate or a higher one whom the reader follows."""
+        withheld = (await self.state.snapshot()).withheld
+        return await self.sources.followed_of(reader, withheld.at_least(lowest).tolist())
 
     async def follow(self, reader: NodeId, *authors: int) -> None:
         """The reader follows them, and then has an empty timeline."""

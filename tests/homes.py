@@ -6,9 +6,11 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from blocking_timelines import BlockingTimelines
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
 from naive_timelines import NaiveTimelines
+from reference_fanout_state import ReferenceFanoutState
 from services import service_over
 
 from kith.core.ids import NodeId, Snowflakes
@@ -54,7 +56,8 @@ class HomeScene(NamedTuple):
     facts: PostFacts
     affinity: Affinity
     ranker: Ranker
-    timelines: NaiveTimelines
+    timelines: BlockingTimelines
+    fanout: ReferenceFanoutState
     log: EmbeddedLog
     served: Kept
     feed: Home
@@ -96,14 +99,27 @@ async def open_home(embedded: tuple[Environment, EmbeddedEdges], clock: FakeCloc
     graph = await service_over(store, clock)
     log = EmbeddedLog(environment, store._commits)
     objects = Posts(EmbeddedRecords(environment, store._commits), graph, Snowflakes(1, clock))
-    comments, timelines, served = Comments(objects), NaiveTimelines(100, clock), Kept()
+    comments, timelines, served = Comments(objects), BlockingTimelines(NaiveTimelines(100, clock)), Kept()
+    fanout = ReferenceFanoutState(log, GROUP)
     facts = PostFacts(objects.store, graph, clock, bits=bits)
     affinity = Affinity(graph, comments, facts, clock)
     ranker = Ranker(graph, facts, affinity, clock)
-    skeletons = Skeletons(graph, timelines, log, group=GROUP, now_s=lambda: clock.ms / 1000)
+    skeletons = Skeletons(graph, timelines.store, fanout, log, now_s=lambda: clock.ms / 1000)
     feed = Home(skeletons, ranker, HomeRules(graph, objects), served=served, now_ms=clock)
     home = HomeScene(
-        clock, graph, objects, comments, Engagement(objects), facts, affinity, ranker, timelines, log, served, feed
+        clock,
+        graph,
+        objects,
+        comments,
+        Engagement(objects),
+        facts,
+        affinity,
+        ranker,
+        timelines,
+        fanout,
+        log,
+        served,
+        feed,
     )
     await home.caught_up()
     return home

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from kith.home.timelines import RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
+from kith.home.timelines import BUILD_PUSHES, RATE_MAX, READS_MS, TIMELINE_IDS_MAX, Habits, Ids, Timeline
+
+
+class Build(NamedTuple):
+    """What was pushed since it was begun, newest first, and the lowest rate that was withheld."""
+
+    epoch: int
+    pushed: list[int]
+    lacks_from: int = RATE_MAX
 
 
 class NaiveTimelines:
     """See `kith.home.timelines.TimelineStore`."""
+
+    immediate = True
 
     def __init__(self, slots: int, now_ms: Callable[[], int]) -> None:
         self._slots, self._now_ms, self._name = slots, now_ms, 1
@@ -21,26 +33,26 @@ class NaiveTimelines:
         self._lately: dict[int, float] = {}
         self._lacks: dict[int, int] = {}
         self._floors: dict[int, int] = {}
+        self._builds: dict[int, Build] = {}
+        self._epochs = itertools.count(1)
 
-    def read(self, user: int) -> Timeline | None:
+    async def read(self, user: int, *, by_user: bool = False) -> Timeline | None:
         if user not in self._pushes:
             return None
+        if by_user:
+            self._read(user, 1)
         ids = np.array(self._pushes[user], np.int64)
         return Timeline(ids, self._floors[user], self._lacks[user])
 
-    def name(self) -> int:
+    async def name(self) -> int:
         return self._name
 
-    def rename(self) -> int:
+    async def rename(self) -> int:
         self._name += 1
         return self._name
 
     def close(self) -> None:
         """There is nothing to give back."""
-
-    def touch(self, user: int) -> None:
-        if user in self._reads:
-            self._read(user, 1)
 
     def _read(self, user: int, more: int) -> None:
         self._lately[user] = self._faded(user) + more
@@ -49,19 +61,26 @@ class NaiveTimelines:
     def _faded(self, user: int) -> float:
         return self._lately[user] * math.exp((self._reads[user] - self._now_ms()) / READS_MS)
 
-    def habits(self, users: Ids) -> Habits:
+    async def habits(self, users: Ids) -> Habits:
         reads = [self._faded(user) if user in self._reads else -1.0 for user in users.tolist()]
         return Habits(np.array(reads), np.array([self._lacks.get(user, 0) for user in users.tolist()], np.int64))
 
-    def withhold(self, rate: int, users: Ids) -> None:
+    async def withhold(self, rate: int, users: Ids) -> None:
         for user in users.tolist():
             if user in self._lacks:
                 self._lacks[user] = min(self._lacks[user], rate)
+            if user in self._builds:
+                build = self._builds[user]
+                self._builds[user] = build._replace(lacks_from=min(build.lacks_from, rate))
 
-    def count(self) -> int:
+    async def count(self) -> int:
         return len(self._pushes)
 
-    def push(self, post: int, users: Ids) -> int:
+    async def push(self, post: int, users: Ids) -> int:
+        for user in self._builds.keys() & users.tolist():
+            self._builds[user].pushed.insert(0, post)
+            if len(self._builds[user].pushed) > BUILD_PUSHES:
+                del self._builds[user]
         known = [user for user in users.tolist() if user in self._pushes]
         for user in known:
             pushes = self._pushes[user]
@@ -70,21 +89,38 @@ class NaiveTimelines:
             pushes.appendleft(post)
         return len(known)
 
-    def put(self, user: int, ids: Ids) -> None:
+    async def begin(self, user: int) -> int:
+        self._builds[user] = Build(next(self._epochs), [])
+        return self._builds[user].epoch
+
+    async def put(self, user: int, ids: Ids, epoch: int) -> bool:
+        if user not in self._builds or self._builds[user].epoch != epoch:
+            return False
+        build = self._builds.pop(user)
         if user not in self._pushes and len(self._pushes) == self._slots:
-            self.drop(min(self._reads, key=self._reads.__getitem__))
+            self._take(min(self._reads, key=self._reads.__getitem__))
         if user not in self._pushes:
             self._lately[user], self._reads[user] = 1.0, self._now_ms()
         self._read(user, 0)
-        self._lacks[user] = RATE_MAX
-        self._floors[user] = max(0, int(ids[TIMELINE_IDS_MAX - 1]) - 1) if len(ids) >= TIMELINE_IDS_MAX else 0
-        self._pushes[user] = deque(ids[:TIMELINE_IDS_MAX].tolist(), TIMELINE_IDS_MAX)
+        self._lacks[user] = build.lacks_from
+        room = TIMELINE_IDS_MAX - len(build.pushed)
+        self._floors[user] = max(0, int(ids[room - 1]) - 1) if len(ids) >= room else 0
+        self._pushes[user] = deque([*build.pushed, *ids[:room].tolist()], TIMELINE_IDS_MAX)
+        return True
 
-    def drop(self, user: int) -> bool:
+    async def drop(self, users: Ids) -> int:
+        for user in users.tolist():
+            self._builds.pop(user, None)
+        return sum(map(self._take, users.tolist()))
+
+    def _take(self, user: int) -> bool:
         for column in (self._reads, self._lately, self._lacks, self._floors):
             column.pop(user, None)  # type: ignore[attr-defined]
         return self._pushes.pop(user, None) is not None
 
-    def evict(self, before_ms: int) -> int:
+    async def clear(self) -> None:
+        await self.drop(np.array([*self._pushes, *self._builds], np.int64))
+
+    async def evict(self, before_ms: int) -> int:
         unread = [user for user, read_ms in self._reads.items() if read_ms < before_ms]
-        return sum(map(self.drop, unread))
+        return sum(map(self._take, unread))

@@ -82,6 +82,12 @@ class Paced:
     def __init__(self, port: object, name: str, pace: Pace) -> None:
         self._port, self._name, self._pace = port, name, pace
 
+    def __enter__(self) -> Paced:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._port.close()  # type: ignore[attr-defined]
+
     def __getattr__(self, name: str) -> Any:
         if name == "immediate":
             return False
@@ -125,6 +131,9 @@ PORTS = {
     "kith.run.wiring.EmbeddedSuggestions": "suggestions",
     "kith.run.folders.EmbeddedRecords": "records",
     "kith.run.services.RingReader": "timelines",
+    "kith.run.services.EmbeddedFanoutState": "fanout",
+    "kith.run.consumers.Rings": "timelines",
+    "kith.run.consumers.EmbeddedFanoutState": "fanout",
     "kith.run.api.FileQuotas": "quotas",
 }
 """Where the API opens its ports, and how calls of each are named."""

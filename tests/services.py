@@ -20,6 +20,7 @@ from kith.graph.graphs import BLOCKS, BUILT_IN, FEWER, FOLLOW_REQUESTS, FOLLOWS,
 from kith.graph.store import EdgeStore
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
+from kith.home.fanout.state import FanoutState
 from kith.home.home import Home
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
@@ -137,15 +138,15 @@ def feed_over(
     graph: Graph,
     posts: Posts,
     timelines: TimelineReader,
+    fanout: FanoutState,
     log: LogStore,
     *,
-    group: str,
     now_ms: Callable[[], int],
 ) -> Home:
     """A Home with a ranker, all by one clock."""
     facts = PostFacts(posts.store, graph, now_ms, bits=8)
     ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, now_ms), now_ms)
-    skeletons = Skeletons(graph, timelines, log, group=group, now_s=lambda: now_ms() / 1000)
+    skeletons = Skeletons(graph, timelines, fanout, log, now_s=lambda: now_ms() / 1000)
     return Home(skeletons, ranker, HomeRules(graph, posts), now_ms=now_ms)
 
 

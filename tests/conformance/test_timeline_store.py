@@ -5,6 +5,7 @@ What happens to timelines when a process dies, and what other processes see, is 
 
 from __future__ import annotations
 
+import asyncio
 import math
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from blocking_timelines import BlockingTimelines
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import Run
 from engines import Engine
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -29,7 +32,7 @@ from naive_timelines import NaiveTimelines
 
 from kith.core.ids import ID_MAX
 from kith.engines.embedded.ring_file import LINE, WIDTH
-from kith.home.timelines import RATE_MAX, READS_MS, Ids, TimelineReader, TimelineStore
+from kith.home.timelines import BUILD_PUSHES, RATE_MAX, READS_MS, Ids, TimelineReader, TimelineStore
 
 PORT = "timelines"
 SLOTS = 3
@@ -40,43 +43,43 @@ def ids(*values: int) -> Ids:
     return np.array(values, np.int64)
 
 
-def shown(store: TimelineReader, user: int) -> list[int] | None:
+def shown(store: BlockingTimelines, user: int) -> list[int] | None:
     """A timeline as a list."""
     found = store.read(user)
     assert found is None or found.ids.dtype == np.int64
     return None if found is None else found.ids.tolist()
 
 
-def push_all(store: TimelineStore, posts: Iterable[int], user: int) -> None:
+def push_all(store: BlockingTimelines, posts: Iterable[int], user: int) -> None:
     """Push each post to one user."""
     for post in posts:
         store.push(post, ids(user))
 
 
-def floor(store: TimelineReader, user: int) -> int | None:
+def floor(store: BlockingTimelines, user: int) -> int | None:
     """Above which id a timeline has all it was ever given; None where there is none."""
     found = store.read(user)
     return None if found is None else found.floor
 
 
-def lacks_from(store: TimelineReader, user: int) -> int:
+def lacks_from(store: BlockingTimelines, user: int) -> int:
     """The lowest rate that was withheld from a timeline; 0 where there is none."""
     found = store.read(user)
     return 0 if found is None else found.lacks_from
 
 
 @pytest.fixture
-def timelines(engine: Engine, tmp_path: Path, clock: FakeClock) -> Iterator[TimelineStore]:
+def timelines(engine: Engine, tmp_path: Path, clock: FakeClock, run: Run) -> Iterator[BlockingTimelines]:
     """Timelines for three users at a time."""
     assert engine.timelines
     with engine.timelines(tmp_path / "timelines", slots=SLOTS, now_ms=clock) as opened:
-        yield opened
+        yield BlockingTimelines(opened, run)
 
 
 # --- one timeline --------------------------------------------------------------------------------------
 
 
-def test_a_user_without_a_timeline_has_none_and_is_given_nothing(timelines: TimelineStore) -> None:
+def test_a_user_without_a_timeline_has_none_and_is_given_nothing(timelines: BlockingTimelines) -> None:
     assert timelines.push(1, ids(ALICE, BOB)) == 0
     timelines.touch(ALICE)
     assert shown(timelines, ALICE) is None
@@ -84,21 +87,21 @@ def test_a_user_without_a_timeline_has_none_and_is_given_nothing(timelines: Time
     assert not timelines.drop(ALICE)
 
 
-def test_an_empty_timeline_is_not_none(timelines: TimelineStore) -> None:
+def test_an_empty_timeline_is_not_none(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, ids())
     assert shown(timelines, ALICE) == []
     assert shown(timelines, BOB) is None
     assert timelines.count() == 1
 
 
-def test_pushes_are_newest_first_before_what_was_put(timelines: TimelineStore) -> None:
+def test_pushes_are_newest_first_before_what_was_put(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, ids(30, 20, 10))
     assert timelines.push(5, ids(ALICE)) == 1
     assert timelines.push(40, ids(BOB, ALICE)) == 1
     assert shown(timelines, ALICE) == [40, 5, 30, 20, 10]
 
 
-def test_ids_of_all_63_bits_come_back(timelines: TimelineStore) -> None:
+def test_ids_of_all_63_bits_come_back(timelines: BlockingTimelines) -> None:
     timelines.put(ID_MAX, ids(ID_MAX, 0))
     timelines.put(0, ids(2**53 + 1))
     timelines.push(ID_MAX - 1, ids(0, ID_MAX))
@@ -106,7 +109,7 @@ def test_ids_of_all_63_bits_come_back(timelines: TimelineStore) -> None:
     assert shown(timelines, 0) == [ID_MAX - 1, 2**53 + 1]
 
 
-def test_what_is_no_id_has_no_timeline(timelines: TimelineStore) -> None:
+def test_what_is_no_id_has_no_timeline(timelines: BlockingTimelines) -> None:
     timelines.put(0, ids(1))
     timelines.drop(0)
     negative = ids(-1, -2, -(2**63))
@@ -116,14 +119,14 @@ def test_what_is_no_id_has_no_timeline(timelines: TimelineStore) -> None:
 
 @pytest.mark.parametrize("before", [0, 1, 499, 500])
 @pytest.mark.parametrize("pushed", [1, LINE - 1, LINE, LINE + 1, 500, WIDTH, WIDTH + 1, 3 * WIDTH])
-def test_only_the_newest_500_are_kept(timelines: TimelineStore, before: int, pushed: int) -> None:
+def test_only_the_newest_500_are_kept(timelines: BlockingTimelines, before: int, pushed: int) -> None:
     timelines.put(ALICE, np.arange(before, 0, -1))
     for post in range(before + 1, before + pushed + 1):
         timelines.push(post, ids(ALICE))
     assert shown(timelines, ALICE) == [*range(before + pushed, max(0, before + pushed - 500), -1)]
 
 
-def test_a_floor_is_the_greatest_id_that_went_whatever_the_order(timelines: TimelineStore) -> None:
+def test_a_floor_is_the_greatest_id_that_went_whatever_the_order(timelines: BlockingTimelines) -> None:
     chosen = np.random.default_rng(7)
     given = [*range(1, 401)]
     timelines.put(ALICE, np.array(given[::-1]))
@@ -134,7 +137,7 @@ def test_a_floor_is_the_greatest_id_that_went_whatever_the_order(timelines: Time
         assert floor(timelines, ALICE) == max(given[:-500], default=0)
 
 
-def test_of_500_and_more_that_are_put_there_may_be_older_ones(timelines: TimelineStore) -> None:
+def test_of_500_and_more_that_are_put_there_may_be_older_ones(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, np.arange(1499, 1000, -1))
     assert floor(timelines, ALICE) == 0
     timelines.put(ALICE, np.arange(1500, 1000, -1))
@@ -145,12 +148,12 @@ def test_of_500_and_more_that_are_put_there_may_be_older_ones(timelines: Timelin
     assert floor(timelines, ALICE) == 0
 
 
-def test_more_than_500_put_are_cut(timelines: TimelineStore) -> None:
+def test_more_than_500_put_are_cut(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, np.arange(700, 0, -1))
     assert shown(timelines, ALICE) == [*range(700, 200, -1)]
 
 
-def test_put_replaces_and_does_not_touch_the_array_given(timelines: TimelineStore) -> None:
+def test_put_replaces_and_does_not_touch_the_array_given(timelines: BlockingTimelines) -> None:
     given = ids(3, 2, 1)
     timelines.put(ALICE, ids(9, 8, 7, 6, 5))
     timelines.put(ALICE, given)
@@ -160,7 +163,7 @@ def test_put_replaces_and_does_not_touch_the_array_given(timelines: TimelineStor
     assert timelines.count() == 1
 
 
-def test_a_list_that_was_read_stays_as_it_was(timelines: TimelineStore) -> None:
+def test_a_list_that_was_read_stays_as_it_was(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, ids(2, 1))
     before = timelines.read(ALICE)
     push_all(timelines, range(1000), ALICE)
@@ -171,14 +174,14 @@ def test_a_list_that_was_read_stays_as_it_was(timelines: TimelineStore) -> None:
 # --- repetition ----------------------------------------------------------------------------------------
 
 
-def test_a_post_that_is_pushed_again_is_there_again(timelines: TimelineStore) -> None:
+def test_a_post_that_is_pushed_again_is_there_again(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, ids(2, 1))
     for post in (3, 4, 3, 1):
         timelines.push(post, ids(ALICE))
     assert shown(timelines, ALICE) == [1, 3, 4, 3, 2, 1]
 
 
-def test_repeated_posts_count_towards_the_cap(timelines: TimelineStore) -> None:
+def test_repeated_posts_count_towards_the_cap(timelines: BlockingTimelines) -> None:
     timelines.put(ALICE, np.arange(500, 0, -1))
     for _ in range(499):
         timelines.push(7, ids(ALICE))
@@ -189,15 +192,18 @@ def test_repeated_posts_count_towards_the_cap(timelines: TimelineStore) -> None:
 # --- many users ----------------------------------------------------------------------------------------
 
 
-def test_a_push_to_nobody_does_nothing(timelines: TimelineStore) -> None:
+def test_a_push_to_nobody_does_nothing(timelines: BlockingTimelines) -> None:
     assert timelines.push(1, ids()) == 0
 
 
-def test_a_push_reaches_every_user_of_a_large_store(compared: Engine, tmp_path: Path, clock: FakeClock) -> None:
+def test_a_push_reaches_every_user_of_a_large_store(
+    compared: Engine, tmp_path: Path, clock: FakeClock, run: Run
+) -> None:
     assert compared.timelines
     chosen = np.random.default_rng(3)
     users = np.unique(chosen.integers(0, 2**63 - 1, 40_000))
-    with compared.timelines(tmp_path, slots=50_000, now_ms=clock) as store:
+    with compared.timelines(tmp_path, slots=50_000, now_ms=clock) as opened:
+        store = BlockingTimelines(opened, run)
         for user in users.tolist():
             store.put(user, ids())
         strangers = chosen.integers(0, 2**63 - 1, 10_000)
@@ -209,7 +215,7 @@ def test_a_push_reaches_every_user_of_a_large_store(compared: Engine, tmp_path: 
 # --- places --------------------------------------------------------------------------------------------
 
 
-def test_the_longest_unread_timeline_makes_room(timelines: TimelineStore, clock: FakeClock) -> None:
+def test_the_longest_unread_timeline_makes_room(timelines: BlockingTimelines, clock: FakeClock) -> None:
     for user in (ALICE, BOB, CAROL):
         timelines.put(user, ids(user))
         clock.ms += 1
@@ -223,7 +229,7 @@ def test_the_longest_unread_timeline_makes_room(timelines: TimelineStore, clock:
     assert timelines.count() == SLOTS
 
 
-def test_a_place_given_up_shows_nothing_of_who_had_it(timelines: TimelineStore) -> None:
+def test_a_place_given_up_shows_nothing_of_who_had_it(timelines: BlockingTimelines) -> None:
     for user in (ALICE, BOB, CAROL):
         timelines.put(user, np.arange(500))
     assert timelines.drop(BOB)
@@ -234,7 +240,7 @@ def test_a_place_given_up_shows_nothing_of_who_had_it(timelines: TimelineStore) 
     assert shown(timelines, BOB) is None
 
 
-def test_those_not_read_since_are_evicted(timelines: TimelineStore, clock: FakeClock) -> None:
+def test_those_not_read_since_are_evicted(timelines: BlockingTimelines, clock: FakeClock) -> None:
     for user in (ALICE, BOB, CAROL):
         timelines.put(user, ids(user))
         clock.ms += 10
@@ -249,7 +255,7 @@ def test_those_not_read_since_are_evicted(timelines: TimelineStore, clock: FakeC
 # --- how often they are read, and what they lack -------------------------------------------------------
 
 
-def test_reads_are_counted_and_fade(timelines: TimelineStore, clock: FakeClock) -> None:
+def test_reads_are_counted_and_fade(timelines: BlockingTimelines, clock: FakeClock) -> None:
     timelines.put(ALICE, ids(1))
     timelines.put(BOB, ids(1))
     for _ in range(10):
@@ -266,7 +272,7 @@ def test_reads_are_counted_and_fade(timelines: TimelineStore, clock: FakeClock) 
 
 
 @pytest.mark.parametrize("a_week", [2, 20, 500])
-def test_who_reads_evenly_is_known_by_that_rate(timelines: TimelineStore, clock: FakeClock, a_week: int) -> None:
+def test_who_reads_evenly_is_known_by_that_rate(timelines: BlockingTimelines, clock: FakeClock, a_week: int) -> None:
     timelines.put(ALICE, ids())
     for _ in range(6 * a_week):
         clock.ms += READS_MS // a_week
@@ -274,7 +280,7 @@ def test_who_reads_evenly_is_known_by_that_rate(timelines: TimelineStore, clock:
     assert timelines.habits(ids(ALICE)).reads[0] == pytest.approx(a_week, rel=0.15, abs=1)
 
 
-def test_a_timeline_knows_the_lowest_rate_that_was_withheld_since_it_was_put(timelines: TimelineStore) -> None:
+def test_a_timeline_knows_the_lowest_rate_that_was_withheld_since_it_was_put(timelines: BlockingTimelines) -> None:
     assert lacks_from(timelines, ALICE) == 0
     for user in (ALICE, BOB):
         timelines.put(user, ids(1))
@@ -289,7 +295,7 @@ def test_a_timeline_knows_the_lowest_rate_that_was_withheld_since_it_was_put(tim
     assert lacks_from(timelines, ALICE) == RATE_MAX
 
 
-def test_who_takes_a_place_lacks_nothing_of_what_the_one_before_lacked(timelines: TimelineStore) -> None:
+def test_who_takes_a_place_lacks_nothing_of_what_the_one_before_lacked(timelines: BlockingTimelines) -> None:
     for user in (ALICE, BOB, CAROL):
         timelines.put(user, ids(user))
         timelines.touch(user)
@@ -299,6 +305,104 @@ def test_who_takes_a_place_lacks_nothing_of_what_the_one_before_lacked(timelines
     timelines.put(DANA, ids(1))
     assert lacks_from(timelines, DANA) == RATE_MAX
     assert timelines.habits(ids(DANA)).reads == pytest.approx([1])
+
+
+# --- timelines that are being built --------------------------------------------------------------------
+
+
+def test_what_is_pushed_while_a_timeline_is_built_comes_before_what_was_read(timelines: BlockingTimelines) -> None:
+    epoch = timelines.begin(ALICE)
+    push_all(timelines, (5, 7), ALICE)
+    assert shown(timelines, ALICE) is None
+    assert timelines.push(6, ids(BOB, ALICE)) == 0, "nobody has it yet"
+    assert timelines.end(ALICE, ids(5, 4), epoch)
+    assert shown(timelines, ALICE) == [6, 7, 5, 5, 4]
+    push_all(timelines, (8,), ALICE)
+    assert shown(timelines, ALICE) == [8, 6, 7, 5, 5, 4]
+
+
+def test_a_timeline_is_pushed_to_while_another_is_built_in_its_place(timelines: BlockingTimelines) -> None:
+    timelines.put(ALICE, ids(1))
+    epoch = timelines.begin(ALICE)
+    assert timelines.push(2, ids(ALICE)) == 1
+    assert shown(timelines, ALICE) == [2, 1]
+    assert timelines.end(ALICE, ids(1), epoch)
+    assert shown(timelines, ALICE) == [2, 1]
+
+
+def test_a_timeline_lacks_what_was_withheld_while_it_was_built(timelines: BlockingTimelines) -> None:
+    epoch = timelines.begin(ALICE)
+    for rate in (64, 8, 16):
+        timelines.withhold(rate, ids(BOB, ALICE))
+    assert timelines.end(ALICE, ids(1), epoch)
+    assert lacks_from(timelines, ALICE) == 8
+
+
+@pytest.mark.parametrize("had", [True, False], ids=["had one", "had none"])
+def test_a_timeline_that_is_dropped_while_it_is_built_is_not_put(timelines: BlockingTimelines, had: bool) -> None:
+    if had:
+        timelines.put(ALICE, ids(1))
+    epoch = timelines.begin(ALICE)
+    assert timelines.drop(BOB, ALICE) == had
+    assert not timelines.end(ALICE, ids(3, 2), epoch)
+    assert shown(timelines, ALICE) is None
+    timelines.put(ALICE, ids(3, 2))
+    assert shown(timelines, ALICE) == [3, 2]
+
+
+def test_when_all_are_cleared_nothing_that_was_begun_before_is_put(timelines: BlockingTimelines) -> None:
+    timelines.put(ALICE, ids(1))
+    epoch = timelines.begin(BOB)
+    timelines.clear()
+    assert not timelines.end(BOB, ids(3, 2), epoch)
+    assert (timelines.count(), shown(timelines, ALICE)) == (0, None)
+
+
+def test_of_two_who_build_the_same_timeline_the_later_puts_it(timelines: BlockingTimelines) -> None:
+    first = timelines.begin(ALICE)
+    push_all(timelines, (5,), ALICE)
+    later = timelines.begin(ALICE)
+    push_all(timelines, (6,), ALICE)
+    assert not timelines.end(ALICE, ids(1), first)
+    assert timelines.end(ALICE, ids(5, 1), later)
+    assert shown(timelines, ALICE) == [6, 5, 1]
+    assert not timelines.end(ALICE, ids(9), later), "it was put already"
+
+
+def test_a_build_with_too_many_pushes_is_given_up_and_nothing_is_lost(timelines: BlockingTimelines) -> None:
+    epoch = timelines.begin(ALICE)
+    push_all(timelines, range(BUILD_PUSHES), ALICE)
+    assert timelines.end(ALICE, np.arange(1000, 0, -1), epoch)
+    assert len(shown(timelines, ALICE) or ()) == 500
+    assert floor(timelines, ALICE) == 1000 - (500 - BUILD_PUSHES)
+    epoch = timelines.begin(ALICE)
+    push_all(timelines, range(2_000, 2_001 + BUILD_PUSHES), ALICE)
+    assert not timelines.end(ALICE, ids(1), epoch)
+    assert (shown(timelines, ALICE) or ())[0] == 2_000 + BUILD_PUSHES
+
+
+def test_two_writers_of_the_same_timelines_lose_none_of_each_others_pushes(
+    engine: Engine, tmp_path: Path, clock: FakeClock, timelines: BlockingTimelines, run: Run
+) -> None:
+    if not engine.keeps:
+        pytest.skip("it is in one writer's memory")
+    assert engine.timelines
+    with engine.timelines(tmp_path / "timelines", slots=SLOTS, now_ms=clock) as opened:
+        other = BlockingTimelines(opened, run)
+        epoch = other.begin(BOB)
+        timelines.put(ALICE, ids(1))
+        for post in range(2, 40):
+            (timelines, other)[post % 2].push(post, ids(ALICE, BOB, CAROL)[: 1 if post > 20 else 3])
+        assert shown(timelines, ALICE) == shown(other, ALICE) == [*range(39, 0, -1)]
+        assert other.end(BOB, ids(1), epoch)
+        assert shown(timelines, BOB) == [*range(20, 0, -1)]
+        other.put(CAROL, ids(3))
+        timelines.put(DANA, ids(4))
+        assert [shown(store, DANA) for store in (timelines, other)] == [[4], [4]]
+        assert timelines.count() == other.count() == SLOTS
+        epoch = timelines.begin(BOB)
+        other.drop(BOB)
+        assert not timelines.end(BOB, ids(2), epoch)
 
 
 # --- all of it, in any order ---------------------------------------------------------------------------
@@ -315,16 +419,24 @@ class Machine(RuleBasedStateMachine):
     @initialize(slots=st.integers(1, 5))
     def begin(self, slots: int) -> None:
         self.clock, self.slots = FakeClock(), slots
-        self.folder = tempfile.TemporaryDirectory()
-        self.naive, self._open = NaiveTimelines(slots, self.clock), ExitStack()
+        self.folder, self._open = tempfile.TemporaryDirectory(), ExitStack()
+        self.runner = self._open.enter_context(asyncio.Runner())
+        self.naive = BlockingTimelines(NaiveTimelines(slots, self.clock))
         self.store = self.opened()
         readers = self.engine.timeline_reader
-        self.reader = readers(Path(self.folder.name), self.clock) if readers else None
+        self.reader = self.blocking(readers(Path(self.folder.name), self.clock)) if readers else None
+        self.builds: dict[int, list[tuple[int, int]]] = {}  # by user, the epochs of a build at the engine and the naive
 
-    def opened(self) -> TimelineStore:
+    def blocking(self, store: TimelineReader | TimelineStore) -> BlockingTimelines:
+        return BlockingTimelines(store, self.runner.run)  # type: ignore[arg-type]
+
+    def opened(self) -> BlockingTimelines:
         assert self.engine.timelines
-        return self._open.enter_context(
-            self.engine.timelines(Path(self.folder.name), slots=self.slots, now_ms=self.clock)
+        self._stores = self._open.enter_context(ExitStack())
+        return self.blocking(
+            self._stores.enter_context(
+                self.engine.timelines(Path(self.folder.name), slots=self.slots, now_ms=self.clock)
+            )
         )
 
     @rule(post=posts, given=st.sets(users))
@@ -357,6 +469,26 @@ class Machine(RuleBasedStateMachine):
         for store in (self.store, self.naive):
             store.withhold(rate, ids(*given))
 
+    @rule(user=users)
+    def begin_a_build(self, user: int) -> None:
+        self.builds.setdefault(user, []).append((self.store.begin(user), self.naive.begin(user)))
+
+    @precondition(lambda self: any(self.builds.values()))
+    @rule(data=st.data(), given=st.lists(posts) | st.integers(460, 510).map(range))
+    def put_what_was_built(self, data: st.DataObject, given: list[int]) -> None:
+        self.clock.ms += 1
+        user = data.draw(st.sampled_from([user for user, epochs in self.builds.items() if epochs]))
+        epochs = self.builds[user].pop(data.draw(st.integers(0, len(self.builds[user]) - 1)))
+        ended = {
+            store.end(user, ids(*given), epoch) for store, epoch in zip((self.store, self.naive), epochs, strict=True)
+        }
+        assert len(ended) == 1
+
+    @rule()
+    def clear(self) -> None:
+        for store in (self.store, self.naive):
+            store.clear()
+
     @rule(age_ms=st.integers(0, 8))
     def evict(self, age_ms: int) -> None:
         assert self.store.evict(self.clock.ms - age_ms) == self.naive.evict(self.clock.ms - age_ms)
@@ -364,8 +496,11 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.engine.keeps)
     @rule()
     def open_again(self) -> None:
-        self._open.close()
+        self._stores.close()
         self.store = self.opened()
+        self.builds.clear()
+        for user in EVERYONE:  # which ends the naive one's builds
+            self.naive.begin(user)
 
     @invariant()
     def all_show_the_same(self) -> None:

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from blocking_timelines import reading
 from calls import code, ok
 from cast import People
 from listening import Listener
 from servers import API, Server, eventually, serving
-
-from kith.engines.embedded.timeline_store import RingReader
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ def test_a_post_comes_home_through_the_timeline(server: Server, people: People) 
     follow(server, alice, bob)
     first = publish(server, bob, "the first")
     eventually(lambda: home(server, alice) == ([first], []))
-    timelines = RingReader(server.data / "timelines")
+    timelines = reading(server.data / "timelines")
     eventually(lambda: timelines.read(alice) is not None)
     second = publish(server, bob, "the second")
     eventually(lambda: (timeline := timelines.read(alice)) is not None and int(second) in timeline.ids.tolist())
@@ -153,7 +152,7 @@ def test_by_rates_a_reader_who_seldom_comes_finds_what_was_not_pushed(tmp_path: 
         follow(server, alice, bob)
         posts = [publish(server, bob, "the first")]
         eventually(lambda: home(server, alice) == (posts, []))
-        timelines = RingReader(server.data / "timelines")
+        timelines = reading(server.data / "timelines")
         eventually(lambda: timelines.read(alice) is not None)
         for number in range(5):
             posts.insert(0, publish(server, bob, f"number {number}"))
@@ -171,7 +170,7 @@ def test_timelines_that_missed_what_the_store_has_are_not_used(tmp_path: Path, p
     """They were put aside and came back, or are of a later state than the backup."""
     alice, bob = people.alice, people.bob
     aside, here = {"KITH_TIMELINES_FOLDER": str(tmp_path / "aside")}, {"KITH_TIMELINES_FOLDER": str(tmp_path / "here")}
-    timelines = RingReader(tmp_path / "here")
+    timelines = reading(tmp_path / "here")
     with serving(tmp_path, **here) as server:
         follow(server, alice, bob)
         made = [publish(server, bob, f"first {at}") for at in range(60)]

@@ -19,25 +19,22 @@ from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from timeline_writer import forked
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
+from blocking_timelines import BlockingTimelines, reading
 from cast import FakeClock
 from naive_timelines import NaiveTimelines
+from timeline_writer import forked
 
-from kith.engines.embedded import directory, ring_file, timeline_store
-from kith.engines.embedded.timeline_store import RingReader, Rings
-from kith.home.timelines import TimelineReader, TimelineStore
+from kith.engines.embedded import builds, directory, ring_file, ring_writers, timeline_store
+from kith.engines.embedded.timeline_store import Rings
 
 SLOTS, USERS = 4, range(8)
-_TRACED = {directory.__file__, ring_file.__file__, timeline_store.__file__}
+_TRACED = {module.__file__ for module in (builds, directory, ring_file, ring_writers, timeline_store)}
 
 
 class Change(NamedTuple):
     """What is done, its steps for the naive store, and whose timeline may be gone if it is cut short."""
 
-    steps: list[Callable[[TimelineStore], Any]]
+    steps: list[Callable[[BlockingTimelines], Any]]
     may_go: tuple[int, ...] = ()
 
 
@@ -73,7 +70,7 @@ def fill(store: Store, clock: FakeClock) -> None:
     clock.ms += 1
 
 
-def shown(store: TimelineReader, user: int) -> tuple[int, ...] | None:
+def shown(store: BlockingTimelines, user: int) -> tuple[int, ...] | None:
     """A timeline as a tuple."""
     timeline = store.read(user)
     return None if timeline is None else tuple(timeline.ids.tolist())
@@ -82,7 +79,7 @@ def shown(store: TimelineReader, user: int) -> tuple[int, ...] | None:
 def allowed(change: Change) -> list[set[tuple[int, ...] | None]]:
     """What each user may show while the change is under way."""
     clock = FakeClock()
-    naive = NaiveTimelines(SLOTS, clock)
+    naive = BlockingTimelines(NaiveTimelines(SLOTS, clock))
     fill(naive, clock)
     states = [{shown(naive, user)} for user in USERS]
     for step in change.steps:
@@ -112,7 +109,7 @@ def killed_at(folder: Path, line: int, change: Change) -> bool:
         sys.settrace(trace)
         with Rings(folder, slots=SLOTS, now_ms=clock) as store:
             for step in change.steps:
-                step(store)
+                step(BlockingTimelines(store))
         sys.settrace(None)
 
     left = line
@@ -123,10 +120,11 @@ def killed_at(folder: Path, line: int, change: Change) -> bool:
 
 def check(folder: Path, states: list[set[tuple[int, ...] | None]], where: str) -> None:
     """Readers, and then the next writer, see what is allowed; and the store goes on."""
-    clock, reader = FakeClock(), RingReader(folder)
+    clock, reader = FakeClock(), reading(folder)
     clock.ms += 100
     before = [shown(reader, user) for user in USERS]
-    with Rings(folder, slots=SLOTS, now_ms=clock) as store:
+    with Rings(folder, slots=SLOTS, now_ms=clock) as opened:
+        store = BlockingTimelines(opened)
         for view in (before, [shown(store, user) for user in USERS], [shown(reader, user) for user in USERS]):
             for user in USERS:
                 assert view[user] in states[user], f"{where}: user {user} shows {view[user]}"
@@ -141,7 +139,7 @@ def main(folder: Path) -> None:
     """Every change, every line."""
     clock = FakeClock()
     with Rings(folder / "before", slots=SLOTS, now_ms=clock) as store:
-        fill(store, clock)
+        fill(BlockingTimelines(store), clock)
     for name, change in CHANGES.items():
         states, line, going = allowed(change), 0, True
         while going:

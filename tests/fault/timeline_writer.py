@@ -16,15 +16,19 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from blocking_timelines import BlockingTimelines, reading
+
 from kith.core.clock import wall_ms
-from kith.engines.embedded.timeline_store import RingReader, Rings
-from kith.home.timelines import TIMELINE_IDS_MAX, Ids, TimelineReader
+from kith.engines.embedded.timeline_store import Rings
+from kith.home.timelines import TIMELINE_IDS_MAX, Ids
 
 USERS, SLOTS = 3000, 2000
 EVERYONE = np.arange(USERS)
@@ -59,7 +63,7 @@ def theirs(user: int, oldest: int, newest: int) -> Ids:
     return posts[belongs(posts, np.full(len(posts), user))]
 
 
-def check(store: TimelineReader, user: int, pushed: int, *, in_order: bool = True) -> int:
+def check(store: BlockingTimelines, user: int, pushed: int, *, in_order: bool = True) -> int:
     """A timeline is true, and has everything that was pushed before it was read, down to its floor; its length.
 
     After a writer was killed posts are pushed again, so those it had pushed stand in between.
@@ -81,10 +85,17 @@ def check(store: TimelineReader, user: int, pushed: int, *, in_order: bool = Tru
     return len(found)
 
 
+@contextlib.contextmanager
+def opened(folder: Path) -> Iterator[BlockingTimelines]:
+    """A writer."""
+    with Rings(folder, slots=SLOTS) as rings:
+        yield BlockingTimelines(rings)
+
+
 def write_on(folder: Path, seed: int, progress: Progress) -> None:
     """Push, put, drop and evict for ever, going on after the last post that was pushed whole."""
     chosen = random.Random(seed)
-    with Rings(folder, slots=SLOTS) as rings:
+    with opened(folder) as rings:
         while True:
             post = int(progress) + 1
             for _ in range(chosen.randrange(30)):
@@ -121,7 +132,7 @@ def kill(pid: int) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL, "the writer died by itself"
 
 
-def check_all(store: TimelineReader, users: Iterable[int], progress: Progress) -> int:
+def check_all(store: BlockingTimelines, users: Iterable[int], progress: Progress) -> int:
     """How many ids the timelines of these users hold; all true."""
     return sum(check(store, user, int(progress), in_order=False) for user in users)
 
@@ -129,10 +140,10 @@ def check_all(store: TimelineReader, users: Iterable[int], progress: Progress) -
 def kill_rounds(folder: Path, seed: int, rounds: int) -> None:
     """Kill writers; after each, readers see true timelines, and so does the next writer."""
     chosen, progress, held = random.Random(seed), Progress(), 0
-    with Rings(folder, slots=SLOTS) as rings:
+    with opened(folder) as rings:
         for user in range(SLOTS):
             rings.put(user, np.empty(0, np.int64))
-    reader = RingReader(folder)
+    reader = reading(folder)
     for number in range(rounds):
         pid = forked(lambda number=number: write_on(folder, seed + number, progress))  # type: ignore[misc]
         time.sleep(chosen.uniform(0.0, 0.06))
@@ -140,10 +151,10 @@ def kill_rounds(folder: Path, seed: int, rounds: int) -> None:
         some = chosen.sample(range(USERS), 150)
         held = check_all(reader, some, progress)
         if number % 5 == 4:
-            with Rings(folder, slots=SLOTS) as rings:
+            with opened(folder) as rings:
                 # What changed hands is given up; only a timeline that was whole and not entered yet is found now.
                 assert check_all(rings, some, progress) <= held + TIMELINE_IDS_MAX
-    with Rings(folder, slots=SLOTS) as rings:
+    with opened(folder) as rings:
         held = check_all(rings, range(USERS), progress)
         print(f"{rounds} kills, {int(progress)} posts, {rings.count()} timelines, {held} ids in them")
         assert rings.count() > SLOTS // 8
@@ -162,7 +173,7 @@ def read_while_written(folder: Path, seed: int, seconds: float) -> None:
 
 def read_on(folder: Path, seed: int, seconds: float, progress: Progress) -> None:
     """Check random timelines for so long; most must be there."""
-    chosen, reader = random.Random(seed), RingReader(folder)
+    chosen, reader = random.Random(seed), reading(folder)
     end, looked, there = time.monotonic() + seconds, 0, 0
     while time.monotonic() < end:
         user, pushed = chosen.randrange(USERS), int(progress)

@@ -22,6 +22,7 @@ from kith.core.labels import HIDE, LIMIT, SENSITIVE
 from kith.core.paging import Window
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.fanout_state import EmbeddedFanoutState
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.engines.embedded.timeline_store import Rings
@@ -108,19 +109,21 @@ class HomeHistory:
         self.engagement, self.moderation = services.engagement, services.moderation
         self.write = services.write
         self.log = EmbeddedLog(environment, edges._commits)
+        self.fanout = EmbeddedFanoutState(environment, edges._commits, NAME)
         self.rings = Rings(self.folder / "timelines", slots=4, now_ms=self.clock)  # fewer than people
         self.feed = self.another_feed()
         self.restart()
 
     def another_feed(self) -> Home:
         """The homes of another API process, which knows nothing yet."""
-        return feed_over(self.graph, self.posts, self.rings, self.log, group=NAME, now_ms=self.clock)
+        return feed_over(self.graph, self.posts, self.rings, self.fanout, self.log, now_ms=self.clock)
 
     def restart(self) -> None:
         """A new worker process."""
         consumer = Fanout(
             Sources(self.graph),
             self.rings,
+            self.fanout,
             graphs=self.graph.graphs,
             policy=next(self.policies),
             now_ms=self.clock,
@@ -185,7 +188,7 @@ class HomeHistory:
         """All pages of a home, read with random limits."""
         found: list[int] = []
         window = Window(self.chosen.randrange(1, 6))
-        self.served += not refresh and self.rings.read(viewer) is not None
+        self.served += not refresh and await self.rings.read(viewer) is not None
         while True:
             page = await self.feed.latest(viewer, window, seen=seen, refresh=refresh)
             found += [post.id for post in page.posts]
@@ -357,10 +360,11 @@ def test_a_post_is_at_home_with_everybody_while_it_is_delivered(tmp_path: Path) 
             await history.feed.latest(one, Window(5))
         await history.drain()
         posts = [(await history.write(bob, text="for all")).id for _ in range(3)]
-        sources, having = Sources(history.graph), []
-        while not having or await sources.deliveries():
+        having: list[int] = []
+        while not having or (await history.fanout.snapshot()).deliveries:
             await history.drain(deliver=False)
-            timelines = [timeline for one in others if (timeline := history.rings.read(one)) is not None]
+            read = [await history.rings.read(one) for one in others]
+            timelines = [timeline for timeline in read if timeline is not None]
             having.append(sum(len(set(timeline.ids.tolist())) for timeline in timelines))
             for one in others:
                 assert await history.home(one, seen=history.log.bounds()[1]) == posts[::-1]
@@ -382,7 +386,7 @@ def test_all_of_ones_own_posts_are_at_home_before_they_are_pushed(tmp_path: Path
         await history.drain()
         await history.feed.latest(alice, Window(5))
         await history.drain()
-        assert history.rings.read(alice) is not None
+        assert await history.rings.read(alice) is not None
         posts += [(await history.write(alice, text="my own")).id for _ in range(70)]
         for _ in range(3):
             found, window = [], Window(50)
@@ -412,19 +416,19 @@ def test_home_goes_on_past_the_end_of_the_timeline(tmp_path: Path) -> None:
             history.clock.ms += 1
             made.append((await history.write(bob, text="one of many")).id)
         await history.drain()
-        timeline = history.rings.read(alice)
+        timeline = await history.rings.read(alice)
         assert timeline is not None
         assert (len(timeline.ids), timeline.floor) == (500, made[-501])
         assert await history.home(alice, seen=0) == made[::-1]
         for late in (made[:1], made[200:300], made[:450]):  # an event that failed before, an author who comes back
             for post in late:
-                history.rings.push(post, np.array([alice]))
+                await history.rings.push(post, np.array([alice]))
             history.clock.ms += 60_000
             assert await history.home(alice, seen=0) == made[::-1]
-        assert (timeline := history.rings.read(alice)) is not None
+        assert (timeline := await history.rings.read(alice)) is not None
         assert timeline.needs_rebuild
         await history.drain()
-        assert (timeline := history.rings.read(alice)) is not None
+        assert (timeline := await history.rings.read(alice)) is not None
         assert timeline.ids.tolist() == made[:-501:-1], "built again, as it was asked for"
 
     lived(history, check)

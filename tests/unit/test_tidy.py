@@ -182,6 +182,7 @@ PORTS = {
     "kith.graph.shapes",
     "kith.graph.store",
     "kith.home.served",
+    "kith.home.fanout.state",
     "kith.home.timelines",
     "kith.leases.store",
     "kith.log.store",

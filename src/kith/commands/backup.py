@@ -18,12 +18,12 @@ import typer
 from kith.commands import console
 from kith.commands.console import Data, say
 from kith.core.errors import BadRequest, Conflict, StoreMismatch
+from kith.engines.embedded import fanout_state
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.store_file import STORE_FILE, sync_folder
-from kith.home.sources import TIMELINES_NOTE
 from kith.run import config
 from kith.run.config import Settings
 from kith.run.folders import media_folder, open_environment
@@ -113,7 +113,7 @@ def _begin_anew(copy: Path, source: Path) -> None:
     try:
         with Environment(copy, create=False) as environment:
             environment.begin_history()
-            environment.put_note(TIMELINES_NOTE, b"0")  # timelines that lie there may be of a later state
+            environment.put_note(fanout_state.NAME_NOTE, b"0")  # timelines that lie there may be of a later state
             environment.sync()  # the copy leaves its journal behind
     except StoreMismatch as error:
         shutil.rmtree(copy)

@@ -7,8 +7,10 @@ slower, and never less. So the feed is right whatever state the timelines are in
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,19 +21,20 @@ from kith.core.ids import ID_MAX, NodeId, made_at_ms
 from kith.core.paging import Mark
 from kith.graph.graph import Graph
 from kith.graph.shapes import Ids
+from kith.graph.together import together
 from kith.home.degraded import Degraded
+from kith.home.fanout.state import FAILURES_MAX, FanoutSnapshot, FanoutState
 from kith.home.sources import Sources
 from kith.home.timelines import Timeline, TimelineReader
-from kith.home.unhandled import UnhandledEvents
-from kith.log.runner import lag_of
+from kith.home.unhandled import Unhandled, UnhandledEvents
 from kith.log.store import LogStore
 
 _OWN_LATEST = 20
 """Own posts that are read beside a timeline, which may not have them yet: fan-out is behind by a moment at most."""
 _SHORT = 50
 """A timeline of fewer ids is not taken for all there is: older posts of somebody just followed are seen at once."""
-_FAILED_MAX = 100
-"""Events that fan-out failed on; beyond it nobody's timeline is relied on."""
+_RECENT_S = 1.0
+"""How long what fan-out noted is relied on, while what was noted since is being read. The log tells what it lacks."""
 _NOBODY = np.empty(0, np.int64)
 _WANTED_AGAIN_S = 30.0
 """How long until a timeline is asked for again."""
@@ -51,78 +54,163 @@ class Skeleton(NamedTuple):
         return Skeleton(self.ids[:count], mark_of(int(self.ids[count - 1])))
 
 
+class Found(NamedTuple):
+    """What was read for a reader in one call: what fan-out noted, and at the same time or later the rest."""
+
+    timeline: Timeline | None
+    lacked: Ids  # authors whose posts it may lack; None of them need be followed
+    own: Ids | None  # the newest of the reader's own posts; None where outboxes are away
+
+
 class Skeletons:
-    """Makes skeletons in an API process. `group`: the consumer that keeps the timelines."""
+    """Makes skeletons in an API process."""
 
     def __init__(
         self,
         graph: Graph,
         timelines: TimelineReader,
+        fanout: FanoutState,
         log: LogStore,
         *,
-        group: str,
         lag_max_s: float = 2.0,
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self._sources, self._clock = Sources(graph), graph.clock
-        self._timelines, self._log = timelines, log
+        self._timelines, self._fanout, self._log = timelines, fanout, log
+        self._immediate = timelines.immediate and fanout.immediate and graph.store.immediate
         self._unhandled = UnhandledEvents(log, graph.graphs)
-        self._group, self._lag_max_s, self._now_s = group, lag_max_s, now_s
+        self._lag_max_s, self._now_s = lag_max_s, now_s
         self._wanted: dict[int, float] = {}
+        self._recent: FanoutSnapshot | None = None
+        self._recent_s = 0.0  # when it was asked for, by the clock of the event loop
 
-    async def can_use_timelines(self, seen: int, degraded: Degraded, *, refresh: bool) -> bool:
-        """Whether timelines can be relied on now.
+    async def can_use_timelines(self, seen: int, degraded: Degraded, *, refresh: bool) -> FanoutSnapshot | None:
+        """What fan-out has noted, where timelines can be relied on now; None where they cannot.
 
-        `seen`: a log sequence number that must be reflected; `refresh`: the reader wants none of the timeline.
+        It may be of a moment ago: what is read after it can lack nothing that it does not tell, if what the log holds
+        beyond it is looked at too. `seen`: a log sequence number that must be reflected; `refresh`: the reader wants
+        none of the timeline.
         """
-        at = await self._log.progress(self._group)
-        if at is None or lag_of(self._log, at, int(self._now_s() * 1000)).oldest_s > self._lag_max_s:
-            degraded.note("fanout")
-            return False
-        if not await self._are_ours():
-            degraded.note("timelines")
-            return False
-        if refresh or at < seen:
-            return False
-        if not self._unhandled.follow(at):
-            degraded.note("fanout")
-        return True
-
-    async def _are_ours(self) -> bool:
-        """Whether the timelines that are read here are those that fan-out keeps for this store."""
+        if refresh:
+            return None
+        snapshot = self._of_late()
         try:
-            name = await self._sources.timelines_name()
-        except Unavailable:  # then the notes of deliveries are away too, and reading them says so
-            return True
-        if name is None or name == self._timelines.name():
-            return True
-        self._timelines.close()  # its files may have been replaced
-        return name == self._timelines.name()
+            if snapshot is None or snapshot.at is None or snapshot.at < seen:
+                snapshot = await self._look()
+        except Unavailable:
+            degraded.failed("fanout")
+            return None
+        if snapshot.at is None or snapshot.lag_s(int(self._now_s() * 1000)) > self._lag_max_s:
+            degraded.note("fanout")
+            return None
+        return snapshot if snapshot.at >= seen else None
+
+    def _of_late(self) -> FanoutSnapshot | None:
+        """What was noted a moment ago, where asking anew would take a call of its own."""
+        if self._immediate or asyncio.get_running_loop().time() - self._recent_s > _RECENT_S:
+            return None
+        return self._recent
+
+    async def _look(self) -> FanoutSnapshot:
+        """What fan-out has noted by now. Those who come in the next moment rely on it too."""
+        if self._immediate:
+            return await self._fanout.snapshot()
+        asked_s = asyncio.get_running_loop().time()
+        snapshot = await self._fanout.snapshot()
+        if asked_s >= self._recent_s:
+            self._recent, self._recent_s = snapshot, asked_s
+        return snapshot
 
     async def below(
-        self, reader: NodeId, after: Mark | None, want: int, degraded: Degraded, *, use_timeline: bool
+        self, reader: NodeId, after: Mark | None, want: int, degraded: Degraded, *, use_timeline: FanoutSnapshot | None
     ) -> Skeleton:
-        """What there is beyond `after`: the rest of the timeline, or `want` ids of the outboxes."""
-        skeleton = await self._from_timeline(reader, after, want, degraded) if use_timeline else None
-        return await self._from_outboxes(reader, after, want) if skeleton is None else skeleton
+        """What there is beyond `after`: the rest of the timeline, or `want` ids of the outboxes.
 
-    async def _from_timeline(
-        self, reader: NodeId, after: Mark | None, want: int, degraded: Degraded
-    ) -> Skeleton | None:
-        """What the timeline holds beyond `after`, with what it may lack; None where it cannot be used or has ended."""
-        undelivered = await self._undelivered(reader, degraded)  # first: what comes meanwhile is merely read as well
-        if undelivered is None:
+        `use_timeline`: what `can_use_timelines` answered.
+        """
+        found = await self._find(reader, after, degraded, use_timeline) if use_timeline is not None else None
+        if found is None:
+            return await self._from_outboxes(reader, after, want)
+        if found.timeline is not None and not found.timeline.needs_rebuild:
+            return await self._merged(found, reader, after, want, degraded)
+        wish, merged = self._want(reader, degraded), self._merged(found, reader, after, want, degraded)
+        _, skeleton = await together(self._immediate, wish, merged)
+        return skeleton
+
+    async def _find(
+        self, reader: NodeId, after: Mark | None, degraded: Degraded, fanout: FanoutSnapshot
+    ) -> Found | None:
+        """The reader's timeline and what it may lack; None where no timeline of theirs can be relied on.
+
+        That is: fan-out has not come to a change of the reader's follows or a bulk load, or failed on an event of the
+        reader, a bulk load, or too many.
+        """
+        failures = fanout.failures
+        if len(failures) > FAILURES_MAX or any(one.source == reader or one.state == BULK_LOADED for one in failures):
             return None
-        timeline = await self._timeline(reader, degraded)
-        if timeline is None:
+        unhandled, timeline, own, _ = await together(
+            self._immediate,
+            self._beyond(fanout, degraded),
+            self._timeline(reader, fanout, degraded),
+            self._own(reader, after, degraded),
+            self._look_again(),
+        )
+        if unhandled.spoils(reader):
             return None
-        end = _end_of(timeline)
-        ids = _between(timeline.ids, after, end)
-        if end is not None and not len(ids):
-            return None
+        lacked = np.append(fanout.undelivered(), unhandled.authors)
+        if timeline is not None:
+            lacked = np.append(lacked, fanout.withheld.at_least(timeline.lacks_from))
+        return Found(timeline, np.unique(lacked) if len(lacked) else lacked, own)
+
+    async def _beyond(self, fanout: FanoutSnapshot, degraded: Degraded) -> Unhandled:
+        """What the log holds by now that fan-out had not come to."""
+        if fanout.at is None or not self._unhandled.follow(fanout.at):
+            degraded.note("fanout")
+        return self._unhandled.now
+
+    async def _timeline(self, reader: NodeId, fanout: FanoutSnapshot, degraded: Degraded) -> Timeline | None:
+        """The reader's timeline, if those that are read here are those that fan-out keeps for this store."""
         try:
-            authors = await self._sources.authors_lacked(reader, timeline.lacks_from, undelivered)
-            lacked, later_end = await self._lacked(reader, authors, ids, after, max(want, len(ids)))
+            for _ in range(2):
+                timeline, name = await together(
+                    self._immediate, self._timelines.read(reader, by_user=True), self._timelines.name()
+                )
+                if fanout.name in (None, name):
+                    return timeline
+                self._timelines.close()  # its files may have been replaced
+        except Exception:
+            degraded.failed("timelines")
+        degraded.note("timelines")
+        return None
+
+    async def _own(self, reader: NodeId, after: Mark | None, degraded: Degraded) -> Ids | None:
+        """The newest of the reader's own posts beyond `after`, newest first."""
+        try:
+            return await self._sources.newest(reader, _OWN_LATEST, after)
+        except Unavailable:
+            degraded.failed("outboxes")
+            return None
+
+    async def _look_again(self) -> None:
+        """On an engine across a network: for those who come next, so that they need not wait for it."""
+        if not self._immediate:
+            with contextlib.suppress(Unavailable):  # then they find out themselves
+                await self._look()
+
+    async def _merged(
+        self, found: Found, reader: NodeId, after: Mark | None, want: int, degraded: Degraded
+    ) -> Skeleton:
+        """What the timeline holds beyond `after`, with what it may lack; where it is at its end, `want` of outboxes."""
+        if found.timeline is None:
+            return await self._from_outboxes(reader, after, want)
+        end = _end_of(found.timeline)
+        ids = _between(found.timeline.ids, after, end)
+        if end is not None and not len(ids):
+            return await self._from_outboxes(reader, after, want)
+        if found.own is None:
+            return Skeleton(ids, end)
+        try:
+            lacked, later_end = await self._lacked(found, reader, ids, after, max(want, len(ids)))
         except Unavailable:
             degraded.failed("outboxes")
             return Skeleton(ids, end)
@@ -139,76 +227,34 @@ class Skeletons:
         return Skeleton(np.array([mark.id for mark in marks], np.int64), marks[-1] if len(marks) == want else None)
 
     async def _lacked(
-        self, reader: NodeId, authors: Sequence[int], ids: Ids, after: Mark | None, want: int
+        self, found: Found, reader: NodeId, ids: Ids, after: Mark | None, want: int
     ) -> tuple[Ids, Mark | None]:
-        """What a timeline of these `ids` may lack: the reader's own latest posts, and `want` posts of `authors`.
+        """What a timeline of these `ids` may lack: the reader's own latest posts, and `want` posts of the authors.
 
         Also answers down to where that is all of them; None: they have no older ones.
         """
-        lacked = await self._own_latest(reader, after)
-        ends = []
-        if len(lacked) == _OWN_LATEST and lacked[-1] not in ids:  # more of them may not have been pushed yet
-            ends.append(mark_of(int(lacked[-1])))
-        if authors:
-            marks = await self._sources.outboxes(authors, want, after)
-            lacked = np.append(lacked, np.array([mark.id for mark in marks], np.int64))
-            if len(marks) == want:
-                ends.append(marks[-1])
-        return lacked, max(ends, default=None)
+        own, ends = found.own if found.own is not None else _NOBODY, []
+        if len(own) == _OWN_LATEST and own[-1] not in ids:  # more of them may not have been pushed yet
+            ends.append(mark_of(int(own[-1])))
+        if not len(found.lacked):
+            return own, max(ends, default=None)
+        marks = await self._sources.outboxes_of_followed(reader, found.lacked, want, after)
+        if len(marks) == want:
+            ends.append(marks[-1])
+        return np.append(own, np.array([mark.id for mark in marks], np.int64)), max(ends, default=None)
 
-    async def _own_latest(self, reader: NodeId, after: Mark | None) -> Ids:
-        """The newest of the reader's own posts beyond `after`, newest first."""
-        if after is None:
-            return await self._sources.newest(reader, _OWN_LATEST)
-        return np.array([mark.id for mark in await self._sources.outboxes([reader], _OWN_LATEST, after)], np.int64)
-
-    async def _undelivered(self, reader: NodeId, degraded: Degraded) -> Ids | None:
-        """Authors whose posts timelines may lack: fan-out has not come to them, is delivering them, or failed on them.
-
-        None where the timeline cannot be relied on: fan-out has not come to a change of the reader's follows or a bulk
-        load, or failed on an event of the reader, a bulk load, or too many.
-        """
-        unhandled = self._unhandled.now
-        if unhandled.spoils(reader):
-            return None
-        try:
-            authors, failures = await self._sources.delivering(), self._log.failures(self._group, _FAILED_MAX + 1)
-        except Unavailable:
-            degraded.failed("outboxes")
-            return _NOBODY
-        if len(unhandled.authors):
-            authors = np.union1d(authors, unhandled.authors)
-        if not failures:
-            return authors
-        events = [failure.event for failure in failures]
-        if len(events) > _FAILED_MAX or any(event.source == reader or event.state == BULK_LOADED for event in events):
-            return None
-        return np.union1d(authors, [event.source for event in events])
-
-    async def _timeline(self, reader: NodeId, degraded: Degraded) -> Timeline | None:
-        """The reader's timeline; None where there is none. Fan-out is asked for a new one where it is needed."""
-        try:
-            timeline = self._timelines.read(reader)
-        except Exception:
-            degraded.failed("timelines")
-            return None
-        if timeline is None or timeline.needs_rebuild:
-            try:
-                await self._want(reader)
-            except Unavailable:  # a full disk takes no wishes; reads go on
-                degraded.failed("timelines")
-        if timeline is not None:
-            self._timelines.touch(reader)
-        return timeline
-
-    async def _want(self, reader: NodeId) -> None:
+    async def _want(self, reader: NodeId, degraded: Degraded) -> None:
         """Ask fan-out for a timeline, once in a while."""
         now = self._now_s()
-        if abs(now - self._wanted.get(reader, 0.0)) > _WANTED_AGAIN_S:
-            if len(self._wanted) >= _WANTED_MAX:
-                self._wanted.clear()
-            self._wanted[reader] = now
+        if abs(now - self._wanted.get(reader, 0.0)) <= _WANTED_AGAIN_S:
+            return
+        if len(self._wanted) >= _WANTED_MAX:
+            self._wanted.clear()
+        self._wanted[reader] = now
+        try:
             await self._log.announce(Event(0, 0, None, TIMELINE_WANTED, int(reader), 0, 0, self._clock.next()))
+        except Unavailable:  # a full disk takes no wishes; reads go on
+            degraded.failed("timelines")
 
 
 def mark_of(post: int) -> Mark:

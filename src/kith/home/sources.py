@@ -7,28 +7,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
 from kith.core.ids import NodeId
-from kith.core.paging import Mark, Window
-from kith.graph.edge import Direction
+from kith.core.paging import Mark, Page, Window
+from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, FOLLOWS
+from kith.graph.questions import Questions
 from kith.graph.shapes import Ids, Listing
-from kith.home.fanout import deliveries
-from kith.home.fanout.deliveries import Delivery
-from kith.home.fanout.withheld import Withheld
 
 _FIRST = 4
 """Posts that are read of each outbox in the first round."""
 _AUTHORS_A_TURN = 200
-"""Outboxes that are read at a stretch, in about 2 ms; then other requests have their turn."""
+"""Outboxes that an embedded engine reads at a stretch, in about 2 ms; then other requests have their turn."""
+_AT_ONCE_MAX = 16
+"""For up to so many authors the outboxes are read before it is known whether they are followed."""
 _LOOKUPS_MAX = 100
 """For up to so many authors each follow is looked up; for more, the reader's whole list of follows is read."""
-_WITHHELD_NOTE = "feed/withheld"
-DELIVERIES_NOTE = "feed/deliveries"
-TIMELINES_NOTE = "feed/timelines"
 
 
 class Sources:
@@ -47,26 +45,59 @@ class Sources:
         """The newest posts of these authors beyond `after`, newest first, at most `limit`.
 
         Reads a few posts of each author, then in further rounds more of those who may have more among the newest. That
-        is about _FIRST posts an author and twice `limit` a round, in log2 of `limit` rounds: not `limit` an author.
+        is about _FIRST posts an author and twice `limit` a round, in log2 of `limit` rounds: not `limit` an author. A
+        round is one call, or on an engine that answers at once a call for _AUTHORS_A_TURN.
         """
         places: dict[int, Mark | None] = dict.fromkeys(map(int, authors), after)
-        found: list[Mark] = []
-        size = min(limit, max(_FIRST, 2 * limit // max(1, len(places))))
+        return await self._read_on([], places, _first_size(len(places), limit), limit)
+
+    async def outboxes_of_followed(
+        self, user: NodeId, authors: Ids, limit: int, after: Mark | None = None
+    ) -> list[Mark]:
+        """As `outboxes`, of those of the authors whom the user follows, or is.
+
+        For few authors it takes one call where outboxes are short.
+        """
+        if len(authors) > _LOOKUPS_MAX:
+            followed: list[int] = np.intersect1d(await self.authors(user), authors).tolist()
+            return await self.outboxes(followed, limit, after)
+        if len(authors) > _AT_ONCE_MAX:
+            followed = await self.followed_of(user, authors.tolist())
+            return await self.outboxes(followed, limit, after)
+        candidates, questions = authors.tolist(), Questions()
+        size = _first_size(len(candidates), limit)
+        follows = questions.states((self._follows, user, author) for author in candidates)
+        pages = [questions.page(self._outbox(author), Window(size, after=after)) for author in candidates]
+        answers = await self._store.answer(questions)
+        read = {
+            author: answers.pages[page]
+            for author, state, page in zip(candidates, answers.states[follows], pages, strict=True)
+            if state == State.NORMAL or author == user
+        }
+        found, further = _joined([], read, limit)
+        return await self._read_on(found, further, min(limit, 2 * size), limit)
+
+    async def _read_on(self, found: list[Mark], places: Mapping[int, Mark | None], size: int, limit: int) -> list[Mark]:
+        """Read pages of `size` from these places on, until the newest `limit` posts are found."""
         while places:
             further: dict[int, Mark] = {}
-            for number, (author, place) in enumerate(places.items(), 1):
-                page = await self._store.page(Listing(self._authored, author, Direction.OUT), Window(size, after=place))
-                found += page.items
-                if page.more_after:
-                    further[author] = page.items[-1]
-                if not number % _AUTHORS_A_TURN:
-                    found = _newest(found, limit)
+            left = iter(places.items())
+            while chunk := dict(islice(left, _AUTHORS_A_TURN if self._store.immediate else None)):
+                questions = Questions()
+                for author, place in chunk.items():
+                    questions.page(self._outbox(author), Window(size, after=place))
+                answers = await self._store.answer(questions)
+                found, more = _joined(found, dict(zip(chunk, answers.pages, strict=True)), limit)
+                further |= more
+                if len(chunk) == _AUTHORS_A_TURN:
                     await asyncio.sleep(0)  # others do not wait for one who follows 10,000
-            found = _newest(found, limit)
             oldest = found[-1] if len(found) == limit else None
             places = {author: mark for author, mark in further.items() if oldest is None or mark > oldest}
             size = min(limit, 2 * size)
         return found
+
+    def _outbox(self, author: int) -> Listing:
+        return Listing(self._authored, author, Direction.OUT)
 
     async def followers(self, author: int) -> Ids:
         """Who follows the author."""
@@ -77,61 +108,29 @@ class Sources:
         (count,) = await self._store.count_many([Listing(self._follows, author, Direction.IN)])
         return count
 
-    async def newest(self, author: int, count: int) -> Ids:
-        """The author's newest posts."""
-        return await self._store.ids(Listing(self._authored, author, Direction.OUT), count)
+    async def newest(self, author: int, count: int, after: Mark | None = None) -> Ids:
+        """The author's newest posts beyond `after`."""
+        if after is None:
+            return await self._store.ids(self._outbox(author), count)
+        page = await self._store.page(self._outbox(author), Window(count, after=after))
+        return np.array([mark.id for mark in page.items], np.int64)
 
-    async def withheld(self) -> Withheld:
-        """The authors whose posts were withheld from some timelines."""
-        return Withheld.unpack(await self._store.get_note(_WITHHELD_NOTE))
-
-    async def note_withheld(self, rates: Mapping[int, int]) -> None:
-        """Add authors whose posts are withheld from some timelines, with their rates."""
-        known = await self.withheld()
-        raised = known.raised(rates)
-        if raised is not known:
-            await self._store.put_note(_WITHHELD_NOTE, raised.pack())
-
-    async def deliveries(self) -> list[Delivery]:
-        """The deliveries under way, the oldest first."""
-        return deliveries.unpack(await self._store.get_note(DELIVERIES_NOTE))
-
-    async def delivering(self) -> Ids:
-        """The authors of the deliveries under way."""
-        return deliveries.authors_of(await self._store.get_note(DELIVERIES_NOTE))
-
-    async def note_deliveries(self, under_way: Sequence[Delivery]) -> None:
-        """Save the deliveries under way, with their checkpoints, in place of those saved before."""
-        await self._store.put_note(DELIVERIES_NOTE, deliveries.pack(under_way) if under_way else None)
-
-    async def timelines_name(self) -> int | None:
-        """The name of the timelines that fan-out keeps for this store; None before it ever did."""
-        note = await self._store.get_note(TIMELINES_NOTE)
-        return None if note is None else int(note)
-
-    async def note_timelines(self, name: int) -> None:
-        """Save the name of the timelines that fan-out keeps for this store."""
-        await self._store.put_note(TIMELINES_NOTE, str(name).encode())
-
-    async def authors_lacked(self, user: NodeId, lowest: int, delivering: Ids | None = None) -> list[int]:
-        """Whose posts the user's timeline may lack: of the authors withheld at a rate of `lowest` or more, and of those
-        `delivering`, the ones whom the user follows; perhaps the user too.
-        """
-        authors = (await self.withheld()).at_least(lowest)
-        if delivering is not None and len(delivering):
-            authors = np.union1d(authors, delivering)
-        if len(authors) <= _LOOKUPS_MAX:
-            return await self.followed_of(user, authors.tolist())
-        followed = await self.authors(user)
-        places = np.minimum(np.searchsorted(authors, followed), len(authors) - 1)
-        found: list[int] = followed[authors[places] == followed].tolist()
-        return found
-
-    async def followed_of(self, user: NodeId, authors: list[int]) -> list[int]:
+    async def followed_of(self, user: NodeId, authors: Sequence[int]) -> list[int]:
         """Those of the authors whom the user follows, or is."""
         follows = await self._store.exists_many(self._follows, [(user, author) for author in authors])
         return [author for author, followed in zip(authors, follows, strict=True) if followed or author == user]
 
 
-def _newest(marks: list[Mark], limit: int) -> list[Mark]:
-    return sorted(marks, reverse=True)[:limit]
+def _first_size(authors: int, limit: int) -> int:
+    """How many posts of each author are read in the first round."""
+    return min(limit, max(_FIRST, 2 * limit // max(1, authors)))
+
+
+def _joined(found: list[Mark], read: Mapping[int, Page], limit: int) -> tuple[list[Mark], dict[int, Mark]]:
+    """The newest of what was found and these pages of outboxes; and where the outboxes of which there is more go on."""
+    further: dict[int, Mark] = {}
+    for author, page in read.items():
+        found += page.items
+        if page.more_after:
+            further[author] = page.items[-1]
+    return sorted(found, reverse=True)[:limit], further

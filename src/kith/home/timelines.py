@@ -17,6 +17,8 @@ Ids = NDArray[np.int64]
 
 TIMELINE_IDS_MAX = 500
 """How many of the newest pushes a timeline remembers; further back the outboxes take over."""
+BUILD_PUSHES = 28
+"""Pushes that are kept for a user while their timeline is built; of one more the build is given up."""
 READS_MS = 7 * 86_400_000
 """A rate is how many posts, or reads, in this time."""
 RATE_MAX = 2**62
@@ -44,77 +46,92 @@ class Habits(NamedTuple):
 
 
 class TimelineReader(Protocol):
-    """What every process may do, also while another one writes.
+    """What every process may do, also while others write.
 
     Order: newest pushed first. Atomicity: a list is one that the user really had, never torn and never
     another user's; of a list that is being pushed to, the oldest few may be missing. An answer "no timeline"
-    may be given while a timeline is being replaced. Errors: none; where there is no store, nobody has a
-    timeline. Nothing here waits for the writer or for a disk, so it may be called in an event loop.
+    may be given while a timeline is being replaced. Errors: `Unavailable`; where there is no store at all, nobody has a
+    timeline.
     """
 
-    def read(self, user: int) -> Timeline | None:
+    immediate: bool  # calls answer without waiting, so nothing is gained by making several together
+
+    async def read(self, user: int, *, by_user: bool = False) -> Timeline | None:
         """The user's timeline; None if there is none.
 
-        What was withheld before the call and is not in `ids` is covered by `lacks_from`.
+        What was withheld before the call and is not in `ids` is covered by `lacks_from`. `by_user`: the user reads it
+        now, which is noted; the timeline that its user did not read for longest is evicted first.
         """
         ...
 
-    def touch(self, user: int) -> None:
-        """Note that the timeline was read now, if there is one; the one not read for longest is evicted first."""
-        ...
-
-    def count(self) -> int:
+    async def count(self) -> int:
         """How many users have a timeline."""
         ...
 
-    def name(self) -> int:
+    async def name(self) -> int:
         """The name that `rename` gave these timelines; 0 where there are none."""
         ...
 
     def close(self) -> None:
-        """Give the memory back. A later call opens the files that are there then."""
+        """Give the memory back. A later call opens what is there then."""
         ...
 
 
 class TimelineStore(TimelineReader, Protocol):
-    """What the one writer may do besides; its methods may be called from several threads.
+    """What writers may do besides: several at once, of the same timelines.
 
     Order: `push` puts a post before all that the timeline holds. Repetition: a post that is pushed again is there
-    again, and counts towards the cap again. Atomicity: a push is whole per user; when a push is cut short (a killed
-    process) some users have the post and the others do not, and repeating it is safe. Durability: none beyond the
-    process; a restart of the machine may lose every timeline. Errors: `StoreFull` from `put`, with nothing changed, if
-    there is no room for even one timeline.
+    again, and counts towards the cap again. Atomicity: a push is whole per user, and none is lost whoever pushes at the
+    same time; when a push is cut short (a killed process) some users have the post and the others do not, and repeating
+    it is safe. Durability: none beyond the process; a restart of the machine may lose every timeline. Errors:
+    `Unavailable`; `StoreFull` from `put`, with no timeline changed, if there is no room for even one.
+
+    A timeline is built in three steps: `begin`, then reading outboxes, then `put`. What others do to the user's
+    timeline in between is not lost: `put` adds what was pushed or withheld since `begin`, and changes nothing where the
+    timeline was dropped, since then what was read may be out of date.
     """
 
-    def push(self, post: int, users: Ids) -> int:
+    async def push(self, post: int, users: Ids) -> int:
         """Give one post to those of `users` who have a timeline; how many got it. No user may occur twice."""
         ...
 
-    def habits(self, users: Ids) -> Habits:
+    async def habits(self, users: Ids) -> Habits:
         """How these users read, in the order of `users`."""
         ...
 
-    def withhold(self, rate: int, users: Ids) -> None:
+    async def withhold(self, rate: int, users: Ids) -> None:
         """Note that the timelines of these users lack a post of an author of this rate."""
         ...
 
-    def put(self, user: int, ids: Ids) -> None:
-        """Give the user a timeline of exactly these ids, newest first, in place of any before; it counts as read.
+    async def begin(self, user: int) -> int:
+        """Begin to build the user's timeline; the epoch for `put`. A build that was begun before is given up."""
+        ...
 
-        It lacks nothing: if the ids are fewer than the cap, there are no others. Ids beyond the cap are left out. A new
-        timeline counts as read once; one that replaces another adds no read. If all places are taken, or the disk has
-        no room for more, the timeline that was not read for longest is evicted.
+    async def put(self, user: int, ids: Ids, epoch: int) -> bool:
+        """Give the user a timeline of these ids, newest first, in place of any before; it counts as read.
+
+        Before them stands what was pushed since `begin`. False, with nothing changed, if the build of this epoch was
+        given up: by `drop`, `clear`, a later `begin`, or because more than BUILD_PUSHES posts were pushed.
+
+        The timeline lacks what was withheld since `begin`, and else nothing: if the ids are fewer than the cap, there
+        are no others. Ids beyond the cap are left out. A new timeline counts as read once; one that replaces another
+        adds no read. If all places are taken, or there is no room for more, the timeline that was not read for longest
+        is evicted.
         """
         ...
 
-    def drop(self, user: int) -> bool:
-        """Take the timeline away; whether there was one."""
+    async def drop(self, users: Ids) -> int:
+        """Take these timelines away, and give up their builds; how many there were. No user may occur twice."""
         ...
 
-    def rename(self) -> int:
+    async def clear(self) -> None:
+        """Take every timeline away, and give up every build."""
+        ...
+
+    async def rename(self) -> int:
         """Give these timelines a new random name, which no others have, and return it."""
         ...
 
-    def evict(self, before_ms: int) -> int:
+    async def evict(self, before_ms: int) -> int:
         """Take away the timelines last read before then (ms since the epoch); how many."""
         ...

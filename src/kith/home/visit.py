@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from kith.core.ids import NodeId
 from kith.graph.together import together
 from kith.home.degraded import Degraded
+from kith.home.fanout.state import FanoutSnapshot
 from kith.home.ranker import Ranker, Reader
 from kith.home.rules import HomeRules
 from kith.posts.post import Post
@@ -26,10 +27,12 @@ async def nothing_beside(_: Sequence[Post]) -> None:
 
 
 class Visit:
-    """A reader at home. `use_timeline`: whether timelines can be relied on now."""
+    """A reader at home. `use_timeline`: what fan-out noted, where timelines can be relied on now."""
+
+    use_timeline: FanoutSnapshot | None = None
 
     def __init__(self, reader: NodeId, ranker: Ranker, rules: HomeRules, beside: Beside = nothing_beside) -> None:
-        self.reader, self.degraded, self.use_timeline = reader, Degraded(), False
+        self.reader, self.degraded = reader, Degraded()
         self._ranker, self._rules, self._beside = ranker, rules, beside
         self._known: Reader | None = None
         self._looked_at: dict[int, Post | None] = {}  # None: not for the reader

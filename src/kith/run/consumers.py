@@ -15,12 +15,12 @@ import structlog
 
 from kith.core.clock import wall_ms
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.fanout_state import DELIVERIES, EmbeddedFanoutState, rows_of
 from kith.engines.embedded.timeline_store import Rings
 from kith.home.fanout import consumer as fanout
-from kith.home.fanout import deliveries
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
-from kith.home.sources import DELIVERIES_NOTE, Sources
+from kith.home.sources import Sources
 from kith.log.runner import Consumer
 from kith.run.config import Settings
 from kith.run.folders import Opened, timelines_folder
@@ -57,18 +57,19 @@ class Registered(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
-    """The one writer of timelines; stories are reclaimed beside it."""
+    """Writes timelines; stories are reclaimed beside it."""
     with Rings(timelines_folder(settings), slots=settings.timelines_max) as timelines:
         consumer = fanout.Fanout(
             Sources(parts.graph),
             timelines,
+            EmbeddedFanoutState(parts.environment, parts.commits, fanout.NAME),
             graphs=parts.graph.graphs,
             policy=fanout_policy(settings),
         )
         await consumer.claim()
 
         async def evict_timelines() -> None:
-            timelines.evict(wall_ms() - settings.timeline_days * _DAY_MS)
+            await timelines.evict(wall_ms() - settings.timeline_days * _DAY_MS)
 
         async def reclaim_stories() -> None:
             done = await reclaim(parts.records, parts.graph, settings.story_hours)
@@ -85,7 +86,7 @@ def fanout_policy(settings: Settings) -> Thresholds | ByRates:
 
 
 def _fanout_gauges(environment: Environment) -> Mapping[str, float]:
-    return {"fanout_deliveries": len(deliveries.unpack(environment.get_note(DELIVERIES_NOTE)))}
+    return {"fanout_deliveries": len(environment.notes(rows_of(DELIVERIES)))}
 
 
 CONSUMERS: Mapping[str, Registered] = {

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.engines.blobs.blob_store import open_blobs
+from kith.engines.embedded.fanout_state import EmbeddedFanoutState
 from kith.engines.embedded.served_log import ServedFiles
 from kith.engines.embedded.timeline_store import RingReader
 from kith.graph.nodes import NodeJobs
@@ -97,7 +98,8 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     )
     facts = PostFacts(posts.store, graph, wall_ms)
     affinity = Affinity(graph, comments, facts, wall_ms)
-    skeletons = Skeletons(graph, timelines, parts.log, group=consumer.NAME)
+    fanout = EmbeddedFanoutState(parts.environment, parts.commits, consumer.NAME)
+    skeletons = Skeletons(graph, timelines, fanout, parts.log)
     home = Home(skeletons, Ranker(graph, facts, affinity, wall_ms), HomeRules(graph, posts), served=served)
     live = Live(
         posts, engagement, parts.log, parts.metrics,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from blocking_timelines import BlockingTimelines
 from cast import ALICE, BOB, START_MS, FakeClock
 from coroutines import Run
 from edges import edge_of, writes_of
@@ -84,7 +85,8 @@ def test_the_embedded_store_holds_about_what_is_good(
 
 
 def test_reads_are_counted_up_to_a_bound(tmp_path: Path, clock: FakeClock) -> None:
-    with Rings(tmp_path, slots=1, now_ms=clock) as rings:
+    with Rings(tmp_path, slots=1, now_ms=clock) as opened:
+        rings = BlockingTimelines(opened)
         rings.put(ALICE, np.array([], np.int64))
         for _ in range(70_000):
             rings.touch(ALICE)

@@ -2,64 +2,76 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import structlog
+from blocking_timelines import BlockingTimelines, reading
 from cast import ALICE, BOB, CAROL, FakeClock
 
 from kith.core.errors import StoreFull, StoreMismatch
 from kith.engines.embedded import ring_file
 from kith.engines.embedded.ring_file import Layout, RingFile
-from kith.engines.embedded.timeline_store import RingReader, Rings
+from kith.engines.embedded.timeline_store import Rings
 
 SLOTS = 300
 FILE_BYTES = Layout.of(SLOTS).end
 
 
+@contextlib.contextmanager
+def opened(folder: Path, **settings: Any) -> Iterator[BlockingTimelines]:
+    """A writer."""
+    with Rings(folder, **settings) as rings:
+        yield BlockingTimelines(rings)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder where Alice has a timeline."""
-    with Rings(tmp_path, slots=SLOTS) as rings:
+    with opened(tmp_path, slots=SLOTS) as rings:
         rings.put(ALICE, np.array([2, 1]))
     return tmp_path
 
 
-def shown(store: RingReader, user: int) -> list[int] | None:
+def shown(store: BlockingTimelines, user: int) -> list[int] | None:
     timeline = store.read(user)
     return None if timeline is None else timeline.ids.tolist()
 
 
 def assert_begun_anew(folder: Path, reason: str, slots: int = SLOTS) -> None:
     """A writer discards what is there, says why, and the store works."""
-    with structlog.testing.capture_logs() as logs, Rings(folder, slots=slots) as rings:
+    with structlog.testing.capture_logs() as logs, opened(folder, slots=slots) as rings:
         assert [(line["log_level"], line["reason"]) for line in logs] == [("warning", reason)]
         assert rings.count() == 0
         assert shown(rings, ALICE) is None
         rings.put(ALICE, np.array([7]))
-        assert shown(RingReader(folder), ALICE) == [7]
+        assert shown(reading(folder), ALICE) == [7]
 
 
 # --- what is used --------------------------------------------------------------------------------------
 
 
 def test_timelines_outlive_their_writer(folder: Path) -> None:
-    with structlog.testing.capture_logs() as logs, Rings(folder, slots=SLOTS) as rings:
+    with structlog.testing.capture_logs() as logs, opened(folder, slots=SLOTS) as rings:
         assert shown(rings, ALICE) == [2, 1]
     assert not logs
 
 
 def test_an_empty_folder_has_no_timelines_and_is_not_worth_a_warning(tmp_path: Path) -> None:
-    reader = RingReader(tmp_path / "none")
+    reader = reading(tmp_path / "none")
     reader.touch(ALICE)
     assert (shown(reader, ALICE), reader.count()) == (None, 0)
-    with structlog.testing.capture_logs() as logs, Rings(tmp_path / "none", slots=SLOTS) as rings:
+    with structlog.testing.capture_logs() as logs, opened(tmp_path / "none", slots=SLOTS) as rings:
         rings.put(ALICE, np.array([1]))
         assert shown(reader, ALICE) == [1]
     assert not logs
@@ -69,7 +81,7 @@ def test_a_file_of_another_boot_is_begun_anew(folder: Path, tmp_path: Path, monk
     boot = tmp_path / "boot_id"
     boot.write_text("0b3c8d0e-0000-4000-8000-000000000000\n")
     monkeypatch.setattr(ring_file, "_BOOT_ID", boot)
-    assert shown(RingReader(folder), ALICE) is None
+    assert shown(reading(folder), ALICE) is None
     assert_begun_anew(folder, "it was written before the machine started")
 
 
@@ -77,7 +89,7 @@ def test_a_machine_that_does_not_say_when_it_started_begins_anew_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ring_file, "_BOOT_ID", tmp_path / "none")
-    with Rings(tmp_path, slots=SLOTS) as rings:
+    with opened(tmp_path, slots=SLOTS) as rings:
         rings.put(ALICE, np.array([1]))
     assert_begun_anew(tmp_path, "this machine does not say when it started")
 
@@ -91,20 +103,20 @@ def test_other_slots_begin_anew(folder: Path) -> None:
 )
 def test_a_file_cut_short_or_too_long_begins_anew(folder: Path, length: int) -> None:
     os.truncate(folder / ring_file.FILE, length)
-    assert shown(RingReader(folder), ALICE) is None
+    assert shown(reading(folder), ALICE) is None
     assert_begun_anew(folder, "its header is cut short" if length < 64 else "its length is wrong")
 
 
 @pytest.mark.parametrize("at", range(64), ids="byte {}".format)
 def test_any_damage_to_the_header_begins_anew(folder: Path, at: int) -> None:
     damage(folder, at, b"\xa5")
-    assert shown(RingReader(folder), ALICE) is None
+    assert shown(reading(folder), ALICE) is None
     assert_begun_anew(folder, "its header is damaged")
 
 
 def test_a_folder_of_noise_begins_anew(folder: Path) -> None:
     (folder / ring_file.FILE).write_bytes(np.random.default_rng(1).bytes(FILE_BYTES))
-    assert shown(RingReader(folder), ALICE) is None
+    assert shown(reading(folder), ALICE) is None
     assert_begun_anew(folder, "its header is damaged")
 
 
@@ -118,9 +130,9 @@ def test_a_damaged_directory_is_made_again(folder: Path) -> None:
     layout = Layout.of(SLOTS)
     size = layout.reads - layout.directory
     damage(folder, layout.directory, np.random.default_rng(2).integers(-(2**63), 2**63, size // 8).tobytes())
-    reader = RingReader(folder)
+    reader = reading(folder)
     assert [shown(reader, user) for user in range(1000)] == [None] * 1000
-    with Rings(folder, slots=SLOTS) as rings:
+    with opened(folder, slots=SLOTS) as rings:
         assert shown(rings, ALICE) == shown(reader, ALICE) == [2, 1]
 
 
@@ -136,28 +148,45 @@ def damage(folder: Path, at: int, new: bytes) -> None:
 # --- who writes, who reads -----------------------------------------------------------------------------
 
 
-_OPEN = """
-import pathlib, sys
+def test_a_second_writer_has_the_slots_of_the_first(folder: Path) -> None:
+    with opened(folder, slots=SLOTS) as rings, opened(folder, slots=SLOTS) as other:
+        with pytest.raises(StoreMismatch, match=f"with {SLOTS} slots; {SLOTS + 1} are asked for"):
+            Rings(folder, slots=SLOTS + 1)
+        assert shown(other, ALICE) == [2, 1]
+        other.push(3, np.array([ALICE]))
+        assert shown(rings, ALICE) == [3, 2, 1]
+    with opened(folder, slots=SLOTS + 1) as rings:
+        assert shown(rings, ALICE) is None
+
+
+_KILLED = """
+import asyncio, os, pathlib, signal, sys
+import numpy as np
+from kith.engines.embedded import timeline_store
 from kith.engines.embedded.timeline_store import Rings
-Rings(pathlib.Path(sys.argv[1]))
+
+timeline_store._flush = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(Rings(pathlib.Path(sys.argv[1]), slots=int(sys.argv[2])).push(7, np.array([int(sys.argv[3])])))
 """
 
 
-def test_a_second_writer_is_told_and_the_first_goes_on(tmp_path: Path) -> None:
-    with Rings(tmp_path, slots=SLOTS) as rings:
-        with pytest.raises(StoreMismatch, match="another process writes"):
-            Rings(tmp_path, slots=SLOTS)
-        other = subprocess.run([sys.executable, "-c", _OPEN, tmp_path], check=False, capture_output=True, text=True)
-        assert "StoreMismatch: another process writes" in other.stderr
-        rings.put(ALICE, np.array([1]))
-        assert shown(rings, ALICE) == [1]
-    Rings(tmp_path, slots=SLOTS).close()
+def test_what_a_killed_writer_left_is_repaired_by_another_that_goes_on(folder: Path) -> None:
+    with opened(folder, slots=SLOTS) as rings:
+        given_up = rings.begin(BOB)
+        command = [sys.executable, "-c", _KILLED, folder, SLOTS, ALICE]
+        ended = subprocess.run(list(map(str, command)), check=False, capture_output=True, text=True)
+        assert ended.returncode == -signal.SIGKILL, ended.stderr
+        assert rings.push(8, np.array([ALICE])) == 1
+        assert shown(rings, ALICE) == [8, 2, 1]
+        assert not rings.end(BOB, np.array([1]), given_up), "nobody knows what it missed"
+        rings.put(BOB, np.array([1]))
+        assert shown(rings, BOB) == [1]
 
 
 def test_readers_follow_a_writer_that_begins_anew(folder: Path) -> None:
-    reader = RingReader(folder)
+    reader = reading(folder)
     assert shown(reader, ALICE) == [2, 1]
-    with Rings(folder, slots=2 * SLOTS) as rings:
+    with opened(folder, slots=2 * SLOTS) as rings:
         assert shown(reader, ALICE) is None
         rings.put(ALICE, np.array([5]))
         assert shown(reader, ALICE) == [5]
@@ -172,24 +201,24 @@ def test_a_reader_cannot_write_timelines(folder: Path) -> None:
 
 def test_a_slot_that_changes_hands_while_it_is_read_is_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between finding Alice's slot and copying it, it becomes Bob's."""
-    reader = RingReader(folder)
-    with Rings(folder, slots=SLOTS) as rings:
+    reader = reading(folder)
+    with opened(folder, slots=SLOTS) as rings:
         rings.put(BOB, np.array([9, 8, 7]))
-        slot = rings._rings.directory.find(BOB)
+        slot = rings.store._rings.directory.find(BOB)
         assert shown(reader, ALICE) == [2, 1]
-        assert reader._file is not None
-        monkeypatch.setattr(reader._file.directory, "find", lambda user: slot)
+        assert reader.store._file is not None
+        monkeypatch.setattr(reader.store._file.directory, "find", lambda user: slot)
         assert shown(reader, ALICE) is None
-        before = reader._file.reads[slot]
+        before = reader.store._file.reads[slot]
         reader.touch(ALICE)
-        assert reader._file.reads[slot] == before
+        assert reader.store._file.reads[slot] == before
 
 
 def test_a_slot_left_half_changed_is_not_shown_and_is_emptied_by_the_next_writer(folder: Path) -> None:
     damage(folder, Layout.of(SLOTS).versions, np.array([3], np.int64).tobytes())
-    reader = RingReader(folder)
+    reader = reading(folder)
     assert shown(reader, ALICE) is None
-    with Rings(folder, slots=SLOTS) as rings:
+    with opened(folder, slots=SLOTS) as rings:
         assert rings.count() == 0
         rings.put(CAROL, np.array([1]))
         assert shown(reader, CAROL) == [1]
@@ -204,7 +233,7 @@ def test_a_user_costs_at_most_four_and_a_half_kilobytes(slots: int) -> None:
 
 
 def test_unused_slots_take_no_room_on_the_disk(tmp_path: Path) -> None:
-    with Rings(tmp_path, slots=100_000) as rings:
+    with opened(tmp_path, slots=100_000) as rings:
         for user in range(100):
             rings.put(user, np.arange(500))
         used = (tmp_path / ring_file.FILE).stat().st_blocks * 512
@@ -217,7 +246,7 @@ def test_a_full_disk_refuses_a_timeline_where_there_is_none_that_could_give_way(
     def full(*_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with Rings(folder, slots=SLOTS) as rings:
+    with opened(folder, slots=SLOTS) as rings:
         monkeypatch.setattr(os, "posix_fallocate", full)
         rings.drop(ALICE)
         with pytest.raises(StoreFull):
@@ -241,14 +270,14 @@ def test_a_full_disk_refuses_a_new_store(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_readers_find_the_timelines_that_took_the_place_of_a_removed_file(folder: Path) -> None:
-    reader = RingReader(folder)
+    reader = reading(folder)
     old = reader.name()
     assert old
     shutil.rmtree(folder)
-    with Rings(folder, slots=SLOTS) as rings:
+    with opened(folder, slots=SLOTS) as rings:
         assert rings.name() not in (0, old)
         assert reader.name() == old, "they do not look for it by themselves"
-        reader.close()
+        reader.store.close()
         assert reader.name() == rings.name()
         assert rings.rename() == reader.name() == rings.name()
 
@@ -260,7 +289,7 @@ def test_where_the_disk_is_full_the_longest_unread_timeline_gives_way(
         raise StoreFull("no room")
 
     now = iter(range(1_000_000))
-    with Rings(tmp_path, slots=2_000, now_ms=lambda: next(now)) as rings:
+    with opened(tmp_path, slots=2_000, now_ms=lambda: next(now)) as rings:
         for user in range(300):  # two parts of 256 slots
             rings.put(user, np.array([user]))
         monkeypatch.setattr(ring_file, "_allocate", full)
@@ -271,7 +300,7 @@ def test_where_the_disk_is_full_the_longest_unread_timeline_gives_way(
 
 
 def test_after_a_clock_was_put_back_those_who_still_come_keep_their_timelines(tmp_path: Path, clock: FakeClock) -> None:
-    with Rings(tmp_path, slots=4, now_ms=clock) as rings:
+    with opened(tmp_path, slots=4, now_ms=clock) as rings:
         for user in range(4):
             rings.put(user, np.array([user]))
         clock.ms -= 3_600_000
@@ -286,7 +315,7 @@ def test_a_file_that_cannot_be_opened_is_no_store(folder: Path, monkeypatch: pyt
     def open_(*_: object, **__: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    reader = RingReader(folder)
+    reader = reading(folder)
     with monkeypatch.context() as full:
         full.setattr(ring_file.os, "open", open_)
         assert (shown(reader, ALICE), reader.name(), reader.count()) == (None, 0, 0)

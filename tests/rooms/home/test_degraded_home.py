@@ -44,7 +44,7 @@ def test_timelines_of_another_store_are_not_read(run: Run, home: HomeScene) -> N
     made = [run(home.post(BOB)).id for _ in range(3)]
     run(home.caught_up())
     home.timelines.put(ALICE, np.array([], np.int64))  # whole, it says, and empty
-    run(home.feed._skeletons._sources.note_timelines(home.timelines.name() + 1))
+    run(home.fanout.begin_anew(home.timelines.name() + 1))
     page = run(home.page())
     assert (sorted(ids_of(page.posts)), page.degraded) == (made, ["timelines"])
 
@@ -85,10 +85,7 @@ def test_without_timelines_home_comes_from_the_outboxes(
     made = [run(home.post(author)).id for author in (BOB, CAROL)]
     run(home.caught_up())
 
-    def fail(*_: object) -> None:
-        raise OSError("the rings are torn")
-
-    monkeypatch.setattr(home.timelines, "read", fail)
+    monkeypatch.setattr(home.timelines.store, "read", failing(OSError("the rings are torn")))
     page = run(home.page())
     assert set(ids_of(page.posts)) == set(made)
     assert page.degraded == ["timelines"]
@@ -96,17 +93,17 @@ def test_without_timelines_home_comes_from_the_outboxes(
     assert (ids_of(latest.posts), latest.degraded) == (made[::-1], ["timelines"])
 
 
-def test_without_notes_of_what_is_delivered_home_says_that_it_may_lack_something(
+def test_without_what_fan_out_noted_home_comes_from_the_outboxes(
     run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [run(home.post(author)).id for author in (BOB, CAROL)]
     run(home.caught_up())
-    monkeypatch.setattr(home.graph.store, "get_note", failing(StoreUnavailable("away")))
+    home.timelines.put(ALICE, np.array([], np.int64))  # whole, it says, and empty
+    monkeypatch.setattr(home.fanout, "snapshot", failing(StoreUnavailable("away")))
     latest = run(home.feed.latest(ALICE, Window(10), refresh=True))
     assert (ids_of(latest.posts), latest.degraded) == (made[::-1], []), "outboxes need no notes"
-    home.timelines.put(ALICE, np.array(made[::-1], np.int64))
     latest = run(home.feed.latest(ALICE, Window(10)))
-    assert (ids_of(latest.posts), latest.degraded) == (made[::-1], ["outboxes"])
+    assert (ids_of(latest.posts), latest.degraded) == (made[::-1], ["fanout"])
 
 
 def test_a_full_disk_takes_no_wish_for_a_timeline_and_home_is_answered(
@@ -129,8 +126,8 @@ def test_without_outboxes_a_timeline_is_answered_and_says_so(
     for read in ("outboxes", "newest"):
         monkeypatch.setattr(skeletons._sources, read, failing(StoreUnavailable("away")))
     degraded = Degraded()
-    assert run(skeletons.can_use_timelines(0, degraded, refresh=False))
-    ids, _ = run(skeletons.below(ALICE, None, 10, degraded, use_timeline=True))
+    noted = run(skeletons.can_use_timelines(0, degraded, refresh=False))
+    ids, _ = run(skeletons.below(ALICE, None, 10, degraded, use_timeline=noted))
     assert (ids.tolist(), degraded.parts) == (made[::-1], ["outboxes"])
 
 

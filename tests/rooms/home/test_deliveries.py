@@ -17,9 +17,10 @@ from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.home.fanout import consumer, deliveries
 from kith.home.fanout.consumer import Fanout
-from kith.home.fanout.deliveries import Chunks, Delivery
+from kith.home.fanout.deliveries import Chunks
 from kith.home.fanout.plan import Plan, Thresholds, plan_fanout
 from kith.home.fanout.rates import ByRates
+from kith.home.fanout.state import Delivery
 from kith.home.timelines import RATE_MAX
 
 READERS = [BOB, CAROL, *(NodeId(100 + at) for at in range(7)), DANA]
@@ -59,12 +60,6 @@ def scene(run: Run) -> DeliveryScene:
     return run(begun())  # type: ignore[no-any-return]
 
 
-def test_deliveries_are_read_as_they_were_packed() -> None:
-    under_way = [Delivery(POST, ALICE), Delivery(LATER, BOB, 2**62)]
-    assert deliveries.unpack(deliveries.pack(under_way)) == under_way
-    assert deliveries.unpack(None) == deliveries.unpack(deliveries.pack([])) == []
-
-
 def test_chunks_take_about_as_long_as_wanted() -> None:
     chunks = Chunks(size_min=4, size_first=16, size_max=64, target_s=0.02)
     next_sizes = {took_s: chunks.next_size(16, took_s) for took_s in (0.001, 0.009, 0.01, 0.02, 0.021, 5.0)}
@@ -82,7 +77,7 @@ def test_a_delivery_goes_on_by_a_chunk_and_others_come_in_between(run: Run, scen
     assert run(scene.worker.work_backlog())
     assert not run(scene.worker.work_backlog())
     assert scene.having(POST) == READERS
-    assert run(scene.sources.deliveries()) == []
+    assert run(scene.deliveries()) == []
     assert not run(scene.worker.work_backlog())
 
 
@@ -91,7 +86,7 @@ def test_few_followers_are_pushed_to_at_once(run: Run, scene: DeliveryScene, pol
     scene.restarted(policy, size=10)
     run(scene.post(ALICE, POST))
     assert scene.having(POST) == READERS
-    assert run(scene.sources.deliveries()) == []
+    assert run(scene.deliveries()) == []
 
 
 PLANS = {
@@ -118,7 +113,7 @@ def test_the_next_worker_goes_on_where_the_last_one_noted(run: Run, scene: Deliv
     for number in (4, 8, 10):
         run(scene.restarted().work_backlog())
         assert scene.having(POST) == READERS[:number]
-    assert run(scene.sources.deliveries()) == []
+    assert run(scene.deliveries()) == []
 
 
 def test_what_was_not_noted_is_pushed_again(run: Run, scene: DeliveryScene) -> None:
@@ -127,19 +122,19 @@ def test_what_was_not_noted_is_pushed_again(run: Run, scene: DeliveryScene) -> N
     for number in (4, 8):
         run(scene.worker.work_backlog())
         assert scene.having(POST) == READERS[:number]
-    assert run(scene.sources.deliveries()) == [Delivery(POST, ALICE)]
+    assert run(scene.deliveries()) == [Delivery(POST, ALICE)]
     scene.restarted()
     while run(scene.worker.work_backlog()):
         pass
     assert scene.having(POST) == READERS
-    assert run(scene.sources.deliveries()) == []
+    assert run(scene.deliveries()) == []
 
 
 def test_an_event_that_is_handled_again_begins_its_delivery_again(run: Run, scene: DeliveryScene) -> None:
     run(scene.post(ALICE, POST))
     run(scene.worker.work_backlog())
     run(scene.post(ALICE, POST))
-    assert run(scene.sources.deliveries()) == [Delivery(POST, ALICE)]
+    assert run(scene.deliveries()) == [Delivery(POST, ALICE)]
     while run(scene.worker.work_backlog()):
         pass
     assert scene.having(POST) == READERS
@@ -165,7 +160,7 @@ def test_who_stops_following_meanwhile_holds_up_nobody_else(run: Run, scene: Del
         pass
     left = set(READERS[leaving])
     assert set(scene.having(POST)) >= set(READERS) - left
-    assert run(scene.sources.deliveries()) == []
+    assert run(scene.deliveries()) == []
 
 
 async def moved(scene: DeliveryScene, reader: NodeId, position: int) -> None:
@@ -205,15 +200,15 @@ def test_places_in_the_list_that_change_meanwhile_lose_nobody(
 def test_deliveries_come_one_after_the_other(run: Run, scene: DeliveryScene) -> None:
     for post in (1, 2):
         run(scene.post(ALICE, post))
-    assert [delivery.post for delivery in run(scene.sources.deliveries())] == [1, 2]
-    assert run(scene.sources.delivering()).tolist() == [ALICE]
+    assert [delivery.post for delivery in run(scene.deliveries())] == [1, 2]
+    assert run(scene.state.snapshot()).undelivered().tolist() == [ALICE, ALICE]
     for _ in range(3):
         run(scene.worker.work_backlog())
     assert (scene.having(1), scene.having(2)) == (READERS, [])
     while run(scene.worker.work_backlog()):
         pass
     assert scene.having(2) == READERS
-    assert run(scene.sources.delivering()).tolist() == []
+    assert run(scene.state.snapshot()).undelivered().tolist() == []
 
 
 def test_where_too_many_are_under_way_one_ends_before_another_begins(
@@ -223,11 +218,11 @@ def test_where_too_many_are_under_way_one_ends_before_another_begins(
     for post in (1, 2):
         run(scene.post(ALICE, post))
     run(scene.post(ALICE, 2))  # again, which takes no place of its own
-    assert [delivery.post for delivery in run(scene.sources.deliveries())] == [1, 2]
+    assert [delivery.post for delivery in run(scene.deliveries())] == [1, 2]
     run(scene.post(ALICE, 3))
-    assert [delivery.post for delivery in run(scene.sources.deliveries())] == [2, 3]
+    assert [delivery.post for delivery in run(scene.deliveries())] == [2, 3]
     assert scene.having(1) == READERS
-    assert run(scene.sources.authors_lacked(BOB, RATE_MAX)) == [], "nobody is looked up for ever"
+    assert run(scene.lacked(BOB, RATE_MAX)) == [], "nobody is looked up for ever"
 
 
 def test_a_delivery_that_fails_holds_up_no_other(
@@ -251,7 +246,7 @@ def test_a_delivery_that_fails_holds_up_no_other(
         with contextlib.suppress(ValueError):
             run(scene.worker.work_backlog())
     assert scene.having(LATER) == READERS
-    assert run(scene.sources.deliveries()) == [Delivery(POST, ALICE)], "its author is looked up meanwhile"
+    assert run(scene.deliveries()) == [Delivery(POST, ALICE)], "its author is looked up meanwhile"
     broken.clear()
     while run(scene.worker.work_backlog()):
         pass
@@ -262,7 +257,7 @@ def test_when_all_timelines_are_lost_nothing_is_left_to_deliver(run: Run, scene:
     run(scene.post(ALICE, POST))
     number = scene.graph.graphs.number(FOLLOWS)
     run(scene.worker.handle([Event(0, number, None, BULK_LOADED, 10, 0, 0, scene.graph.clock.next())]))
-    assert run(scene.sources.deliveries()) == []
+    assert run(scene.deliveries()) == []
     assert scene.timelines.count() == 0
 
 
@@ -279,7 +274,7 @@ def test_by_rates_each_chunk_is_decided_for_itself(run: Run, scene: DeliveryScen
     while run(scene.worker.work_backlog()):
         pass
     assert scene.having(LATER) == []
-    assert run(scene.sources.authors_lacked(BOB, 1)) == [ALICE]
+    assert run(scene.lacked(BOB, 1)) == [ALICE]
 
 
 def test_timelines_that_are_not_this_stores_are_dropped_and_its_own_are_kept(run: Run, scene: DeliveryScene) -> None:
@@ -291,7 +286,7 @@ def test_timelines_that_are_not_this_stores_are_dropped_and_its_own_are_kept(run
     scene.timelines.rename()  # another store had them
     run(scene.restarted().claim())
     assert scene.timelines.count() == 0
-    assert run(scene.sources.timelines_name()) == scene.timelines.name()
+    assert run(scene.state.snapshot()).name == scene.timelines.name()
 
 
 def test_posts_that_come_back_with_their_author_are_no_new_ones(run: Run, scene: DeliveryScene) -> None:
@@ -303,8 +298,8 @@ def test_posts_that_come_back_with_their_author_are_no_new_ones(run: Run, scene:
         for at in range(deliveries.DELIVERIES_MAX + 5)
     ]
     run(scene.worker.handle(back))
-    assert run(scene.sources.deliveries()) == []
-    assert len(run(scene.sources.withheld()).authors) == 0, "nobody is looked up for ever"
+    assert run(scene.deliveries()) == []
+    assert len(run(scene.state.snapshot()).withheld.authors) == 0, "nobody is looked up for ever"
     assert scene.timelines.read(ALICE) is None
     assert scene.having(POST) == []
 

@@ -18,7 +18,6 @@ from kith.graph.graphs import AUTHORED
 from kith.home.fanout import consumer
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
-from kith.home.fanout.withheld import Withheld
 from kith.home.timelines import RATE_MAX, READS_MS, Habits, Ids, Timeline
 from kith.run import consumers
 from kith.run.config import Settings
@@ -129,33 +128,26 @@ def test_the_settings_choose_the_policy() -> None:
 # --- who must look up whom -----------------------------------------------------------------------------
 
 
-def test_withheld_authors_keep_their_highest_rate_and_nobody_leaves() -> None:
-    known = Withheld.unpack(None)
-    assert known.at_least(0).tolist() == []
-    known = known.raised({BOB: 8, ALICE: 64}).raised({BOB: 4, CAROL: RATE_MAX})
-    assert [known.rate_of(author) for author in (ALICE, BOB, CAROL, DANA)] == [64, 8, RATE_MAX, 0]
-    assert known.raised({BOB: 8, ALICE: 1}) is known
-    again = Withheld.unpack(known.pack())
-    assert again.at_least(9).tolist() == sorted([ALICE, CAROL])
-    assert again.at_least(8).tolist() == sorted([ALICE, BOB, CAROL])
-    assert again.at_least(RATE_MAX).tolist() == [CAROL]
-
-
+@pytest.mark.parametrize("at_once_max", [0, 16], ids=["follows are looked up first", "all are read at once"])
 @pytest.mark.parametrize("lookups_max", [0, 100], ids=["the whole list is read", "each follow is looked up"])
-def test_of_withheld_authors_only_those_followed_are_looked_up(
-    run: Run, lookups_max: int, monkeypatch: pytest.MonkeyPatch
+def test_of_authors_only_the_outboxes_of_those_followed_count(
+    run: Run, lookups_max: int, at_once_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kith.home.sources._LOOKUPS_MAX", lookups_max)
+    monkeypatch.setattr("kith.home.sources._AT_ONCE_MAX", at_once_max)
 
     async def check() -> None:
         scene = await RatesScene.begun(ByRates())
-        sources = scene.sources
-        await sources.note_withheld({BOB: 8, CAROL: 64, 999: 64, ALICE: 64})
         await scene.follow(ALICE, BOB, CAROL, DANA)
-        assert sorted(await sources.authors_lacked(ALICE, 0)) == sorted([ALICE, BOB, CAROL])
-        assert sorted(await sources.authors_lacked(ALICE, 9)) == sorted([ALICE, CAROL])
-        assert await sources.authors_lacked(ALICE, RATE_MAX) == []
-        assert await sources.authors_lacked(DANA, 0) == []
+        posts = {author: [await scene.post(author) for _ in range(9)] for author in (ALICE, BOB, CAROL, DANA)}
+
+        async def read(reader: NodeId, *authors: int) -> list[int]:
+            asked = np.array(authors, np.int64)
+            return [mark.id for mark in await scene.sources.outboxes_of_followed(reader, asked, 12)]
+
+        assert await read(ALICE, 999, ALICE, BOB, CAROL) == [*posts[CAROL][::-1], *posts[BOB][:-4:-1]]
+        assert await read(ALICE, ALICE, 999) == posts[ALICE][::-1], "one sees one's own"
+        assert await read(BOB, ALICE, CAROL, DANA) == []
 
     run(check())
 
@@ -176,8 +168,8 @@ def test_who_reads_seldom_lacks_posts_of_a_prolific_author_and_knows_it(run: Run
         assert scene.timeline(ALICE).lacks_from == 8
         assert scene.shown(BOB) == posts[::-1]
         assert scene.timeline(BOB).lacks_from == RATE_MAX
-        assert await scene.sources.authors_lacked(ALICE, scene.timeline(ALICE).lacks_from) == [CAROL]
-        assert await scene.sources.authors_lacked(BOB, scene.timeline(BOB).lacks_from) == []
+        assert await scene.lacked(ALICE, scene.timeline(ALICE).lacks_from) == [CAROL]
+        assert await scene.lacked(BOB, scene.timeline(BOB).lacks_from) == []
 
     run(check())
 
@@ -228,6 +220,6 @@ def test_where_no_more_authors_may_withhold_others_push_to_all(run: Run, monkeyp
         of_bob = [await scene.post(BOB) for _ in range(8)]
         of_carol = [await scene.post(CAROL) for _ in range(8)]
         assert scene.shown(ALICE) == [*of_carol[::-1], of_bob[0]]
-        assert [(await scene.sources.withheld()).rate_of(author) for author in (BOB, CAROL)] == [8, 0]
+        assert [(await scene.state.snapshot()).withheld.rate_of(author) for author in (BOB, CAROL)] == [8, 0]
 
     run(check())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
-from homes import GROUP, Act, HomeScene, alices_home, failing, ids_of
+from homes import Act, HomeScene, alices_home, failing, ids_of
 from services import feed_over
 
 from kith.core.ids import NodeId
@@ -48,7 +48,7 @@ def rankings(home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> list[NodeId]:
 
 def in_another_process(home: HomeScene) -> Home:
     """A home over the same store and timelines, which was told nothing and has kept nothing."""
-    return feed_over(home.graph, home.objects, home.timelines, home.log, group=GROUP, now_ms=home.clock)
+    return feed_over(home.graph, home.objects, home.timelines.store, home.fanout, home.log, now_ms=home.clock)
 
 
 def written(run: Run, home: HomeScene, *, timeline: bool = True) -> list[Post]:
@@ -137,7 +137,7 @@ def test_a_token_of_what_the_reader_did_since_has_it_ranked_anew(
 
 def test_what_was_ranked_without_a_part_is_not_kept(run: Run, home: HomeScene, monkeypatch: pytest.MonkeyPatch) -> None:
     written(run, home)
-    monkeypatch.setattr(home.timelines, "read", lambda _: 1 / 0)
+    monkeypatch.setattr(home.timelines.store, "read", failing(ZeroDivisionError()))
     assert run(home.page()).degraded == ["timelines"]
     monkeypatch.undo()
     monkeypatch.setattr(home.ranker, "score", failing(RuntimeError()))

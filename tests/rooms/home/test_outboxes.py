@@ -15,6 +15,7 @@ from reference_edges import cut_page
 
 from kith.core.paging import Mark, Page, Window
 from kith.graph.graphs import AUTHORED, FOLLOWS
+from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
 from kith.home.sources import Sources
 
@@ -22,10 +23,16 @@ from kith.home.sources import Sources
 class Outboxes:
     """A store of outboxes only, newest first, that counts what is read of them."""
 
-    def __init__(self, posts: dict[int, list[Mark]]) -> None:
-        self.posts, self.pages, self.rows = posts, 0, 0
+    immediate = True
 
-    async def page(self, listing: Listing, window: Window) -> Page:
+    def __init__(self, posts: dict[int, list[Mark]]) -> None:
+        self.posts, self.calls, self.pages, self.rows = posts, 0, 0, 0
+
+    async def answer(self, questions: Questions) -> Answers:
+        self.calls += 1
+        return Answers([], [], [], [], [self._page(*asked) for asked in questions.asked_pages])
+
+    def _page(self, listing: Listing, window: Window) -> Page:
         page = cut_page(self.posts.get(listing.node, []), window)
         self.pages += 1
         self.rows += len(page.items)
@@ -95,6 +102,13 @@ def test_others_have_their_turn_meanwhile(run: Run) -> None:
     run(both())
     assert len(turns) >= 10
     assert max(later - sooner for sooner, later in itertools.pairwise(turns)) <= 200
+
+
+def test_across_a_network_all_outboxes_are_read_in_a_call_a_round(run: Run) -> None:
+    store = even(2_000, 30)
+    store.immediate = False
+    assert run(over(store).outboxes(store.posts, 500)) == naive(store, 500, None)
+    assert store.calls == 1
 
 
 def test_of_nobody_there_is_nothing(run: Run) -> None:

@@ -20,7 +20,7 @@ class Made:
     """A directory, and another process's view of the same memory."""
 
     def __init__(self, slots: int) -> None:
-        self.tables, self.turn = np.zeros((2, cells_for(slots), 2), np.int64), np.zeros(1, np.int64)
+        self.tables, self.turn = np.zeros((2, cells_for(slots), 2), np.int64), np.zeros(2, np.int64)
         self.directory, self.reader = Directory(self.tables, self.turn), Directory(self.tables, self.turn)
 
 

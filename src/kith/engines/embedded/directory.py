@@ -1,7 +1,8 @@
-"""The slot of each user: a hash table in shared memory that other processes read while its one writer changes it.
+"""The slot of each user: a hash table in shared memory that other processes read while one changes it.
 
     cell     ~user i64 | slot i64       ~user: below 0 for every user; 0 never used, 1 freed
     tables   two, of `cells` each; the word TURN says which one is in use: the one at TURN & 1
+    USED     a word: how many cells of that one are not 0; only writers look at it
 
 Linear probing from a multiplied hash, at most 2/3 full. A freed cell still counts as used, until the other table is
 built without it and TURN is increased; so a search never sees a table that is half built. A search that finds nothing
@@ -31,13 +32,12 @@ def cells_for(slots: int) -> int:
 
 
 class Directory:
-    """The two tables (shape (2, cells, 2)) and TURN (shape (1,)), both int64; read-only for readers."""
+    """The two tables (shape (2, cells, 2)), and the words TURN and USED, all int64; read-only for readers."""
 
-    def __init__(self, tables: Tables, turn: NDArray[np.int64]) -> None:
-        self._tables, self._turn = tables, turn
+    def __init__(self, tables: Tables, words: NDArray[np.int64]) -> None:
+        self._tables, self._turn, self._used = tables, words[0:1], words[1:2]
         self._cells = tables.shape[1]
         self._shift = 65 - self._cells.bit_length()
-        self._used = 0  # cells that are not 0; only right in the writer, after `rebuild`
 
     def find(self, user: int) -> int:
         """The slot of a user; -1 if there is none."""
@@ -64,13 +64,13 @@ class Directory:
 
     def insert(self, user: int, slot: int) -> None:
         """Add a user who is not there yet."""
-        if 3 * self._used >= 2 * self._cells:
+        if 3 * int(self._used[0]) >= 2 * self._cells:
             table = self._tables[int(self._turn[0]) & 1]
             live = table[table[:, 0] < 0]
             self.rebuild(~live[:, 0], live[:, 1])
         table = self._tables[int(self._turn[0]) & 1]
         at = self._place(table, user, free=True)
-        self._used += int(table[at, 0] == 0)
+        self._used[0] += int(table[at, 0] == 0)
         table[at, 1] = slot
         table[at, 0] = ~user  # after the slot, because readers look for this word
 
@@ -94,7 +94,7 @@ class Directory:
             table[at[placed], 1] = slots[left[placed]]
             left = left[~placed]
             homes[left] = (homes[left] + 1) & mask
-        self._used = len(users)
+        self._used[0] = len(users)
         self._turn[0] = turn
 
     def _place(self, table: NDArray[np.int64], user: int, *, free: bool = False) -> int:

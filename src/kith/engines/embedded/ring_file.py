@@ -2,7 +2,8 @@
 
     rings
       header      format, cells per slot, slots, boot id, checksum; then the words NAME (0: another file has replaced
-                  this one) and TURN (see `directory`)
+                  this one), TURN and USED (see `directory`), CHANGING (see `ring_writers`), BUILT and
+                  BUILDING (see `builds`)
       heads       i64       slot -> how many ids it was given by its `put` and by pushes since
       owners      i64       slot -> ~user; 0 nobody
       versions    i64       slot -> odd while its owner changes or its timeline is put anew
@@ -10,13 +11,14 @@
       floors      i64       slot -> no id above this was overwritten or left out, since it was put
       tails       16 i64    slot -> the ids of the line that is not full yet: the n-th id is at n % 16
       directory   i64       two tables of (~user, slot)
+      builds      i64       timelines that are being built (see `builds`)
       reads       i64       slot -> when and how often it was read (see `read_habits`); only this part readers write
       cells       512 i64   slot -> ring of ids, line by line: the n-th id is at n % 512, once its line is full
-    writer.lock   held by the one process that may change them
+    writers.lock, change.lock   see `ring_writers`
 
 All words are in the machine's byte order and 0 at first, so the file is sparse. Nothing is ever synced: what a killed
 process wrote is still in the machine's memory, and what was on disk when the machine stopped cannot be trusted. So a
-file of another boot, or with an invalid header, is not used: the writer makes a new one.
+file of another boot, or with an invalid header, is not used: a writer makes a new one.
 """
 
 from __future__ import annotations
@@ -32,10 +34,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kith.engines.embedded.builds import BUILDS_MAX, COLUMNS, Builds
 from kith.engines.embedded.directory import Directory, cells_for
 from kith.engines.embedded.driver_errors import translated
 
-FORMAT = 4
+FORMAT = 5
 FILE = "rings"
 WIDTH = 512
 LINE = 16
@@ -44,7 +47,7 @@ _MAGIC = b"kithring"
 _HEADER = struct.Struct("<8sIIQ36s")
 _CHECKSUM = struct.Struct("<I")
 _WORDS_AT, _HEADER_BYTES = 2048, 4096
-_NAME, _TURN = 0, 1
+_NAME, _TURN, _CHANGING, _BUILT, _WORDS = 0, 1, 3, 4, 6
 _ALIGNED = 1 << 16  # pages of every machine divide it
 _RESERVE_SLOTS = 256
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -64,6 +67,7 @@ class Layout(NamedTuple):
     floors: int
     tails: int
     directory: int
+    builds: int
     reads: int
     cells: int
     end: int
@@ -74,7 +78,7 @@ class Layout(NamedTuple):
         column, tables = 8 * slots, 2 * 16 * cells_for(slots)
         at, starts = _HEADER_BYTES, []
         reads = (column, _ALIGNED)  # mapped separately, so it shares no page with other parts
-        written = (*[(column, 64)] * 5, (column * LINE, 64), (tables, 64))
+        written = (*[(column, 64)] * 5, (column * LINE, 64), (tables, 64), (8 * BUILDS_MAX * COLUMNS, 64))
         for size, aligned in (*written, reads, (column * WIDTH, _ALIGNED), (0, _ALIGNED)):
             at = -(-at // aligned) * aligned
             starts.append(at)
@@ -94,7 +98,7 @@ class RingFile:
         whole = mmap.mmap(self._descriptor, layout.end, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
         reads = mmap.mmap(self._descriptor, 8 * slots, offset=layout.reads)
         self._layout = layout
-        self._words = np.frombuffer(whole, np.int64, 2, _WORDS_AT)
+        self._words = np.frombuffer(whole, np.int64, _WORDS, _WORDS_AT)
         self.heads = np.frombuffer(whole, np.int64, slots, layout.heads)
         self.owners = np.frombuffer(whole, np.int64, slots, layout.owners)
         self.versions = np.frombuffer(whole, np.int64, slots, layout.versions)
@@ -105,13 +109,16 @@ class RingFile:
         self.cells = np.frombuffer(whole, np.int64, slots * WIDTH, layout.cells)
         tables = np.frombuffer(whole, np.int64, 4 * cells_for(slots), layout.directory)
         self.directory = Directory(tables.reshape(2, -1, 2), self._words[_TURN:])
+        builds = np.frombuffer(whole, np.int64, BUILDS_MAX * COLUMNS, layout.builds)
+        self.builds = Builds(builds.reshape(BUILDS_MAX, COLUMNS), self._words[_BUILT:])
+        self.changing = self._words[_CHANGING : _CHANGING + 1]
         self._reserved: set[int] = set()
         if not self.live:
             raise Unusable("another was to take its place")
 
     @property
     def live(self) -> bool:
-        """Whether this file is in use; False once its writer has replaced it."""
+        """Whether this file is in use; False once a writer has replaced it."""
         return self.name != 0
 
     @property
@@ -152,7 +159,7 @@ def create(path: Path, slots: int) -> None:
         os.ftruncate(descriptor, layout.end)
         _allocate(descriptor, 0, layout.cells)
         os.pwrite(descriptor, fixed + _CHECKSUM.pack(zlib.crc32(fixed)), 0)
-        os.pwrite(descriptor, np.array([_new_name(), 0], np.int64).tobytes(), _WORDS_AT)
+        os.pwrite(descriptor, np.array([_new_name(), *[0] * (_WORDS - 1)], np.int64).tobytes(), _WORDS_AT)
     finally:
         os.close(descriptor)
     _retire(path)

@@ -9,18 +9,17 @@ A reader reads the head, copies tail and ring, reads the head again, and repeats
 meanwhile. Before a line is overwritten, the greatest id in it is noted as the floor. So ids may come in any order, and
 a reader knows from where on all are there. While a slot changes its owner, its version is odd; a reader that sees it
 odd, or changed, reads again. This relies on stores becoming visible in the order in which they are made, as on x86-64;
-see README.md. `ring_file` draws the file, `directory` finds the slot of a user.
+see README.md. `ring_file` draws the file, `directory` finds the slot of a user, `builds` are timelines to come.
 
-The writer's own state (free slots, number of used cells) is computed when it opens the file. Slots that a killed writer
-left with an odd version are emptied then.
+Several processes may write (`ring_writers`), one change at a time. What a killed writer left is repaired by the next
+change, or by who opens the file: slots with an odd version are emptied then, and builds are given up.
 """
 
 from __future__ import annotations
 
-import fcntl
-import threading
-import time
+import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,10 +31,10 @@ from kith.core.errors import StoreFull, StoreMismatch
 from kith.engines.embedded import read_habits, ring_file
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.ring_file import LINE, WIDTH, RingFile, Unusable
-from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, Habits, Ids, Timeline
+from kith.engines.embedded.ring_writers import Writers
+from kith.home.timelines import TIMELINE_IDS_MAX, Habits, Ids, Timeline
 
 SLOTS_DEFAULT = 100_000
-LOCK_FILE = "writer.lock"
 _CHUNK = 1 << 15  # users per scatter: their slots stay in the processor's cache
 _TRIES = 50
 _MASK, _IN_LINE = WIDTH - 1, LINE - 1
@@ -44,13 +43,15 @@ _log = structlog.get_logger("kith.timelines")
 
 
 class RingReader:
-    """See `home.timelines.TimelineReader`: reads timelines that another process writes, once it has begun."""
+    """See `home.timelines.TimelineReader`: reads timelines that other processes write, once one has begun."""
+
+    immediate = True
 
     def __init__(self, folder: Path, *, now_ms: Callable[[], int] = wall_ms) -> None:
         self._path, self._now_ms = folder / ring_file.FILE, now_ms
         self._file: RingFile | None = None
 
-    def read(self, user: int) -> Timeline | None:
+    async def read(self, user: int, *, by_user: bool = False) -> Timeline | None:
         file = self._current()
         if file is None:
             return None
@@ -70,23 +71,18 @@ class RingReader:
                     if oldest:  # what the ring holds and is not shown is not in the floor yet
                         first = max(0, whole - WIDTH)
                         floor = max(floor, int(ring[np.arange(first, oldest) & _MASK].max()))
+                    if by_user:
+                        file.reads[slot] = read_habits.faded(int(file.reads[slot]), self._now_ms(), 1)
                     ids = np.concatenate((tail[:begun][::-1], _newest_first(ring, oldest, whole)))
                     return Timeline(ids, floor, lacks_from)
-            time.sleep(0)  # let the writer finish
+            os.sched_yield()  # let the writer finish
         return None
 
-    def touch(self, user: int) -> None:
-        file = self._current()
-        if file is not None:
-            slot = file.directory.find(user)
-            if slot >= 0 and file.owners[slot] == ~user:
-                file.reads[slot] = read_habits.faded(int(file.reads[slot]), self._now_ms(), 1)
-
-    def count(self) -> int:
+    async def count(self) -> int:
         file = self._current()
         return 0 if file is None else int(np.count_nonzero(file.owners))
 
-    def name(self) -> int:
+    async def name(self) -> int:
         file = self._current()
         return 0 if file is None else file.name
 
@@ -103,29 +99,25 @@ class RingReader:
 
 
 class Rings(RingReader):
-    """See `home.timelines.TimelineStore`: the one writer of a folder, for `slots` users at a time."""
+    """See `home.timelines.TimelineStore`: a writer of a folder, for `slots` users at a time."""
 
     def __init__(self, folder: Path, *, slots: int = SLOTS_DEFAULT, now_ms: Callable[[], int] = wall_ms) -> None:
         """Open the folder with its timelines; begin with none if they cannot be used, or `slots` differs.
 
-        StoreMismatch if another process writes it; StoreFull if there is no room for the tables.
+        StoreMismatch if another process writes it with other `slots`; StoreFull if there is no room for the tables.
         """
         super().__init__(folder, now_ms=now_ms)
         with translated(f"open {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock_file = (folder / LOCK_FILE).open("a")
+            self._writers = Writers(folder)
             try:
-                fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                self._lock_file.close()
-                raise StoreMismatch(f"another process writes {folder}; stop it, or open it to read") from error
-            try:
-                self._rings = self._file = _opened(self._path, slots)
+                with self._writers.entering() as alone:
+                    self._rings = self._file = _opened(self._path, slots) if alone else _joined(self._path, slots)
             except BaseException:
-                self._lock_file.close()
+                self._writers.close()
                 raise
-        self._free: list[int] = np.flatnonzero(self._rings.owners == 0)[::-1].tolist()
-        self._changing = threading.Lock()
+        self._change = self._writers.changes(self._rings.changing, partial(_recover, self._rings))
+        self._free: list[int] = []  # slots that were free when they were looked for
 
     def __enter__(self) -> Rings:
         return self
@@ -134,16 +126,18 @@ class Rings(RingReader):
         self.close()
 
     def close(self) -> None:
-        """Let another process write. Call nothing afterwards."""
+        """Leave the folder to other writers. Call nothing afterwards."""
         super().close()
-        del self._rings
-        self._lock_file.close()
+        del self._rings, self._change
+        self._writers.close()
 
-    def push(self, post: int, users: Ids) -> int:
+    async def push(self, post: int, users: Ids) -> int:
         rings, pushed = self._rings, 0
         for at in range(0, len(users), _CHUNK):
-            with self._changing:
-                slots = rings.directory.find_many(users[at : at + _CHUNK])
+            chunk = users[at : at + _CHUNK]
+            with self._change:
+                rings.builds.push(post, chunk)
+                slots = rings.directory.find_many(chunk)
                 if len(slots) and slots.min() < 0:
                     slots = slots[slots >= 0]
                 heads = rings.heads.take(slots)
@@ -155,83 +149,107 @@ class Rings(RingReader):
                 pushed += len(slots)
         return pushed
 
-    def habits(self, users: Ids) -> Habits:
+    async def habits(self, users: Ids) -> Habits:
         slots = self._rings.directory.find_many(users)
         lately = read_habits.lately(self._rings.reads.take(slots), self._now_ms())
         return Habits(np.where(slots >= 0, lately, -1.0), np.where(slots >= 0, self._rings.lacks.take(slots), 0))
 
-    def withhold(self, rate: int, users: Ids) -> None:
-        with self._changing:
+    async def withhold(self, rate: int, users: Ids) -> None:
+        with self._change:
+            self._rings.builds.withhold(rate, users)
             slots = self._rings.directory.find_many(users)
             slots = slots[slots >= 0]
             self._rings.lacks[slots] = np.minimum(self._rings.lacks.take(slots), rate)
 
-    def put(self, user: int, ids: Ids) -> None:
-        rings, kept, now = self._rings, ids[:TIMELINE_IDS_MAX][::-1], self._now_ms()
-        with self._changing:
+    async def begin(self, user: int) -> int:
+        with self._change:
+            return self._rings.builds.begin(user)
+
+    async def put(self, user: int, ids: Ids, epoch: int) -> bool:
+        rings, now = self._rings, self._now_ms()
+        with self._change:
+            build = rings.builds.take(user, epoch)
+            if build is None:
+                return False
             slot = rings.directory.find(user)
             known = slot >= 0
             if not known:
                 slot = self._take_slot()
+            room = TIMELINE_IDS_MAX - len(build.pushed)
             rings.versions[slot] |= 1
             rings.owners[slot] = ~user
+            kept = np.concatenate((build.pushed, ids[:room]))[::-1]
             ring, tail = rings.cells[slot * WIDTH : (slot + 1) * WIDTH], rings.tails[slot * LINE : (slot + 1) * LINE]
             whole = len(kept) - len(kept) % LINE
             ring[:whole], ring[whole:] = kept[:whole], 0  # what is written over later is taken for ids that go
             tail[: len(kept) - whole] = kept[whole:]
-            rings.floors[slot] = max(0, kept[0] - 1) if len(kept) == TIMELINE_IDS_MAX else 0
+            rings.floors[slot] = max(0, ids[room - 1] - 1) if len(ids) >= room else 0
             rings.heads[slot] = len(kept)
             rings.reads[slot] = (
                 read_habits.faded(int(rings.reads[slot]), now, 0) if known else read_habits.first_read(now)
             )
-            rings.lacks[slot] = RATE_MAX
+            rings.lacks[slot] = build.lacks_from
             rings.versions[slot] += 1
             if not known:
                 rings.directory.insert(user, slot)
+            return True
 
-    def drop(self, user: int) -> bool:
-        with self._changing:
-            slot = self._rings.directory.find(user)
-            if slot >= 0:
+    async def drop(self, users: Ids) -> int:
+        with self._change:
+            self._rings.builds.end_all(users)
+            slots = self._rings.directory.find_many(users)
+            for slot in slots[slots >= 0].tolist():
                 self._release(slot)
-            return slot >= 0
+            return int(np.count_nonzero(slots >= 0))
 
-    def rename(self) -> int:
+    async def clear(self) -> None:
+        with self._change:
+            self._rings.builds.clear()
+            self._empty_all(np.flatnonzero(self._rings.owners))
+
+    async def rename(self) -> int:
         self._rings.rename()
         return self._rings.name
 
-    def evict(self, before_ms: int) -> int:
+    async def evict(self, before_ms: int) -> int:
         rings = self._rings
-        with self._changing:
+        with self._change:
             unread = np.flatnonzero((rings.owners != 0) & (read_habits.read_ms(rings.reads) < before_ms))
-            if len(unread):
-                _empty(rings, unread)
-                self._free += unread.tolist()
-                _rebuild_directory(rings)
+            self._empty_all(unread)
             return len(unread)
+
+    def _empty_all(self, slots: Ids) -> None:
+        if len(slots):
+            _empty(self._rings, slots)
+            _rebuild_directory(self._rings)
 
     def _take_slot(self) -> int:
         """A free slot with allocated disk space; if there is none, the slot of the timeline unread for the longest."""
+        owners = self._rings.owners
+        while self._free and owners[self._free[-1]]:  # another writer took it
+            self._free.pop()
+        if not self._free:
+            self._free = np.flatnonzero(owners == 0)[::-1].tolist()
         try:
             if self._free:
                 self._rings.reserve(self._free[-1])
                 return self._free.pop()
         except StoreFull:
-            if not np.any(self._rings.owners):
+            if not np.any(owners):
                 raise
-        owned = np.flatnonzero(self._rings.owners)
+        owned = np.flatnonzero(owners)
         words = self._rings.reads[owned]
         words[read_habits.read_ms(words) > self._now_ms()] = (
             0  # noted before the clock was put back: counts as the oldest
         )
-        self._release(int(owned[np.argmin(words)]))
-        return self._free.pop()
+        slot = int(owned[np.argmin(words)])
+        self._release(slot)
+        return slot
 
     def _release(self, slot: int) -> None:
         user = ~int(self._rings.owners[slot])
         _empty(self._rings, np.array([slot]))
         self._rings.directory.remove(user)
-        self._free.append(slot)
 
 
 def _newest_first(ring: Ids, oldest: int, head: int) -> Ids:
@@ -255,6 +273,17 @@ def _flush(rings: RingFile, slots: Ids, numbers: Ids) -> None:
         rows[lines] = rings.tails.reshape(-1, LINE).take(slots, axis=0)
 
 
+def _joined(path: Path, slots: int) -> RingFile:
+    """The file of the folder, as other processes write it."""
+    try:
+        rings = RingFile(path, writable=True)
+    except (FileNotFoundError, Unusable) as error:
+        raise StoreMismatch(f"another process writes {path.parent}, but not this file: {error}") from error
+    if rings.slots != slots:
+        raise StoreMismatch(f"another process writes {path.parent} with {rings.slots} slots; {slots} are asked for")
+    return rings
+
+
 def _opened(path: Path, slots: int) -> RingFile:
     """The file of the folder, repaired after a killed writer; or an empty one."""
     try:
@@ -275,12 +304,14 @@ def _opened(path: Path, slots: int) -> RingFile:
 
 
 def _recover(rings: RingFile) -> None:
-    """Empty the slots whose owner was being changed, and rebuild the directory for the others."""
+    """Empty the slots whose owner was being changed, rebuild the directory for the others, and give up all builds."""
+    rings.builds.clear()
     _empty(rings, np.flatnonzero(rings.versions & 1))
     owners = rings.owners[rings.owners != 0]
     if (owners > 0).any() or len(np.unique(owners)) < len(owners) or (rings.heads < 0).any():
         raise Unusable("its slots contradict each other")
     _rebuild_directory(rings)
+    rings.changing[0] = 0
 
 
 def _empty(rings: RingFile, slots: NDArray[np.int64]) -> None:

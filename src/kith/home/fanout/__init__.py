@@ -4,6 +4,6 @@
 drops timelines; a reader without one has it built from the outboxes. One of two pure policies says who gets a post
 pushed: `plan`, by how many follow the author (the plan of one post; the command `kith plan`, which sizes a deployment,
 is another thing), or `rates`, by how often the author posts and each follower reads. `deliveries` are pushes to many
-followers, made in chunks with checkpoints. `withheld` lists the authors whose posts some timelines lack, so that homes
-read their outboxes.
+followers, made in chunks with checkpoints. `state` is the port behind what it tells homes: how far it is, and whose
+outboxes they have to read beside a timeline.
 """

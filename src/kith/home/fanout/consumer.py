@@ -22,16 +22,16 @@ from kith.core.errors import StoreFull
 from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event
 from kith.core.ids import NodeId
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
-from kith.home.fanout.deliveries import DELIVERIES_MAX, Chunks, Delivery
+from kith.home.fanout.deliveries import DELIVERIES_MAX, WITHHELD_MAX, Chunks
 from kith.home.fanout.plan import Plan, Thresholds, plan_fanout
 from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
-from kith.home.fanout.withheld import WITHHELD_MAX
+from kith.home.fanout.state import Delivery, FanoutState
 from kith.home.sources import Sources
 from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, Ids, TimelineStore
 
 NAME = "fanout"
-_ALWAYS_MS = 2**62
-"""After every time at which a timeline was read."""
+_BUILD_TRIES = 3
+"""How often a timeline is built that changes meanwhile; then its user asks again."""
 _REBUILDS_PER_POST_MAX = 10
 """Timelines rebuilt for one post, some milliseconds each; those of other readers are rebuilt for a later post."""
 
@@ -48,7 +48,7 @@ _NO_DELIVERY = DeliveryProgress(Delivery(-1, -1), np.empty(0, np.int64), 0.0)
 
 
 class Fanout:
-    """The consumer of the event log that writes timelines. One runs a data folder: timelines have one writer."""
+    """The consumer of the event log that writes timelines. Several may, each with a share of the log's partitions."""
 
     name = NAME
 
@@ -56,6 +56,7 @@ class Fanout:
         self,
         sources: Sources,
         timelines: TimelineStore,
+        state: FanoutState,
         *,
         graphs: Graphs,
         policy: Thresholds | ByRates,
@@ -63,9 +64,10 @@ class Fanout:
         chunks: Chunks | None = None,
     ) -> None:
         self._sources, self._timelines, self._policy, self._now_ms = sources, timelines, policy, now_ms
-        self._chunks = chunks or Chunks()
+        self._state, self._chunks = state, chunks or Chunks()
         self._chunk_size = self._chunks.size_first
         self._progress = _NO_DELIVERY
+        self._deliveries: list[Delivery] | None = None  # the worker's own, the next one first; None: not read yet
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
 
     async def handle(self, events: Sequence[Event]) -> None:
@@ -87,7 +89,7 @@ class Fanout:
             elif event.state == TIMELINE_WANTED:
                 await self._build_if_needed(NodeId(event.source))
             elif event.graph == self._follows and (event.began or event.ended):
-                self._timelines.drop(event.source)
+                await self._timelines.drop(np.array([event.source], np.int64))
             elif event.graph == self._authored and event.began:
                 if event.before is None:
                     await self._publish(event.source, event.destination, withheld)
@@ -96,38 +98,45 @@ class Fanout:
         for author in returned:
             await self._drop_with_followers(author)
         if withheld:
-            await self._sources.note_withheld(withheld)
+            await self._state.withhold(withheld)
 
     async def _drop_with_followers(self, author: int) -> None:
         """Drop the timelines of an author and of those who follow by now."""
-        users = np.append(await self._sources.followers(author), np.int64(author))
-        for user in users[self._timelines.habits(users).reads >= 0].tolist():
-            self._timelines.drop(user)
+        await self._timelines.drop(np.append(await self._sources.followers(author), np.int64(author)))
 
     async def work_backlog(self) -> bool:
         """Push the oldest delivery to its next chunk of followers; true if more is to deliver.
 
         One that fails goes behind the others, and the error is raised.
         """
-        deliveries = await self._sources.deliveries()
+        deliveries = await self._under_way()
         if not deliveries:
             return False
-        oldest, *others = deliveries
+        delivery = deliveries[0]
         try:
-            self._progress = await self._push_chunk(oldest)
+            self._progress = await self._push_chunk(delivery)
         except Exception:
-            if others:
-                await self._sources.note_deliveries([*others, oldest])
+            failed = delivery._replace(failures=delivery.failures + 1)
+            deliveries[:] = [*deliveries[1:], failed]
+            await self._state.deliver(failed)
             raise
         if not len(self._progress.followers):
             self._progress = _NO_DELIVERY
-            await self._sources.note_deliveries(others)
-            return bool(others)
+            await self._state.end_delivery(delivery.post)
+            deliveries.remove(delivery)
+            return bool(deliveries)
         now_s = time.perf_counter()
         if now_s - self._progress.checkpoint_s >= self._chunks.checkpoint_s:
-            await self._sources.note_deliveries([self._progress.delivery, *others])
+            deliveries[0] = self._progress.delivery
+            await self._state.deliver(self._progress.delivery)
             self._progress = self._progress._replace(checkpoint_s=now_s)
         return True
+
+    async def _under_way(self) -> list[Delivery]:
+        """The deliveries that this worker has to make: those it found when it began, and those of events since."""
+        if self._deliveries is None:
+            self._deliveries = list((await self._state.snapshot()).deliveries)
+        return self._deliveries
 
     async def _push_chunk(self, delivery: Delivery) -> DeliveryProgress:
         """Push a delivery to its next chunk of followers; how far it is then."""
@@ -136,9 +145,10 @@ class Fanout:
         started = time.perf_counter()
         chunk, left = progress.followers[: self._chunk_size], progress.followers[self._chunk_size :]
         withheld: dict[int, int] = {}
-        self._timelines.push(delivery.post, await self._pushed_to(delivery.author, chunk, withheld))
+        pushed_to = await self._pushed_to(delivery.author, chunk, withheld)
         if withheld:
-            await self._sources.note_withheld(withheld)
+            await self._state.withhold(withheld)
+        await self._timelines.push(delivery.post, pushed_to)
         self._chunk_size = self._chunks.next_size(self._chunk_size, time.perf_counter() - started)
         reached = delivery._replace(after=int(chunk[-1])) if len(chunk) else delivery
         return DeliveryProgress(reached, left, progress.checkpoint_s)
@@ -154,16 +164,15 @@ class Fanout:
 
     async def claim(self) -> None:
         """Drop the timelines unless they are this store's: nobody knows what those of another store miss."""
-        name = self._timelines.name()
-        if name != await self._sources.timelines_name():
+        if await self._timelines.name() != (await self._state.snapshot()).name:
+            await self._timelines.rename()
             await self.lost()
-            await self._sources.note_timelines(self._timelines.rename())
 
     async def lost(self) -> None:
         """Drop every timeline, as each may miss something, and all deliveries."""
-        self._timelines.evict(_ALWAYS_MS)
-        await self._sources.note_deliveries([])
-        self._progress = _NO_DELIVERY
+        await self._timelines.clear()
+        await self._state.begin_anew(await self._timelines.name())
+        self._progress, self._deliveries = _NO_DELIVERY, []
 
     async def _publish(self, author: int, post: int, withheld: dict[int, int]) -> None:
         """Bring a post to the timelines of the author and the followers, or begin to.
@@ -180,7 +189,7 @@ class Fanout:
         else:
             while not await self._begin(Delivery(post, author)):
                 await self.work_backlog()
-        self._timelines.push(post, np.append(followers, np.int64(author)))
+        await self._timelines.push(post, np.append(followers, np.int64(author)))
 
     def _plan(self, followers: int) -> Plan:
         """The plan for an author with so many followers; by rates, whether they are more than one chunk."""
@@ -190,10 +199,11 @@ class Fanout:
 
     async def _begin(self, delivery: Delivery) -> bool:
         """Note a delivery; false if too many are under way."""
-        others = [other for other in await self._sources.deliveries() if other.post != delivery.post]
+        others = [other for other in await self._under_way() if other.post != delivery.post]
         if len(others) >= DELIVERIES_MAX:
             return False
-        await self._sources.note_deliveries([*others, delivery])
+        await self._state.deliver(delivery)
+        self._deliveries = [*others, delivery]
         return True
 
     async def _pushed_to(self, author: int, followers: Ids, withheld: dict[int, int]) -> Ids:
@@ -207,13 +217,13 @@ class Fanout:
         rate = rate_of(await self._sources.newest(author, POSTS_LOOKED_AT), self._now_ms())
         if pushed_to_all(rate, policy):
             return followers
-        habits = self._timelines.habits(followers)
+        habits = await self._timelines.habits(followers)
         pushed = worth_pushing(rate, habits.reads, policy)
         left_out = followers[~pushed & (habits.reads >= 0)]
         if len(left_out):
             if not await self._may_withhold(author, withheld):
                 return followers
-            self._timelines.withhold(rate, left_out)
+            await self._timelines.withhold(rate, left_out)
             withheld[author] = max(rate, withheld.get(author, 0))
         for user in followers[worth_rebuilding(rate, habits, policy)][:_REBUILDS_PER_POST_MAX].tolist():
             await self._build(NodeId(user))
@@ -221,17 +231,23 @@ class Fanout:
 
     async def _may_withhold(self, author: int, withheld: dict[int, int]) -> bool:
         """Whether the author is on the list of those who withhold, or there is room for one more."""
-        known = await self._sources.withheld()
+        known = (await self._state.snapshot()).withheld
         return len(known.authors) + len(withheld) < WITHHELD_MAX or author in withheld or known.rate_of(author) > 0
 
     async def _build_if_needed(self, user: NodeId) -> None:
         """Build a user's timeline unless a good one is there. Where there is no room for it their homes do without."""
-        timeline = self._timelines.read(user)
+        timeline = await self._timelines.read(user)
         if timeline is None or timeline.needs_rebuild:
             with contextlib.suppress(StoreFull):
                 await self._build(user)
 
     async def _build(self, user: NodeId) -> None:
-        """Give the user a timeline of what the outboxes hold now."""
-        marks = await self._sources.outboxes((await self._sources.authors(user)).tolist(), TIMELINE_IDS_MAX)
-        self._timelines.put(user, np.array([mark.id for mark in marks], np.int64))
+        """Give the user a timeline of what the outboxes hold now.
+
+        Where it is given up, as the user's follows changed meanwhile, another try reads what they are now.
+        """
+        for _ in range(_BUILD_TRIES):
+            epoch = await self._timelines.begin(user)
+            marks = await self._sources.outboxes((await self._sources.authors(user)).tolist(), TIMELINE_IDS_MAX)
+            if await self._timelines.put(user, np.array([mark.id for mark in marks], np.int64), epoch):
+                break

@@ -6,17 +6,12 @@ other post waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import msgspec
-import numpy as np
-
-from kith.home.timelines import Ids
 
 DELIVERIES_MAX = 1_000
-"""Deliveries under way at a time, 24 bytes each in every read of a home; before another begins, one must end."""
-_NOBODY = np.empty(0, np.int64)
+"""Deliveries of a worker under way at a time; before another begins, one must end."""
+WITHHELD_MAX = 10_000
+"""Authors whose posts may be withheld from some timelines; when there are more, the others push to all."""
 
 
 class Chunks(msgspec.Struct, frozen=True):
@@ -33,30 +28,3 @@ class Chunks(msgspec.Struct, frozen=True):
         if took_s > self.target_s:
             return max(self.size_min, size // 2)
         return min(self.size_max, 2 * size) if 2 * took_s < self.target_s else size
-
-
-class Delivery(NamedTuple):
-    """A post that is being pushed. `after` is its checkpoint: followers with ids up to it have it (-1: nobody yet)."""
-
-    post: int
-    author: int
-    after: int = -1
-
-
-def pack(deliveries: Sequence[Delivery]) -> bytes:
-    """Deliveries as bytes, to be stored."""
-    return np.array(deliveries, "<i8").tobytes()
-
-
-def unpack(raw: bytes | None) -> list[Delivery]:
-    """What `pack` made; None: nothing is under way."""
-    return [Delivery(*row) for row in _rows(raw).tolist()]
-
-
-def authors_of(raw: bytes | None) -> Ids:
-    """The authors of what `pack` made, each once, ascending."""
-    return np.unique(_rows(raw)[:, 1]) if raw else _NOBODY
-
-
-def _rows(raw: bytes | None) -> Ids:
-    return np.frombuffer(raw or b"", "<i8").reshape(-1, 3)

@@ -2,7 +2,7 @@
 
 A push is paid once a post, a pull once a read, so both rates are compared, weighed by what a pull costs in pushes
 (Silberstein et al., "Feeding Frenzy", SIGMOD 2010). A rate is a number of posts, or of reads, in READS_MS. Only pushes
-are decided here; which outboxes a home reads beside its timeline follows from `withheld`.
+are decided here; which outboxes a home reads beside its timeline follows from `state.Withheld`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,154 @@
+"""The FanoutState on LMDB: small rows in `meta`.
+
+    fanout/name                       the name of the timelines, decimal
+    fanout/deliveries/<post>          author, checkpoint, failures: 3 i64
+    fanout/withheld/<author>          rate: i64
+    fanout/version/deliveries, withheld   how often rows of the kind changed, decimal
+
+A process reads the rows again only where their version is another. Progress and failures are the log's own.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+import lmdb
+import numpy as np
+
+from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.driver_errors import translate
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.home.fanout.state import FAILURES_MAX, Delivery, FanoutSnapshot, Withheld
+
+NAME_NOTE = "fanout/name"
+DELIVERIES = "deliveries"
+_WITHHELD = "withheld"
+_DELIVERY, _RATE = struct.Struct("<3q"), struct.Struct("<q")
+T = TypeVar("T")
+
+
+def rows_of(kind: str) -> str:
+    """What the notes of all rows of a kind start with."""
+    return f"fanout/{kind}/"
+
+
+class EmbeddedFanoutState:
+    """See `home.fanout.state.FanoutState`. `group`: the consumer whose progress and failures these are."""
+
+    immediate = True
+
+    def __init__(self, environment: Environment, commits: CommitQueue, group: str) -> None:
+        self._environment, self._commits, self._group = environment, commits, group
+        self._log = EmbeddedLog(environment, commits)
+        self._deliveries = _Cached(DELIVERIES, _read_deliveries)
+        self._withheld = _Cached(_WITHHELD, _read_withheld)
+
+    async def snapshot(self) -> FanoutSnapshot:
+        at, oldest_ms = await self._progress()  # first: what is handled meanwhile is merely looked at as well
+        try:
+            with self._environment.lmdb.begin(self._environment.meta) as txn:
+                name = txn.get(NAME_NOTE.encode(), None)
+                deliveries, withheld = self._deliveries.read(txn), self._withheld.read(txn)
+        except lmdb.Error as error:
+            raise translate(error, "read") from error
+        failures = [failure.event for failure in self._log.failures(self._group, FAILURES_MAX + 1)]
+        return FanoutSnapshot(at, oldest_ms, None if name is None else int(name), deliveries, withheld, failures)
+
+    async def _progress(self) -> tuple[int | None, int | None]:
+        """The checkpoint of the group, and when the first event beyond it was logged."""
+        at = await self._log.progress(self._group)
+        if at is None or at >= self._log.bounds()[1]:
+            return at, None
+        found = self._log.read(at, 1)
+        return at, found[0].logged_ms if found and found[0].sequence == at + 1 else 0
+
+    async def withhold(self, rates: Mapping[int, int]) -> None:
+        def raised(batch: Batch) -> None:
+            known = {author: _row(batch, _WITHHELD, author) for author in rates}
+            higher = {author: _RATE.pack(rate) for author, rate in rates.items() if rate > _rate(known[author])}
+            _put(batch, _WITHHELD, higher)
+
+        await self._commits.run(raised)
+
+    async def deliver(self, delivery: Delivery) -> None:
+        post, *rest = delivery
+        await self._commits.run(lambda batch: _put(batch, DELIVERIES, {post: _DELIVERY.pack(*rest)}))
+
+    async def end_delivery(self, post: int) -> None:
+        await self._commits.run(lambda batch: _put(batch, DELIVERIES, {post: None}))
+
+    async def begin_anew(self, name: int) -> None:
+        def begun(batch: Batch) -> None:
+            cursor = batch.txn.cursor(batch.environment.meta)
+            _put(batch, DELIVERIES, dict.fromkeys(_rows(cursor, DELIVERIES)))
+            batch.put_note(NAME_NOTE, str(name).encode())
+
+        await self._commits.run(begun)
+
+
+class _Cached(Generic[T]):
+    """What the rows of a kind say, read again when they changed."""
+
+    def __init__(self, kind: str, read: Callable[[dict[int, bytes]], T]) -> None:
+        self._kind, self._read, self._version_key = kind, read, _version_key(kind).encode()
+        self._version: bytes | None = None
+        self._known = read({})
+
+    def read(self, txn: lmdb.Transaction[bytes]) -> T:
+        """As of the transaction, which reads `meta`."""
+        version = txn.get(self._version_key, None)
+        if version != self._version:
+            self._known, self._version = self._read(_rows(txn.cursor(), self._kind)), version
+        return self._known
+
+
+def _version_key(kind: str) -> str:
+    return f"fanout/version/{kind}"
+
+
+def _rows(cursor: lmdb.Cursor[bytes], kind: str) -> dict[int, bytes]:
+    """The rows of a kind by their ids, ascending."""
+    prefix = rows_of(kind).encode()
+    found: dict[int, bytes] = {}
+    more = cursor.set_range(prefix)
+    while more and cursor.key().startswith(prefix):
+        found[int(cursor.key()[len(prefix) :])] = cursor.value()
+        more = cursor.next()
+    return found
+
+
+def _row_key(kind: str, id_: int) -> str:
+    return f"{rows_of(kind)}{id_:020}"
+
+
+def _row(batch: Batch, kind: str, id_: int) -> bytes | None:
+    return batch.txn.get(_row_key(kind, id_).encode(), None, batch.environment.meta)
+
+
+def _put(batch: Batch, kind: str, rows: Mapping[int, bytes | None]) -> None:
+    """Put rows of a kind, or remove them (None)."""
+    changed = {id_: row for id_, row in rows.items() if row != _row(batch, kind, id_)}
+    for id_, row in changed.items():
+        batch.put_note(_row_key(kind, id_), row)
+    if changed:
+        version = int(batch.txn.get(_version_key(kind).encode(), b"0", batch.environment.meta))
+        batch.put_note(_version_key(kind), str(version + 1).encode())
+
+
+def _read_deliveries(rows: dict[int, bytes]) -> list[Delivery]:
+    return sorted(
+        (Delivery(post, *_DELIVERY.unpack(row)) for post, row in rows.items()),
+        key=lambda delivery: (delivery.failures, delivery.post),
+    )
+
+
+def _read_withheld(rows: dict[int, bytes]) -> Withheld:
+    authors = np.fromiter(rows, np.int64, len(rows))
+    return Withheld(authors, np.fromiter(map(_rate, rows.values()), np.int64, len(rows)))
+
+
+def _rate(row: bytes | None) -> int:
+    return 0 if row is None else int(_RATE.unpack(row)[0])

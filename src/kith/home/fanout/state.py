@@ -1,0 +1,108 @@
+"""The port behind what fan-out keeps for homes: how far it is, and what timelines may lack.
+
+A timeline alone does not tell what it lacks; a home finds that here, in one call for all of it. Implemented by
+`embedded/fanout_state`, held to `tests/reference_fanout_state.py` by the conformance suite. Which events and posts are
+noted is for `consumer` to say, and what a home makes of them for `home.skeleton`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from kith.core.events import Event
+from kith.home.timelines import Ids
+from kith.log.runner import SKEW_MS
+
+FAILURES_MAX = 100
+"""Events that fan-out failed on; beyond it nobody's timeline is relied on."""
+
+
+class Delivery(NamedTuple):
+    """A post that is being pushed. `after` is its checkpoint: followers with ids up to it have it (-1: nobody yet).
+
+    `failures`: how often a chunk of it failed; those that failed less often come first.
+    """
+
+    post: int
+    author: int
+    after: int = -1
+    failures: int = 0
+
+
+class Withheld(NamedTuple):
+    """Authors whose posts were withheld from some timelines, ascending; each with the highest rate at which they were.
+
+    A timeline knows the lowest rate of the authors whose posts it lacks. So its home reads beside it the outboxes of
+    the followed authors with that rate or a higher one: perhaps more than needed, never fewer. Rates only rise and no
+    author ever leaves, because a timeline may still lack what was withheld before.
+    """
+
+    authors: Ids
+    rates: Ids
+
+    def rate_of(self, author: int) -> int:
+        """The highest rate at which a post of the author was withheld; 0 if none was."""
+        at = int(np.searchsorted(self.authors, author))
+        return int(self.rates[at]) if at < len(self.authors) and self.authors[at] == author else 0
+
+    def at_least(self, lowest: int) -> Ids:
+        """Authors whose rate is `lowest` or higher."""
+        return self.authors[self.rates >= lowest]
+
+
+class FanoutSnapshot(NamedTuple):
+    """What fan-out has noted, all of one moment."""
+
+    at: int | None  # all events up to here are handled, but for `failures`; None: fan-out never ran
+    oldest_ms: int | None  # when the first event beyond was logged; None: there is none; 0: it was forgotten
+    name: int | None  # of the timelines that fan-out keeps; None before it ever did
+    deliveries: Sequence[Delivery]  # under way: what failed least often comes first, and of that the oldest
+    withheld: Withheld
+    failures: Sequence[Event]  # FAILURES_MAX + 1 at most
+
+    def lag_s(self, now_ms: int) -> float:
+        """Age of the oldest event not handled; 0 if there is none. Infinite if it was forgotten, or is of the future,
+        as after a clock was put back.
+        """
+        if self.oldest_ms is None:
+            return 0.0
+        age_ms = now_ms - self.oldest_ms
+        return max(0, age_ms) / 1000 if self.oldest_ms and age_ms >= -SKEW_MS else math.inf
+
+    def undelivered(self) -> Ids:
+        """Authors of whom no timeline need have everything: a post is being delivered, or fan-out failed on it."""
+        return np.array([*(one.author for one in self.deliveries), *(one.source for one in self.failures)], np.int64)
+
+
+class FanoutState(Protocol):
+    """A row for each delivery and each withheld author, so that several workers may write.
+
+    Atomicity: each row. Order: a snapshot shows what was written before it was asked for. Durable like
+    `EdgeStore.apply`, since a home that does not know of a delivery lacks its post. Errors: `Unavailable`.
+    """
+
+    immediate: bool  # reads answer without waiting, so nothing is gained by making several together
+
+    async def snapshot(self) -> FanoutSnapshot:
+        """All of it, in one call."""
+        ...
+
+    async def withhold(self, rates: Mapping[int, int]) -> None:
+        """Note that posts of these authors are withheld from some timelines, at these rates: a rate only rises."""
+        ...
+
+    async def deliver(self, delivery: Delivery) -> None:
+        """Note a delivery that begins, or how far it is. An older checkpoint does no harm: some pushes are repeated."""
+        ...
+
+    async def end_delivery(self, post: int) -> None:
+        """A post is delivered."""
+        ...
+
+    async def begin_anew(self, name: int) -> None:
+        """Note that the timelines of this name are fan-out's, all of them made from now on: nothing is under way."""
+        ...

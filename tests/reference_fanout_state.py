@@ -1,0 +1,49 @@
+"""A FanoutState in its most obvious form: what engines are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kith.home.fanout.state import FAILURES_MAX, Delivery, FanoutSnapshot, Withheld
+from kith.log.store import LogStore
+
+
+class ReferenceFanoutState:
+    """See `kith.home.fanout.state.FanoutState`. `log`: whose progress and failures it tells; None: nothing happens."""
+
+    immediate = True
+
+    def __init__(self, log: LogStore | None = None, group: str = "fanout") -> None:
+        self._log, self._group = log, group
+        self._rates: dict[int, int] = {}
+        self._deliveries: dict[int, Delivery] = {}
+        self._name: int | None = None
+
+    async def snapshot(self) -> FanoutSnapshot:
+        at, oldest_ms, failures = None, None, []
+        if self._log is not None:
+            at = await self._log.progress(self._group)
+            beyond = [] if at is None else self._log.read(at, 1)
+            oldest_ms = beyond[0].logged_ms if beyond else None
+            failures = [one.event for one in self._log.failures(self._group, FAILURES_MAX + 1)]
+        deliveries = sorted(self._deliveries.values(), key=lambda delivery: (delivery.failures, delivery.post))
+        authors = sorted(self._rates)
+        rates = [self._rates[author] for author in authors]
+        withheld = Withheld(np.array(authors, np.int64), np.array(rates, np.int64))
+        return FanoutSnapshot(at, oldest_ms, self._name, deliveries, withheld, failures)
+
+    async def withhold(self, rates: Mapping[int, int]) -> None:
+        for author, rate in rates.items():
+            self._rates[author] = max(rate, self._rates.get(author, 0))
+
+    async def deliver(self, delivery: Delivery) -> None:
+        self._deliveries[delivery.post] = delivery
+
+    async def end_delivery(self, post: int) -> None:
+        self._deliveries.pop(post, None)
+
+    async def begin_anew(self, name: int) -> None:
+        self._name = name
+        self._deliveries.clear()
