@@ -51,7 +51,7 @@ class FanoutScene:
 
     async def deliveries(self) -> list[Delivery]:
         """Those under way, the next one first."""
-        return [one._replace(failures=0) for one in (await self.state.snapshot()).deliveries]
+        return [one._replace(failures=0, after=None) for one in (await self.state.snapshot()).deliveries]
 
     async def lacked(self, reader: NodeId, lowest: int) -> list[int]:
         """The withheld authors of this rate or a higher one whom the reader follows."""

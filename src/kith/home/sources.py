@@ -17,7 +17,7 @@ from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.graph.questions import Questions
-from kith.graph.shapes import Ids, Listing
+from kith.graph.shapes import Chunk, Ids, Listing
 
 _FIRST = 4
 """Posts that are read of each outbox in the first round."""
@@ -102,6 +102,10 @@ class Sources:
     async def followers(self, author: int) -> Ids:
         """Who follows the author."""
         return await self._store.ids(Listing(self._follows, author, Direction.IN))
+
+    async def followers_chunk(self, author: int, after: bytes | None, limit: int) -> Chunk:
+        """Some of those who follow the author: see `EdgeStore.chunk`."""
+        return await self._store.chunk(Listing(self._follows, author, Direction.IN), after, limit)
 
     async def follower_count(self, author: int) -> int:
         """How many follow the author."""

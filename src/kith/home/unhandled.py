@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kith.core.events import BULK_LOADED, Event
+from kith.core.events import BULK_LOADED, NORMAL, Event
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
 from kith.graph.shapes import Ids
 from kith.log.store import LogStore
@@ -72,7 +72,7 @@ class UnhandledEvents:
 
     def _changes_homes(self, event: Event) -> bool:
         if event.graph == self._follows:
-            return event.began or event.ended or event.state == BULK_LOADED
+            return NORMAL in (event.before, event.state) or event.state == BULK_LOADED
         return event.graph == self._authored and (event.began or event.state == BULK_LOADED)
 
     def _summary(self) -> Unhandled:

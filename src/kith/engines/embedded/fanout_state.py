@@ -1,7 +1,7 @@
 """The FanoutState on LMDB: small rows in `meta`.
 
     fanout/name                       the name of the timelines, decimal
-    fanout/deliveries/<post>          author, checkpoint, failures: 3 i64
+    fanout/deliveries/<post>          author, failures: 2 i64; checkpoint
     fanout/withheld/<author>          rate: i64
     fanout/version/deliveries, withheld   how often rows of the kind changed, decimal
 
@@ -26,7 +26,7 @@ from kith.home.fanout.state import FAILURES_MAX, Delivery, FanoutSnapshot, Withh
 NAME_NOTE = "fanout/name"
 DELIVERIES = "deliveries"
 _WITHHELD = "withheld"
-_DELIVERY, _RATE = struct.Struct("<3q"), struct.Struct("<q")
+_DELIVERY, _RATE = struct.Struct("<2q"), struct.Struct("<q")
 T = TypeVar("T")
 
 
@@ -74,8 +74,8 @@ class EmbeddedFanoutState:
         await self._commits.run(raised)
 
     async def deliver(self, delivery: Delivery) -> None:
-        post, *rest = delivery
-        await self._commits.run(lambda batch: _put(batch, DELIVERIES, {post: _DELIVERY.pack(*rest)}))
+        row = _DELIVERY.pack(delivery.author, delivery.failures) + (delivery.after or b"")
+        await self._commits.run(lambda batch: _put(batch, DELIVERIES, {delivery.post: row}))
 
     async def end_delivery(self, post: int) -> None:
         await self._commits.run(lambda batch: _put(batch, DELIVERIES, {post: None}))
@@ -139,10 +139,11 @@ def _put(batch: Batch, kind: str, rows: Mapping[int, bytes | None]) -> None:
 
 
 def _read_deliveries(rows: dict[int, bytes]) -> list[Delivery]:
-    return sorted(
-        (Delivery(post, *_DELIVERY.unpack(row)) for post, row in rows.items()),
-        key=lambda delivery: (delivery.failures, delivery.post),
-    )
+    def read(post: int, row: bytes) -> Delivery:
+        author, failures = _DELIVERY.unpack_from(row)
+        return Delivery(post, author, row[_DELIVERY.size :] or None, failures)
+
+    return sorted((read(*row) for row in rows.items()), key=lambda delivery: (delivery.failures, delivery.post))
 
 
 def _read_withheld(rows: dict[int, bytes]) -> Withheld:

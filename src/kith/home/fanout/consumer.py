@@ -13,13 +13,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from kith.core.clock import wall_ms
 from kith.core.errors import StoreFull
-from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event
+from kith.core.events import BULK_LOADED, NORMAL, TIMELINE_WANTED, Event
 from kith.core.ids import NodeId
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
 from kith.home.fanout.deliveries import DELIVERIES_MAX, WITHHELD_MAX, Chunks
@@ -34,17 +33,6 @@ _BUILD_TRIES = 3
 """How often a timeline is built that changes meanwhile; then its user asks again."""
 _REBUILDS_PER_POST_MAX = 10
 """Timelines rebuilt for one post, some milliseconds each; those of other readers are rebuilt for a later post."""
-
-
-class DeliveryProgress(NamedTuple):
-    """A delivery, the followers that are left (ascending), and when (`perf_counter`) its last checkpoint was made."""
-
-    delivery: Delivery
-    followers: Ids
-    checkpoint_s: float
-
-
-_NO_DELIVERY = DeliveryProgress(Delivery(-1, -1), np.empty(0, np.int64), 0.0)
 
 
 class Fanout:
@@ -66,15 +54,16 @@ class Fanout:
         self._sources, self._timelines, self._policy, self._now_ms = sources, timelines, policy, now_ms
         self._state, self._chunks = state, chunks or Chunks()
         self._chunk_size = self._chunks.size_first
-        self._progress = _NO_DELIVERY
         self._deliveries: list[Delivery] | None = None  # the worker's own, the next one first; None: not read yet
+        self._checkpoint_s = 0.0  # when the one that is being made was last noted
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Bring the timelines up to date with the events.
 
         - A new post is pushed, or begun as a delivery, or withheld: see `plan` and `rates`.
-        - A follow or an unfollow drops the follower's timeline.
+        - A follow or an unfollow drops the follower's timeline; so does a follow that moves in the list of followers, which
+          a delivery may miss.
         - A deleted post changes nothing: its id stays, and the rules keep it out of homes.
         - A post that comes back with its author drops the timelines of the author and of all who follow already; who
           follows again after it has the timeline dropped by that.
@@ -88,7 +77,7 @@ class Fanout:
                 await self.lost()
             elif event.state == TIMELINE_WANTED:
                 await self._build_if_needed(NodeId(event.source))
-            elif event.graph == self._follows and (event.began or event.ended):
+            elif event.graph == self._follows and NORMAL in (event.before, event.state):
                 await self._timelines.drop(np.array([event.source], np.int64))
             elif event.graph == self._authored and event.began:
                 if event.before is None:
@@ -102,7 +91,14 @@ class Fanout:
 
     async def _drop_with_followers(self, author: int) -> None:
         """Drop the timelines of an author and of those who follow by now."""
-        await self._timelines.drop(np.append(await self._sources.followers(author), np.int64(author)))
+        await self._timelines.drop(np.array([author], np.int64))
+        after: bytes | None = None
+        while True:
+            chunk = await self._sources.followers_chunk(author, after, self._chunks.size_first)
+            await self._timelines.drop(chunk.ids)
+            after = chunk.after
+            if after is None:
+                break
 
     async def work_backlog(self) -> bool:
         """Push the oldest delivery to its next chunk of followers; true if more is to deliver.
@@ -114,22 +110,21 @@ class Fanout:
             return False
         delivery = deliveries[0]
         try:
-            self._progress = await self._push_chunk(delivery)
+            further = await self._push_chunk(delivery)
         except Exception:
             failed = delivery._replace(failures=delivery.failures + 1)
             deliveries[:] = [*deliveries[1:], failed]
             await self._state.deliver(failed)
             raise
-        if not len(self._progress.followers):
-            self._progress = _NO_DELIVERY
+        if further is None:
             await self._state.end_delivery(delivery.post)
             deliveries.remove(delivery)
             return bool(deliveries)
+        deliveries[0] = further
         now_s = time.perf_counter()
-        if now_s - self._progress.checkpoint_s >= self._chunks.checkpoint_s:
-            deliveries[0] = self._progress.delivery
-            await self._state.deliver(self._progress.delivery)
-            self._progress = self._progress._replace(checkpoint_s=now_s)
+        if now_s - self._checkpoint_s >= self._chunks.checkpoint_s:
+            await self._state.deliver(further)
+            self._checkpoint_s = now_s
         return True
 
     async def _under_way(self) -> list[Delivery]:
@@ -138,29 +133,22 @@ class Fanout:
             self._deliveries = list((await self._state.snapshot()).deliveries)
         return self._deliveries
 
-    async def _push_chunk(self, delivery: Delivery) -> DeliveryProgress:
-        """Push a delivery to its next chunk of followers; how far it is then."""
-        is_at_hand = self._progress.delivery.post == delivery.post
-        progress = self._progress if is_at_hand else await self._resumed(delivery)
+    async def _push_chunk(self, delivery: Delivery) -> Delivery | None:
+        """Push a delivery to its next chunk of followers; how far it is then; None: all of them have it.
+
+        Who followed since the delivery began needs none of it: their timeline was dropped, and is built with the post.
+        """
         started = time.perf_counter()
-        chunk, left = progress.followers[: self._chunk_size], progress.followers[self._chunk_size :]
+        if delivery.after is None:
+            self._checkpoint_s = started
+        chunk = await self._sources.followers_chunk(delivery.author, delivery.after, self._chunk_size)
         withheld: dict[int, int] = {}
-        pushed_to = await self._pushed_to(delivery.author, chunk, withheld)
+        pushed_to = await self._pushed_to(delivery.author, chunk.ids, withheld)
         if withheld:
             await self._state.withhold(withheld)
         await self._timelines.push(delivery.post, pushed_to)
         self._chunk_size = self._chunks.next_size(self._chunk_size, time.perf_counter() - started)
-        reached = delivery._replace(after=int(chunk[-1])) if len(chunk) else delivery
-        return DeliveryProgress(reached, left, progress.checkpoint_s)
-
-    async def _resumed(self, delivery: Delivery) -> DeliveryProgress:
-        """A delivery at its checkpoint, which is an id of a follower: places in the list may have changed since.
-
-        Who followed since the delivery began needs none of it: their timeline was dropped, and is built with the post.
-        """
-        followers = np.sort(await self._sources.followers(delivery.author))
-        left = followers[np.searchsorted(followers, delivery.after, side="right") :]
-        return DeliveryProgress(delivery, left, time.perf_counter())
+        return None if chunk.after is None else delivery._replace(after=chunk.after)
 
     async def claim(self) -> None:
         """Drop the timelines unless they are this store's: nobody knows what those of another store miss."""
@@ -172,7 +160,7 @@ class Fanout:
         """Drop every timeline, as each may miss something, and all deliveries."""
         await self._timelines.clear()
         await self._state.begin_anew(await self._timelines.name())
-        self._progress, self._deliveries = _NO_DELIVERY, []
+        self._deliveries = []
 
     async def _publish(self, author: int, post: int, withheld: dict[int, int]) -> None:
         """Bring a post to the timelines of the author and the followers, or begin to.
@@ -198,12 +186,14 @@ class Fanout:
         return Plan.PUSH if followers <= self._chunks.size_first else Plan.HYBRID
 
     async def _begin(self, delivery: Delivery) -> bool:
-        """Note a delivery; false if too many are under way."""
-        others = [other for other in await self._under_way() if other.post != delivery.post]
-        if len(others) >= DELIVERIES_MAX:
+        """Note a delivery, unless it is under way already; false if too many are."""
+        under_way = await self._under_way()
+        if any(other.post == delivery.post for other in under_way):
+            return True
+        if len(under_way) >= DELIVERIES_MAX:
             return False
         await self._state.deliver(delivery)
-        self._deliveries = [*others, delivery]
+        under_way.append(delivery)
         return True
 
     async def _pushed_to(self, author: int, followers: Ids, withheld: dict[int, int]) -> Ids:

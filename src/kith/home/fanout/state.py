@@ -22,14 +22,14 @@ FAILURES_MAX = 100
 
 
 class Delivery(NamedTuple):
-    """A post that is being pushed. `after` is its checkpoint: followers with ids up to it have it (-1: nobody yet).
+    """A post that is being pushed. `after` is its checkpoint: where the next chunk of followers begins; None: first.
 
     `failures`: how often a chunk of it failed; those that failed less often come first.
     """
 
     post: int
     author: int
-    after: int = -1
+    after: bytes | None = None
     failures: int = 0
 
 
