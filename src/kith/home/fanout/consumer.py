@@ -62,8 +62,8 @@ class Fanout:
         """Bring the timelines up to date with the events.
 
         - A new post is pushed, or begun as a delivery, or withheld: see `plan` and `rates`.
-        - A follow or an unfollow drops the follower's timeline; so does a follow that moves in the list of followers, which
-          a delivery may miss.
+        - A follow or an unfollow drops the follower's timeline; so does a follow that moves in the list of followers,
+          where a delivery may miss it.
         - A deleted post changes nothing: its id stays, and the rules keep it out of homes.
         - A post that comes back with its author drops the timelines of the author and of all who follow already; who
           follows again after it has the timeline dropped by that.
