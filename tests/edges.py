@@ -76,9 +76,9 @@ async def marks_of(store: EdgeStore, listing: Listing) -> list[Mark]:
 async def state_of(store: EdgeStore, ids: list[int]) -> dict[str, Any]:
     """Rows, lists and counts of all nodes in `ids`."""
     listings = [Listing(G, node, end, state) for node, end, state in product(ids, Direction, State)]
-    rows = [edge async for chunk in store.edges(G) for edge in chunk]
+    rows = [ends async for chunk in store.edges(G) for ends in chunk]  # in any order
     return {
-        "rows": rows,
+        "rows": sorted(rows, key=lambda ends: (ends.edge.source, ends.edge.destination)),
         "lists": {listing: await marks_of(store, listing) for listing in listings},
         "counts": dict(zip(listings, await store.count_many(listings), strict=True)),
     }

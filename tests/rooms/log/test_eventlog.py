@@ -175,7 +175,7 @@ small_edges = st.builds(
 async def everything(store: EdgeStore) -> dict[str, Any]:
     listings = [Listing(G, node, end, state) for node, end, state in product(range(1, 6), Direction, State)]
     return {
-        "rows": [ends async for chunk in store.edges(G) for ends in chunk],
+        "rows": {(ends.edge.source, ends.edge.destination): ends async for chunk in store.edges(G) for ends in chunk},
         "lists": {listing: await marks_of(store, listing) for listing in listings},
         "counts": await store.count_many(listings),
     }
