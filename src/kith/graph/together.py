@@ -46,13 +46,12 @@ async def together(immediate: bool, /, *calls: Coroutine[Any, Any, Any]) -> Any:
             for task in tasks:
                 task.cancel()
             raise
-    answers = []
-    left = list(calls)
+    answers: list[Any] = []
     try:
-        while left:
-            answers.append(await left[0])
-            del left[0]
-    finally:
-        for call in left:
+        for call in calls:
+            answers.append(await call)
+    except BaseException:
+        for call in calls[len(answers) + 1 :]:
             call.close()
+        raise
     return tuple(answers)

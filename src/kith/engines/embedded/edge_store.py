@@ -50,6 +50,9 @@ _IN_LOOP_MAX = 20_000
 """A list longer than this is read in a thread, so that no request waits for it."""
 
 
+Flags = NDArray[np.bool_]
+
+
 class EmbeddedEdges(EmbeddedScans):
     """See `graph.store.EdgeStore`; this engine is transactional."""
 
@@ -82,19 +85,20 @@ class EmbeddedEdges(EmbeddedScans):
         ]
 
     async def answer(self, questions: Questions) -> Answers:
-        graph_db, length = self._graph_db, runs.length
+        graph_db, nodes, members, counts, pages = self._graph_db, list[Node](), list[Flags](), list[int](), list[Page]()
         with self._begin() as txn:
             get = txn.get
             rows = [get(pair_key(source, to), None, graph_db(graph)) for graph, source, to in questions.asked_states]
-            states = [None if row is None else state_of(row) for row in rows]
-            members = [self._contains(txn, listing, ids) for listing, ids in questions.asked_members]
-            nodes = self._nodes(txn, questions.asked_nodes)
-            counts = [length(txn, graph_db(listing.graph), list_prefix(listing)) for listing in questions.asked_counts]
-            pages = [
-                page_of(txn.cursor(graph_db(listing.graph)), list_prefix(listing), window)
-                for listing, window in questions.asked_pages
-            ]
-        return Answers(states, members, nodes, counts, pages)
+            if questions.asked_nodes:
+                nodes = self._nodes(txn, questions.asked_nodes)
+            if questions.asked_members:
+                members = [self._contains(txn, listing, ids) for listing, ids in questions.asked_members]
+            if questions.asked_counts:
+                lists, length = questions.asked_counts, runs.length
+                counts = [length(txn, graph_db(listing.graph), list_prefix(listing)) for listing in lists]
+            for listing, window in questions.asked_pages:
+                pages.append(page_of(txn.cursor(graph_db(listing.graph)), list_prefix(listing), window))
+        return Answers([None if row is None else state_of(row) for row in rows], members, nodes, counts, pages)
 
     async def page(self, listing: Listing, window: Window) -> Page:
         with self._begin(self._graph_db(listing.graph)) as txn:
