@@ -33,6 +33,7 @@ from kith.home.fanout.state import FanoutSnapshot
 from kith.home.skeleton import Skeletons
 from kith.home.sources import Sources
 from kith.home.timelines import Ids
+from kith.log.store import Behind, Progress
 from kith.run import wiring
 from kith.run.config import Settings
 
@@ -138,7 +139,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
             for hour in range(_WEEK_H):
                 await parts.graph.store.apply(_writes(authored, hour, weeks.authors[hour]))
             for reader in weeks.readers.tolist():
-                await fanout.handle([Event(0, 0, None, TIMELINE_WANTED, reader, 0, 0, hlc_of(0))])
+                await fanout.handle([Event(0, None, TIMELINE_WANTED, reader, 0, 0, hlc_of(0))])
             fanout_s = reads_s = 0.0
             lookups = 0
             homes: list[bytes] = []
@@ -153,7 +154,9 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
                 fanout_s += time.process_time() - started
                 started = time.process_time()
                 for reader in weeks.reads[hour].tolist():
-                    noted = (await state.snapshot())._replace(at=parts.log.bounds()[1])  # it was handed all events
+                    end = await parts.log.end()
+                    all_handled = Progress(end, Behind(end, 0, None))
+                    noted = (await state.snapshot())._replace(progress=all_handled)
                     homes.append(await _home(skeletons, noted, NodeId(reader)))
                 reads_s += time.process_time() - started
                 for reader in weeks.reads[hour].tolist():
@@ -191,6 +194,5 @@ def _events(writes: Sequence[EdgeWrite]) -> list[Event]:
     """What fan-out hears of them."""
     edges = [write.edge for write in writes]
     return [
-        Event(0, edge.graph, None, NORMAL, edge.source, edge.destination, edge.position, edge.updated_at)
-        for edge in edges
+        Event(edge.graph, None, NORMAL, edge.source, edge.destination, edge.position, edge.updated_at) for edge in edges
     ]

@@ -136,7 +136,7 @@ async def _deliver(parts: Opened, rings: Rings, waits: list[float]) -> int:
     service, state = parts.graph, EmbeddedFanoutState(parts.environment, parts.commits, NAME)
     worker = Fanout(Sources(service), rings, state, graphs=service.graphs, policy=Thresholds(pull_min=2**40))
     authored, posts = service.graphs.number(AUTHORED), [next(_post_ids) for _ in range(4)]
-    events = [Event(0, authored, None, State.NORMAL, 1, post, 0, service.clock.next()) for post in posts]
+    events = [Event(authored, None, State.NORMAL, 1, post, 0, service.clock.next()) for post in posts]
     await worker.handle(events)
     more = True
     while more:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -17,6 +18,7 @@ from reference_credentials import ReferenceCredentials
 from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_fanout_state import ReferenceFanoutState
 from reference_leases import ReferenceLeases
+from reference_logs import HostileLog, Partitions, ReferenceLog
 from reference_quotas import ReferenceQuotas
 from reference_records import ReferenceRecords, RowRecords
 from reference_suggestions import ReferenceSuggestions
@@ -29,6 +31,7 @@ from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.fanout_state import EmbeddedFanoutState
 from kith.engines.embedded.file_leases import FileLeases
+from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.quota_store import FileQuotas
 from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
@@ -38,6 +41,7 @@ from kith.graph.store import EdgeStore
 from kith.home.fanout.state import FanoutState
 from kith.home.timelines import TimelineReader, TimelineStore
 from kith.leases.store import LeaseStore
+from kith.log.store import LogStore
 from kith.media.blobs import BlobStore
 from kith.records.store import RecordStore
 from kith.suggestions.store import SuggestionStore
@@ -54,6 +58,19 @@ class Stores(NamedTuple):
     edges: EdgeStore
     records: RecordStore
     suggestions: SuggestionStore
+
+
+class Logged(NamedTuple):
+    """A log, and the edges whose changes it tells."""
+
+    edges: EdgeStore
+    log: LogStore
+
+
+class OpensLogs(Protocol):
+    """Opens a log that forgets the oldest beyond about `events_max` events."""
+
+    def __call__(self, folder: Path, *, events_max: int) -> AbstractContextManager[Logged]: ...
 
 
 class OpensTimelines(Protocol):
@@ -79,6 +96,7 @@ class Engine:
     name: str
     edges: Opens[EdgeStore] | None = None
     stores: Opens[Stores] | None = None
+    logs: OpensLogs | None = None
     timelines: OpensTimelines | None = None
     timeline_reader: Callable[[Path, Clock], TimelineReader] | None = None  # of another process, beside the writer
     fanout_state: Opens[FanoutState] | None = None
@@ -100,6 +118,18 @@ def open_reference(folder: Path) -> Iterator[Stores]:
     """Empty stores in memory; `folder` is not used."""
     edges = ReferenceEdges()
     yield Stores(edges, ReferenceRecords(edges), ReferenceSuggestions())
+
+
+@contextmanager
+def _reference_log(folder: Path, *, events_max: int) -> Iterator[Logged]:
+    edges = ReferenceEdges()
+    yield Logged(edges, ReferenceLog(edges, events_max))
+
+
+@contextmanager
+def _hostile_log(folder: Path, *, events_max: int) -> Iterator[Logged]:
+    edges = ScrambledEdges(seed=1, events=Partitions(3, random.Random(2)))
+    yield Logged(edges, HostileLog(edges, random.Random(3), events_max // 3))
 
 
 @contextmanager
@@ -171,6 +201,12 @@ def _embedded_edges(folder: Path) -> Iterator[EdgeStore]:
 
 
 @contextmanager
+def _embedded_log(folder: Path, *, events_max: int) -> Iterator[Logged]:
+    with open_embedded(folder, events_max=events_max) as (environment, edges):
+        yield Logged(edges, EmbeddedLog(environment, edges._commits))
+
+
+@contextmanager
 def _embedded_timelines(folder: Path, *, slots: int, now_ms: Clock) -> Iterator[TimelineStore]:
     with Rings(folder, slots=slots, now_ms=now_ms) as rings:
         yield rings
@@ -236,6 +272,7 @@ REFERENCE = Engine(
     "reference",
     edges=lambda folder: _only_edges(open_reference(folder)),
     stores=open_reference,
+    logs=_reference_log,
     timelines=_reference_timelines,
     fanout_state=_reference_fanout_state,
     quotas=_reference_quotas,
@@ -247,6 +284,7 @@ EMBEDDED = Engine(
     "embedded",
     edges=_embedded_edges,
     stores=open_embedded_stores,
+    logs=_embedded_log,
     timelines=_embedded_timelines,
     timeline_reader=lambda folder, now_ms: RingReader(folder, now_ms=now_ms),
     fanout_state=_embedded_fanout_state,
@@ -257,6 +295,7 @@ EMBEDDED = Engine(
 ENGINES = (
     REFERENCE,
     EMBEDDED,
+    Engine("hostile", logs=_hostile_log, keeps=False),
     Engine(
         "no-transactions",
         edges=lambda folder: _only_edges(_without_transactions(folder)),

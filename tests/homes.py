@@ -64,7 +64,7 @@ class HomeScene(NamedTuple):
 
     async def caught_up(self) -> None:
         """Fan-out has handled everything."""
-        await self.log.save(GROUP, self.log.bounds()[1], {})
+        await self.log.save(GROUP, await self.log.end(), {})
 
     async def post(self, author: NodeId, text: str | None = None, **fields: Any) -> Post:
         """A new post, unlike any other unless its text is given."""

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 T = TypeVar("T")
 _TICK_S = 1e-6  # so short that no deadline of a request comes before it
-_FREE = {"close", "bell", "transactional"}
+_FREE = {"close", "bell", "covers", "joined", "transactional"}
 """What is no call to an engine."""
 
 

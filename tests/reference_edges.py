@@ -15,6 +15,7 @@ from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
+from reference_logs import Partitions
 
 from kith.core.events import Event
 from kith.core.paging import Mark, Page, Window
@@ -102,12 +103,17 @@ class ReferenceEdges:
 
     transactional = immediate = True
 
-    def __init__(self) -> None:
+    def __init__(self, events: Partitions | None = None) -> None:
         self.rows: Rows = {}
-        self.log: list[Edge | Event] = []
+        self.events = events or Partitions()
         self._numbers: dict[str, int] = {}
         self._nodes: dict[int, Node] = {}
         self._notes: dict[str, bytes] = {}
+
+    @property
+    def log(self) -> list[Event]:
+        """All that was logged."""
+        return self.events.all
 
     # What lists and counts are made of; here simply the rows.
 
@@ -154,9 +160,10 @@ class ReferenceEdges:
             return EdgeChange(outcome, stored, stored, length=self._length(edge, stored, write.counted))
         self.rows[key_of(edge)] = edge
         length = self._length(edge, edge, write.counted)
-        self.log.append(edge)
         self._written(edge)
-        return EdgeChange(outcome, stored, edge, len(self.log), length)
+        before = None if stored is None else stored.state
+        event = Event(edge.graph, before, edge.state, edge.source, edge.destination, edge.position, edge.updated_at)
+        return EdgeChange(outcome, stored, edge, self.events.append(event), length)
 
     def _length(self, asked: Edge, stored: Edge | None, counted: Direction | None) -> int:
         """The length of the list that shows `asked` at one of its ends, with the edge as it is stored."""
@@ -262,9 +269,9 @@ class ReferenceEdges:
             asked = {"state": state, "private": private, "labels": labels}
             changed = known._replace(**{name: value for name, value in asked.items() if value is not None})
             if tell is not None and changed != known:
-                self.log.append(tell)
+                self.events.append(tell)
             known = self._nodes[node] = changed
-        return NodeChanged(known, WriteMark(len(self.log), 0 if tell is None else tell.updated_at))
+        return NodeChanged(known, WriteMark(self.events.end, 0 if tell is None else tell.updated_at))
 
     async def edges(self, graph: int) -> AsyncIterator[list[Ends]]:
         keys = [key for key in self.rows if key[0] == graph]
@@ -328,8 +335,8 @@ class ScrambledEdges(ReferenceEdges):
 
     transactional = False
 
-    def __init__(self, seed: int, late_max: int = 12) -> None:
-        super().__init__()
+    def __init__(self, seed: int, late_max: int = 12, events: Partitions | None = None) -> None:
+        super().__init__(events)
         self._lists: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
         self._counts: dict[Part, Rows] = {part: {} for part in product(Direction, State)}
         self._random, self._late_max = random.Random(seed), late_max
@@ -342,6 +349,14 @@ class ScrambledEdges(ReferenceEdges):
         self._random.shuffle(arriving)
         for _, part, edge in arriving:
             _arrive(part, edge)
+
+    def pass_time(self) -> None:
+        """Let arrive what is due."""
+        self._tick()
+
+    def late(self) -> set[Key]:
+        """Edges that some list or count does not show as they are."""
+        return {key_of(edge) for _, _, edge in self._late}
 
     def _listed(self, listing: Listing) -> Rows:
         return self._lists[listing.direction, listing.state]

@@ -22,17 +22,15 @@ class ReferenceFanoutState:
         self._name: int | None = None
 
     async def snapshot(self) -> FanoutSnapshot:
-        at, oldest_ms, failures = None, None, []
+        progress, failures = None, []
         if self._log is not None:
-            at = await self._log.progress(self._group)
-            beyond = [] if at is None else self._log.read(at, 1)
-            oldest_ms = beyond[0].logged_ms if beyond else None
-            failures = [one.event for one in self._log.failures(self._group, FAILURES_MAX + 1)]
+            progress = await self._log.progress(self._group)
+            failures = [one.event for one in await self._log.failures(self._group, FAILURES_MAX + 1)]
         deliveries = sorted(self._deliveries.values(), key=lambda delivery: (delivery.failures, delivery.post))
         authors = sorted(self._rates)
         rates = [self._rates[author] for author in authors]
         withheld = Withheld(np.array(authors, np.int64), np.array(rates, np.int64))
-        return FanoutSnapshot(at, oldest_ms, self._name, deliveries, withheld, failures)
+        return FanoutSnapshot(progress, self._name, deliveries, withheld, failures)
 
     async def withhold(self, rates: Mapping[int, int]) -> None:
         for author, rate in rates.items():

@@ -62,7 +62,7 @@ class ReferenceRecords:
         return [self.records.get((kind, id_)) for id_ in ids]
 
     def _mark(self, records: Sequence[Record]) -> WriteMark:
-        return WriteMark(len(self._edges.log), max((record.updated_at for record in records), default=0))
+        return WriteMark(self._edges.events.end, max((record.updated_at for record in records), default=0))
 
     def _claimed(self, claim: Claim) -> bytes | None:
         until_ms, value = self._claims.get(claim.key, (0, b""))

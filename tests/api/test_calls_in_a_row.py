@@ -64,7 +64,8 @@ class Scene(NamedTuple):
         """Fan-out handles all there is, and says so."""
         while await self.runner.step():
             pass
-        await self.services.opened.log.save(fanout.NAME, self.services.opened.log.bounds()[1], {})
+        log = self.services.opened.log
+        await log.save(fanout.NAME, await log.end(), {})
 
     async def chunk(self) -> None:
         """Fan-out pushes the next chunk of a delivery."""
@@ -118,11 +119,12 @@ async def _fill(scene: Scene) -> str:
     clock, log = scene.services.opened.graph.clock, scene.services.opened.log
     await scene.caught_up()
     for reader in (ALICE, WARM):
-        await log.announce(Event(0, 0, None, TIMELINE_WANTED, reader, 0, 0, clock.next()))
+        await log.announce(Event(0, None, TIMELINE_WANTED, reader, 0, 0, clock.next()))
     await scene.caught_up()
+    before = await log.end()
     await scene.services.posts.create(NodeId(POPULAR), Draft(text="to very many"))
-    await scene.worker.handle(log.read(log.bounds()[1] - 1, 1))  # a delivery, of which nothing is done yet
-    await log.save(fanout.NAME, log.bounds()[1], {})
+    await scene.worker.handle((await log.read(before, 1)).events)  # a delivery, of which nothing is done yet
+    await log.save(fanout.NAME, await log.end(), {})
     return str(post["id"])
 
 

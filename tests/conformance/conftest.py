@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cast import FakeClock
 from coroutines import Run
-from engines import Engine, Stores
+from engines import Engine, Logged, Stores
 
 from kith.access.sliding_window import QuotaStore
 from kith.graph.store import EdgeStore
@@ -30,6 +30,15 @@ def stores(engine: Engine, tmp_path: Path, run: Run) -> Iterator[Stores]:
     """Edges, records and suggestions over the same data, with one graph declared: number 1."""
     assert engine.stores
     with engine.stores(tmp_path / "data") as opened:
+        run(opened.edges.declare(["follows"]))
+        yield opened
+
+
+@pytest.fixture
+def logged(engine: Engine, tmp_path: Path, run: Run) -> Iterator[Logged]:
+    """A log and the edges whose changes it tells, with one graph declared: number 1."""
+    assert engine.logs
+    with engine.logs(tmp_path / "data", events_max=100_000) as opened:
         run(opened.edges.declare(["follows"]))
         yield opened
 

@@ -30,7 +30,7 @@ def state(engine: Engine, tmp_path: Path) -> Iterator[FanoutState]:
 
 def test_before_fan_out_ever_ran_nothing_is_noted(run: Run, state: FanoutState) -> None:
     noted = run(state.snapshot())
-    assert (noted.at, noted.oldest_ms, noted.name) == (None, None, None)
+    assert (noted.progress, noted.name) == (None, None)
     assert (list(noted.deliveries), list(noted.failures), noted.withheld.authors.tolist()) == ([], [], [])
     assert noted.undelivered().tolist() == []
 

@@ -19,6 +19,7 @@ from cast import People
 from coroutines import run_all
 from servers import AGREED, API, Server, eventually, free_port, launch, printed_key, refused, serving, sign
 
+from kith.core.events import LogPosition
 from kith.core.tokens import WriteMark, WriteTokens
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.environment import FORMAT, Environment
@@ -349,7 +350,9 @@ def test_a_write_token_from_the_future_is_refused_clearly(tmp_path: Path, people
         with Environment(tmp_path / "data", durability="relaxed", create=False) as environment:
             tokens = WriteTokens(environment.secret("signing"))
         assert tokens.issue(tokens.read(now)) == now
-        future = tokens.issue(WriteMark(tokens.read(now).sequence + 1, tokens.read(now).updated_at))
+        at, updated_at = tokens.read(now)
+        later = (int.from_bytes(at, "big") + 1).to_bytes(len(at), "big")
+        future = tokens.issue(WriteMark(LogPosition(later), updated_at))
         altered = now[:-1] + ("A" if now[-1] != "A" else "E")
         for path in (f"/graph/follows/{people.alice}/{people.bob}", f"/users/{people.alice}"):
             answer = http.get(API + path, headers={"Kith-Token": future})

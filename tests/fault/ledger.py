@@ -98,16 +98,17 @@ class Ledger:
         with environment.lmdb.begin() as txn:
             first, last = event_log.bounds(txn, environment.log)
             assert first == 1, f"the log begins at {first}"
-            for event in event_log.read(txn, environment.log, self.replayed_to, last):
-                assert event.sequence == self.replayed_to + 1, f"{event.sequence} follows {self.replayed_to}"
+            for event in event_log.read(txn, environment.log, environment.positions, self.replayed_to, last):
+                number = environment.positions.sequence(event.mark)
+                assert number == self.replayed_to + 1, f"{number} follows {self.replayed_to}"
                 edge = edge_in(event)
                 before = self._replayed.get(key_of(edge))
-                assert (None if before is None else before.state) == event.before, f"event {event.sequence}"
-                assert merge(before, edge) is edge, f"event {event.sequence} lost when it was applied"
+                assert (None if before is None else before.state) == event.before, f"event {number}"
+                assert merge(before, edge) is edge, f"event {number} lost when it was applied"
                 self._replayed[key_of(edge)] = edge
-                told = self._numbered.pop(event.sequence, edge)
-                assert told == edge, f"event {event.sequence} is {edge}, acknowledged was {told}"
-                self.replayed_to = event.sequence
+                told = self._numbered.pop(number, edge)
+                assert told == edge, f"event {number} is {edge}, acknowledged was {told}"
+                self.replayed_to = number
             assert self.replayed_to == last
         assert not self._numbered, f"acknowledged, but not in the log: {sorted(self._numbered)[:5]} (it ends at {last})"
 

@@ -75,7 +75,7 @@ def line_of(change: EdgeChange) -> str:
     if edge is None:
         return ""
     fields = (edge.graph, edge.source, edge.destination, int(edge.state), edge.position, edge.updated_at)
-    return " ".join(map(str, (*fields, change.sequence))) + "\n"
+    return " ".join(map(str, (*fields, int.from_bytes(change.mark, "big")))) + "\n"
 
 
 def rewrite(batch: Batch) -> None:

@@ -26,6 +26,7 @@ from services import service_over
 
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import FollowLimitReached, Forbidden, KithError, RequesterLimitReached, UserNotFound
+from kith.core.events import LogPosition
 from kith.core.ids import NodeId
 from kith.graph import nodes as nodes_module
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, State
@@ -485,17 +486,17 @@ def test_a_follow_refused_because_the_account_just_left_does_not_come_back_with_
 def test_the_mark_of_a_write_covers_all_that_it_wrote(verb: str) -> None:
     """With the token in hand the next read, on any instance, shows every part of the write."""
 
-    async def sequences() -> tuple[int, int]:
+    async def marks() -> tuple[LogPosition, LogPosition]:
         world = await hosts(0)
         service = world.services[0]
         await service.people.follow(ALICE, DANA)
         await service.store.change_node(DANA, private=True)
         await service.people.follow(BOB, DANA)
         written = await (service.people.block(DANA, ALICE) if verb == "block" else service.people.accept(DANA, BOB))
-        return written.mark.sequence, len(world.store.inner.log)
+        return written.mark.at, world.store.inner.events.end
 
-    sequence, last = run_all(sequences())
-    assert sequence == last
+    mark, end = run_all(marks())
+    assert mark == end
 
 
 def test_a_write_wins_over_what_a_host_with_a_fast_clock_stored() -> None:

@@ -92,7 +92,7 @@ class History:
 
     def _node(self) -> Any:
         chosen = self._chosen
-        told = Event(0, 1, None, BULK_LOADED, self._id(), 0, 0, self._version())
+        told = Event(1, None, BULK_LOADED, self._id(), 0, 0, self._version())
         state = chosen.choice([None, State.NORMAL, State.ARCHIVED])
         return self._edges.change_node(self._id(), state=state, labels=chosen.choice((0, 1)), tell=told)
 

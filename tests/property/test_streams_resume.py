@@ -111,7 +111,7 @@ class StreamHistory:
 
     async def open(self, edges: Any, environment: Any) -> None:
         self.records = Flaky(EmbeddedRecords(environment, edges._commits), self.chance, "get_many")
-        self.log = Flaky(EmbeddedLog(environment, edges._commits), self.chance, "read", "bounds")
+        self.log = Flaky(EmbeddedLog(environment, edges._commits), self.chance, "read", "end", "behind")
         self.services = await Services.over(edges, self.records)
         self.objects, self.engagement = self.services.posts, self.services.engagement
         for a, b in sorted(self.follows):

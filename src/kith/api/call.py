@@ -10,9 +10,10 @@ from kith.api.answers import OBJECTS_MAX, Item, ListAnswer, Pagination
 from kith.api.consistency import TOKEN_HEADER, Consistency
 from kith.api.exchange import Exchange, Pairs, Scope, read_header
 from kith.core.errors import BadRequest
+from kith.core.events import LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import LIMIT_DEFAULT, Cursors, Mark, Page, Window
-from kith.core.tokens import WriteMark
+from kith.core.tokens import NO_MARK, WriteMark
 from kith.people.privacy import Viewer
 
 Made = TypeVar("Made")
@@ -30,7 +31,7 @@ class Carried(NamedTuple):
 class Call:
     """One request: who asks, and what there is to answer with."""
 
-    __slots__ = ("_chunks", "caller", "carried", "exchange", "headers", "scope", "started")
+    __slots__ = ("_chunks", "_wrote", "caller", "carried", "exchange", "headers", "scope", "started")
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class Call:
         self.scope, self.exchange, self.caller, self.carried = scope, exchange, caller, carried
         self.started = started
         self.headers: Pairs = []  # of the answer, errors included: the token of what was written
-        self._chunks = chunks
+        self._chunks, self._wrote = chunks, NO_MARK
 
     @property
     def acting(self) -> NodeId:
@@ -67,8 +68,9 @@ class Call:
         return self._chunks
 
     def wrote(self, mark: WriteMark) -> str | None:
-        """The token of a write, which the answer carries in its header; None if it changed nothing."""
-        token = self.carried.consistency.token(mark)
+        """The token of what was written so far, which the answer carries in its header; None if nothing changed."""
+        self._wrote = mark if self._wrote is NO_MARK else self.carried.consistency.both(self._wrote, mark)
+        token = self.carried.consistency.token(self._wrote)
         if token is not None:
             self.headers[:] = [header for header in self.headers if header[0] != TOKEN_HEADER]
             self.headers.append((TOKEN_HEADER, token))
@@ -85,7 +87,7 @@ class Call:
         """Whether something was committed; a failure after that takes nothing back."""
         return bool(self.headers)
 
-    def must_reflect(self) -> int:
+    def must_reflect(self) -> LogPosition:
         """The place in the log that the answer must reflect: that of the client's token."""
         return self.carried.consistency.place_of(self.header(TOKEN_HEADER))
 

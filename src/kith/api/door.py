@@ -74,7 +74,9 @@ class Door:
                 name = operation.name
                 if operation.spec.upload:
                     unread = body_chunks(scope, exchange, self._bounds.upload_bytes_max)
-                caller = _NOBODY if operation.spec.callers == "anyone" else self._admit(scope, operation)
+                caller = self._admit(scope, operation)
+                if caller is not _NOBODY and (token := read_header(scope.headers, TOKEN_HEADER)) is not None:
+                    await self._deadline.within(self._carried.consistency.catch_up(token))
                 call = Call(scope, exchange, caller, self._carried, started, unread)
                 positional, named = operation.arguments(parts, scope)
                 if operation.plain:
@@ -154,13 +156,12 @@ class Door:
         return 204
 
     def _admit(self, scope: Scope, operation: Operation) -> Caller:
-        """The caller, counted and caught up with their own writes, if they may call the operation."""
+        """The caller, counted, if they may call the operation; nobody where anyone may."""
+        if operation.spec.callers == "anyone":
+            return _NOBODY
         headers, spec = scope.headers, operation.spec
         caller = self._guard.caller(read_single(headers, "authorization"), read_single(headers, "x-kith-user"))
         self._guard.admit(caller, write=spec.write)
-        token = read_header(headers, TOKEN_HEADER)
-        if token is not None:
-            self._carried.consistency.catch_up(token)
         if spec.callers == "acting":
             caller.acting()
         elif spec.callers == "server":

@@ -1,6 +1,6 @@
 """Something costly that anybody may ask for, as often as they like.
 
-It is made off the loop, one at a time, and once for all who wait for it. After each it rests, so it takes no more than
+It is made one at a time, and once for all who wait for it. After each it rests, so it takes no more than
 a twentieth of a process, whoever asks. What is answered is never older than the question.
 """
 
@@ -15,11 +15,11 @@ _REST_S_MAX = 1.0
 
 
 class Paced:
-    """Makes bytes for all who ask. `make` runs in a thread."""
+    """Makes bytes for all who ask."""
 
     def __init__(
         self,
-        make: Callable[[], bytes],
+        make: Callable[[], Awaitable[bytes]],
         now_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -41,7 +41,7 @@ class Paced:
             self._next = None
             started = self._now_s()
             try:
-                return await asyncio.to_thread(self._make)
+                return await self._make()
             finally:
                 now = self._now_s()
                 self._rested_s = now + min(_REST_FACTOR * (now - started), _REST_S_MAX)

@@ -21,7 +21,7 @@ from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 
 commands = typer.Typer(name="dead", no_args_is_help=True, help="Events that no worker could handle.")
-DeadEvent = Annotated[str, typer.Argument(help="GROUP/NUMBER, as `kith dead list` names it; or: all.")]
+DeadEvent = Annotated[str, typer.Argument(help="GROUP/MARK, as `kith dead list` names it; or: all.")]
 
 
 @commands.command("list")
@@ -59,7 +59,8 @@ def dead_events(settings: Settings) -> dict[str, Failure]:
 
     async def run() -> dict[str, Failure]:
         async with wiring.opened(settings, "chore", create=False) as parts:
-            return {name: failure for group in CONSUMERS for name, failure in runner.dead(parts.log, group).items()}
+            found = [await runner.dead(parts.log, group) for group in CONSUMERS]
+            return {name: failure for of_group in found for name, failure in of_group.items()}
 
     return asyncio.run(run())
 

@@ -5,10 +5,17 @@ New posts, likes and comments are edges too (an author's outbox is a list), so t
 
 from __future__ import annotations
 
+from typing import NewType
+
 import msgspec
 
 from kith.core.clock import Hlc
 
+LogPosition = NewType("LogPosition", bytes)
+"""How far a log is, as its engine notes it: a number, or a number a partition. Only the engine compares two of them
+(`log.store.LogStore.covers`)."""
+NOWHERE = LogPosition(b"")
+"""Before every event of any log."""
 NORMAL = 0
 """The state of an edge that holds; equals `graph.edge.State.NORMAL`, which core must not import."""
 BULK_LOADED = 254
@@ -25,9 +32,9 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     """One change of an edge. `before`: its state before, None if there was no edge.
 
     `logged_ms`: when it was logged, in ms since the epoch, independent of its version; 0 until then.
+    `mark`: the log up to this event and with it; no other event has the same. The log gives both.
     """
 
-    sequence: int
     graph: int
     before: int | None
     state: int
@@ -36,6 +43,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     position: int
     updated_at: Hlc
     logged_ms: int = 0
+    mark: LogPosition = NOWHERE
 
     @property
     def began(self) -> bool:
@@ -50,4 +58,4 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 def user_changed(user: int, version: Hlc, *, shown: bool = False) -> Event:
     """The event USER_CHANGED of a user. `shown`: the app hides them no more."""
-    return Event(0, 0, None, USER_CHANGED, user, SHOWN if shown else 0, 0, version)
+    return Event(0, None, USER_CHANGED, user, SHOWN if shown else 0, 0, version)

@@ -1,8 +1,7 @@
 """The read-your-writes token: it says how far the log was when a write was acknowledged.
 
-A request with a token must be answered from a state that is at least as new, on any instance. On the embedded engine
-every read sees every acknowledged write, so nothing waits; an engine whose caches lag must read past them. Requests and
-answers carry the token in the `Kith-Token` header.
+A request with a token must be answered from a state that is at least as new, on any instance: see
+`log.store.LogStore.reached`. Requests and answers carry the token in the `Kith-Token` header.
 """
 
 from __future__ import annotations
@@ -11,40 +10,39 @@ import struct
 from typing import NamedTuple
 
 from kith.core.errors import BadToken, Conflict
-from kith.core.history import History
+from kith.core.events import NOWHERE, LogPosition
 from kith.core.signing import Signer
 
-_TOKEN = struct.Struct(">QQQ")
+_VERSION = struct.Struct(">Q")
 
 
 class WriteMark(NamedTuple):
-    """The place of a write: the sequence number of its last event in the log, and its version."""
+    """What a write left in the log: whoever covers `at` has all its events. `updated_at`: its version."""
 
-    sequence: int
+    at: LogPosition
     updated_at: int
 
 
-class WriteTokens:
-    """Writes and reads the tokens of a store with this history."""
+NO_MARK = WriteMark(NOWHERE, 0)
+"""The mark of a write that changed nothing."""
 
-    def __init__(self, secret: bytes, history: History | None = None) -> None:
-        self._signer, self._history = Signer(secret, "write-token"), history or History()
+
+class WriteTokens:
+    """Writes and reads tokens."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._signer = Signer(secret, "write-token")
 
     def issue(self, mark: WriteMark) -> str:
         """The token for an acknowledged write."""
-        return self._signer.seal(_TOKEN.pack(self._history.name, *mark))
+        return self._signer.seal(_VERSION.pack(mark.updated_at) + mark.at)
 
     def read(self, text: str) -> WriteMark:
-        """The mark in a token. Errors: BadToken if this service did not issue it; Conflict if the write is lost,
-        because this store was restored from an older backup.
-        """
+        """The mark in a token. BadToken if this service did not issue it."""
         payload = self._signer.open(text)
-        if payload is None or len(payload) != _TOKEN.size:
+        if payload is None or len(payload) <= _VERSION.size:
             raise BadToken("Kith-Token was not issued by this service; send back what the last write answered")
-        name, sequence, updated_at = _TOKEN.unpack(payload)
-        if not self._history.holds(name, sequence):
-            raise lost_write()
-        return WriteMark(sequence, updated_at)
+        return WriteMark(LogPosition(payload[_VERSION.size :]), *_VERSION.unpack_from(payload))
 
 
 def lost_write() -> Conflict:

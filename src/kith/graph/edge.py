@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from kith.core.clock import Hlc
+from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 
 POSITION_MIN = -(2**63)
@@ -118,7 +119,7 @@ class EdgeChange(msgspec.Struct, frozen=True, gc=False):
     outcome: Outcome
     before: Edge | None
     after: Edge | None
-    sequence: int = 0  # of the log entry, where APPLIED
+    mark: LogPosition = NOWHERE  # where APPLIED: a log that covers it has this change, and those before it in the call
     length: int = 0
 
 

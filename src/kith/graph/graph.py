@@ -12,7 +12,7 @@ import numpy as np
 from kith.core.clock import HybridClock, ms_of
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Page, Window, cut
-from kith.core.tokens import WriteMark
+from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State
 from kith.graph.graphs import Graphs
 from kith.graph.shapes import Listing
@@ -21,8 +21,6 @@ from kith.graph.walk import walk
 
 PRESENT = frozenset({State.NORMAL, State.NEGATIVE, State.ARCHIVED})
 """The states of an edge that was not removed."""
-NO_MARK = WriteMark(0, 0)
-"""The mark of a write that changed nothing."""
 
 
 class Graph:
@@ -93,5 +91,5 @@ def mark_of(changes: Sequence[EdgeChange]) -> WriteMark:
     """The mark of the last of `changes` that was applied; NO_MARK if none was."""
     for change in reversed(changes):
         if change.outcome is Outcome.APPLIED and change.after is not None:
-            return WriteMark(change.sequence, change.after.updated_at)
+            return WriteMark(change.mark, change.after.updated_at)
     return NO_MARK

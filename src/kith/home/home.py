@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from kith.core.errors import PostNotFound
+from kith.core.events import NOWHERE, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.together import together
@@ -94,14 +95,20 @@ class Home:
         self._skeletons, self._ranker, self._rules, self._mix = skeletons, ranker, rules, mix or Mix()
         self._immediate = rules.immediate
         self._served, self._now_ms = NullServedLog() if served is None else served, now_ms
-        self._orders = KeptOrders() if orders is None else orders
+        self._orders = KeptOrders(skeletons.log.covers) if orders is None else orders
 
     async def latest(
-        self, reader: NodeId, window: Window, *, seen: int = 0, refresh: bool = False, beside: Beside = nothing_beside
+        self,
+        reader: NodeId,
+        window: Window,
+        *,
+        seen: LogPosition = NOWHERE,
+        refresh: bool = False,
+        beside: Beside = nothing_beside,
     ) -> HomePage[Mark]:
         """Posts of those whom `reader` follows and their own, newest first.
 
-        `seen`: a log sequence number that must be reflected (read-your-writes); `refresh`: past the timeline. `beside`:
+        `seen`: how far the log must be reflected (read-your-writes); `refresh`: past the timeline. `beside`:
         reads what the posts are shown with; where the rules drop some, it is not asked about those in their place.
         """
         visit = self._visit(reader, beside)
@@ -131,7 +138,7 @@ class Home:
         slate: Slate | None = None,
         *,
         request: str = "",
-        seen: int = 0,
+        seen: LogPosition = NOWHERE,
         refresh: bool = False,
         beside: Beside = nothing_beside,
     ) -> HomePage[Slate]:
@@ -196,7 +203,9 @@ class Home:
         skeleton = await self._below(visit, after, SLATE_MAX)
         return await self._rank(visit, skeleton.first(SLATE_MAX), load)
 
-    async def _first(self, visit: Visit, limit: int, seen: int, *, refresh: bool) -> tuple[Slate, Choice | None]:
+    async def _first(
+        self, visit: Visit, limit: int, seen: LogPosition, *, refresh: bool
+    ) -> tuple[Slate, Choice | None]:
         """The slate that a reader's first page begins with, and what is chosen of it: as kept, or ranked now.
 
         `refresh`: nothing that was kept will do. No choice: it is still to be made. An order reflects what the request
@@ -221,7 +230,7 @@ class Home:
             self._orders.keep(reader, basis, seen, slate, limit, choice)
         return slate, choice
 
-    async def _newest(self, visit: Visit, seen: int, *, refresh: bool = False) -> Skeleton:
+    async def _newest(self, visit: Visit, seen: LogPosition, *, refresh: bool = False) -> Skeleton:
         """The newest SLATE_MAX posts."""
         visit.use_timeline = await self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
         return (await self._below(visit, None, SLATE_MAX)).first(SLATE_MAX)
@@ -315,7 +324,7 @@ class Home:
     async def _copy_of(self, reader: NodeId, post: int) -> int | None:
         """The post that is shown in place of `post`, one of the newest SLATE_MAX, which is a copy of it."""
         visit, begun = self._visit(reader), Load(self._now_ms())
-        slate, _ = await self._rank(visit, await self._newest(visit, 0), begun)
+        slate, _ = await self._rank(visit, await self._newest(visit, NOWHERE), begun)
         for best, copies in slate.copies.items():
             if post in copies:
                 first = await self._rules.allowed(reader, await self._rules.read([best, *copies]))

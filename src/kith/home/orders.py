@@ -9,10 +9,12 @@ older in a kept order than in a new one, unless the reader's token says that the
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from kith.core.events import LogPosition
 from kith.home.affinity import ListState
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.features import Integers
@@ -36,7 +38,7 @@ class Order(NamedTuple):
     """A slate as ranked, and the posts that a page of `limit` was chosen of its first `looked_at`."""
 
     basis: Basis
-    sequence: int  # what it had to reflect of the log; it may reflect more
+    reflects: LogPosition  # what it had to reflect of the log; it may reflect more
     made_ms: int
     ids: Integers
     slate: Slate  # without its ids, which would take five times as much in it
@@ -48,8 +50,9 @@ class Order(NamedTuple):
 class KeptOrders:
     """The newest order of each reader, in memory."""
 
-    def __init__(self, readers_max: int = READERS_MAX) -> None:
-        self._readers_max = readers_max
+    def __init__(self, covers: Callable[[LogPosition, LogPosition], bool], readers_max: int = READERS_MAX) -> None:
+        """`covers`: that of the log."""
+        self._covers, self._readers_max = covers, readers_max
         self._orders: dict[int, Order] = {}  # the one made first comes first
 
     def __len__(self) -> int:
@@ -61,14 +64,19 @@ class KeptOrders:
         return order is not None and _is_young(order, now_ms)
 
     def find(
-        self, reader: int, basis: Basis, limit: int, *, seen: int, now_ms: int
+        self, reader: int, basis: Basis, limit: int, *, seen: LogPosition, now_ms: int
     ) -> tuple[Slate, Choice | None] | None:
         """The reader's slate, begun now, and what a page of `limit` was chosen of it; None: it must be ranked anew.
 
-        `seen`: a log sequence number that must be reflected.
+        `seen`: how far the log must be reflected.
         """
         order = self._orders.get(reader)
-        if order is None or order.basis != basis or seen > order.sequence or not _is_young(order, now_ms):
+        if (
+            order is None
+            or order.basis != basis
+            or not self._covers(order.reflects, seen)
+            or not _is_young(order, now_ms)
+        ):
             return None
         ids: list[int] = order.ids.tolist()
         slate = Slate(ids, order.slate.end, order.slate.copies, order.slate.load._replace(begun_ms=now_ms))
@@ -77,14 +85,14 @@ class KeptOrders:
         waiting = set(ids[: order.looked_at]).difference(order.chosen.facts.ids.tolist())
         return slate, Choice(order.chosen, waiting, order.looked_at)
 
-    def keep(self, reader: int, basis: Basis, sequence: int, slate: Slate, limit: int, choice: Choice) -> None:
+    def keep(self, reader: int, basis: Basis, reflects: LogPosition, slate: Slate, limit: int, choice: Choice) -> None:
         """Keep a slate that was ranked now, and what a page of `limit` was chosen of it."""
         made_ms, orders = slate.load.begun_ms, self._orders
         orders.pop(reader, None)
         while orders and (len(orders) >= self._readers_max or not _is_young(next(iter(orders.values())), made_ms)):
             del orders[next(iter(orders))]
         ids, bare = np.array(slate.ids, np.int64), Slate([], slate.end, slate.copies, slate.load)
-        orders[reader] = Order(basis, sequence, made_ms, ids, bare, limit, choice.posts, choice.looked_at)
+        orders[reader] = Order(basis, reflects, made_ms, ids, bare, limit, choice.posts, choice.looked_at)
 
 
 def basis_of(skeleton: Skeleton, own: ListState) -> Basis:

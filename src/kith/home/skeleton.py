@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kith.core.errors import Unavailable
-from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event
+from kith.core.events import BULK_LOADED, TIMELINE_WANTED, Event, LogPosition
 from kith.core.ids import ID_MAX, NodeId, made_at_ms
 from kith.core.paging import Mark
 from kith.graph.graph import Graph
@@ -76,7 +76,7 @@ class Skeletons:
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self._sources, self._clock = Sources(graph), graph.clock
-        self._timelines, self._fanout, self._log = timelines, fanout, log
+        self._timelines, self._fanout, self.log = timelines, fanout, log
         self._immediate = timelines.immediate and fanout.immediate and graph.store.immediate
         self._unhandled = UnhandledEvents(log, graph.graphs)
         self._lag_max_s, self._now_s = lag_max_s, now_s
@@ -84,26 +84,29 @@ class Skeletons:
         self._recent: FanoutSnapshot | None = None
         self._recent_s = 0.0  # when it was asked for, by the clock of the event loop
 
-    async def can_use_timelines(self, seen: int, degraded: Degraded, *, refresh: bool) -> FanoutSnapshot | None:
+    async def can_use_timelines(self, seen: LogPosition, degraded: Degraded, *, refresh: bool) -> FanoutSnapshot | None:
         """What fan-out has noted, where timelines can be relied on now; None where they cannot.
 
         It may be of a moment ago: what is read after it can lack nothing that it does not tell, if what the log holds
-        beyond it is looked at too. `seen`: a log sequence number that must be reflected; `refresh`: the reader wants
-        none of the timeline.
+        beyond it is looked at too. `seen`: how far the log must be reflected; `refresh`: the reader wants none of the
+        timeline.
         """
         if refresh:
             return None
         snapshot = self._of_late()
         try:
-            if snapshot is None or snapshot.at is None or snapshot.at < seen:
+            if snapshot is None or not self._reflects(snapshot, seen):
                 snapshot = await self._look()
         except Unavailable:
             degraded.failed("fanout")
             return None
-        if snapshot.at is None or snapshot.lag_s(int(self._now_s() * 1000)) > self._lag_max_s:
+        if snapshot.lag_s(int(self._now_s() * 1000)) > self._lag_max_s:
             degraded.note("fanout")
             return None
-        return snapshot if snapshot.at >= seen else None
+        return snapshot if self._reflects(snapshot, seen) else None
+
+    def _reflects(self, snapshot: FanoutSnapshot, seen: LogPosition) -> bool:
+        return snapshot.progress is not None and self.log.covers(snapshot.progress.at, seen)
 
     def _of_late(self) -> FanoutSnapshot | None:
         """What was noted a moment ago, where asking anew would take a call of its own."""
@@ -164,7 +167,7 @@ class Skeletons:
 
     async def _beyond(self, fanout: FanoutSnapshot, degraded: Degraded) -> Unhandled:
         """What the log holds by now that fan-out had not come to."""
-        if fanout.at is None or not self._unhandled.follow(fanout.at):
+        if fanout.progress is None or not await self._unhandled.follow(fanout.progress.at):
             degraded.note("fanout")
         return self._unhandled.now
 
@@ -252,7 +255,7 @@ class Skeletons:
             self._wanted.clear()
         self._wanted[reader] = now
         try:
-            await self._log.announce(Event(0, 0, None, TIMELINE_WANTED, int(reader), 0, 0, self._clock.next()))
+            await self.log.announce(Event(0, None, TIMELINE_WANTED, int(reader), 0, 0, self._clock.next()))
         except Unavailable:  # a full disk takes no wishes; reads go on
             degraded.failed("timelines")
 

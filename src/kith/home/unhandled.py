@@ -6,11 +6,12 @@ reads every event once, however many homes it serves.
 
 from __future__ import annotations
 
+import asyncio
 from typing import NamedTuple
 
 import numpy as np
 
-from kith.core.events import BULK_LOADED, NORMAL, Event
+from kith.core.events import BULK_LOADED, NORMAL, NOWHERE, Event, LogPosition
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
 from kith.graph.shapes import Ids
 from kith.log.store import LogStore
@@ -41,34 +42,41 @@ class UnhandledEvents:
     def __init__(self, log: LogStore, graphs: Graphs) -> None:
         self._log = log
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
-        self._events: list[Event] = []  # those that change a home, beyond `_at` up to `_to`
-        self._at = self._to = 0
+        self._events: list[Event] = []  # all beyond `_at` up to `_to`
+        self._at = self._to = NOWHERE
+        self._one = asyncio.Lock()
         self.now = NOTHING
 
-    def follow(self, at: int) -> bool:
+    async def follow(self, at: LogPosition) -> bool:
         """Take in what the log holds beyond the checkpoint `at`; False where that is too much, and nothing is known."""
-        _, last = self._log.bounds()
-        if (at, last) == (self._at, self._to):
-            return True
-        if not self._at <= at <= self._to or last < self._to:  # the first time, after a restore, or nobody asked lately
-            self._events, self._to = [], at
-        self._at = at
-        known = last - at <= UNHANDLED_MAX and self._read(last)
-        if not known:
-            self._events, self._to = [], at
-        self._events = [event for event in self._events if event.sequence > at]
-        self.now = self._summary() if self._events else NOTHING
-        return known
-
-    def _read(self, last: int) -> bool:
-        """Read on up to `last`; False if the log forgot events in between."""
-        while self._to < last:
-            events = self._log.read(self._to, _READ_MAX)
-            if not events or events[0].sequence != self._to + 1:
+        covers = self._log.covers
+        async with self._one:
+            known, had, was = True, len(self._events), self._at
+            if not (covers(at, was) and covers(self._to, at)):  # the first time, or nobody asked lately
+                behind = await self._log.behind(at)
+                known, self._events, self._to = not behind.lost and behind.events <= UNHANDLED_MAX, [], at
+            known = known and await self._read()
+            self._at = at
+            if at != was:
+                self._events = [event for event in self._events if not covers(at, event.mark)]
+            if not known or len(self._events) > UNHANDLED_MAX:
+                self._events, self._to, self.now = [], NOWHERE, NOTHING
                 return False
-            self._events += [event for event in events if self._changes_homes(event)]
-            self._to = events[-1].sequence
+            if at != was or len(self._events) != had:
+                self.now = self._summary()
         return True
+
+    async def _read(self) -> bool:
+        """Read on to the end of the log; False if it forgot events in between, or has too many."""
+        while len(self._events) <= UNHANDLED_MAX + _READ_MAX:
+            found = await self._log.read(self._to, _READ_MAX)
+            if found.lost:
+                return False
+            self._events += found.events
+            self._to = found.next
+            if len(found.events) < _READ_MAX:
+                return True
+        return False
 
     def _changes_homes(self, event: Event) -> bool:
         if event.graph == self._follows:
@@ -78,9 +86,11 @@ class UnhandledEvents:
     def _summary(self) -> Unhandled:
         authors: set[int] = set()
         readers: set[int] = set()
-        for event in self._events:
+        for event in filter(self._changes_homes, self._events):
             if event.state == BULK_LOADED:
                 readers.add(_EVERYBODY)
             else:
                 (authors if event.graph == self._authored else readers).add(event.source)
+        if not (authors or readers):
+            return NOTHING
         return Unhandled(np.array(sorted(authors), np.int64), frozenset(readers))

@@ -1,1 +1,1 @@
-"""The event log and its consumers: `store` (the port) · `runner` (checkpoints, retries, dead letters, lag)."""
+"""The event log and its consumers: `store` (the ports) · `runner` (checkpoints, retries, dead letters, lag)."""

@@ -19,8 +19,8 @@ import msgspec
 import structlog
 
 from kith.core.errors import Unavailable
-from kith.core.events import Event
-from kith.log.store import Bell, Failure, LogStore
+from kith.core.events import NOWHERE, Event, LogPosition
+from kith.log.store import Batch, Behind, Bell, Failure, Fenced, LogStore, Subscription
 
 _log = structlog.get_logger("kith.log")
 
@@ -75,7 +75,7 @@ class Lag(NamedTuple):
 
 
 class Runner:
-    """The loop of one consumer. The caller sees to it that a group has one runner at a time."""
+    """The loop of one consumer, over the partitions that are this worker's."""
 
     def __init__(
         self,
@@ -85,19 +85,24 @@ class Runner:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._consumer, self._log, self._pace, self._now_ms = consumer, log, pace or Pace(), now_ms
-        self._at: int | None = None
-        self._saved_at = 0
-        self._save_due_ms = self._reload_due_ms = self._backlog_due_ms = 0
-        self._waiting: dict[int, Failure] = {}
-        self._dead = 0
+        self._share: Subscription | None = None
         self._stopping = asyncio.Event()
+        self._save_due_ms = self._backlog_due_ms = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Hold nothing: what is not saved is read again by whoever it is for."""
+        self._batch: Batch | None = None  # read, and not handled yet
+        self._at = self._saved_at = NOWHERE
+        self._waiting: dict[LogPosition, Failure] = {}
+        self._dead = self._reload_due_ms = 0
 
     def stop(self) -> None:
         """Stop after the current batch."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Follow the log until stopped; save how far it is before returning."""
+        """Follow the log until stopped; save how far it is before returning, and hand over."""
         outages = 0
         with self._log.bell() as bell:
             while not self._stopping.is_set():
@@ -111,53 +116,58 @@ class Runner:
                 else:
                     if not busy:
                         await self._rest(bell)
-        if self._at is not None:
+        with contextlib.suppress(Fenced):
             await self._save(self._at)
+        if self._share is not None:
+            await self._share.close()
 
     async def step(self) -> bool:
         """Retry what is due, handle one batch of new events, do a slice of the backlog; whether there was any work."""
-        at = self._at if self._at is not None else await self._start()
-        retried = await self._retry(at)
-        _, last = self._log.bounds()
-        events = self._log.read(at, self._pace.batch_max) if at < last else []
-        if events and events[0].sequence != at + 1:
-            _log.warning("events were forgotten before they were read", group=self._consumer.name, after=at)
-            await self._consumer.lost()
-        if events:
-            failures = await self._handle(events)
-            at = events[-1].sequence
-            if failures:  # saved first: if that fails, the batch is handled again
-                await self._save(at, failures)
-            self._at = at
-        if at != self._saved_at and self._is_due(self._save_due_ms, int(self._pace.save_s * 1000)):
-            await self._save(at)
+        if self._share is None:
+            self._share = await self._log.subscribe(self._consumer.name)
+            self._save_due_ms = self._now_ms() + int(self._pace.save_s * 1000)
+        try:
+            retried = await self._retry(self._share)
+            handled = await self._advance(self._share)
+        except Fenced as error:
+            _log.warning("another worker has taken over", group=self._consumer.name, error=str(error))
+            self._begin()
+            return True
         more = await self._work_backlog()
-        return bool(events) or retried or more
+        return handled or retried or more
 
-    async def _start(self) -> int:
-        """The checkpoint of the group; a new group rebuilds from the stores, and follows the log from now on."""
-        saved = await self._log.progress(self._consumer.name)
-        if saved is None:
-            _, saved = self._log.bounds()
+    async def _advance(self, share: Subscription) -> bool:
+        """Handle one batch, and save the checkpoint where it is time; whether there were events."""
+        batch = self._batch = self._batch or await share.read(self._pace.batch_max)
+        if batch.next == NOWHERE:  # no partition is this worker's
+            self._begin()
+            return False
+        if batch.lost:
+            _log.warning("events are not there any more, or never were read", group=self._consumer.name)
             await self._consumer.lost()
-            await self._log.save(self._consumer.name, saved, {})
-        self._at = self._saved_at = saved
-        self._save_due_ms = self._now_ms() + int(self._pace.save_s * 1000)
-        return saved
+        elif not batch.events and self._at == self._saved_at:
+            self._saved_at = batch.next  # there is nothing to save
+        failures = await self._handle(batch.events) if batch.events else {}
+        if failures or batch.lost:  # saved first: if that fails, the batch is handled again
+            await self._save(batch.next, failures)
+        self._at, self._batch = batch.next, None
+        if self._is_due(self._save_due_ms, int(self._pace.save_s * 1000)):
+            await self._save(self._at)
+        return bool(batch.events)
 
-    async def _handle(self, events: Sequence[Event]) -> dict[int, Failure | None]:
-        """Handle a batch; if it fails, its events one by one. Returns the failures by sequence number."""
+    async def _handle(self, events: Sequence[Event]) -> dict[LogPosition, Failure | None]:
+        """Handle a batch; if it fails, its events one by one. Returns the failures by their event's mark."""
         try:
             await self._consumer.handle(events)
             return {}
         except Unavailable:
             raise
         except Exception:
-            failures: dict[int, Failure | None] = {}
+            failures: dict[LogPosition, Failure | None] = {}
             for event in events:
                 failure = await self._try(event, tries=1)
                 if failure is not None:
-                    failures[event.sequence] = failure
+                    failures[event.mark] = failure
             if len(self._waiting) + self._dead + len(failures) > self._pace.failures_max:
                 raise Unavailable(
                     f"{self._consumer.name} failed on too many events; the log says how, `kith dead` lists what died"
@@ -174,9 +184,7 @@ class Runner:
         except Exception as error:
             now = self._now_ms()
             dead = tries >= self._pace.tries_max
-            _log.exception(
-                "an event failed", group=self._consumer.name, sequence=event.sequence, tries=tries, dead=dead
-            )
+            _log.exception("an event failed", group=self._consumer.name, mark=event.mark.hex(), tries=tries, dead=dead)
             next_try = now + int(self._delay_s(tries) * 1000)
             return Failure(self._consumer.name, event, tries, f"{type(error).__name__}: {error}", now, next_try, dead)
 
@@ -193,32 +201,34 @@ class Runner:
         self._backlog_due_ms = self._now_ms() + BACKLOG_RETRY_MS
         return False
 
-    async def _retry(self, at: int) -> bool:
+    async def _retry(self, share: Subscription) -> bool:
         """Retry failures that are due; whether there were any. Every RELOADED_S, read the list of failures again."""
         if self._is_due(self._reload_due_ms, int(RELOADED_S * 1000)):
             self._reload_due_ms = self._now_ms() + int(RELOADED_S * 1000)
-            waiting = self._log.failures(self._consumer.name)
-            self._waiting = {failure.event.sequence: failure for failure in waiting if not failure.dead}
+            waiting = await share.failures()
+            self._waiting = {failure.event.mark: failure for failure in waiting if not failure.dead}
             self._dead = len(waiting) - len(self._waiting)
         wait_ms = int(self._pace.backoff_max_s * 1000)
         due = [failure for failure in self._waiting.values() if self._is_due(failure.next_try_ms, wait_ms)]
         if due:
-            again = {failure.event.sequence: await self._try(failure.event, failure.tries + 1) for failure in due}
-            await self._save(at, again)
+            again = {failure.event.mark: await self._try(failure.event, failure.tries + 1) for failure in due}
+            await self._save(self._at, again)
         return bool(due)
 
-    async def _save(self, at: int, failures: Mapping[int, Failure | None] = MappingProxyType({})) -> None:
+    async def _save(
+        self, at: LogPosition, failures: Mapping[LogPosition, Failure | None] = MappingProxyType({})
+    ) -> None:
         """Save a checkpoint: all up to `at` is done but for these failures. None: that failure is settled."""
-        if at == self._saved_at and not failures:
+        if self._share is None or (at == self._saved_at and not failures):
             return
-        await self._log.save(self._consumer.name, at, failures)
+        await self._share.save(None if at == self._saved_at else at, failures)
         self._saved_at, self._save_due_ms = at, self._now_ms() + int(self._pace.save_s * 1000)
-        for sequence, failure in failures.items():
+        for mark, failure in failures.items():
             if failure is None or failure.dead:
-                self._waiting.pop(sequence, None)
+                self._waiting.pop(mark, None)
                 self._dead += failure is not None
             else:
-                self._waiting[sequence] = failure
+                self._waiting[mark] = failure
 
     async def _rest(self, bell: Bell) -> None:
         """Wait for new events, until a checkpoint is due, `idle_s` at most."""
@@ -246,28 +256,26 @@ class Runner:
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
 
-def lag_of(log: LogStore, at: int, now_ms: int) -> Lag:
-    """How far a group whose checkpoint is `at` is behind the end of the log."""
-    _, last = log.bounds()
-    if at >= last:
+def lag_of(behind: Behind, now_ms: int) -> Lag:
+    """How old that is which is not handled yet."""
+    if not behind.events:
         return Lag(0, 0.0)
-    found = log.read(at, 1)
-    if not found or found[0].sequence != at + 1 or (age_ms := now_ms - found[0].logged_ms) < -SKEW_MS:
-        return Lag(last - at, math.inf)
-    return Lag(last - at, max(0, age_ms) / 1000)
+    if behind.oldest_ms is None or (age_ms := now_ms - behind.oldest_ms) < -SKEW_MS:
+        return Lag(behind.events, math.inf)
+    return Lag(behind.events, max(0, age_ms) / 1000)
 
 
-def dead(log: LogStore, group: str) -> dict[str, Failure]:
-    """Every dead event of a group, by the name that `kith dead` gives it: `<group>/<sequence>`."""
-    return {f"{group}/{failure.event.sequence}": failure for failure in log.failures(group) if failure.dead}
+async def dead(log: LogStore, group: str) -> dict[str, Failure]:
+    """Every dead event of a group, by the name that `kith dead` gives it: `<group>/<mark>`."""
+    return {f"{group}/{failure.event.mark.hex()}": failure for failure in await log.failures(group) if failure.dead}
 
 
 async def drop(log: LogStore, failure: Failure) -> None:
     """Forget a dead event; it is never handled."""
-    await log.save(failure.group, None, {failure.event.sequence: None})
+    await log.save(failure.group, None, {failure.event.mark: None})
 
 
 async def replay(log: LogStore, failure: Failure) -> None:
     """Have a dead event tried again from the first try on; a running worker takes it up within RELOADED_S."""
     revived = msgspec.structs.replace(failure, dead=False, tries=0, next_try_ms=0)
-    await log.save(failure.group, None, {failure.event.sequence: revived})
+    await log.save(failure.group, None, {failure.event.mark: revived})

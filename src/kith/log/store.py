@@ -1,17 +1,22 @@
-"""The port behind consumers: what every engine that keeps the event log must do.
+"""The ports behind consumers: what every engine that keeps the event log must do.
 
-Implemented by `engines/embedded` (LMDB); tests/rooms/log hold it to what is said here.
+A log is one list of events, or several (partitions) of which each has an order of its own. So a place in it is a
+`LogPosition`: of an opaque kind, and only the engine compares two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from kith.core.events import Event
+from kith.core.events import Event, LogPosition
+
+
+class Fenced(Exception):
+    """Another worker of the group has taken over: what this one read and did not save is that one's to handle."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -34,42 +39,124 @@ class Bell(Protocol):
         ...
 
 
-class LogStore(Protocol):
-    """Events in the order of their commits, and the checkpoint and failures of each group of consumers.
+class Batch(NamedTuple):
+    """What was read of a log: events that follow some position, and the position after them.
 
-    Order: sequence numbers grow by one an event and are never reused; an event is readable once the write that
-    caused it is durable. Retention: the oldest events beyond a bound are forgotten, read or not; `bounds` tells.
-    Atomicity: `save` is all or nothing. Errors: `StoreFull`, `StoreUnavailable`, `Overloaded`.
+    `lost`: events in between were forgotten before they were read; whoever needs them builds from the stores anew.
     """
 
-    def bounds(self) -> tuple[int, int]:
-        """The first and the last sequence number kept; (1, 0) when there was no event yet."""
+    events: Sequence[Event]
+    next: LogPosition
+    lost: bool = False
+
+
+class Behind(NamedTuple):
+    """What follows some position. `end`: of the log now. `events`: how many there are to read up to it, about.
+
+    `oldest_ms`: when the first of them was logged; None where there is none, or where it was forgotten (`lost`).
+    """
+
+    end: LogPosition
+    events: int
+    oldest_ms: int | None
+    lost: bool = False
+
+
+class Progress(NamedTuple):
+    """The checkpoint of a group, up to which all events are done but for its failures; and what follows it."""
+
+    at: LogPosition
+    behind: Behind
+
+
+class Subscription(Protocol):
+    """One worker's share of a group: the partitions that are its own now, read from the checkpoint of each on.
+
+    The engine divides the partitions of the log among the open subscriptions of a group, and may hand one over at any
+    time, to whoever opens a subscription above all. The new owner reads on from what was saved, so what the old one
+    handled and did not save comes twice, and nothing is left out. The old one can save nothing of it any more.
+    """
+
+    async def read(self, limit: int) -> Batch:
+        """The next events of its partitions, `limit` at most; each partition's in their order.
+
+        None come twice until `save` is refused; then it reads on from the checkpoint. `next`: what to save once these
+        events and all those read before are handled; NOWHERE while no partition is its own. Where nothing was ever
+        saved of a partition, reading begins at its end, and `lost` is true.
+        """
         ...
 
-    def read(self, after: int, limit: int) -> Sequence[Event]:
-        """Up to `limit` events with numbers above `after`, oldest first."""
+    async def failures(self) -> Sequence[Failure]:
+        """The failures of events of its partitions."""
+        ...
+
+    async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+        """Move the checkpoint to `at` (None: leave it); set failures by their event's mark, or remove them (None).
+
+        All or nothing. Fenced, if a partition that was read here was handed over since.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Hand all partitions over."""
+        ...
+
+
+class LogStore(Protocol):
+    """Events, and the checkpoint and failures of each group of consumers.
+
+    Order: events of one source come in the order of their commits; those of different sources in some order, which may
+    be another one each time they are read. **An event can be read only after rows, lists and counts of both ends show
+    what it tells**, and once it is durable. Retention: the oldest events beyond a bound are forgotten, read or not.
+    Errors: `StoreFull`, `StoreUnavailable`, `Overloaded`.
+    """
+
+    def covers(self, position: LogPosition, other: LogPosition) -> bool:
+        """Whether `position` is as far as `other`, in each partition. False for an `other` that is none of this log:
+        of another one, or of what was lost when this store was restored from a backup. Asks no store.
+        """
+        ...
+
+    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
+        """The least position that covers both. Asks no store."""
         ...
 
     def bell(self) -> AbstractContextManager[Bell]:
         """A bell that rings while it is open. A ring may be lost, if rarely: read the log at times without one."""
         ...
 
-    async def progress(self, group: str) -> int | None:
-        """The checkpoint of a group: all events up to this number are done. None if it never saved one."""
+    async def end(self) -> LogPosition:
+        """The position after all that can be read now."""
         ...
 
-    async def save(self, group: str, sequence: int | None, failures: Mapping[int, Failure | None]) -> None:
-        """Move the checkpoint to `sequence` (None: leave it); set failures by number, or remove them (None)."""
+    async def read(self, after: LogPosition, limit: int) -> Batch:
+        """Up to `limit` events that `after` does not cover. If they are fewer, `next` covers all that can be read."""
         ...
 
-    def failures(self, group: str | None = None, limit: int | None = None) -> Sequence[Failure]:
-        """The failures of a group, or of all, by sequence number; at most the first `limit`."""
+    async def behind(self, after: LogPosition) -> Behind:
+        """What follows a position, without reading it."""
         ...
 
-    def groups(self) -> Mapping[str, int]:
-        """Every group that ever saved a checkpoint, and where that is."""
+    async def reached(self, mark: LogPosition) -> bool:
+        """Wait until what was acknowledged with this mark can be read. False if this log does not have it."""
         ...
 
     async def announce(self, event: Event) -> None:
-        """Append an event that is no edge (its sequence is given by the log)."""
+        """Append an event that is no edge (its mark and its time are given by the log)."""
+        ...
+
+    async def subscribe(self, group: str) -> Subscription:
+        """A worker's share of a group; from now on others may have less. See `Subscription`."""
+        ...
+
+    async def progress(self, group: str) -> Progress | None:
+        """How far a group is. None if it never saved a checkpoint."""
+        ...
+
+    async def failures(self, group: str, limit: int | None = None) -> Sequence[Failure]:
+        """The failures of a group; `limit` of them at most."""
+        ...
+
+    async def save(self, group: str, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+        """As `Subscription.save`, on behalf of the whole group: for a person's tools. Nobody is fenced."""
         ...

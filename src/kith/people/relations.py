@@ -21,9 +21,9 @@ from kith.core.errors import (
 )
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
-from kith.core.tokens import WriteMark
+from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, EdgeWrite, Outcome, State
-from kith.graph.graph import NO_MARK, Graph
+from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES
 from kith.graph.shapes import Listing
 from kith.graph.together import together

@@ -16,7 +16,7 @@ from kith.core.errors import UserNotFound
 from kith.core.events import user_changed
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
-from kith.core.tokens import WriteMark
+from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import State
 from kith.people.privacy import SYSTEM
 from kith.posts.post import read_post
@@ -63,7 +63,7 @@ class Moderation:
         check_text(reason, needed=False, chars_max=REASON_CHARS_MAX, field="reason")
         stored = await self.get(what, id_)
         if stored[:2] == (labels, reason):
-            return stored, WriteMark(0, 0)
+            return stored, NO_MARK
         version = self._graph.clock.next()
         new = Labels(labels, reason, ms_of(version))
 

@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import Conflict
-from kith.core.tokens import WriteMark
+from kith.core.tokens import NO_MARK
 from kith.records.store import Put, Record
 
 REWRITES_MAX = 16
 """How often a change is tried, because somebody else may change the same record in between."""
-NOTHING_TO_DO = Put(True, [], WriteMark(0, 0))
+NOTHING_TO_DO = Put(True, [], NO_MARK)
 """The `Put` of an attempt that found nothing to change."""
 _Made = TypeVar("_Made")
 

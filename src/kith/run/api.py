@@ -77,7 +77,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         settings.media_base_url.rstrip("/") or FILES_PATH,
     )  # fmt: skip
     stream = StreamResource(
-        services.live, services.home, opened.history, limits.streams(settings), metrics,
+        services.live, services.home, limits.streams(settings), metrics,
         lifetime_s=guard.lifetime_s, timeout_s=bounds.timeout_s,
     )  # fmt: skip
 
@@ -112,8 +112,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         ServiceResource(problems, metrics.render, pages),
     ]
     operations = [operation for resource in resources for operation in operations_of(resource)]
-    tokens = WriteTokens(keys.signing, opened.history)
-    carried = Carried(Cursors(keys.signing), Consistency(tokens, lambda: opened.store.log_bounds()[1]))
+    carried = Carried(Cursors(keys.signing), Consistency(WriteTokens(keys.signing), opened.log))
     door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe)
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)

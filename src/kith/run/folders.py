@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from kith.access.credentials import CredentialStore
 from kith.core.errors import StoreMismatch
-from kith.core.history import History
 from kith.engines.embedded import folder_locks
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.credential_store import EmbeddedCredentials
@@ -39,7 +38,6 @@ class Opened(NamedTuple):
     metrics: Metrics
     leases: Leases
     credentials: CredentialStore
-    history: History
 
     @property
     def records(self) -> EmbeddedRecords:

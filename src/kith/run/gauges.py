@@ -8,10 +8,11 @@ from kith.core.clock import wall_ms
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import lag_of
+from kith.log.store import Progress
 from kith.run.consumers import CONSUMERS
 
 
-def gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
+async def gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
     """Gauges by name, without the prefix `kith_`: of the log, of the store, and of each registered consumer."""
     first, last = log.bounds()
     values: dict[str, float] = {
@@ -19,17 +20,17 @@ def gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
         "log_sequence": last,
         "store_bytes": environment.bytes_used(),
     }
-    progress = log.groups()
     for name, registered in CONSUMERS.items():
-        if name in progress:
-            values |= _of_group(log, name, progress[name])
+        progress = await log.progress(name)
+        if progress is not None:
+            values |= await _of_group(log, name, progress)
         values |= registered.gauges(environment)
     return values
 
 
-def _of_group(log: EmbeddedLog, group: str, at: int) -> dict[str, float]:
+async def _of_group(log: EmbeddedLog, group: str, progress: Progress) -> dict[str, float]:
     """How far a group of consumers is behind, and how many events failed there."""
-    lag, failures = lag_of(log, at, wall_ms()), log.failures(group)
+    lag, failures = lag_of(progress.behind, wall_ms()), await log.failures(group)
     dead = sum(failure.dead for failure in failures)
     return {
         f"{group}_lag_events": lag.events,

@@ -7,11 +7,12 @@ process adds them up, so the answer does not depend on which one is asked.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -56,7 +57,11 @@ class Metrics:
     """ProcessCounts of this process, and the sum over all that share `folder`."""
 
     def __init__(
-        self, folder: Path, depth: Callable[[], int], gauges: Callable[[], Mapping[str, float]], process: str = "api"
+        self,
+        folder: Path,
+        depth: Callable[[], int],
+        gauges: Callable[[], Awaitable[Mapping[str, float]]],
+        process: str = "api",
     ) -> None:
         """`process`: the kind of this process, the first part of its file's name."""
         self._counts = ProcessCounts()
@@ -109,11 +114,14 @@ class Metrics:
         if self._counts == ProcessCounts():  # as of a worker that is refused again and again, where another one runs
             self._file.unlink(missing_ok=True)
 
-    def render(self) -> bytes:
-        """The Prometheus text of all processes together."""
+    async def render(self) -> bytes:
+        """The Prometheus text of all processes together; written in a thread."""
+        return await asyncio.to_thread(self._rendered, await self._gauges())
+
+    def _rendered(self, gauges: Mapping[str, float]) -> bytes:
         self._leave()
         registry = CollectorRegistry()
-        registry.register(_Collected(list(self._all()), self._gauges()))
+        registry.register(_Collected(list(self._all()), gauges))
         return generate_latest(registry)
 
     def _loop(self) -> None:

@@ -69,7 +69,7 @@ async def opened(
     try:
         yield Opened(
             environment, commits, store, log, service, metrics, Leases(leases),
-            EmbeddedCredentials(environment), environment.history(),
+            EmbeddedCredentials(environment),
         )  # fmt: skip
     finally:
         leases.close()

@@ -15,7 +15,7 @@ from kith.core.errors import Forbidden, InvalidContent, StoryNotFound
 from kith.core.ids import NodeId, Snowflakes, made_at_ms
 from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
-from kith.core.tokens import WriteMark
+from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import STORIES, STORY_VIEWS
@@ -80,7 +80,7 @@ class Stories:
         """
         story = await self.get(viewer, id_)
         if story.author == viewer:
-            return StoryView(story.created_at, WriteMark(0, 0))
+            return StoryView(story.created_at, NO_MARK)
         seen = await engage(self.graph, self._views, viewer, id_, NodeId(story.author), StoryNotFound)
         return StoryView(seen.at_ms, seen.mark)
 

@@ -11,12 +11,12 @@ resume; that costs a few batched questions, however much was missed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 import msgspec
 
-from kith.core.events import BULK_LOADED, SHOWN, USER_CHANGED, Event
+from kith.core.events import BULK_LOADED, SHOWN, USER_CHANGED, Event, LogPosition
 from kith.core.ids import NodeId
 from kith.graph.edge import State
 from kith.graph.graphs import (
@@ -32,18 +32,18 @@ from kith.graph.graphs import (
     Graphs,
 )
 from kith.streams.missed import ResumingReader
-from kith.streams.places import Place
+from kith.streams.places import Place, Step
 from kith.streams.telling import Telling
 
 
 class FeedChange(msgspec.Struct, frozen=True, gc=False):
-    """One change, by its sequence number in the log.
+    """One change, and where it is in the log.
 
     `with_numbers`: it is told with the next round of numbers. A resume then asks `Place.counts` whether the reader was
     told of it, otherwise `Place.posts`.
     """
 
-    sequence: int
+    step: Step
     with_numbers: ClassVar[bool] = False
 
     async def live(self, telling: Telling) -> None:
@@ -67,10 +67,10 @@ class PostMade(FeedChange, frozen=True, gc=False):
     post: int
 
     async def live(self, telling: Telling) -> None:
-        await telling.new_post(self.sequence, self.author, self.post)
+        await telling.new_post(self.step, self.author, self.post)
 
     def missed(self, reader: ResumingReader) -> None:
-        reader.new_post(self.sequence, self.author, self.post)
+        reader.new_post(self.step, self.author, self.post)
 
 
 class PostDeleted(FeedChange, frozen=True, gc=False):
@@ -85,10 +85,10 @@ class PostDeleted(FeedChange, frozen=True, gc=False):
     post: int
 
     async def live(self, telling: Telling) -> None:
-        await telling.post_deleted(self.sequence, self.author, self.post)
+        await telling.post_deleted(self.step, self.author, self.post)
 
     def missed(self, reader: ResumingReader) -> None:
-        reader.post_deleted(self.sequence, self.author, self.post)
+        reader.post_deleted(self.step, self.author, self.post)
 
 
 class PostEdited(FeedChange, frozen=True, gc=False):
@@ -106,10 +106,10 @@ class PostEdited(FeedChange, frozen=True, gc=False):
     with_numbers: ClassVar[bool] = True
 
     async def live(self, telling: Telling) -> None:
-        telling.look_again(self.sequence, self.post, content=True)
+        telling.look_again(self.step, self.post, content=True)
 
     def missed(self, reader: ResumingReader) -> None:
-        reader.post_edited(self.sequence, self.author, self.post)
+        reader.post_edited(self.step, self.author, self.post)
 
 
 class NumbersChanged(FeedChange, frozen=True, gc=False):
@@ -124,10 +124,10 @@ class NumbersChanged(FeedChange, frozen=True, gc=False):
     with_numbers: ClassVar[bool] = True
 
     async def live(self, telling: Telling) -> None:
-        telling.look_again(self.sequence, self.post, numbers=True)
+        telling.look_again(self.step, self.post, numbers=True)
 
     def missed(self, reader: ResumingReader) -> None:
-        reader.numbers_changed(self.sequence, self.post)
+        reader.numbers_changed(self.step, self.post)
 
 
 class UserBlocked(FeedChange, frozen=True, gc=False):
@@ -142,8 +142,8 @@ class UserBlocked(FeedChange, frozen=True, gc=False):
     blocked: int
 
     async def live(self, telling: Telling) -> None:
-        telling.take_away_author(self.sequence, self.blocker, self.blocked, "blocked")
-        telling.take_away_author(self.sequence, self.blocked, self.blocker, "unavailable")
+        telling.take_away_author(self.step, self.blocker, self.blocked, "blocked")
+        telling.take_away_author(self.step, self.blocked, self.blocker, "unavailable")
 
     def missed(self, reader: ResumingReader) -> None:
         if reader.user in (self.blocker, self.blocked):
@@ -161,7 +161,7 @@ class AuthorMuted(FeedChange, frozen=True, gc=False):
     author: int
 
     async def live(self, telling: Telling) -> None:
-        telling.take_away_author(self.sequence, self.reader, self.author, "muted")
+        telling.take_away_author(self.step, self.reader, self.author, "muted")
 
     def missed(self, reader: ResumingReader) -> None:
         if reader.user == self.reader:
@@ -179,11 +179,11 @@ class PostHidden(FeedChange, frozen=True, gc=False):
     post: int
 
     async def live(self, telling: Telling) -> None:
-        telling.take_away_post(self.sequence, self.reader, self.post, "hidden")
+        telling.take_away_post(self.step, self.reader, self.post, "hidden")
 
     def missed(self, reader: ResumingReader) -> None:
         if reader.user == self.reader:
-            reader.post_hidden(self.sequence, self.post)
+            reader.post_hidden(self.step, self.post)
 
 
 class AuthorUnfollowed(FeedChange, frozen=True, gc=False):
@@ -199,7 +199,7 @@ class AuthorUnfollowed(FeedChange, frozen=True, gc=False):
     with_numbers: ClassVar[bool] = True
 
     async def live(self, telling: Telling) -> None:
-        telling.look_again_at_author(self.sequence, self.author, self.reader)
+        telling.look_again_at_author(self.step, self.author, self.reader)
 
     def missed(self, reader: ResumingReader) -> None:
         if reader.user == self.reader:
@@ -216,7 +216,7 @@ class FollowReturned(FeedChange, frozen=True, gc=False):
     author: int
 
     async def live(self, telling: Telling) -> None:
-        telling.reset_reader(self.sequence, self.reader)
+        telling.reset_reader(self.step, self.reader)
 
     def missed(self, reader: ResumingReader) -> None:
         if reader.user == self.reader:
@@ -237,9 +237,9 @@ class AccountChanged(FeedChange, frozen=True, gc=False):
     with_numbers: ClassVar[bool] = True
 
     async def live(self, telling: Telling) -> None:
-        telling.look_again_at_author(self.sequence, self.user, reader=None, content=True)
+        telling.look_again_at_author(self.step, self.user, reader=None, content=True)
         if self.shown:
-            await telling.reset_followers(self.sequence, self.user)
+            await telling.reset_followers(self.step, self.user)
 
     def missed(self, reader: ResumingReader) -> None:
         if reader.user != self.user:
@@ -260,11 +260,15 @@ class GraphLoaded(FeedChange, frozen=True, gc=False):
         reader.reset()
 
 
-def missed_since(place: Place, changes: Iterable[FeedChange], user: NodeId) -> ResumingReader:
-    """What a reader must be told who was told up to `place`. `changes`: all beyond `place.counts`."""
+def missed_since(
+    place: Place, changes: Iterable[FeedChange], user: NodeId, covers: Callable[[LogPosition, LogPosition], bool]
+) -> ResumingReader:
+    """What a reader must be told who was told up to `place`. `changes`: all beyond `place.counts`; `covers`: that of
+    the log.
+    """
     reader = ResumingReader(user)
     for change in changes:
-        if change.with_numbers or change.sequence > place.posts:
+        if change.with_numbers or not covers(place.posts, change.step.mark):
             change.missed(reader)
     return reader
 
@@ -279,45 +283,48 @@ class Interpreter:
         self._reactions = frozenset({number(LIKES), number(SHARES)})
         self._taking_away = {number(BLOCKS): UserBlocked, number(MUTES): AuthorMuted, number(HIDES): PostHidden}
 
-    def changes(self, events: Iterable[Event]) -> list[FeedChange]:
-        """The changes among the events, in their order. An event that no connected reader may need to know is none."""
-        found = (self._change(event) for event in events)
+    def changes(self, events: Iterable[Event], steps: Iterable[Step]) -> list[FeedChange]:
+        """The changes among the events, in their order. An event that no connected reader may need to know is none.
+
+        `steps`: one an event.
+        """
+        found = (self._change(event, step) for event, step in zip(events, steps, strict=True))
         return [change for change in found if change is not None]
 
-    def _change(self, event: Event) -> FeedChange | None:
-        graph, sequence = event.graph, event.sequence
+    def _change(self, event: Event, step: Step) -> FeedChange | None:
+        graph = event.graph
         if event.state == BULK_LOADED:
-            return GraphLoaded(sequence) if graph in (self._follows, self._authored) else None
+            return GraphLoaded(step) if graph in (self._follows, self._authored) else None
         if event.state == USER_CHANGED:
-            return AccountChanged(sequence, event.source, event.destination == SHOWN)
+            return AccountChanged(step, event.source, event.destination == SHOWN)
         if graph == self._authored:
-            return _of_post(event)
+            return _of_post(event, step)
         if graph in self._reactions:
-            return NumbersChanged(sequence, event.destination) if event.began or event.ended else None
+            return NumbersChanged(step, event.destination) if event.began or event.ended else None
         if graph in self._comments:
-            return NumbersChanged(sequence, event.source) if event.began or event.ended else None
+            return NumbersChanged(step, event.source) if event.began or event.ended else None
         if graph == self._follows:
-            return _of_follow(event)
+            return _of_follow(event, step)
         kind = self._taking_away.get(graph) if event.began else None  # its end brings no post back
-        return None if kind is None else kind(sequence, event.source, event.destination)
+        return None if kind is None else kind(step, event.source, event.destination)
 
 
-def _of_follow(event: Event) -> FeedChange | None:
+def _of_follow(event: Event, step: Step) -> FeedChange | None:
     """What an event of a follow means. A new one is the reader's own doing, and no screen misses what it brings."""
     if event.began and event.before == State.ARCHIVED:
-        return FollowReturned(event.sequence, event.source, event.destination)
-    return AuthorUnfollowed(event.sequence, event.source, event.destination) if event.ended else None
+        return FollowReturned(step, event.source, event.destination)
+    return AuthorUnfollowed(step, event.source, event.destination) if event.ended else None
 
 
-def _of_post(event: Event) -> FeedChange | None:
+def _of_post(event: Event, step: Step) -> FeedChange | None:
     """What an event of an outbox means: an edge from an author to a post."""
-    sequence, author, post = event.sequence, event.source, event.destination
+    author, post = event.source, event.destination
     match event.before, event.state:
         case None, State.NORMAL:
-            return PostMade(sequence, author, post)
+            return PostMade(step, author, post)
         case State.NORMAL, State.REMOVED:
-            return PostDeleted(sequence, author, post)
+            return PostDeleted(step, author, post)
         case State.NORMAL, _:
-            return PostEdited(sequence, author, post)
+            return PostEdited(step, author, post)
         case _:
             return None  # its author's account was away, or came back: then the follows tell it, which come later

@@ -15,6 +15,7 @@ import structlog
 
 from kith.core.clock import wall_ms
 from kith.core.errors import Unavailable
+from kith.core.events import LogPosition
 from kith.log.store import Bell, LogStore
 from kith.posts.engagement import Engagement
 from kith.posts.posts import Posts
@@ -22,7 +23,7 @@ from kith.streams.changes import Interpreter, missed_since
 from kith.streams.messages import PostRemoved, Reset, ResetFor
 from kith.streams.missed import MissedMessages
 from kith.streams.open_streams import Observer, OpenStreams
-from kith.streams.places import Place, Progress, read_place, why_lost
+from kith.streams.places import Place, Progress, read_place
 from kith.streams.readers import Readers
 from kith.streams.rounds import ROUND_EVERY_S, ROUNDS_SHARE, Rounds
 from kith.streams.stream import Stream
@@ -58,10 +59,11 @@ class Live:
         self._now_ms, self._now_s = now_ms, now_s
         self._open: set[Stream] = set()  # streams that are still joining included
         self._task: asyncio.Task[None] | None = None
+        self._beginning = asyncio.Lock()
         readers = Readers(posts)
         self._missed = MissedMessages(posts, engagement, readers)
-        self._streams = OpenStreams(observer, now_s)
-        self._progress = Progress()
+        self._progress = Progress(log)
+        self._streams = OpenStreams(observer, self._progress, now_s)
         self._tail = Tail(log, Interpreter(posts.graph.graphs), self._progress, resume_events)
         self._rounds = Rounds(engagement, readers, self._streams, self._progress)
         self._telling = Telling(readers, self._streams, self._rounds, self._progress, self._reset_streams)
@@ -76,8 +78,10 @@ class Live:
         """
         self._open.add(stream)
         if self._task is None:
-            self._begin(self._log.bounds()[1])
-            self._task = asyncio.create_task(self._follow())
+            async with self._beginning:
+                if self._task is None:
+                    self._begin(await self._log.end())
+                    self._task = asyncio.create_task(self._follow())
         place = await self._first_place(stream, last_id)
         if place is not None:
             place = await self._catch_up(stream, place, shown)
@@ -107,15 +111,20 @@ class Live:
         """Where a stream begins: where it left off, or now. None if what it missed is lost: then it is over."""
         if last_id is None:
             return self._end_of_log()
-        place = read_place(last_id)
-        first, last = self._log.bounds()
-        why = why_lost(place, first, last, self._resume_events)
-        if why is None and place is not None:
-            if await self._tail.reach_back(place.counts):
-                self._streams.beat(stream, place)
-                return place
-            why = "expired"
-        self._reset(stream, why or "unknown")
+        place, covers = read_place(last_id), self._log.covers
+        if place is None or not covers(place.posts, place.counts):
+            self._reset(stream, "unknown")
+            return None
+        behind = await self._log.behind(place.counts)
+        if not covers(behind.end, place.posts):  # not from here, or lost when this store was restored from a backup
+            self._reset(stream, "unknown")
+        elif behind.lost:
+            self._reset(stream, "expired")
+        elif behind.events > self._resume_events:
+            self._reset(stream, "too_far")
+        else:
+            self._streams.beat(stream, place)
+            return place
         return None
 
     async def _catch_up(self, stream: Stream, place: Place, shown: Sequence[int]) -> Place | None:
@@ -124,30 +133,32 @@ class Live:
         Answers how far it was told; None if that cannot be told, and the stream is over.
         """
         absent = set(await self._missed.watch(stream, shown))
-        while min(place) < self._tail.read_to:
-            read_to = self._tail.read_to
-            if place.counts < self._tail.kept_from:  # the log moved on while we told
+        log, tail = self._log, self._tail
+        while not log.covers(place.counts, tail.read_to):
+            found = await tail.since(place.counts)
+            if found is None:  # the log moved on while we read or told
                 self._reset(stream, "too_far")
                 return None
-            missed = missed_since(place, self._tail.since(place.counts), stream.user)
+            changes, read_to = found
+            missed = missed_since(place, changes, stream.user, log.covers)
             messages = await self._missed.of(missed, stream)
             if isinstance(messages, Reset):
                 self._reset(stream, messages.reason)
                 return None
-            for sequence, message in messages:
+            for step, message in messages:
                 absent.discard(int(message.post_id))
                 # numbers are sent last and may be of earlier changes; the place never goes back
-                place = Place(max(place.posts, sequence), place.counts)
+                place = Place(log.joined(place.posts, step.at), place.counts)
                 await stream.room()  # what was missed may be more than a reader may be behind
-                self._streams.send([stream], place, message)
-            place = Place(max(place.posts, read_to), read_to)
+                self._streams.send_at(stream, place, message)
+            place = Place(log.joined(place.posts, read_to), log.joined(place.counts, read_to))
         for post in absent:
-            self._streams.send([stream], place, PostRemoved(str(post), "unavailable"))
+            self._streams.send_at(stream, place, PostRemoved(str(post), "unavailable"))
         return place
 
     def _reset(self, stream: Stream, why: ResetFor) -> None:
         """Have the reader load the feed anew; the next stream begins here."""
-        self._streams.send([stream], self._end_of_log(), Reset(why))
+        self._streams.send_at(stream, self._end_of_log(), Reset(why))
         stream.end("reset")
 
     def _reset_streams(self, streams: Sequence[Stream], why: ResetFor) -> None:
@@ -161,7 +172,7 @@ class Live:
 
     # --- following the log -----------------------------------------------------------------------------
 
-    def _begin(self, at: int) -> None:
+    def _begin(self, at: LogPosition) -> None:
         self._tail.begin(at)
         self._rounds.begin(at)
 
@@ -203,14 +214,16 @@ class Live:
         """Tell what is new in the log; whether there was anything."""
         tail = self._tail
         if tail.next is None:
-            events = tail.read()
+            batch = await tail.read()
+            events = batch.events
             self._observer.stream_lag(max(0, self._now_ms() - events[0].logged_ms) / 1000 if events else 0.0)
-            if not events:
-                return False
-            if not tail.take(events):
-                self._begin(events[-1].sequence)
+            if batch.lost:
+                self._begin(batch.next)
                 self._telling.reset_all("expired")
                 return True
+            if not events:
+                return False
+            tail.take(batch)
         while (change := tail.next) is not None:
             await change.live(self._telling)
             tail.done()
@@ -220,4 +233,4 @@ class Live:
         """Send a heartbeat to streams that were sent nothing for long; it moves their place."""
         for stream in self._streams.all():
             if now_s - stream.sent_at_s >= self._heartbeat_s:
-                self._streams.beat(stream, self._progress.place_of(stream.told_to))
+                self._streams.beat(stream)

@@ -26,6 +26,7 @@ from kith.streams.messages import (
     post_updated,
     why_gone,
 )
+from kith.streams.places import Step
 from kith.streams.readers import Readers
 from kith.streams.stream import Stream
 
@@ -34,12 +35,12 @@ POSTS_MAX = 200
 OWN_WATCHED = 20
 """A reader watches this many of their own posts, the newest."""
 
-Messages = list[tuple[int, NewPost | PostUpdated | PostRemoved | EngagementUpdate]]
-"""What to send, each with the sequence number of the change that it tells of."""
+Messages = list[tuple[Step, NewPost | PostUpdated | PostRemoved | EngagementUpdate]]
+"""What to send, each with the step of the change that it tells of."""
 
 
 class _PostChange(NamedTuple):
-    sequence: int
+    step: Step
     author: int
 
 
@@ -54,33 +55,33 @@ class ResumingReader:
         self.made: dict[int, _PostChange] = {}
         self.deleted: dict[int, _PostChange] = {}
         self.edited: dict[int, _PostChange] = {}
-        self.hidden: list[tuple[int, int]] = []  # sequence, post
-        self.numbers: dict[int, int] = {}  # post -> sequence of the last change
+        self.hidden: list[tuple[Step, int]] = []  # with the post
+        self.numbers: dict[int, Step] = {}  # of the last change of a post
         self.changed_accounts: set[int] = set()
         self.must_reset = False
 
-    def new_post(self, sequence: int, author: int, post: int) -> None:
+    def new_post(self, step: Step, author: int, post: int) -> None:
         """`new_post`, if the reader is or follows the author, or watches the post.
 
         And may see it, and did not mute the author.
         """
-        self.made[post] = _PostChange(sequence, author)
+        self.made[post] = _PostChange(step, author)
 
-    def post_deleted(self, sequence: int, author: int, post: int) -> None:
+    def post_deleted(self, step: Step, author: int, post: int) -> None:
         """`post_removed`, if the reader watches the post, or follows the author and could see it."""
-        self.deleted[post] = _PostChange(sequence, author)
+        self.deleted[post] = _PostChange(step, author)
 
-    def post_hidden(self, sequence: int, post: int) -> None:
+    def post_hidden(self, step: Step, post: int) -> None:
         """`post_removed`, because the reader hid the post."""
-        self.hidden.append((sequence, post))
+        self.hidden.append((step, post))
 
-    def numbers_changed(self, sequence: int, post: int) -> None:
+    def numbers_changed(self, step: Step, post: int) -> None:
         """`engagement_update`, if the reader watches the post."""
-        self.numbers[post] = sequence
+        self.numbers[post] = step
 
-    def post_edited(self, sequence: int, author: int, post: int) -> None:
+    def post_edited(self, step: Step, author: int, post: int) -> None:
         """`post_updated`, if the reader follows the author or watches the post; `reset`, if they may not see it."""
-        self.edited[post] = _PostChange(sequence, author)
+        self.edited[post] = _PostChange(step, author)
 
     def reset_if_following(self, user: int) -> None:
         """`reset`, if the reader follows the user."""
@@ -138,8 +139,8 @@ class MissedMessages:
         if updated is None:
             return Reset("changed")
         found += updated
-        found += [(sequence, PostRemoved(str(post), "hidden")) for sequence, post in reader.hidden]
-        found.sort(key=lambda pair: pair[0])
+        found += [(step, PostRemoved(str(post), "hidden")) for step, post in reader.hidden]
+        found.sort(key=lambda pair: pair[0].number)
         for _, message in found:
             _watch(stream, message)
         return found + await self._numbers(stream, reader.numbers)
@@ -148,7 +149,7 @@ class MissedMessages:
         found = await self._posts.visible(user, list(made))
         loud = await self._readers.unmuted(user, {post.author for post in found if post is not None})
         return [
-            (made[post.id].sequence, new_post(post, own=post.author == user))
+            (made[post.id].step, new_post(post, own=post.author == user))
             for post in found
             if post is not None and post.author in loud
         ]
@@ -160,7 +161,7 @@ class MissedMessages:
             return None
         loud = await self._readers.unmuted(stream.user, {post.author for post in posts})
         return [
-            (edited[post.id].sequence, post_updated(post, own=post.author == stream.user))
+            (edited[post.id].step, post_updated(post, own=post.author == stream.user))
             for post in posts
             if post.id in stream.watched or post.author in loud
         ]
@@ -173,10 +174,10 @@ class MissedMessages:
             async for found, could_see in self._readers.seeing(post, [stream.user], deleted=True):
                 why = why_gone(found is not None and found.deleted, could_see[stream.user])
                 if post in stream.watched or (why == "author_deleted" and change.author in loud):
-                    gone.append((change.sequence, PostRemoved(str(post), why)))
+                    gone.append((change.step, PostRemoved(str(post), why)))
         return gone
 
-    async def _numbers(self, stream: Stream, changed: Mapping[int, int]) -> Messages:
+    async def _numbers(self, stream: Stream, changed: Mapping[int, Step]) -> Messages:
         posts = list(stream.watched.keys() & changed.keys())
         counts = await self._engagement.counts(None, posts)
         return [(changed[post], engagement_update(post, numbers)) for post, numbers in zip(posts, counts, strict=True)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from kith.streams.messages import EncodedMessage, Message, encode
-from kith.streams.places import Place
+from kith.streams.places import Place, Progress, Step
 from kith.streams.stream import Stream
 
 
@@ -28,8 +28,8 @@ class Observer(Protocol):
 class OpenStreams:
     """Streams that have joined and not left."""
 
-    def __init__(self, observer: Observer, now_s: Callable[[], float]) -> None:
-        self._observer, self._now_s = observer, now_s
+    def __init__(self, observer: Observer, progress: Progress, now_s: Callable[[], float]) -> None:
+        self._observer, self._progress, self._now_s = observer, progress, now_s
         self._by_reader: dict[int, list[Stream]] = {}
 
     def add(self, stream: Stream) -> None:
@@ -57,26 +57,33 @@ class OpenStreams:
         """Every stream."""
         return [stream for streams in self._by_reader.values() for stream in streams]
 
-    def not_told(self, readers: Iterable[int], sequence: int) -> list[Stream]:
+    def not_told(self, readers: Iterable[int], step: Step) -> list[Stream]:
         """The readers' streams that were not told of a change: neither as they joined nor before an error."""
-        return [stream for reader in readers for stream in self.of(reader) if stream.told_to < sequence]
+        covers, mark = self._progress.covers, step.mark
+        return [stream for reader in readers for stream in self.of(reader) if not covers(stream.told_to, mark)]
 
-    def send(self, streams: Sequence[Stream], place: Place, message: Message) -> None:
-        """Send one message to some streams."""
+    def send(self, streams: Sequence[Stream], message: Message) -> None:
+        """Send one message to some streams, each with its own place."""
         if streams:
-            encoded = encode(message)
+            encoded, place_of = encode(message), self._progress.place_of
             for stream in streams:
-                self._hand_over(stream, place, encoded.name, encoded.data)
+                self._hand_over(stream, place_of(stream.told_to), encoded.name, encoded.data)
             self._observer.messages_sent(encoded.name, len(streams))
 
-    def send_encoded(self, stream: Stream, place: Place, message: EncodedMessage) -> None:
+    def send_at(self, stream: Stream, place: Place, message: Message) -> None:
+        """Send a message to one stream, with this place."""
+        encoded = encode(message)
+        self._hand_over(stream, place, encoded.name, encoded.data)
+        self._observer.messages_sent(encoded.name, 1)
+
+    def send_encoded(self, stream: Stream, message: EncodedMessage) -> None:
         """Send a message to one stream."""
-        self._hand_over(stream, place, message.name, message.data)
+        self._hand_over(stream, self._progress.place_of(stream.told_to), message.name, message.data)
         self._observer.messages_sent(message.name, 1)
 
-    def beat(self, stream: Stream, place: Place) -> None:
-        """Send a heartbeat: nothing but the place."""
-        self._hand_over(stream, place, "", b"")
+    def beat(self, stream: Stream, place: Place | None = None) -> None:
+        """Send a heartbeat: nothing but a place, by default the stream's own."""
+        self._hand_over(stream, place or self._progress.place_of(stream.told_to), "", b"")
 
     def _hand_over(self, stream: Stream, place: Place, name: str, data: bytes) -> None:
         stream.sent_at_s = self._now_s()

@@ -11,11 +11,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kith.core.events import NOWHERE, LogPosition
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post
 from kith.streams.messages import PostRemoved, encode, engagement_update, post_updated, why_gone
 from kith.streams.open_streams import OpenStreams
-from kith.streams.places import Progress
+from kith.streams.places import Progress, Step
 from kith.streams.readers import Readers
 from kith.streams.stream import Stream
 
@@ -30,7 +31,7 @@ _SCANNED = 500
 class Look(NamedTuple):
     """A post is to be looked at again: since which change, and whether its numbers or what it says changed as well."""
 
-    since: int
+    since: Step
     numbers: bool
     content: bool
 
@@ -41,9 +42,9 @@ class PostsToLookAt:
     def __init__(self) -> None:
         self._looks: dict[int, Look] = {}
 
-    def add(self, post: int, sequence: int, *, numbers: bool = False, content: bool = False) -> None:
+    def add(self, post: int, step: Step, *, numbers: bool = False, content: bool = False) -> None:
         """Note a change of a post; changes come in the order of the log."""
-        before = self._looks.get(post, Look(sequence, False, False))
+        before = self._looks.get(post, Look(step, False, False))
         self._looks[post] = Look(before.since, numbers or before.numbers, content or before.content)
 
     def take(self) -> dict[int, Look]:
@@ -57,9 +58,10 @@ class PostsToLookAt:
         for post, look in later.items():
             self.add(post, look.since, numbers=look.numbers, content=look.content)
 
-    def told_to(self, noted_to: int) -> int:
-        """The sequence number up to which everything is told, if everything up to `noted_to` was noted."""
-        return min((look.since for look in self._looks.values()), default=noted_to + 1) - 1
+    def told_to(self, noted_to: LogPosition) -> LogPosition:
+        """The position up to which everything is told, if everything up to `noted_to` was noted."""
+        first = min((look.since for look in self._looks.values()), key=lambda step: step.number, default=None)
+        return noted_to if first is None else first.before
 
 
 class Rounds:
@@ -67,15 +69,15 @@ class Rounds:
 
     def __init__(self, engagement: Engagement, readers: Readers, streams: OpenStreams, progress: Progress) -> None:
         self._engagement, self._readers, self._streams, self._progress = engagement, readers, streams, progress
-        self.begin(0)
+        self.begin(NOWHERE)
 
-    def begin(self, at: int) -> None:
-        """Begin at a sequence number; forget what was noted before."""
+    def begin(self, at: LogPosition) -> None:
+        """Begin at a position of the log; forget what was noted before."""
         self._posts, self._progress.counts = PostsToLookAt(), at
 
-    def note(self, post: int, sequence: int, *, numbers: bool = False, content: bool = False) -> None:
+    def note(self, post: int, step: Step, *, numbers: bool = False, content: bool = False) -> None:
         """Have the next round look at a post. `numbers`: and tell its numbers; `content`: and what it says."""
-        self._posts.add(post, sequence, numbers=numbers, content=content)
+        self._posts.add(post, step, numbers=numbers, content=content)
 
     async def run(self) -> None:
         """One round. What an error leaves is for the next."""
@@ -130,4 +132,4 @@ class Rounds:
                 messages = [removed[could]]
                 stream.watched.pop(post, None)
             for message in messages:
-                self._streams.send_encoded(stream, self._progress.place_of(stream.told_to), message)
+                self._streams.send_encoded(stream, message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from kith.core.events import NOWHERE
 from kith.core.ids import NodeId
 from kith.streams.places import Place
 
@@ -27,7 +28,7 @@ class Stream:
 
     `send` takes a place, a message's name and its data; (place, "", b"") is a heartbeat. `end` takes a reason; after it
     nothing is sent. Neither waits or fails. `room` waits until the client has taken most of what it was sent.
-    `told_to`: the sequence number up to which posts and removals were told here. `sent_at_s`: when something was sent.
+    `told_to`: up to where in the log posts and removals were told here. `sent_at_s`: when something was sent.
     """
 
     __slots__ = ("end", "room", "send", "sent_at_s", "told_to", "user", "watched")
@@ -41,4 +42,4 @@ class Stream:
     ) -> None:
         self.user, self.send, self.end, self.room = user, send, end, room
         self.watched = Watched()
-        self.told_to, self.sent_at_s = 0, 0.0
+        self.told_to, self.sent_at_s = NOWHERE, 0.0

@@ -1,94 +1,102 @@
 """The end of the log as one process has read it: changes that wait to be told, and the newest for readers who resume.
 
-Reading is in order and without a gap; where the log forgot events in between, the tail begins anew.
+Reading goes on from where it was, and where the log forgot events in between, the tail begins anew. A reader who
+resumes may come from another process, which read the events of different sources in another order: so what they lack is
+told by the marks of events (`LogStore.covers`), never by how many were read here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from kith.core.events import Event
-from kith.log.store import LogStore
+from kith.core.events import NOWHERE, Event, LogPosition
+from kith.log.store import Batch, LogStore
 from kith.streams.changes import FeedChange, Interpreter
-from kith.streams.places import Progress
+from kith.streams.places import Progress, Step
 
 _READ_MAX = 500
 _TRIMMED_AT = 1.25  # a stretch is cut back once it is this much longer than it may be, so that cutting stays cheap
 
 
+class Point(NamedTuple):
+    """How far this process has read: how many events, and up to where."""
+
+    number: int
+    at: LogPosition
+
+
 class RecentChanges:
-    """The newest changes: every one with `start < sequence <= end`.
+    """The newest changes: every one that `start` does not cover and `end` does, in the order in which they were read.
 
     Spans about `events_max` events of the log, of which it holds those that are changes.
     """
 
-    def __init__(self, at: int, events_max: int) -> None:
-        self.start = self.end = at
-        self._events_max = events_max
+    def __init__(self, log: LogStore, at: LogPosition, events_max: int) -> None:
+        self._covers, self._events_max = log.covers, events_max
+        self.start = self.end = Point(0, at)
         self._changes: list[FeedChange] = []
 
-    def extend(self, changes: Sequence[FeedChange], end: int) -> None:
+    def extend(self, changes: Sequence[FeedChange], end: Point) -> None:
         """Add what the log held beyond `self.end`, up to `end`; the oldest are forgotten."""
         self._changes += changes
         self.end = end
-        if end - self.start > _TRIMMED_AT * self._events_max:
-            self.start = end - self._events_max
-            del self._changes[: self._index_after(self.start)]
+        if end.number - self.start.number > _TRIMMED_AT * self._events_max:
+            first = end.number - self._events_max
+            del self._changes[: bisect_right(self._changes, first, key=lambda change: change.step.number)]
+            self.start = Point(first, self._changes[0].step.before if self._changes else end.at)
 
-    def reach_back(self, changes: Sequence[FeedChange], start: int) -> None:
+    def reach_back(self, changes: Sequence[FeedChange], start: Point) -> None:
         """Add what the log held between `start` and `self.start`."""
         self._changes[:0] = changes
         self.start = start
 
-    def since(self, sequence: int) -> list[FeedChange]:
-        """Every change beyond `sequence`, which must not be before `self.start`."""
-        return self._changes[self._index_after(sequence) :]
+    @property
+    def lowest(self) -> int:
+        """Below the number of every change that is here."""
+        return min(self.start.number, self._changes[0].step.number - 1 if self._changes else self.end.number)
 
-    def _index_after(self, sequence: int) -> int:
-        return bisect_right(self._changes, sequence, key=lambda change: change.sequence)
+    def since(self, position: LogPosition) -> list[FeedChange]:
+        """Every change that `position` does not cover; it must cover `self.start`."""
+        covers = self._covers
+        first = bisect_left(self._changes, True, key=lambda change: not covers(position, change.step.at))
+        return [change for change in self._changes[first:] if not covers(position, change.step.mark)]
 
 
 class Tail:
-    """Reads the log forward for the open streams, and back for readers who resume."""
+    """Reads the log forward for the open streams, and from further back for readers who resume."""
 
     def __init__(self, log: LogStore, interpreter: Interpreter, progress: Progress, resume_events: int) -> None:
         self._log, self._interpreter, self._progress = log, interpreter, progress
         self._resume_events = resume_events
         self._reaching = asyncio.Lock()
-        self.begin(0)
+        self.begin(NOWHERE)
 
-    def begin(self, at: int) -> None:
-        """Begin at a sequence number; forget what was read before."""
-        self._recent = RecentChanges(at, self._resume_events)
+    def begin(self, at: LogPosition) -> None:
+        """Begin at a position; forget what was read before."""
+        self._recent = RecentChanges(self._log, at, self._resume_events)
         self._waiting: deque[FeedChange] = deque()
         self._note_progress()
 
     @property
-    def read_to(self) -> int:
-        """The sequence number up to which the log was read."""
-        return self._recent.end
+    def read_to(self) -> LogPosition:
+        """The position up to which the log was read."""
+        return self._recent.end.at
 
-    @property
-    def kept_from(self) -> int:
-        """Changes beyond this sequence number are at hand."""
-        return self._recent.start
+    async def read(self) -> Batch:
+        """The next events of the log."""
+        return await self._log.read(self.read_to, _READ_MAX)
 
-    def read(self) -> Sequence[Event]:
-        """The next events of the log, oldest first; none if there is nothing new."""
-        return self._log.read(self.read_to, _READ_MAX)
-
-    def take(self, events: Sequence[Event]) -> bool:
-        """Have the changes of these events wait to be told; False if the log forgot events before them."""
-        if events[0].sequence != self.read_to + 1:
-            return False
-        changes = self._interpreter.changes(events)
-        self._recent.extend(changes, events[-1].sequence)
+    def take(self, batch: Batch) -> None:
+        """Have the changes of these events, which follow what was read, wait to be told."""
+        number, at = self._recent.end
+        changes = self._interpreter.changes(batch.events, self._steps(number, at, batch.events))
+        self._recent.extend(changes, Point(number + len(batch.events), batch.next))
         self._waiting.extend(changes)
         self._note_progress()
-        return True
 
     @property
     def next(self) -> FeedChange | None:
@@ -101,22 +109,48 @@ class Tail:
             self._waiting.popleft()
             self._note_progress()
 
-    def since(self, sequence: int) -> list[FeedChange]:
-        """Every change beyond `sequence`, which must not be before `kept_from`."""
-        return self._recent.since(sequence)
-
-    async def reach_back(self, start: int) -> bool:
-        """Read back until every change since `start` is at hand; False if the log no longer holds them."""
+    async def since(self, position: LogPosition) -> tuple[list[FeedChange], LogPosition] | None:
+        """Every change that `position` does not cover, and up to where that is; None if the log no longer has them all,
+        or if they are among too many events.
+        """
+        covers = self._log.covers
         async with self._reaching:
-            while self._recent.start > start:
-                end = self._recent.start
-                begin = max(start, end - _READ_MAX)
-                events = self._log.read(begin, end - begin)
-                if not events or events[0].sequence != begin + 1:
-                    return False
-                self._recent.reach_back(self._interpreter.changes(events), begin)
-                await asyncio.sleep(0)
-        return True
+            while not covers(position, (start := self._recent.start).at):
+                number = self._recent.lowest - self._resume_events
+                found = await self._between(number, position, start.at)
+                if found is None:
+                    return None
+                if self._recent.start is not start:  # meanwhile some were forgotten
+                    continue
+                changes, events = found
+                if not covers(start.at, position):  # partly further than where we began: of use to this reader alone
+                    return [*changes, *self._recent.since(position)], self.read_to
+                self._recent.reach_back(changes, Point(start.number - events, position))
+        return self._recent.since(position), self.read_to
+
+    async def _between(
+        self, number: int, position: LogPosition, end: LogPosition
+    ) -> tuple[list[FeedChange], int] | None:
+        """The changes that `end` covers and `position` does not, and among how many events. See `since`."""
+        changes: list[FeedChange] = []
+        events, read_to, at = 0, position, position
+        while not self._log.covers(read_to, end):
+            found = await self._log.read(read_to, _READ_MAX)
+            older = [event for event in found.events if self._log.covers(end, event.mark)]
+            if found.lost or events + len(older) > self._resume_events:
+                return None
+            steps = list(self._steps(number + events, at, older))
+            changes += self._interpreter.changes(older, steps)
+            events, read_to = events + len(older), found.next
+            at = steps[-1].at if steps else at
+            await asyncio.sleep(0)
+        return changes, events
+
+    def _steps(self, number: int, at: LogPosition, events: Sequence[Event]) -> Iterator[Step]:
+        joined = self._log.joined
+        for event in events:
+            before, at, number = at, joined(at, event.mark), number + 1
+            yield Step(number, event.mark, before, at)
 
     def _note_progress(self) -> None:
-        self._progress.posts = self._waiting[0].sequence - 1 if self._waiting else self.read_to
+        self._progress.posts = self._waiting[0].step.before if self._waiting else self.read_to

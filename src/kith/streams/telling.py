@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 
 from kith.streams.messages import Message, PostRemoved, RemovedFor, ResetFor, new_post, why_gone
 from kith.streams.open_streams import OpenStreams
-from kith.streams.places import Progress
+from kith.streams.places import Progress, Step
 from kith.streams.readers import Readers
 from kith.streams.rounds import Rounds
 from kith.streams.stream import Stream
 
 
 class Telling:
-    """Tells the open streams of one process. `sequence` is always the change's number in the log."""
+    """Tells the open streams of one process. `step`: where the change is in the log."""
 
     def __init__(
         self,
@@ -30,71 +30,71 @@ class Telling:
         self._readers, self._streams, self._rounds, self._progress = readers, streams, rounds, progress
         self._reset = reset
 
-    async def new_post(self, sequence: int, author: int, post: int) -> None:
+    async def new_post(self, step: Step, author: int, post: int) -> None:
         """Send `new_post` to the author and followers who may see the post and did not mute the author."""
         readers = await self._readers_of(author)
         async for found, allowed in self._readers.allowed(post, readers):
             for own in (True, False):
-                streams = self._streams.not_told([user for user in allowed if (user == found.author) is own], sequence)
-                self._send(streams, sequence, new_post(found, own=own))
+                streams = self._streams.not_told([user for user in allowed if (user == found.author) is own], step)
+                self._send(streams, step, new_post(found, own=own))
                 for stream in streams:
                     stream.watched.add(found.id, found.author)
 
-    async def post_deleted(self, sequence: int, author: int, post: int) -> None:
+    async def post_deleted(self, step: Step, author: int, post: int) -> None:
         """Send `post_removed` to readers who watch the post, then to others who would have got `new_post`."""
         watching = {stream for stream in self._streams.all() if post in stream.watched}
         readers = list(dict.fromkeys(stream.user for stream in watching))
         async for found, could_see in self._readers.seeing(post, readers, deleted=True):
             deleted = found is not None and found.deleted
             for could in (True, False):
-                alike = self._streams.not_told([user for user in could_see if could_see[user] is could], sequence)
+                alike = self._streams.not_told([user for user in could_see if could_see[user] is could], step)
                 streams = [stream for stream in alike if stream in watching]
-                self._send(streams, sequence, PostRemoved(str(post), why_gone(deleted, could)))
+                self._send(streams, step, PostRemoved(str(post), why_gone(deleted, could)))
                 for stream in streams:
                     stream.watched.pop(post, None)
-        others = [user for user in await self._readers_of(author) if self._streams.not_told([user], sequence)]
+        others = [user for user in await self._readers_of(author) if self._streams.not_told([user], step)]
         async for found, allowed in self._readers.allowed(post, others, deleted=True):
             if found.deleted:
-                streams = self._streams.not_told(allowed, sequence)
-                self._send(streams, sequence, PostRemoved(str(post), "author_deleted"))
+                streams = self._streams.not_told(allowed, step)
+                self._send(streams, step, PostRemoved(str(post), "author_deleted"))
 
-    def take_away_post(self, sequence: int, reader: int, post: int, why: RemovedFor) -> None:
+    def take_away_post(self, step: Step, reader: int, post: int, why: RemovedFor) -> None:
         """Send `post_removed` to those of the reader's streams that watch the post."""
-        for stream in self._streams.not_told([reader], sequence):
+        for stream in self._streams.not_told([reader], step):
             if post in stream.watched:
-                self._take_away(stream, sequence, [post], why)
+                self._take_away(stream, step, [post], why)
 
-    def take_away_author(self, sequence: int, reader: int, author: int, why: RemovedFor) -> None:
+    def take_away_author(self, step: Step, reader: int, author: int, why: RemovedFor) -> None:
         """Send `post_removed` for each of the author's posts that the reader's streams watch."""
-        for stream in self._streams.not_told([reader], sequence):
-            self._take_away(stream, sequence, [post for post, by in stream.watched.items() if by == author], why)
+        for stream in self._streams.not_told([reader], step):
+            self._take_away(stream, step, [post for post, by in stream.watched.items() if by == author], why)
 
-    def look_again(self, sequence: int, post: int, *, numbers: bool = False, content: bool = False) -> None:
+    def look_again(self, step: Step, post: int, *, numbers: bool = False, content: bool = False) -> None:
         """In the next round: `post_removed` to those who watch the post and may not see it any more.
 
         To the others who watch it: `engagement_update`, with `numbers`, and `post_updated`, with `content`.
         """
-        self._rounds.note(post, sequence, numbers=numbers, content=content)
+        self._rounds.note(post, step, numbers=numbers, content=content)
 
-    def look_again_at_author(self, sequence: int, author: int, reader: int | None, *, content: bool = False) -> None:
+    def look_again_at_author(self, step: Step, author: int, reader: int | None, *, content: bool = False) -> None:
         """The same for each of the author's posts that the reader's streams watch. None: that any stream watches."""
         for stream in self._streams.all() if reader is None else self._streams.of(reader):
             for post, by in stream.watched.items():
                 if by == author:
-                    self._rounds.note(post, sequence, content=content)
+                    self._rounds.note(post, step, content=content)
 
     def reset_all(self, why: ResetFor) -> None:
         """Have every reader load the feed anew."""
         self._reset(self._streams.all(), why)
 
-    def reset_reader(self, sequence: int, reader: int) -> None:
+    def reset_reader(self, step: Step, reader: int) -> None:
         """Have a reader load the feed anew."""
-        self._reset(self._streams.not_told([reader], sequence), "changed")
+        self._reset(self._streams.not_told([reader], step), "changed")
 
-    async def reset_followers(self, sequence: int, author: int) -> None:
+    async def reset_followers(self, step: Step, author: int) -> None:
         """Have the followers of an author load the feed anew."""
         readers = await self._readers.followers(author, self._streams.readers)
-        self._reset(self._streams.not_told(readers, sequence), "changed")
+        self._reset(self._streams.not_told(readers, step), "changed")
 
     async def _readers_of(self, author: int) -> list[int]:
         """Connected users who get an author's posts: followers and the author."""
@@ -102,7 +102,7 @@ class Telling:
         users = await self._readers.followers(author, connected)
         return [*users, author] if author in connected and author not in users else users
 
-    def _take_away(self, stream: Stream, sequence: int, posts: Sequence[int], why: RemovedFor) -> None:
+    def _take_away(self, stream: Stream, step: Step, posts: Sequence[int], why: RemovedFor) -> None:
         """Send `post_removed` for each of the posts.
 
         Only the last has the place of the change: a client that is cut off before resumes ahead of the change.
@@ -111,12 +111,12 @@ class Telling:
             del stream.watched[post]
             message = PostRemoved(str(post), why)
             if post == posts[-1]:
-                self._send([stream], sequence, message)
+                self._send([stream], step, message)
             else:
-                self._streams.send([stream], self._progress.place_at(sequence - 1), message)
+                self._streams.send([stream], message)
 
-    def _send(self, streams: Sequence[Stream], sequence: int, message: Message) -> None:
+    def _send(self, streams: Sequence[Stream], step: Step, message: Message) -> None:
         """Send what a change means to some streams, which are then told of it."""
         for stream in streams:
-            stream.told_to = sequence
-        self._streams.send(streams, self._progress.place_at(sequence), message)
+            stream.told_to = self._progress.with_step(stream.told_to, step)
+        self._streams.send(streams, message)

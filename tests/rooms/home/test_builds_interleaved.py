@@ -91,7 +91,7 @@ class BuildScene(FanoutScene):
         before, edge = change.before, change.after
         assert edge is not None
         event = Event(
-            0, edge.graph, before and before.state, edge.state, edge.source, edge.destination, edge.position,
+            edge.graph, before and before.state, edge.state, edge.source, edge.destination, edge.position,
             edge.updated_at,
         )  # fmt: skip
         await self.worker.handle([event])
@@ -103,7 +103,7 @@ class BuildScene(FanoutScene):
         sources._store = Interleaved(self.graph.store, script)  # type: ignore[assignment]
         timelines: Any = Interleaved(self.timelines.store, script)
         other = Fanout(sources, timelines, self.state, graphs=self.graph.graphs, policy=Thresholds(push_max=5))
-        await other.handle([Event(0, 0, None, TIMELINE_WANTED, ALICE, 0, 0, self.graph.clock.next())])
+        await other.handle([Event(0, None, TIMELINE_WANTED, ALICE, 0, 0, self.graph.clock.next())])
         return script.calls
 
 

@@ -13,7 +13,7 @@ from homes import GROUP, HomeScene, alices_home, failing, ids_of
 
 from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
-from kith.core.events import BULK_LOADED, Event
+from kith.core.events import BULK_LOADED, NOWHERE, Event, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.engines.embedded.edge_store import EmbeddedEdges
@@ -126,7 +126,7 @@ def test_without_outboxes_a_timeline_is_answered_and_says_so(
     for read in ("outboxes", "newest"):
         monkeypatch.setattr(skeletons._sources, read, failing(StoreUnavailable("away")))
     degraded = Degraded()
-    noted = run(skeletons.can_use_timelines(0, degraded, refresh=False))
+    noted = run(skeletons.can_use_timelines(NOWHERE, degraded, refresh=False))
     ids, _ = run(skeletons.below(ALICE, None, 10, degraded, use_timeline=noted))
     assert (ids.tolist(), degraded.parts) == (made[::-1], ["outboxes"])
 
@@ -164,7 +164,7 @@ def test_a_post_is_at_home_at_once_while_no_worker_runs(run: Run, home: HomeScen
 
 def test_what_the_worker_has_come_to_is_the_timelines(run: Run, home: HomeScene, pushed: list[int]) -> None:
     handled, new = run(home.post(BOB)).id, run(home.post(DANA)).id
-    run(home.log.save(GROUP, home.log.bounds()[1] - 1, {}))
+    run(home.log.save(GROUP, back(home, 1), {}))
     assert ids_of(run(home.feed.latest(ALICE, Window(2))).posts) == [new, pushed[0]]
     home.timelines.push(handled, np.array([ALICE]))
     assert ids_of(run(home.feed.latest(ALICE, Window(2))).posts) == [new, handled]
@@ -187,7 +187,7 @@ def test_other_changes_of_a_home_are_there_at_once_while_no_worker_runs(
         run(home.graph.people.follow(ALICE, EVE))
     elif what == "a bulk load":
         home.timelines.put(ALICE, np.array(pushed[:-10], np.int64))
-        run(home.log.announce(Event(0, follows, None, BULK_LOADED, 3, 0, 0, home.graph.clock.next())))
+        run(home.log.announce(Event(follows, None, BULK_LOADED, 3, 0, 0, home.graph.clock.next())))
         assert len(run(home.feed.latest(ALICE, Window(100))).posts) == len(pushed)
         return
     else:
@@ -206,14 +206,24 @@ def test_more_than_can_be_looked_at_while_no_worker_runs_is_said(
     new.insert(0, run(home.post(BOB)).id)
     latest = run(home.feed.latest(ALICE, Window(6)))
     assert (ids_of(latest.posts), latest.degraded) == (pushed[:6], ["fanout"])
-    run(home.log.save(GROUP, home.log.bounds()[1] - 2, {}))
+    run(home.log.save(GROUP, back(home, 2), {}))
     latest = run(home.feed.latest(ALICE, Window(3)))
     assert (ids_of(latest.posts)[:2], latest.degraded) == (new[:2], [])
 
 
-def failed(home: HomeScene, *events: Event) -> dict[int, Failure | None]:
+def back(home: HomeScene, events: int) -> LogPosition:
+    """The position so many events before the end of the log."""
+    return home.log._positions.of(home.log.bounds()[1] - events)
+
+
+def stranger(home: HomeScene, number: int) -> Event:
+    """A follow of somebody whom Alice does not know."""
+    return Event(1, None, 0, 10**6 + number, 1, 0, Hlc(1), mark=home.log._positions.of(number))
+
+
+def failed(home: HomeScene, *events: Event) -> dict[LogPosition, Failure | None]:
     """Failures of events of the group that keeps timelines."""
-    return {event.sequence: Failure(GROUP, event, 1, "a bug", 0, 0, dead=True) for event in events}
+    return {event.mark: Failure(GROUP, event, 1, "a bug", 0, 0, dead=True) for event in events}
 
 
 def test_what_fan_out_failed_to_deliver_is_at_home_all_the_same(run: Run, home: HomeScene) -> None:
@@ -222,8 +232,8 @@ def test_what_fan_out_failed_to_deliver_is_at_home_all_the_same(run: Run, home: 
     run(home.caught_up())
     home.timelines.put(ALICE, np.array(made[::-1], np.int64))
     lacked = run(home.post(BOB)).id
-    at = home.log.bounds()[1]
-    run(home.log.save(GROUP, at, failed(home, *home.log.read(at - 1, 1))))
+    at = run(home.log.end())
+    run(home.log.save(GROUP, at, failed(home, *run(home.log.read(back(home, 1), 1)).events)))
     page = run(home.feed.latest(ALICE, Window(5)))
     assert (ids_of(page.posts), page.degraded) == ([lacked, *made[:-5:-1]], [])
     assert lacked in run(home.all(20))
@@ -239,10 +249,10 @@ def test_a_timeline_that_missed_a_change_of_its_reader_or_too_much_is_not_relied
     post = run(home.post(BOB)).id
     if missed == "a follow of hers":
         run(home.graph.people.unfollow(ALICE, DANA))
-        events = [event for event in home.log.read(0, 1_000) if event.source == ALICE][-1:]
+        events = [event for event in run(home.log.read(NOWHERE, 1_000)).events if event.source == ALICE][-1:]
     else:
-        events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(101)]
-    run(home.log.save(GROUP, home.log.bounds()[1], failed(home, *events)))
+        events = [stranger(home, number) for number in range(101)]
+    run(home.log.save(GROUP, run(home.log.end()), failed(home, *events)))
     assert ids_of(run(home.feed.latest(ALICE, Window(5))).posts) == [post]
 
 
@@ -251,13 +261,13 @@ def test_home_does_not_read_more_failures_than_it_needs(
 ) -> None:
     made = [run(home.post(BOB)).id]
     home.timelines.put(ALICE, np.array([], np.int64))
-    events = [Event(number, 1, None, 0, 10**6 + number, 1, 0, Hlc(1)) for number in range(500)]
-    run(home.log.save(GROUP, home.log.bounds()[1], failed(home, *events)))
+    events = [stranger(home, number) for number in range(500)]
+    run(home.log.save(GROUP, run(home.log.end()), failed(home, *events)))
     asked: list[int | None] = []
     failures = home.log.failures
 
-    def counted(group: str | None = None, limit: int | None = None) -> Any:
-        asked.append(len(found := failures(group, limit)))
+    async def counted(group: str, limit: int | None = None) -> Any:
+        asked.append(len(found := await failures(group, limit)))
         return found
 
     monkeypatch.setattr(home.log, "failures", counted)

@@ -41,7 +41,7 @@ class DeliveryScene(FanoutScene):
 
     async def post(self, author: NodeId, post: int) -> None:
         number = self.graph.graphs.number(AUTHORED)
-        await self.worker.handle([Event(0, number, None, State.NORMAL, author, post, 0, self.graph.clock.next())])
+        await self.worker.handle([Event(number, None, State.NORMAL, author, post, 0, self.graph.clock.next())])
 
     def having(self, post: int) -> list[int]:
         """Readers in whose timelines the post is."""
@@ -172,7 +172,7 @@ async def moved(scene: DeliveryScene, reader: NodeId, position: int) -> None:
     assert before is not None
     assert after is not None
     assert after.position == position
-    event = Event(0, number, before.state, after.state, reader, ALICE, position, after.updated_at)
+    event = Event(number, before.state, after.state, reader, ALICE, position, after.updated_at)
     await scene.worker.handle([event])
 
 
@@ -257,7 +257,7 @@ def test_a_delivery_that_fails_holds_up_no_other(
 def test_when_all_timelines_are_lost_nothing_is_left_to_deliver(run: Run, scene: DeliveryScene) -> None:
     run(scene.post(ALICE, POST))
     number = scene.graph.graphs.number(FOLLOWS)
-    run(scene.worker.handle([Event(0, number, None, BULK_LOADED, 10, 0, 0, scene.graph.clock.next())]))
+    run(scene.worker.handle([Event(number, None, BULK_LOADED, 10, 0, 0, scene.graph.clock.next())]))
     assert run(scene.deliveries()) == []
     assert scene.timelines.count() == 0
 
@@ -295,7 +295,7 @@ def test_posts_that_come_back_with_their_author_are_no_new_ones(run: Run, scene:
     scene.timelines.put(ALICE, np.array([POST], np.int64))
     number = scene.graph.graphs.number(AUTHORED)
     back = [
-        Event(0, number, State.ARCHIVED, State.NORMAL, ALICE, POST + at, 0, scene.graph.clock.next())
+        Event(number, State.ARCHIVED, State.NORMAL, ALICE, POST + at, 0, scene.graph.clock.next())
         for at in range(deliveries.DELIVERIES_MAX + 5)
     ]
     run(scene.worker.handle(back))
@@ -311,5 +311,5 @@ def test_who_follows_an_author_before_the_posts_are_back_gets_a_timeline_that_ha
     """The account is back, its posts are not yet: a timeline made in between lacks them."""
     scene.timelines.put(READERS[0], np.array([1], np.int64))
     number = scene.graph.graphs.number(AUTHORED)
-    run(scene.worker.handle([Event(0, number, State.ARCHIVED, State.NORMAL, ALICE, POST, 0, scene.graph.clock.next())]))
+    run(scene.worker.handle([Event(number, State.ARCHIVED, State.NORMAL, ALICE, POST, 0, scene.graph.clock.next())]))
     assert scene.timelines.read(READERS[0]) is None

@@ -41,7 +41,7 @@ class RatesScene(FanoutScene):
         number = self.graph.graphs.number(AUTHORED)
         edge = Edge(number, author, post, State.NORMAL, ms, hlc_of(ms))
         await self.graph.store.apply([EdgeWrite(edge)])
-        await self.worker.handle([Event(0, number, None, NORMAL, author, post, ms, edge.updated_at)])
+        await self.worker.handle([Event(number, None, NORMAL, author, post, ms, edge.updated_at)])
         return post
 
     def shown(self, reader: NodeId) -> list[int]:

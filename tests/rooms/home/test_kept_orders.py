@@ -10,6 +10,7 @@ from coroutines import Run
 from homes import Act, HomeScene, alices_home, failing, ids_of
 from services import feed_over
 
+from kith.core.events import NOWHERE
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.engines.embedded.edge_store import EmbeddedEdges
@@ -102,14 +103,14 @@ def test_an_order_is_kept_for_a_while(run: Run, home: HomeScene, rankings: list[
 
 
 def test_orders_are_bounded_and_those_that_are_too_old_are_given_up() -> None:
-    orders, basis = KeptOrders(readers_max=2), Basis(b"", ListState([], []))
+    orders, basis = KeptOrders(lambda *_: True, readers_max=2), Basis(b"", ListState([], []))
     choice = Choice(Candidates.unranked(np.arange(2)), {2}, 3)
 
     def keep(reader: int, now_ms: int) -> None:
-        orders.keep(reader, basis, 0, Slate([0, 1, 2], None, load=Load(now_ms)), 2, choice)
+        orders.keep(reader, basis, NOWHERE, Slate([0, 1, 2], None, load=Load(now_ms)), 2, choice)
 
     def are_kept(now_ms: int) -> set[int]:
-        return {reader for reader in range(5) if orders.find(reader, basis, 2, seen=0, now_ms=now_ms) is not None}
+        return {reader for reader in range(5) if orders.find(reader, basis, 2, seen=NOWHERE, now_ms=now_ms) is not None}
 
     for reader in (0, 1, 0, 2):
         keep(reader, 1_000)
@@ -125,7 +126,7 @@ def test_a_token_of_what_the_reader_did_since_has_it_ranked_anew(
     run(home.page(5))
     run(home.engagement.add(LIKES, ALICE, NodeId(made[0].id)))
     run(home.caught_up())
-    token = home.log.bounds()[1]
+    token = run(home.log.end())
     run(home.page(5))
     assert rankings == [ALICE], "a like moves posts a little later"
     for _ in range(2):

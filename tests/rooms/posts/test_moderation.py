@@ -27,6 +27,7 @@ from kith.core.events import USER_CHANGED, Event
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE, LIMIT, NAMES, SENSITIVE, bits_of, names_of
 from kith.core.paging import Window
+from kith.core.tokens import NO_MARK
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import AUTHORED, COMMENTED, LIKES, SHARES
 from kith.graph.nodes import NodeOperation
@@ -52,10 +53,10 @@ def test_labels_are_replaced_as_a_whole_and_repeating_it_changes_nothing(
     clock.ms += 10
     labels, mark = run(room.moderation.set(what, id_, HIDE | LIMIT, "spam"))
     assert labels == run(room.moderation.get(what, id_)) == Labels(HIDE | LIMIT, "spam", START_MS + 10)
-    assert mark.sequence == len(room.edges.log)
+    assert mark.at == room.edges.events.end
     clock.ms += 10
     again, mark = run(room.moderation.set(what, id_, HIDE | LIMIT, "spam"))
-    assert (again, mark.sequence) == (labels, 0)
+    assert (again, mark) == (labels, NO_MARK)
     assert run(room.moderation.set(what, id_, HIDE | LIMIT, "worse"))[0].changed_at == START_MS + 20
     run(room.moderation.set(what, id_, 0))
     assert run(room.moderation.get(what, id_))[:2] == (0, "")

@@ -14,6 +14,7 @@ from services import Services
 from kith.core.errors import Forbidden, IdempotencyKeyReused, InvalidContent, PostNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Window
+from kith.core.tokens import NO_MARK
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import AUTHORED, HIDES, LIKES, SAVES, VIEWS
 from kith.graph.shapes import Listing
@@ -126,7 +127,7 @@ def test_an_edit_keeps_the_place_and_is_told_to_the_log(run: Run, room: Services
     assert run(room.posts.visible(BOB, [post.id])) == [written.post]
     told = room.edges.log[-1]
     assert (told.destination, told.position, told.state) == (post.id, post.created_at, State.NORMAL)
-    assert written.mark.sequence == len(room.edges.log)
+    assert written.mark.at == room.edges.events.end
 
 
 def test_an_edit_that_is_overtaken_by_a_delete_brings_nothing_back(
@@ -230,7 +231,7 @@ def test_engagement_is_idempotent_and_counts_exactly(run: Run, room: Services, c
         dropped = run(room.engagement.drop(graph, BOB, post.id))
         again = run(room.engagement.drop(graph, BOB, post.id))
         assert (dropped.holds, dropped.total, again.total) == (False, 1, 1)
-        assert again.mark.sequence == 0, "nothing changed"
+        assert again.mark == NO_MARK, "nothing changed"
     run(room.engagement.add(LIKES, BOB, post.id))
     room.settle()
     (counts,) = run(room.engagement.counts(BOB, [post.id]))

@@ -93,7 +93,7 @@ async def bob_unfollows_a_private_account(hall: Hall, _: NodeId) -> None:
 async def follows_are_loaded(hall: Hall, _: NodeId) -> None:
     graph = hall.objects.graph
     loaded = graph.graphs.number(FOLLOWS)
-    await hall.log.announce(Event(0, loaded, None, BULK_LOADED, 3, 0, 0, graph.clock.next()))
+    await hall.log.announce(Event(loaded, None, BULK_LOADED, 3, 0, 0, graph.clock.next()))
 
 
 RESET = ["reset changed"]

@@ -13,6 +13,7 @@ from kith.graph.graphs import LIKES
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft, PostEdit
 from kith.streams import missed
+from kith.streams.places import Place
 
 
 def test_a_reader_cut_off_within_a_change_that_takes_many_posts_hears_of_it_again(play: Play) -> None:
@@ -114,17 +115,18 @@ def test_a_reader_who_missed_very_many_removals_or_edits_loads_the_feed_anew(
 
     async def scene(hall: Hall) -> None:
         made = await hall.posts(4)
-        place = hall.log.bounds()[1]
+        place = await hall.log.end()
         for post in made:
             if what == "deleted":
                 await hall.objects.delete(ALICE, NodeId(int(post)))
             else:
                 await hall.objects.edit(ALICE, NodeId(int(post)), PostEdit(text="y"))
         ear = Ear(BOB)
-        await hall.live.join(ear.stream, f"{place}-{place}", [])
+        await hall.live.join(ear.stream, str(Place(place, place)), [])
         assert ear.heard == [("reset", {"reason": "too_far"})]
         near = Ear(BOB)
-        await hall.live.join(near.stream, f"{place + 1}-{place + 1}", [])
+        after = (await hall.log.read(place, 1)).next
+        await hall.live.join(near.stream, str(Place(after, after)), [])
         assert not near.ended
 
     play(scene)
@@ -135,11 +137,11 @@ def test_places_never_go_back_while_what_was_missed_is_told(play: Play) -> None:
 
     async def scene(hall: Hall) -> None:
         (watched,) = await hall.posts(1)
-        place = hall.log.bounds()[1]
+        place = await hall.log.end()
         await hall.engagement.add(LIKES, CAROL, NodeId(int(watched)))
         (new,) = await hall.posts(1)
         ear = Ear(BOB)
-        await hall.live.join(ear.stream, f"{place}-{place}", [int(watched)])
+        await hall.live.join(ear.stream, str(Place(place, place)), [int(watched)])
         assert [name for name, _ in ear.heard] == ["new_post", "engagement_update"]
         assert ear.posts() == [new]
         assert ear.places == sorted(ear.places)

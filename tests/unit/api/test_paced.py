@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
 
 import pytest
 from coroutines import Run
@@ -13,17 +12,17 @@ from kith.api.paced import Paced
 
 
 def test_who_asks_while_one_is_made_gets_the_next(run: Run) -> None:
-    begun, go_on, numbers = threading.Event(), threading.Event(), itertools.count()
+    begun, go_on, numbers = asyncio.Event(), asyncio.Event(), itertools.count()
 
-    def make() -> bytes:
+    async def make() -> bytes:
         begun.set()
-        assert go_on.wait(10)
+        await go_on.wait()
         return b"%d" % next(numbers)
 
     async def ask() -> None:
         paced = Paced(make)
         first = asyncio.create_task(paced.get())
-        await asyncio.to_thread(begun.wait, 10)
+        await begun.wait()
         late = [asyncio.create_task(paced.get()) for _ in range(50)]
         await asyncio.sleep(0)
         late.pop().cancel()
@@ -42,7 +41,7 @@ def test_it_rests_long_after_what_took_long_but_not_for_ever(run: Run) -> None:
         now[0] += seconds
 
     async def ask(takes_s: float) -> None:
-        def make() -> bytes:
+        async def make() -> bytes:
             now[0] += takes_s
             return b""
 
@@ -60,7 +59,7 @@ def test_it_rests_long_after_what_took_long_but_not_for_ever(run: Run) -> None:
 def test_a_failure_is_told_and_the_next_is_made_anew(run: Run) -> None:
     left = iter([OSError("no room")])
 
-    def make() -> bytes:
+    async def make() -> bytes:
         if error := next(left, None):
             raise error
         return b"made"

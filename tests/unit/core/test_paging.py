@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kith.core.errors import BadCursor, BadRequest
+from kith.core.events import LogPosition
 from kith.core.ids import ID_MAX
 from kith.core.paging import LIMIT_MAX, Cursors, Mark, Page, Window
 from kith.core.tokens import WriteMark, WriteTokens
@@ -91,7 +92,7 @@ def test_a_cursor_of_another_service_is_refused() -> None:
 
 def test_a_token_is_no_cursor() -> None:
     with pytest.raises(BadCursor):
-        CURSORS.window(WriteTokens(SECRET).issue(WriteMark(1, 2)), QUERY, 5)
+        CURSORS.window(WriteTokens(SECRET).issue(WriteMark(LogPosition(b"1"), 2)), QUERY, 5)
 
 
 @given(st.text(min_size=1))

@@ -15,7 +15,7 @@ from engines import open_embedded
 
 from kith.commands.dead import dead_events
 from kith.commands.worker import Name
-from kith.core.events import Event
+from kith.core.events import NOWHERE, Event
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import dead
 from kith.log.store import Failure
@@ -95,21 +95,24 @@ def failures(tmp_path: Path, run: Run) -> Iterator[EmbeddedLog]:
         run(edges.declare(["follows"]))
         run(edges.apply(writes_of(edge_of(ALICE, 2), edge_of(ALICE, 3))))
         log = EmbeddedLog(edges._environment, edges._commits)
-        first, second = log.read(0, 10)
-        kept = {1: failure_of("fanout", first, dead=True), 2: failure_of("fanout", second, dead=False)}
-        run(log.save("fanout", 2, kept))
-        run(log.save(OTHER, 1, {2: failure_of(OTHER, second, dead=True)}))
+        first, second = run(log.read(NOWHERE, 10)).events
+        kept = {
+            first.mark: failure_of("fanout", first, dead=True),
+            second.mark: failure_of("fanout", second, dead=False),
+        }
+        run(log.save("fanout", second.mark, kept))
+        run(log.save(OTHER, first.mark, {second.mark: failure_of(OTHER, second, dead=True)}))
         yield log
 
 
-def test_dead_events_are_named_by_group_and_number(failures: EmbeddedLog) -> None:
-    assert list(dead(failures, "fanout")) == ["fanout/1"]
-    assert list(dead(failures, OTHER)) == ["other/2"]
+def test_dead_events_are_named_by_group_and_mark(failures: EmbeddedLog, run: Run) -> None:
+    assert list(run(dead(failures, "fanout"))) == ["fanout/0000000000000001"]
+    assert list(run(dead(failures, OTHER))) == ["other/0000000000000002"]
 
 
 @pytest.mark.usefixtures("two")
-def test_metrics_tell_lag_and_failures_of_each_consumer(failures: EmbeddedLog) -> None:
-    told = gauges.gauges(failures._environment, failures)
+def test_metrics_tell_lag_and_failures_of_each_consumer(failures: EmbeddedLog, run: Run) -> None:
+    told = run(gauges.gauges(failures._environment, failures))
     assert (told["fanout_lag_events"], told["other_lag_events"]) == (0, 1)
     assert (told["fanout_dead_events"], told["fanout_failed_events"]) == (1, 1)
     assert (told["other_dead_events"], told["other_failed_events"]) == (1, 0)
@@ -119,7 +122,7 @@ def test_metrics_tell_lag_and_failures_of_each_consumer(failures: EmbeddedLog) -
 def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) -> None:
     async def told() -> set[str]:
         async with wiring.opened(settings, "test", create=False) as parts:
-            return set(gauges.gauges(parts.environment, parts.log))
+            return set(await gauges.gauges(parts.environment, parts.log))
 
     assert run(told()) == {"log_events", "log_sequence", "store_bytes", "fanout_deliveries"}
 
@@ -128,9 +131,10 @@ def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) 
 def test_kith_dead_lists_the_events_of_each_consumer(settings: Settings, run: Run) -> None:
     async def fail() -> None:
         async with wiring.opened(settings, "test", create=False) as parts:
-            event = Event(1, 0, None, 0, 1, 2, 0, parts.graph.clock.next())
+            mark = parts.environment.positions.of(1)
+            event = Event(0, None, 0, 1, 2, 0, parts.graph.clock.next(), mark=mark)
             for group in (OTHER, *CONSUMERS):
-                await parts.log.save(group, 1, {1: failure_of(group, event, dead=True)})
+                await parts.log.save(group, mark, {mark: failure_of(group, event, dead=True)})
 
     run(fail())
-    assert list(dead_events(settings)) == [*(f"{name}/1" for name in CONSUMERS), "other/1"]
+    assert list(dead_events(settings)) == [f"{name}/0000000000000001" for name in (*CONSUMERS, OTHER)]

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
+
+from coroutines import Run
 
 from kith.run.metrics import Metrics
 
 
 def metrics(folder: Path, process: str = "api") -> Metrics:
-    return Metrics(folder, lambda: 0, dict, process)
+    return Metrics(folder, lambda: 0, no_gauges, process)
 
 
-def test_what_a_process_counted_stays_and_one_that_counted_nothing_leaves_no_file(tmp_path: Path) -> None:
+async def no_gauges() -> Mapping[str, float]:
+    return {}
+
+
+def test_what_a_process_counted_stays_and_one_that_counted_nothing_leaves_no_file(tmp_path: Path, run: Run) -> None:
     idle, busy = metrics(tmp_path, "worker"), metrics(tmp_path)
     busy.observe("check", time.perf_counter(), 200)
     busy.streaming(3)
     for each in (idle, busy):
-        each.render()
+        run(each.render())
         each.close()
     assert [file.name.partition("-")[0] for file in tmp_path.iterdir()] == ["api"]
     later = metrics(tmp_path, "later")
-    assert b'kith_responses_total{operation="check",status="200"} 1.0' in later.render()
+    assert b'kith_responses_total{operation="check",status="200"} 1.0' in run(later.render())
     later.close()

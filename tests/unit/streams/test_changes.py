@@ -10,6 +10,7 @@ import pytest
 from kith.core.clock import Hlc
 from kith.core.events import BULK_LOADED, USER_CHANGED, Event, user_changed
 from kith.core.ids import NodeId
+from kith.engines.embedded.history import History, Positions
 from kith.graph.edge import State
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.streams.changes import (
@@ -28,38 +29,48 @@ from kith.streams.changes import (
     UserBlocked,
     missed_since,
 )
-from kith.streams.places import Place
+from kith.streams.places import Place, Step
 
 ALICE, BOB, CAROL, POST, COMMENT = NodeId(1), NodeId(2), NodeId(3), 500, 600
 GRAPHS = Graphs({name: at for at, name in enumerate(BUILT_IN, 1)})
 NORMAL, REMOVED, ARCHIVED = State.NORMAL, State.REMOVED, State.ARCHIVED
 
 
+at = Positions(History()).of
+STEP = Step(7, at(7), at(6), at(7))
+
+
 def event(graph: str, source: int, destination: int, before: int | None, state: int) -> Event:
-    return Event(7, GRAPHS.number(graph), before, state, source, destination, 0, Hlc(0))
+    return Event(GRAPHS.number(graph), before, state, source, destination, 0, Hlc(0))
 
 
 CHANGES = {
-    "a new post": (event("authored", ALICE, POST, None, NORMAL), PostMade(7, ALICE, POST)),
-    "an edit": (event("authored", ALICE, POST, NORMAL, NORMAL), PostEdited(7, ALICE, POST)),
-    "a deletion": (event("authored", ALICE, POST, NORMAL, REMOVED), PostDeleted(7, ALICE, POST)),
-    "an author's account is put away": (event("authored", ALICE, POST, NORMAL, ARCHIVED), PostEdited(7, ALICE, POST)),
-    "a like": (event("likes", BOB, POST, None, NORMAL), NumbersChanged(7, POST)),
-    "a like is taken back": (event("likes", BOB, POST, NORMAL, REMOVED), NumbersChanged(7, POST)),
-    "a second share": (event("shares", BOB, POST, REMOVED, NORMAL), NumbersChanged(7, POST)),
-    "a comment": (event("comments", POST, COMMENT, None, NORMAL), NumbersChanged(7, POST)),
-    "a reply": (event("post_replies", POST, COMMENT, None, NORMAL), NumbersChanged(7, POST)),
-    "a block": (event("blocks", ALICE, BOB, None, NORMAL), UserBlocked(7, ALICE, BOB)),
-    "a mute": (event("mutes", ALICE, BOB, None, NORMAL), AuthorMuted(7, ALICE, BOB)),
-    "a hidden post": (event("hides", ALICE, POST, None, NORMAL), PostHidden(7, ALICE, POST)),
-    "an unfollow": (event("follows", ALICE, BOB, NORMAL, REMOVED), AuthorUnfollowed(7, ALICE, BOB)),
+    "a new post": (event("authored", ALICE, POST, None, NORMAL), PostMade(STEP, ALICE, POST)),
+    "an edit": (event("authored", ALICE, POST, NORMAL, NORMAL), PostEdited(STEP, ALICE, POST)),
+    "a deletion": (event("authored", ALICE, POST, NORMAL, REMOVED), PostDeleted(STEP, ALICE, POST)),
+    "an author is put away": (
+        event("authored", ALICE, POST, NORMAL, ARCHIVED),
+        PostEdited(STEP, ALICE, POST),
+    ),
+    "a like": (event("likes", BOB, POST, None, NORMAL), NumbersChanged(STEP, POST)),
+    "a like is taken back": (event("likes", BOB, POST, NORMAL, REMOVED), NumbersChanged(STEP, POST)),
+    "a second share": (event("shares", BOB, POST, REMOVED, NORMAL), NumbersChanged(STEP, POST)),
+    "a comment": (event("comments", POST, COMMENT, None, NORMAL), NumbersChanged(STEP, POST)),
+    "a reply": (event("post_replies", POST, COMMENT, None, NORMAL), NumbersChanged(STEP, POST)),
+    "a block": (event("blocks", ALICE, BOB, None, NORMAL), UserBlocked(STEP, ALICE, BOB)),
+    "a mute": (event("mutes", ALICE, BOB, None, NORMAL), AuthorMuted(STEP, ALICE, BOB)),
+    "a hidden post": (event("hides", ALICE, POST, None, NORMAL), PostHidden(STEP, ALICE, POST)),
+    "an unfollow": (event("follows", ALICE, BOB, NORMAL, REMOVED), AuthorUnfollowed(STEP, ALICE, BOB)),
     "a follow comes back with an account": (
         event("follows", ALICE, BOB, ARCHIVED, NORMAL),
-        FollowReturned(7, ALICE, BOB),
+        FollowReturned(STEP, ALICE, BOB),
     ),
-    "follows are loaded": (event("follows", 0, 0, None, BULK_LOADED), GraphLoaded(7)),
-    "an account is made private": (Event(7, 0, None, USER_CHANGED, ALICE, 0, 0, Hlc(0)), AccountChanged(7, ALICE)),
-    "the app hides an account no more": (user_changed(ALICE, Hlc(0), shown=True), AccountChanged(0, ALICE, shown=True)),
+    "follows are loaded": (event("follows", 0, 0, None, BULK_LOADED), GraphLoaded(STEP)),
+    "an account is made private": (Event(0, None, USER_CHANGED, ALICE, 0, 0, Hlc(0)), AccountChanged(STEP, ALICE)),
+    "the app hides them no more": (
+        user_changed(ALICE, Hlc(0), shown=True),
+        AccountChanged(STEP, ALICE, shown=True),
+    ),
 }
 
 NO_CHANGES = {
@@ -76,12 +87,12 @@ NO_CHANGES = {
 
 @pytest.mark.parametrize(("seen", "change"), CHANGES.values(), ids=CHANGES)
 def test_an_event_is_read_as_what_it_means_to_readers(seen: Event, change: FeedChange) -> None:
-    assert Interpreter(GRAPHS).changes([seen]) == [change]
+    assert Interpreter(GRAPHS).changes([seen], [STEP]) == [change]
 
 
 @pytest.mark.parametrize("seen", NO_CHANGES.values(), ids=NO_CHANGES)
 def test_an_event_that_concerns_no_reader_is_passed_over(seen: Event) -> None:
-    assert Interpreter(GRAPHS).changes([seen]) == []
+    assert Interpreter(GRAPHS).changes([seen], [STEP]) == []
 
 
 class Calls:
@@ -99,24 +110,24 @@ class Calls:
 
 
 LIVE = {
-    PostMade(7, ALICE, POST): [("new_post", 7, ALICE, POST)],
-    PostDeleted(7, ALICE, POST): [("post_deleted", 7, ALICE, POST)],
-    PostEdited(7, ALICE, POST): [("look_again", 7, POST, True)],
-    NumbersChanged(7, POST): [("look_again", 7, POST, True)],
-    UserBlocked(7, ALICE, BOB): [
-        ("take_away_author", 7, ALICE, BOB, "blocked"),
-        ("take_away_author", 7, BOB, ALICE, "unavailable"),
+    PostMade(STEP, ALICE, POST): [("new_post", STEP, ALICE, POST)],
+    PostDeleted(STEP, ALICE, POST): [("post_deleted", STEP, ALICE, POST)],
+    PostEdited(STEP, ALICE, POST): [("look_again", STEP, POST, True)],
+    NumbersChanged(STEP, POST): [("look_again", STEP, POST, True)],
+    UserBlocked(STEP, ALICE, BOB): [
+        ("take_away_author", STEP, ALICE, BOB, "blocked"),
+        ("take_away_author", STEP, BOB, ALICE, "unavailable"),
     ],
-    AuthorMuted(7, BOB, ALICE): [("take_away_author", 7, BOB, ALICE, "muted")],
-    PostHidden(7, BOB, POST): [("take_away_post", 7, BOB, POST, "hidden")],
-    AuthorUnfollowed(7, BOB, ALICE): [("look_again_at_author", 7, ALICE, BOB)],
-    FollowReturned(7, BOB, ALICE): [("reset_reader", 7, BOB)],
-    AccountChanged(7, ALICE): [("look_again_at_author", 7, ALICE, None, True)],
-    AccountChanged(7, ALICE, shown=True): [
-        ("look_again_at_author", 7, ALICE, None, True),
-        ("reset_followers", 7, ALICE),
+    AuthorMuted(STEP, BOB, ALICE): [("take_away_author", STEP, BOB, ALICE, "muted")],
+    PostHidden(STEP, BOB, POST): [("take_away_post", STEP, BOB, POST, "hidden")],
+    AuthorUnfollowed(STEP, BOB, ALICE): [("look_again_at_author", STEP, ALICE, BOB)],
+    FollowReturned(STEP, BOB, ALICE): [("reset_reader", STEP, BOB)],
+    AccountChanged(STEP, ALICE): [("look_again_at_author", STEP, ALICE, None, True)],
+    AccountChanged(STEP, ALICE, shown=True): [
+        ("look_again_at_author", STEP, ALICE, None, True),
+        ("reset_followers", STEP, ALICE),
     ],
-    GraphLoaded(7): [("reset_all", "loaded")],
+    GraphLoaded(STEP): [("reset_all", "loaded")],
 }
 
 
@@ -129,40 +140,40 @@ def test_what_a_change_asks_for_while_readers_are_connected(change: FeedChange, 
 
 def collected(change: FeedChange, user: NodeId, place: Place) -> dict[str, Any]:
     """What a reader is to be told, without what is empty."""
-    reader = missed_since(place, [change], user)
+    reader = missed_since(place, [change], user, Positions(History()).covers)
     return {name: found for name, found in vars(reader).items() if found and name != "user"}
 
 
 MISSED = {
-    PostMade(7, ALICE, POST): {"made": {POST: (7, ALICE)}},
-    PostDeleted(7, ALICE, POST): {"deleted": {POST: (7, ALICE)}},
-    PostEdited(7, ALICE, POST): {"edited": {POST: (7, ALICE)}},
-    NumbersChanged(7, POST): {"numbers": {POST: 7}},
-    UserBlocked(7, ALICE, BOB): {"must_reset": True},
-    UserBlocked(7, BOB, ALICE): {"must_reset": True},
-    UserBlocked(7, ALICE, CAROL): {},
-    AuthorMuted(7, BOB, ALICE): {"must_reset": True},
-    AuthorMuted(7, CAROL, BOB): {},
-    PostHidden(7, BOB, POST): {"hidden": [(7, POST)]},
-    PostHidden(7, CAROL, POST): {},
-    AuthorUnfollowed(7, BOB, ALICE): {"must_reset": True},
-    AuthorUnfollowed(7, ALICE, BOB): {},
-    FollowReturned(7, BOB, ALICE): {"must_reset": True},
-    FollowReturned(7, CAROL, BOB): {},
-    AccountChanged(7, ALICE): {"changed_accounts": {ALICE}},
-    AccountChanged(7, BOB): {},
-    GraphLoaded(7): {"must_reset": True},
+    PostMade(STEP, ALICE, POST): {"made": {POST: (STEP, ALICE)}},
+    PostDeleted(STEP, ALICE, POST): {"deleted": {POST: (STEP, ALICE)}},
+    PostEdited(STEP, ALICE, POST): {"edited": {POST: (STEP, ALICE)}},
+    NumbersChanged(STEP, POST): {"numbers": {POST: STEP}},
+    UserBlocked(STEP, ALICE, BOB): {"must_reset": True},
+    UserBlocked(STEP, BOB, ALICE): {"must_reset": True},
+    UserBlocked(STEP, ALICE, CAROL): {},
+    AuthorMuted(STEP, BOB, ALICE): {"must_reset": True},
+    AuthorMuted(STEP, CAROL, BOB): {},
+    PostHidden(STEP, BOB, POST): {"hidden": [(STEP, POST)]},
+    PostHidden(STEP, CAROL, POST): {},
+    AuthorUnfollowed(STEP, BOB, ALICE): {"must_reset": True},
+    AuthorUnfollowed(STEP, ALICE, BOB): {},
+    FollowReturned(STEP, BOB, ALICE): {"must_reset": True},
+    FollowReturned(STEP, CAROL, BOB): {},
+    AccountChanged(STEP, ALICE): {"changed_accounts": {ALICE}},
+    AccountChanged(STEP, BOB): {},
+    GraphLoaded(STEP): {"must_reset": True},
 }
 
 
 @pytest.mark.parametrize(("change", "found"), MISSED.items(), ids=repr)
 def test_what_a_change_asks_for_when_bob_resumes(change: FeedChange, found: dict[str, Any]) -> None:
-    assert collected(change, BOB, Place(0, 0)) == found
+    assert collected(change, BOB, Place(at(0), at(0))) == found
 
 
 @pytest.mark.parametrize("change", LIVE, ids=lambda change: type(change).__name__)
 def test_a_change_that_was_told_is_not_told_again_and_numbers_have_a_place_of_their_own(change: FeedChange) -> None:
-    again = bool(collected(change, BOB, Place(7, 6)))
+    again = bool(collected(change, BOB, Place(at(7), at(6))))
     assert again == isinstance(change, PostEdited | NumbersChanged | AuthorUnfollowed | AccountChanged)
 
 

@@ -10,63 +10,68 @@ import pytest
 
 from kith.access.guard import Guard, Rates, UserTokens
 from kith.api.resources import stream
-from kith.api.resources.stream import LOOKED_EVERY_S, Sink, frame, read_id, shown_posts
+from kith.api.resources.stream import LOOKED_EVERY_S, Sink, frame, shown_posts
 from kith.core.errors import BadId, BadRequest, Unauthorized
+from kith.core.events import NOWHERE, LogPosition
+from kith.engines.embedded.history import History, Positions
 from kith.streams.changes import FeedChange, NumbersChanged
 from kith.streams.messages import PREVIEW_CHARS_MAX, NewPost, PostRemoved, Reset, encode, preview_of
-from kith.streams.places import Place, Progress, read_place, why_lost
+from kith.streams.places import Place, Progress, Step, read_place
 from kith.streams.rounds import PostsToLookAt
 from kith.streams.stream import WATCHED_MAX, Watched
-from kith.streams.tail import RecentChanges
+from kith.streams.tail import Point, RecentChanges
 
 ALICE, BOB, POST = 1, 2, 500
 
 
+at = Positions(History()).of
+
+
+class Log:
+    """The part of a log that asks no store."""
+
+    covers = staticmethod(Positions(History()).covers)
+    joined = staticmethod(max)
+
+
+LOG: Any = Log()
+
+
+def step(number: int) -> Step:
+    return Step(number, at(number), at(number - 1), at(number))
+
+
 def test_a_place_comes_back_as_it_was_sent_and_nothing_else_is_one() -> None:
-    assert read_place(str(Place(12, 9))) == Place(12, 9)
-    for text in ("", "12", "9-12", "-1-0", "12-9 ", "１２-9", "12-9-3", "x", "9" * 20 + "-1", "12-"):
+    for place in (Place(at(12), at(9)), Place(NOWHERE, NOWHERE), Place(LogPosition(b"\xff" * 99), LogPosition(b"x"))):
+        assert read_place(str(place)) == place
+        assert set(str(place)) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
+    for text in (
+        "",
+        "12",
+        "12-9",
+        "A.A",
+        "AAAA.AAAA ",
+        "ＡＡＡＡ.AAAA",
+        "AAAA.AAAA.AAAA",
+        "A" * 5_000 + ".AAAA",
+        "AA+A.AAAA",
+    ):
         assert read_place(text) is None, text
 
 
-def test_an_id_says_its_history_where_the_store_was_restored() -> None:
-    for history in (0, 1, 2**63 - 1):
-        (line, *_) = frame(Place(12, 9), "", b"", history).splitlines()[1:]
-        assert read_id(line.removeprefix(b"id: ").decode()) == ("12-9", history)
-    for text in ("", "x", "12", "12-9-x", "12-9-", "12-9-１", "12-9-" + "9" * 5_000, "-9-1", "1-12-9-3"):
-        assert read_id(text) == (text, 0), "it is no place either"
-
-
-@pytest.mark.parametrize(
-    ("place", "why"),
-    [
-        pytest.param(Place(100, 90), None, id="a moment ago"),
-        pytest.param(Place(100, 49), None, id="the next event is the first kept"),
-        pytest.param(Place(60, 48), "expired", id="event 49 was not told and is forgotten"),
-        pytest.param(Place(101, 90), "unknown", id="of a store with a longer log"),
-        pytest.param(None, "unknown", id="no place"),
-    ],
-)
-def test_a_place_is_resumed_or_said_to_be_lost(place: Place | None, why: str | None) -> None:
-    assert why_lost(place, first=50, last=100, events_max=1_000) == why
-
-
-def test_too_much_is_not_told_one_by_one() -> None:
-    assert why_lost(Place(90, 90), 1, 100, events_max=10) is None
-    assert why_lost(Place(100, 89), 1, 100, events_max=10) == "too_far"
-
-
 def test_recent_changes_have_no_gap_and_are_bounded() -> None:
-    recent = RecentChanges(100, events_max=40)
-    changes: list[FeedChange] = [NumbersChanged(at, at) for at in range(81, 201)]
-    recent.reach_back(changes[:20], 80)
-    assert recent.since(95) == changes[15:20]
-    recent.extend(changes[20:30], 110)
-    assert recent.since(80) == changes[:30]
-    for at in range(110, 200, 10):
-        recent.extend(changes[at - 80 : at - 70], at + 10)
-        assert recent.since(recent.start) == changes[recent.start - 80 : at - 70]
-        assert at + 10 - recent.start <= 50, "a quarter more than it may span, and then it is cut"
-    assert recent.start > 100
+    recent = RecentChanges(LOG, at(100), events_max=40)
+    recent.start = recent.end = Point(100, at(100))
+    changes: list[FeedChange] = [NumbersChanged(step(number), number) for number in range(81, 201)]
+    recent.reach_back(changes[:20], Point(80, at(80)))
+    assert recent.since(at(95)) == changes[15:20]
+    recent.extend(changes[20:30], Point(110, at(110)))
+    assert recent.since(at(80)) == changes[:30]
+    for number in range(110, 200, 10):
+        recent.extend(changes[number - 80 : number - 70], Point(number + 10, at(number + 10)))
+        assert recent.since(recent.start.at) == changes[recent.start.number - 80 : number - 70]
+        assert number + 10 - recent.start.number <= 50, "a quarter more than it may span, and then it is cut"
+    assert recent.start.number > 100
 
 
 def test_a_stream_watches_100_posts_and_the_longest_watched_give_way() -> None:
@@ -83,25 +88,24 @@ def test_a_stream_watches_100_posts_and_the_longest_watched_give_way() -> None:
 
 def test_changes_of_one_post_are_one_look_and_what_waits_holds_the_place_back() -> None:
     posts = PostsToLookAt()
-    posts.add(POST, 5, content=True)
-    posts.add(POST, 9, numbers=True)
-    posts.add(POST + 1, 7)
-    assert posts.told_to(20) == 4
+    posts.add(POST, step(5), content=True)
+    posts.add(POST, step(9), numbers=True)
+    posts.add(POST + 1, step(7))
+    assert posts.told_to(at(20)) == at(4)
     taken = posts.take()
-    assert taken == {POST: (5, True, True), POST + 1: (7, False, False)}
-    assert posts.told_to(20) == 20
-    posts.add(POST + 1, 15, numbers=True, content=True)
+    assert taken == {POST: (step(5), True, True), POST + 1: (step(7), False, False)}
+    assert posts.told_to(at(20)) == at(20)
+    posts.add(POST + 1, step(15), numbers=True, content=True)
     posts.put_back({POST + 1: taken[POST + 1]})
-    assert posts.told_to(20) == 6
-    assert posts.take() == {POST + 1: (7, True, True)}
+    assert posts.told_to(at(20)) == at(6)
+    assert posts.take() == {POST + 1: (step(7), True, True)}
 
 
 def test_a_stream_that_joined_further_ahead_keeps_its_place() -> None:
-    progress = Progress()
-    progress.posts, progress.counts = 20, 15
-    assert progress.place_of(18) == Place(20, 15)
-    assert progress.place_of(25) == Place(25, 15)
-    assert progress.place_at(19) == Place(19, 15)
+    progress = Progress(LOG)
+    progress.posts, progress.counts = at(20), at(15)
+    assert progress.place_of(at(18)) == Place(at(20), at(15))
+    assert progress.place_of(at(25)) == Place(at(25), at(15))
 
 
 def test_messages_say_what_the_article_says() -> None:
@@ -124,10 +128,10 @@ def test_a_preview_is_one_short_line() -> None:
 
 
 def test_an_event_and_a_heartbeat_as_they_go_over_the_wire() -> None:
-    assert frame(Place(12, 9), "reset", b'{"reason":"expired"}') == (
-        b'id: 12-9\nevent: reset\ndata: {"reason":"expired"}\n\n'
+    assert frame(Place(at(12), at(9)), "reset", b'{"reason":"expired"}') == (
+        b'id: AAAAAAAAAAw.AAAAAAAAAAk\nevent: reset\ndata: {"reason":"expired"}\n\n'
     )
-    assert frame(Place(12, 9), "", b"") == b":\nid: 12-9\n\n"
+    assert frame(Place(at(12), at(9)), "", b"") == b":\nid: AAAAAAAAAAw.AAAAAAAAAAk\n\n"
 
 
 def test_the_query_names_posts() -> None:
@@ -157,7 +161,7 @@ class Client:
 
 def fill(sink: Sink, count: int) -> None:
     for _ in range(count):
-        sink.send(Place(1, 1), "new_post", b"x" * 100)
+        sink.send(Place(at(1), at(1)), "new_post", b"x" * 100)
 
 
 def test_a_reader_that_takes_nothing_is_cut_before_much_waits() -> None:

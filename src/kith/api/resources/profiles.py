@@ -137,7 +137,7 @@ class ProfilesResource:
     async def _set(self, call: Call, user: NodeId, body: ProfileRequest) -> ProfileAnswer:
         """The profile first: if it is refused, nothing has changed; if we stop in between, a repetition finishes it.
 
-        The token is that of the later write, which covers both.
+        The token covers both writes.
         """
         check_own(call.caller, user)
         if body.is_verified is not UNSET and not call.caller.server:

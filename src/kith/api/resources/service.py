@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -41,12 +41,15 @@ class Pages(msgspec.Struct, frozen=True):
 class ServiceResource:
     """The process itself. No credentials: probes and scrapers have none.
 
-    `problems`: what is wrong with this process; `metrics`: makes the Prometheus text, in a thread; `pages`: the
+    `problems`: what is wrong with this process; `metrics`: makes the Prometheus text; `pages`: the
     document of the API.
     """
 
     def __init__(
-        self, problems: Callable[[], Mapping[str, str]], metrics: Callable[[], bytes], pages: Callable[[], Pages]
+        self,
+        problems: Callable[[], Mapping[str, str]],
+        metrics: Callable[[], Awaitable[bytes]],
+        pages: Callable[[], Pages],
     ) -> None:
         self._problems, self._metrics, self._pages = problems, Paced(metrics), pages
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -26,12 +25,11 @@ from kith.api.exchange import Exchange
 from kith.api.operations import Header, Named, get
 from kith.api.sockets import Sockets
 from kith.core.errors import BadRequest, KithError, Overloaded, TooManyStreams
-from kith.core.history import FIRST, History
 from kith.core.ids import NodeId, parse_id
 from kith.core.paging import Window
 from kith.home.home import Home
 from kith.streams.live import Live
-from kith.streams.places import Place, read_place
+from kith.streams.places import Place
 from kith.streams.stream import WATCHED_MAX, Stream
 
 Shown = Annotated[
@@ -56,7 +54,6 @@ LOOKED_EVERY_S = 0.01
 """How often it is looked at."""
 _HEADERS = [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
 _RETRY_AFTER_S = 5.0
-_OF_HISTORY = re.compile(r"([0-9]+-[0-9]+)-([0-9]{1,19})", re.ASCII)
 _log = structlog.get_logger("kith.api")
 
 
@@ -76,18 +73,12 @@ def shown_posts(posts: str) -> list[int]:
     return list(dict.fromkeys(ids))
 
 
-def frame(place: Place, name: str, data: bytes, history: int = FIRST) -> bytes:
+def frame(place: Place, name: str, data: bytes) -> bytes:
     """One event as it goes over the wire. A heartbeat is a comment, and moves the client's last event id."""
-    id_ = (f"{place}" if history == FIRST else f"{place}-{history}").encode()
+    id_ = str(place).encode()
     if not name:
         return b":\nid: %b\n\n" % id_
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (id_, name.encode(), data)
-
-
-def read_id(text: str) -> tuple[str, int]:
-    """The place in an id that a client sent back, and the history that it is of."""
-    found = _OF_HISTORY.fullmatch(text)
-    return (text, FIRST) if found is None else (found[1], int(found[2]))
 
 
 class StreamCounter(Protocol):
@@ -101,15 +92,14 @@ class StreamCounter(Protocol):
 class Sink:
     """The outgoing side of one stream."""
 
-    def __init__(self, transport: Any, client: str, sockets: Sockets, bytes_max: int, history: int = FIRST) -> None:
+    def __init__(self, transport: Any, client: str, sockets: Sockets, bytes_max: int) -> None:
         self._transport, self._client, self._sockets, self._bytes_max = transport, client, sockets, bytes_max
-        self._history = history
         self._waiting = 0  # bytes handed over that may not have gone out
         self.ended: str | None = None
 
     def send(self, place: Place, name: str, data: bytes) -> None:
         """Hand an event over, or end the stream if too much waits already."""
-        self.write(frame(place, name, data, self._history))
+        self.write(frame(place, name, data))
 
     def write(self, raw: bytes) -> None:
         """Hand bytes over."""
@@ -152,7 +142,6 @@ class StreamResource:
         self,
         live: Live,
         home: Home,
-        history: History,
         limits: StreamLimits,
         metrics: StreamCounter,
         *,
@@ -160,7 +149,7 @@ class StreamResource:
         timeout_s: float,
     ) -> None:
         """`lifetime_s`: how long the credential in an Authorization header still holds."""
-        self._live, self._home, self._history = live, home, history
+        self._live, self._home = live, home
         self._limits, self._metrics = limits, metrics
         self._lifetime_s, self._timeout_s, self._deadline = lifetime_s, timeout_s, Deadline(timeout_s)
         self._sockets = Sockets()
@@ -192,14 +181,14 @@ class StreamResource:
         """
         user, lifetime_s = call.acting, self._lifetime_s(call.header("authorization"))
         shown = None if posts is None else shown_posts(posts)
-        place = self._here(resume or last_event_id or None)
+        place = resume or last_event_id or None
         with self._room(user):
             if shown is None:
                 shown = await self._deadline.within(self._newest(user))
             self._check_open()
             transport = call.exchange.response_stream(200, _HEADERS)
             self._metrics.observe("feed_stream", call.started, 200)
-            sink = Sink(transport, call.scope.client, self._sockets, self._limits.buffer_bytes, self._history.name)
+            sink = Sink(transport, call.scope.client, self._sockets, self._limits.buffer_bytes)
             del transport  # the sink's alone, so that it ends with the sink
             stream = Stream(user, sink.send, sink.end, sink.room)
             await self._run(call.exchange, sink, stream, place, shown, lifetime_s)
@@ -268,14 +257,6 @@ class StreamResource:
             del self._held[user]
         self._count += by
         self._metrics.streaming(self._count)
-
-    def _here(self, id_: str | None) -> str | None:
-        """The place that an id of an earlier stream stands for in this store; one that is none where it was lost."""
-        if id_ is None:
-            return None
-        text, history = read_id(id_)
-        place = read_place(text)
-        return text if place is not None and self._history.holds(history, place.posts) else "lost"
 
     def _check_open(self) -> None:
         if self._closing:

@@ -19,6 +19,7 @@ import lmdb
 
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, Overloaded, StoreFull, StoreUnavailable
+from kith.core.events import LogPosition
 from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.driver_errors import translate
@@ -67,20 +68,25 @@ class Batch:
         else:
             self.put("meta", key.encode(), value)
 
-    def write_edge(self, stored: Edge | None, edge: Edge) -> int:
-        """Store an edge in place of `stored`, which is what is stored, and log it; its number in the log."""
+    def write_edge(self, stored: Edge | None, edge: Edge) -> LogPosition:
+        """Store an edge in place of `stored`, which is what is stored, and log it; the mark of its event."""
         replace_edge(self.txn, self.cursor(edge.graph), self.environment.graph_db(edge.graph), stored, edge)
-        return self.append(event_log.pack_change(None if stored is None else stored.state, edge))
+        self.append(event_log.pack_change(None if stored is None else stored.state, edge))
+        return self.mark()
 
     def forget_edge(self, graph: int, source: int, destination: int) -> None:
         """Delete an edge, as if it had never been."""
         forget_edge(self.txn, self.cursor(graph), self.environment.graph_db(graph), source, destination)
         self._describe(redo.forgotten(graph, source, destination))
 
-    def append(self, event: bytes) -> int:
-        """Log an event, packed by `event_log`; its number."""
+    def append(self, event: bytes) -> None:
+        """Log an event, packed by `event_log`."""
         self._describe(event)
-        return self.log.append(event)
+        self.log.append(event)
+
+    def mark(self) -> LogPosition:
+        """The log up to the newest event of this batch."""
+        return self.environment.positions.of(self.log.last)
 
     def undescribed(self) -> None:
         """Say that the job changes more than it told this batch, so that the whole store is synced."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.clock import HybridClock
-from kith.core.events import Event
+from kith.core.events import NOWHERE, Event
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
 from kith.engines.embedded import event_log, runs
@@ -221,7 +221,7 @@ class EmbeddedEdges(EmbeddedScans):
                 batch.put("nodes", node_key(node), node_row(after))
             return after
 
-        return await self._commits.run(lambda batch: NodeChanged(change(batch), WriteMark(batch.log.last, version)))
+        return await self._commits.run(lambda batch: NodeChanged(change(batch), WriteMark(batch.mark(), version)))
 
     async def get_note(self, key: str) -> bytes | None:
         return self._environment.get_note(key)
@@ -237,11 +237,6 @@ class EmbeddedEdges(EmbeddedScans):
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
         return {prefix + rest: value for rest, value in self._environment.notes(prefix).items()}
-
-    def log_bounds(self) -> tuple[int, int]:
-        """The first and last sequence number that the log keeps."""
-        with self._begin() as txn:
-            return event_log.bounds(txn, self._environment.log)
 
     def restore_clock(self, clock: HybridClock) -> None:
         """Make `clock` continue above the newest version in the log, even if the machine's clock went back."""
@@ -288,14 +283,14 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
         return runs.length(txn, db, normal)
 
     outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, out_count=out_count)
-    sequence, after = 0, stored
+    mark, after = NOWHERE, stored
     if outcome is Outcome.APPLIED:
-        sequence, after = batch.write_edge(stored, edge), edge
+        mark, after = batch.write_edge(stored, edge), edge
     length = 0
     if write.counted is not None:
         prefixes = list_prefixes(edge.source, edge.destination, State.NORMAL)
         length = runs.length(txn, db, prefixes[write.counted])
-    return EdgeChange(outcome, stored, after, sequence, length)
+    return EdgeChange(outcome, stored, after, mark, length)
 
 
 def _forget(batch: Batch, graph: int, pairs: Sequence[Pair]) -> None:

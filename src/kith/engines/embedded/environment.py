@@ -19,10 +19,10 @@ from typing import Literal, TypeAlias
 import lmdb
 
 from kith.core.errors import StoreMismatch, StoreUnavailable
-from kith.core.history import History, Restore
 from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.checkpoints import Checkpoints
 from kith.engines.embedded.driver_errors import translate, translated
+from kith.engines.embedded.history import History, Positions, Restore
 from kith.engines.embedded.journal import JOURNAL_FILE, Journal
 from kith.engines.embedded.recovery import Opening, choose_opening, give_name, go_back, newest_meta, same_store
 from kith.engines.embedded.store_file import STORE_FILE, check_length, make_store, sync_folder
@@ -82,6 +82,7 @@ class Environment:
                 self.journal = Journal(folder / JOURNAL_FILE, relaxed=durability == "relaxed")
                 opened.callback(self.journal.close)
                 self._open(opened, bytes_max, relaxed=durability == "relaxed")
+                self.positions = Positions(self.history())
                 opened.pop_all()
 
     def _open(self, opened: contextlib.ExitStack, bytes_max: int, *, relaxed: bool) -> None:
@@ -274,6 +275,7 @@ class Environment:
         with translated("begin a history"), self.lmdb.begin() as txn:
             _, last = event_log.bounds(txn, self.log)
         self.put_note(_HISTORY, json.dumps(self.history().restored(last).restores).encode())
+        self.positions = Positions(self.history())
 
     def put_note(self, key: str, value: bytes | None) -> None:
         """Write a note, or remove it (None), synced."""

@@ -19,8 +19,9 @@ from collections.abc import Iterator
 import lmdb
 
 from kith.core.clock import Hlc
-from kith.core.events import BULK_LOADED, Event
+from kith.core.events import BULK_LOADED, Event, LogPosition
 from kith.core.ids import NodeId
+from kith.engines.embedded.history import Positions
 from kith.graph.edge import Edge, State
 
 _EVENT = struct.Struct(">BBBQQqQ")
@@ -65,7 +66,7 @@ def pack_announcement(event: Event) -> bytes:
 
 def bulk_loaded(graph: int, edges: int, updated_at: Hlc) -> Event:
     """The event that stands for a whole bulk load."""
-    return Event(0, graph, None, BULK_LOADED, edges, 0, 0, updated_at)
+    return Event(graph, None, BULK_LOADED, edges, 0, 0, updated_at)
 
 
 class LogWriter:
@@ -92,11 +93,10 @@ class LogWriter:
         """The sequence number of the newest event, pending ones included."""
         return self._last
 
-    def append(self, event: bytes) -> int:
-        """Queue an event, and return its sequence number."""
+    def append(self, event: bytes) -> None:
+        """Queue an event; its sequence number is `last` then."""
         self._events.append(self._now + event)
         self._last += 1
-        return self._last
 
     def flush(self, events_max: int) -> bool:
         """Write the queued events, and delete the oldest rows beyond `events_max` events; whether there were any."""
@@ -136,7 +136,9 @@ def newest_version(txn: lmdb.Transaction[bytes], log: lmdb._Database) -> int:
     return int.from_bytes(cursor.value()[:_VERSION], "big") if cursor.last() else 0
 
 
-def read(txn: lmdb.Transaction[bytes], log: lmdb._Database, after: int, limit: int) -> Iterator[Event]:
+def read(
+    txn: lmdb.Transaction[bytes], log: lmdb._Database, positions: Positions, after: int, limit: int
+) -> Iterator[Event]:
     """Up to `limit` events with a sequence number greater than `after`, oldest first."""
     cursor = txn.cursor(log)
     if not cursor.set_range(_SEQUENCE.pack(after + 1)):
@@ -150,7 +152,7 @@ def read(txn: lmdb.Transaction[bytes], log: lmdb._Database, after: int, limit: i
         for offset in range(0, len(row), _EVENT_BYTES):
             sequence = at + offset // _EVENT_BYTES
             if sequence > after and left > 0:
-                yield _unpack(sequence, row[offset : offset + _EVENT_BYTES])
+                yield _unpack(positions.of(sequence), row[offset : offset + _EVENT_BYTES])
                 left -= 1
         if not cursor.next():
             return
@@ -176,10 +178,9 @@ def _events_in(row: bytes) -> int:
     return (len(row) - _HEAD) // _EVENT_BYTES if row[_VERSION] == _PLAIN else EVENTS_PER_ROW
 
 
-def _unpack(sequence: int, raw: bytes) -> Event:
+def _unpack(mark: LogPosition, raw: bytes) -> Event:
     graph, before, state, source, destination, position, updated_at = _EVENT.unpack_from(raw, _MS_BYTES)
     return Event(
-        sequence,
         graph,
         None if before == NONE_BEFORE else before,
         state,
@@ -188,4 +189,5 @@ def _unpack(sequence: int, raw: bytes) -> Event:
         position,
         Hlc(updated_at),
         int.from_bytes(raw[:_MS_BYTES], "big"),
+        mark,
     )

@@ -47,23 +47,15 @@ class EmbeddedFanoutState:
         self._withheld = _Cached(_WITHHELD, _read_withheld)
 
     async def snapshot(self) -> FanoutSnapshot:
-        at, oldest_ms = await self._progress()  # first: what is handled meanwhile is merely looked at as well
+        progress = await self._log.progress(self._group)  # first: what is handled meanwhile is merely looked at as well
         try:
             with self._environment.lmdb.begin(self._environment.meta) as txn:
                 name = txn.get(NAME_NOTE.encode(), None)
                 deliveries, withheld = self._deliveries.read(txn), self._withheld.read(txn)
         except lmdb.Error as error:
             raise translate(error, "read") from error
-        failures = [failure.event for failure in self._log.failures(self._group, FAILURES_MAX + 1)]
-        return FanoutSnapshot(at, oldest_ms, None if name is None else int(name), deliveries, withheld, failures)
-
-    async def _progress(self) -> tuple[int | None, int | None]:
-        """The checkpoint of the group, and when the first event beyond it was logged."""
-        at = await self._log.progress(self._group)
-        if at is None or at >= self._log.bounds()[1]:
-            return at, None
-        found = self._log.read(at, 1)
-        return at, found[0].logged_ms if found and found[0].sequence == at + 1 else 0
+        failures = [failure.event for failure in await self._log.failures(self._group, FAILURES_MAX + 1)]
+        return FanoutSnapshot(progress, None if name is None else int(name), deliveries, withheld, failures)
 
     async def withhold(self, rates: Mapping[int, int]) -> None:
         def raised(batch: Batch) -> None:

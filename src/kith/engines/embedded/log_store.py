@@ -2,70 +2,207 @@
 
 group/<name>                 how far the consumer is: a decimal sequence number
 failure/<group>/<sequence>   a Failure as MessagePack
+owner/<group>                the subscription that the group's events are for: 8 random bytes; none when it was closed
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import lmdb
 import msgspec
 
-from kith.core.events import Event
+from kith.core.events import NOWHERE, Event, LogPosition
 from kith.engines.embedded import bells, event_log
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.driver_errors import translate
-from kith.engines.embedded.environment import Environment
-from kith.log.store import Bell, Failure
+from kith.engines.embedded.environment import Environment, Txn
+from kith.log import store
+from kith.log.store import Behind, Bell, Failure, Fenced, Progress
 
-_GROUP, _FAILURE = "group/", "failure/"
+_GROUP, _FAILURE, _OWNER = "group/", "failure/", "owner/"
 
 
 class EmbeddedLog:
     """See `log.store.LogStore`: one partition, in the order of commits."""
 
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
-        self._environment, self._commits = environment, commits
+        self._environment, self._commits, self._positions = environment, commits, environment.positions
+        self.covers = environment.positions.covers
+
+    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
+        return one if self.covers(one, other) else other
+
+    def bell(self) -> AbstractContextManager[Bell]:
+        return bells.bell(self._environment.folder)
 
     def bounds(self) -> tuple[int, int]:
-        with self._begin() as txn:
+        """The first and the last sequence number kept; (1, 0) when there was no event yet."""
+        with self.begin() as txn:
             return event_log.bounds(txn, self._environment.log)
 
-    def read(self, after: int, limit: int) -> Sequence[Event]:
-        with self._begin() as txn:
-            return list(event_log.read(txn, self._environment.log, after, limit))
+    async def end(self) -> LogPosition:
+        return self._positions.of(self.bounds()[1])
 
-    async def progress(self, group: str) -> int | None:
-        found = self._environment.get_note(_GROUP + group)
-        return None if found is None else int(found)
+    async def read(self, after: LogPosition, limit: int) -> store.Batch:
+        sequence = self._positions.sequence(after)
+        with self.begin() as txn:
+            found = self.read_after(txn, sequence or 0, limit)
+        return found if sequence is not None else found._replace(lost=True)
 
-    async def save(self, group: str, sequence: int | None, failures: Mapping[int, Failure | None]) -> None:
-        def note(batch: Batch) -> None:
-            if sequence is not None:
-                batch.put_note(_GROUP + group, str(sequence).encode())
-            for number, failure in failures.items():
-                row = None if failure is None else msgspec.msgpack.encode(failure)
-                batch.put_note(f"{_FAILURE}{group}/{number:020}", row)
+    def read_after(self, txn: Txn, sequence: int, limit: int) -> store.Batch:
+        """Events after a sequence number."""
+        if sequence >= event_log.bounds(txn, self._environment.log)[1]:
+            return store.Batch((), self._positions.of(sequence))
+        events = list(event_log.read(txn, self._environment.log, self._positions, sequence, limit))
+        if not events:
+            return store.Batch((), self._positions.of(sequence))
+        return store.Batch(events, events[-1].mark, events[0].mark != self._positions.of(sequence + 1))
 
-        await self._commits.run(note)
+    def nothing_done(self, txn: Txn) -> store.Batch:
+        """What a group reads that never saved a checkpoint."""
+        _, last = event_log.bounds(txn, self._environment.log)
+        return store.Batch((), self._positions.of(last), lost=True)
 
-    def failures(self, group: str | None = None, limit: int | None = None) -> Sequence[Failure]:
-        prefix = _FAILURE if group is None else f"{_FAILURE}{group}/"
-        return [msgspec.msgpack.decode(row, type=Failure) for row in self._environment.notes(prefix, limit).values()]
+    def sequence(self, position: LogPosition) -> int:
+        """The number of the last event up to a position."""
+        return self._positions.sequence(position) or 0
 
-    def groups(self) -> Mapping[str, int]:
-        return {group: int(sequence) for group, sequence in self._environment.notes(_GROUP).items()}
+    async def behind(self, after: LogPosition) -> Behind:
+        with self.begin() as txn:
+            return self._behind(txn, self.sequence(after))
+
+    def _behind(self, txn: Txn, sequence: int) -> Behind:
+        first, last = event_log.bounds(txn, self._environment.log)
+        end = self._positions.of(last)
+        if sequence >= last:
+            return Behind(end, 0, None)
+        if sequence + 1 < first:
+            return Behind(end, last - sequence, None, lost=True)
+        (oldest,) = event_log.read(txn, self._environment.log, self._positions, sequence, 1)
+        return Behind(end, last - sequence, oldest.logged_ms)
+
+    async def reached(self, mark: LogPosition) -> bool:
+        return self.covers(await self.end(), mark)  # every read sees every acknowledged write, of any process
 
     async def announce(self, event: Event) -> None:
         packed = event_log.pack_announcement(event)
         await self._commits.run(lambda batch: batch.append(packed))
 
-    def bell(self) -> AbstractContextManager[Bell]:
-        return bells.bell(self._environment.folder)
+    async def subscribe(self, group: str) -> EmbeddedSubscription:
+        subscription = EmbeddedSubscription(self, group)
+        await subscription.claim()
+        return subscription
 
-    def _begin(self) -> lmdb.Transaction[bytes]:
+    async def progress(self, group: str) -> Progress | None:
+        with self.begin() as txn:
+            sequence = self.checkpoint(txn, group)
+            return None if sequence is None else Progress(self._positions.of(sequence), self._behind(txn, sequence))
+
+    async def failures(self, group: str, limit: int | None = None) -> Sequence[Failure]:
+        notes = self._environment.notes(f"{_FAILURE}{group}/", limit)
+        return [self._failure(int(sequence), row) for sequence, row in notes.items()]
+
+    async def save(self, group: str, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+        await self.note(group, at, failures)
+
+    async def note(
+        self,
+        group: str,
+        at: LogPosition | None,
+        failures: Mapping[LogPosition, Failure | None],
+        owner: bytes | None = None,
+    ) -> None:
+        """See `save`. `owner`: Fenced if the group's events are for another."""
+        rows = {
+            f"{_FAILURE}{group}/{self.sequence(mark):020}": (
+                None if failure is None else msgspec.msgpack.encode(failure)
+            )
+            for mark, failure in failures.items()
+        }
+        if at is not None:
+            rows[_GROUP + group] = str(self.sequence(at)).encode()
+
+        def write(batch: Batch) -> None:
+            if owner is not None and self.owner(batch.txn, group) != owner:
+                raise Fenced(f"another process works for {group} now")
+            for key, row in rows.items():
+                batch.put_note(key, row)
+
+        await self._commits.run(write)
+
+    async def hand_over(self, group: str, old: bytes | None, new: bytes | None) -> None:
+        """Note whom a group's events are for, in place of `old`; None: of whoever it is."""
+
+        def write(batch: Batch) -> None:
+            if old is None or self.owner(batch.txn, group) == old:
+                batch.put_note(_OWNER + group, new)
+
+        await self._commits.run(write)
+
+    def owner(self, txn: Txn, group: str) -> bytes | None:
+        """Whom a group's events are for."""
+        return txn.get((_OWNER + group).encode(), None, self._environment.meta)
+
+    def checkpoint(self, txn: Txn, group: str) -> int | None:
+        """The number of the last event that a group has done; None if it never saved one."""
+        found = txn.get((_GROUP + group).encode(), None, self._environment.meta)
+        return None if found is None else int(found)
+
+    def begin(self) -> Txn:
+        """A read transaction."""
         try:
             return self._environment.lmdb.begin()
         except lmdb.Error as error:
             raise translate(error, "read") from error
+
+    def _failure(self, sequence: int, row: bytes) -> Failure:
+        failure = msgspec.msgpack.decode(row, type=Failure)
+        event = msgspec.structs.replace(failure.event, mark=self._positions.of(sequence))
+        return msgspec.structs.replace(failure, event=event)
+
+
+class EmbeddedSubscription:
+    """See `log.store.Subscription`: the newest one of a group has the one partition, whatever process it is in."""
+
+    def __init__(self, log: EmbeddedLog, group: str) -> None:
+        self._log, self._group, self._name = log, group, secrets.token_bytes(8)
+        self._at: int | None = None  # the last event that was read; None: the checkpoint says
+
+    async def claim(self) -> None:
+        """Take the partition over."""
+        await self._log.hand_over(self._group, None, self._name)
+
+    async def read(self, limit: int) -> store.Batch:
+        with self._log.begin() as txn:
+            owner = self._log.owner(txn, self._group)
+            if owner == self._name:
+                return self._read(txn, limit)
+        self._at = None
+        if owner is None:
+            await self.claim()
+        return store.Batch((), NOWHERE)
+
+    def _read(self, txn: Txn, limit: int) -> store.Batch:
+        if self._at is None:
+            self._at = self._log.checkpoint(txn, self._group)
+        found = self._log.nothing_done(txn) if self._at is None else self._log.read_after(txn, self._at, limit)
+        self._at = self._log.sequence(found.next)
+        return found
+
+    async def failures(self) -> Sequence[Failure]:
+        with self._log.begin() as txn:
+            is_owner = self._log.owner(txn, self._group) == self._name
+        return await self._log.failures(self._group) if is_owner else ()
+
+    async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+        try:
+            await self._log.note(self._group, at, failures, self._name)
+        except Fenced:
+            self._at = None
+            raise
+
+    async def close(self) -> None:
+        await self._log.hand_over(self._group, self._name, None)

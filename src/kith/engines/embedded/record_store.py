@@ -90,9 +90,9 @@ def _put(
     newest = max((record.updated_at for record in records), default=0)
     claimed = None if claim is None else _claimed(txn, db, claim)
     if claimed is not None or not all(_holds(txn, db, condition) for condition in only_if):
-        return Put(False, [], WriteMark(batch.log.last, newest), claimed)
+        return Put(False, [], WriteMark(batch.mark(), newest), claimed)
     changes = apply_all(batch, edges[:1])
-    put = Put(True, changes, WriteMark(batch.log.last, newest))
+    put = Put(True, changes, WriteMark(batch.mark(), newest))
     if put.refusal is not None:
         return put._replace(stored=False)
     changes += apply_all(batch, edges[1:])
@@ -102,7 +102,7 @@ def _put(
         stored = _get(txn, db, record.kind, record.id)
         if newer(stored, record) is not stored:
             batch.put("objects", _KEY.pack(record.kind, record.id), _VERSION.pack(record.updated_at) + record.data)
-    return put._replace(mark=WriteMark(batch.log.last, newest))
+    return put._replace(mark=WriteMark(batch.mark(), newest))
 
 
 def _get(txn: Txn, db: lmdb._Database, kind: RecordKind, id_: int) -> Record | None:

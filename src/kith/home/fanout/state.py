@@ -15,7 +15,8 @@ import numpy as np
 
 from kith.core.events import Event
 from kith.home.timelines import Ids
-from kith.log.runner import SKEW_MS
+from kith.log.runner import lag_of
+from kith.log.store import Progress
 
 FAILURES_MAX = 100
 """Events that fan-out failed on; beyond it nobody's timeline is relied on."""
@@ -57,21 +58,15 @@ class Withheld(NamedTuple):
 class FanoutSnapshot(NamedTuple):
     """What fan-out has noted, all of one moment."""
 
-    at: int | None  # all events up to here are handled, but for `failures`; None: fan-out never ran
-    oldest_ms: int | None  # when the first event beyond was logged; None: there is none; 0: it was forgotten
+    progress: Progress | None  # how far it has handled the log, but for `failures`; None: fan-out never ran
     name: int | None  # of the timelines that fan-out keeps; None before it ever did
     deliveries: Sequence[Delivery]  # under way: what failed least often comes first, and of that the oldest
     withheld: Withheld
     failures: Sequence[Event]  # FAILURES_MAX + 1 at most
 
     def lag_s(self, now_ms: int) -> float:
-        """Age of the oldest event not handled; 0 if there is none. Infinite if it was forgotten, or is of the future,
-        as after a clock was put back.
-        """
-        if self.oldest_ms is None:
-            return 0.0
-        age_ms = now_ms - self.oldest_ms
-        return max(0, age_ms) / 1000 if self.oldest_ms and age_ms >= -SKEW_MS else math.inf
+        """Age of the oldest event not handled, see `log.runner.Lag`; infinite if fan-out never ran."""
+        return math.inf if self.progress is None else lag_of(self.progress.behind, now_ms).oldest_s
 
     def undelivered(self) -> Ids:
         """Authors of whom no timeline need have everything: a post is being delivered, or fan-out failed on it."""

@@ -1,0 +1,368 @@
+"""The event log: what can be read and when, how positions compare, and what a group of workers is given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+
+import pytest
+from cast import ALICE
+from coroutines import Run
+from edges import G, edge_of, writes_of
+from engines import Engine, Logged
+
+from kith.core.clock import Hlc
+from kith.core.events import NOWHERE, TIMELINE_WANTED, Event, LogPosition
+from kith.graph.edge import Direction, State
+from kith.graph.shapes import Listing
+from kith.log.store import Batch, Failure, Fenced, Subscription
+
+PORT = "logs"
+SOURCES = range(1, 8)
+GROUP = "readers"
+
+
+async def written(logged: Logged, count: int, first: int = 0) -> LogPosition:
+    """So many events, one a call, each of which can be read in the end; the mark of the last."""
+    mark = NOWHERE
+    for number in range(first, first + count):
+        (change,) = await logged.edges.apply(writes_of(edge_of(SOURCES[number % len(SOURCES)], 100 + number)))
+        mark = change.mark
+        assert await logged.log.reached(mark)
+    return mark
+
+
+async def read_all(logged: Logged, after: LogPosition, limit: int) -> list[Event]:
+    """All that follows, in reads of `limit`; each must lead on."""
+    found: list[Event] = []
+    while True:
+        batch = await logged.log.read(after, limit)
+        assert not batch.lost
+        assert len(batch.events) <= limit
+        found += batch.events
+        if len(batch.events) < limit:
+            assert logged.log.covers(batch.next, await logged.log.end())
+            return found
+        after = batch.next
+
+
+def numbers(events: Iterable[Event]) -> list[int]:
+    return [event.destination - 100 for event in events]
+
+
+def of_each_source(events: Iterable[Event]) -> list[list[int]]:
+    """Numbers of events, by source and in their order."""
+    events = list(events)
+    return [numbers(event for event in events if event.source == source) for source in SOURCES]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 28, 1_000])
+def test_every_event_is_read_once_and_those_of_a_source_in_their_order(logged: Logged, run: Run, limit: int) -> None:
+    async def scene() -> None:
+        await written(logged, 60)
+        events = await read_all(logged, NOWHERE, limit)
+        assert of_each_source(events) == [list(range(at, 60, len(SOURCES))) for at in range(len(SOURCES))]
+        assert len({event.mark for event in events}) == 60
+        half = await logged.log.read(NOWHERE, 30)
+        rest = await read_all(logged, half.next, limit)
+        assert sorted(numbers([*half.events, *rest])) == list(range(60))
+
+    run(scene())
+
+
+def test_an_event_tells_the_edge_and_the_state_before(logged: Logged, run: Run) -> None:
+    async def scene() -> None:
+        first, second = edge_of(ALICE, 7, 5, version=1), edge_of(ALICE, 7, -5, State.ARCHIVED, 2)
+        changes = await logged.edges.apply(writes_of(first, second))
+        assert await logged.log.reached(changes[-1].mark)
+        told = [
+            (event.graph, event.before, event.state, event.source, event.destination, event.position, event.updated_at)
+            for event in await read_all(logged, NOWHERE, 10)
+        ]
+        assert told == [
+            (G, None, State.NORMAL, ALICE, 7, 5, first.updated_at),
+            (G, State.NORMAL, State.ARCHIVED, ALICE, 7, -5, second.updated_at),
+        ]
+
+    run(scene())
+
+
+def test_an_event_can_be_read_only_after_rows_lists_and_counts_show_it(logged: Logged, run: Run) -> None:
+    async def write() -> None:
+        for number in range(40):
+            await logged.edges.apply(writes_of(edge_of(SOURCES[number % len(SOURCES)], 100 + number)))
+            await asyncio.sleep(0)
+
+    async def scene() -> None:
+        writing, at, shown = asyncio.create_task(write()), NOWHERE, 0
+        while shown < 40:
+            batch = await logged.log.read(at, 5)
+            for event in batch.events:
+                out = Listing(G, event.source, Direction.OUT)
+                into = Listing(G, event.destination, Direction.IN)
+                assert event.destination in (await logged.edges.ids(out)).tolist()
+                assert (await logged.edges.ids(into)).tolist() == [event.source]
+                assert await logged.edges.count_many([into]) == [1]
+            at, shown = batch.next, shown + len(batch.events)
+            await asyncio.sleep(0)
+        await writing
+
+    run(scene())
+
+
+def test_a_position_covers_what_was_read_up_to_it_and_nothing_later(logged: Logged, run: Run) -> None:
+    async def scene() -> None:
+        log, positions, batches = logged.log, [NOWHERE], list[Batch]()
+        await written(logged, 30)
+        while (batch := await log.read(positions[-1], 4)).events:
+            positions.append(batch.next)
+            batches.append(batch)
+        for (at, position), (number, batch) in product(enumerate(positions), enumerate(batches, 1)):
+            assert all(log.covers(position, event.mark) == (number <= at) for event in batch.events)
+        for (at, one), (number, other) in product(enumerate(positions), repeat=2):
+            assert log.covers(one, other) == (number <= at)
+            assert log.covers(log.joined(one, other), positions[max(at, number)])
+            assert log.covers(positions[max(at, number)], log.joined(one, other))
+        assert not log.covers(NOWHERE, positions[1])
+
+    run(scene())
+
+
+def test_marks_joined_to_a_position_are_the_position_behind_these_events(logged: Logged, run: Run) -> None:
+    async def scene() -> None:
+        log = logged.log
+        await written(logged, 25)
+        events = (await log.read(NOWHERE, 25)).events
+        at = NOWHERE
+        for number, event in enumerate(events):
+            assert not log.covers(at, event.mark)
+            at = log.joined(at, event.mark)
+            rest = await read_all(logged, at, 1_000)
+            assert sorted(numbers([*events[: number + 1], *rest])) == list(range(25))
+
+    run(scene())
+
+
+@pytest.mark.parametrize("junk", [b"\xff", b"junk", b"\xff" * 8, b"x" * 16, b"x" * 99])
+def test_what_is_no_position_of_this_log_is_covered_by_none(logged: Logged, run: Run, junk: bytes) -> None:
+    async def scene() -> None:
+        await written(logged, 3)
+        assert not logged.log.covers(await logged.log.end(), LogPosition(junk))
+        assert not await logged.log.reached(LogPosition(junk))
+
+    run(scene())
+
+
+def test_the_mark_of_a_write_covers_all_its_changes_and_is_reached(logged: Logged, run: Run) -> None:
+    async def scene() -> None:
+        log = logged.log
+        await written(logged, 5)
+        before = await log.end()
+        changes = await logged.edges.apply(writes_of(*(edge_of(source, 99) for source in SOURCES)))
+        assert not log.covers(before, changes[0].mark)
+        assert await log.reached(changes[-1].mark)
+        batch = await log.read(before, 100)
+        assert len(batch.events) == len(SOURCES)
+        assert all(log.covers(changes[-1].mark, event.mark) for event in batch.events)
+
+    run(scene())
+
+
+def test_what_follows_a_position_is_counted_and_dated(logged: Logged, run: Run) -> None:
+    async def scene() -> None:
+        log = logged.log
+        await written(logged, 12)
+        batch = await log.read(NOWHERE, 5)
+        behind, rest = await log.behind(batch.next), await read_all(logged, batch.next, 100)
+        assert (behind.events, behind.lost) == (7, False)
+        assert behind.oldest_ms == min(event.logged_ms for event in rest)
+        assert log.covers(behind.end, await log.end())
+        assert await log.behind(behind.end) == (behind.end, 0, None, False)
+
+    run(scene())
+
+
+def test_who_reads_on_behind_forgotten_events_is_told(engine: Engine, tmp_path: Path, run: Run) -> None:
+    async def scene(logged: Logged) -> None:
+        await logged.edges.declare(["follows"])
+        await written(logged, 10)
+        start = await logged.log.end()
+        await written(logged, 400, first=10)
+        behind, batch = await logged.log.behind(start), await logged.log.read(start, 1_000)
+        assert (behind.lost, batch.lost) == (True, True)
+        assert behind.oldest_ms is None
+        assert 0 < len(batch.events) < 400
+        assert logged.log.covers(batch.next, behind.end)
+        assert not (await logged.log.read(batch.next, 10)).lost
+
+    assert engine.logs
+    with engine.logs(tmp_path / "data", events_max=50) as logged:
+        run(scene(logged))
+
+
+def test_an_event_that_is_no_edge_is_announced(logged: Logged, run: Run) -> None:
+    async def scene() -> None:
+        before = await logged.log.end()
+        await logged.log.announce(Event(0, None, TIMELINE_WANTED, int(ALICE), 0, 0, Hlc(77)))
+        (event,) = (await logged.log.read(before, 10)).events
+        assert (event.state, event.source, event.updated_at) == (TIMELINE_WANTED, ALICE, 77)
+        assert event.mark != NOWHERE
+        assert not event.began
+        assert not event.ended
+
+    run(scene())
+
+
+# --- groups ------------------------------------------------------------------------------------------------
+
+
+def failure_of(event: Event) -> Failure:
+    return Failure(GROUP, event, 1, "a bug", 0, 0)
+
+
+async def begun(logged: Logged, share: Subscription) -> None:
+    """A new group that has done all there is."""
+    batch = await share.read(10)
+    assert batch.lost
+    assert not batch.events
+    await share.save(batch.next, {})
+    progress = await logged.log.progress(GROUP)
+    assert progress is not None
+    assert progress.behind.events == 0
+
+
+async def taken(share: Subscription) -> list[Event]:
+    """All that a subscription reads now; nothing is saved."""
+    found: list[Event] = []
+    while events := (await share.read(4)).events:
+        found += events
+    return found
+
+
+def test_a_new_group_begins_at_the_end_and_is_told_that_it_has_all_to_build(logged: Logged, run: Run) -> None:
+    async def scene() -> None:
+        await written(logged, 5)
+        assert await logged.log.progress(GROUP) is None
+        share = await logged.log.subscribe(GROUP)
+        await begun(logged, share)
+        await written(logged, 20, first=5)
+        assert sorted(numbers(await taken(share))) == list(range(5, 25))
+
+    run(scene())
+
+
+def test_what_was_not_saved_comes_again_and_nothing_else_does(logged: Logged, run: Run) -> None:
+    async def scene() -> None:
+        share = await logged.log.subscribe(GROUP)
+        await begun(logged, share)
+        await written(logged, 30)
+        saved = await share.read(8)
+        await share.save(saved.next, {})
+        assert len(await taken(share)) == 22
+        progress = await logged.log.progress(GROUP)
+        assert progress is not None
+        assert progress.behind.events == 22
+        assert all(logged.log.covers(progress.at, event.mark) for event in saved.events)
+        await share.close()
+        other = await logged.log.subscribe(GROUP)
+        again = await taken(other)
+        assert sorted(numbers([*saved.events, *again])) == list(range(30))
+
+    run(scene())
+
+
+def test_groups_do_not_know_each_other(logged: Logged, run: Run) -> None:
+    async def scene() -> None:
+        shares = [await logged.log.subscribe(name) for name in (GROUP, "others")]
+        for share in shares:
+            await share.save((await share.read(10)).next, {})
+        await written(logged, 6)
+        for share in shares:
+            assert sorted(numbers(await taken(share))) == list(range(6))
+
+    run(scene())
+
+
+def test_failures_are_kept_by_event_until_they_are_settled(logged: Logged, run: Run) -> None:
+    async def scene() -> None:
+        share = await logged.log.subscribe(GROUP)
+        await begun(logged, share)
+        await written(logged, 6)
+        batch = await share.read(10)
+        first, second, *_ = batch.events
+        await share.save(batch.next, {event.mark: failure_of(event) for event in (first, second)})
+        kept = {failure.event.mark: failure for failure in await share.failures()}
+        assert kept == {event.mark: failure_of(event) for event in (first, second)}
+        assert len(await logged.log.failures(GROUP)) == 2
+        assert len(await logged.log.failures(GROUP, 1)) == 1
+        assert not await logged.log.failures("others")
+        await share.save(None, {first.mark: None})
+        await logged.log.save(GROUP, None, {second.mark: None})
+        assert not await share.failures()
+
+    run(scene())
+
+
+def test_who_was_handed_over_can_save_nothing_and_the_other_reads_on_from_what_was_saved(
+    logged: Logged, run: Run
+) -> None:
+    async def scene() -> None:
+        old = await logged.log.subscribe(GROUP)
+        await begun(logged, old)
+        await written(logged, 40)
+        saved = await old.read(10)
+        await old.save(saved.next, {})
+        held = await old.read(20)  # and now another worker takes over, in the middle of it
+        await old.close()
+        new = await logged.log.subscribe(GROUP)
+        for failures in ({}, {held.events[0].mark: failure_of(held.events[0])}):
+            with pytest.raises(Fenced):
+                await old.save(held.next, failures)
+        assert not await logged.log.failures(GROUP)
+        again = await taken(new)
+        assert sorted(numbers([*saved.events, *again])) == list(range(40))
+
+    run(scene())
+
+
+def test_two_workers_leave_no_event_out_and_save_none_twice(logged: Logged, run: Run) -> None:
+    """Both read and save as if the events were theirs alone; the engine says whose they are."""
+
+    async def scene() -> None:
+        shares = [await logged.log.subscribe(GROUP)]
+        await begun(logged, shares[0])
+        shares.append(await logged.log.subscribe(GROUP))
+        done: list[int] = []
+        await written(logged, 60)
+        for _ in range(60):
+            batches = [await share.read(5) for share in shares]
+            for share, batch in zip(shares, batches, strict=True):
+                if batch.next != NOWHERE:
+                    try:
+                        await share.save(batch.next, {})
+                        done += numbers(batch.events)
+                    except Fenced:
+                        pass
+        assert sorted(done) == list(range(60))
+        progress = await logged.log.progress(GROUP)
+        assert progress is not None
+        assert progress.behind.events == 0
+
+    run(scene())
+
+
+def test_what_a_group_saved_outlives_the_store(lasting: Engine, tmp_path: Path, run: Run) -> None:
+    assert lasting.logs
+    with lasting.logs(tmp_path / "data", events_max=1_000) as logged:
+        run(logged.edges.declare(["follows"]))
+        share = run(logged.log.subscribe(GROUP))
+        run(begun(logged, share))
+        run(written(logged, 9))
+        batch = run(share.read(4))
+        run(share.save(batch.next, {batch.events[0].mark: failure_of(batch.events[0])}))
+    with lasting.logs(tmp_path / "data", events_max=1_000) as logged:
+        share = run(logged.log.subscribe(GROUP))
+        assert run(share.failures()) == [failure_of(batch.events[0])]
+        assert sorted(numbers([*batch.events, *run(taken(share))])) == list(range(9))

@@ -1,0 +1,315 @@
+"""Two small in-memory logs: what engines are compared with. Both tell what a `ReferenceEdges` was written.
+
+`ReferenceLog` is the port in the most obvious form: a list, and positions that count. `HostileLog` keeps the promises
+of a partitioned log of a distant engine and not one more: every call waits, positions have gaps, only events of one
+source keep their order, events are late, and partitions are handed over at any time, which nobody is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kith.core.clock import wall_ms
+from kith.core.events import NOWHERE, Event, LogPosition
+from kith.log.store import Batch, Behind, Bell, Failure, Fenced, Progress
+
+if TYPE_CHECKING:
+    from reference_edges import ReferenceEdges, ScrambledEdges
+
+Offsets = dict[int, int]
+"""By partition: the offset of the last event that a position covers."""
+
+
+def packed(offsets: Offsets) -> LogPosition:
+    """A position; that of no event is not NOWHERE."""
+    return LogPosition(msgspec.msgpack.encode({at: offset for at, offset in sorted(offsets.items()) if offset}))
+
+
+def unpacked(position: LogPosition) -> Offsets:
+    return msgspec.msgpack.decode(position, type=Offsets) if position else {}
+
+
+class Partitions:
+    """What was logged. An event's partition is its source's; its offset is the next, or with `gaps` one of the next."""
+
+    def __init__(self, count: int = 1, gaps: random.Random | None = None) -> None:
+        self.count, self._gaps = count, gaps
+        self.all: list[Event] = []
+        self.ends: Offsets = dict.fromkeys(range(count), 0)
+        self.now_ms: Callable[[], int] = wall_ms
+
+    def append(self, event: Event) -> LogPosition:
+        """Log an event; answers the end of the log then, which covers all that was written before."""
+        at = event.source % self.count
+        self.ends[at] += 1 if self._gaps is None else self._gaps.randint(1, 4)
+        mark = packed({at: self.ends[at]})
+        self.all.append(msgspec.structs.replace(event, mark=mark, logged_ms=self.now_ms()))
+        return self.end
+
+    @property
+    def end(self) -> LogPosition:
+        return packed(self.ends)
+
+
+class ReferenceLog:
+    """See `log.store.LogStore`. `events_max`: how many events of a partition it keeps."""
+
+    def __init__(self, edges: ReferenceEdges, events_max: int = 10**9) -> None:
+        self._logged, self._events_max = edges.events, events_max
+        self._checkpoints: dict[str, Offsets] = {}
+        self._failures: dict[tuple[str, LogPosition], Failure] = {}
+        self._owners: dict[str, dict[int, ReferenceSubscription]] = {}
+
+    # What a log of this kind may do otherwise.
+
+    async def _called(self) -> None:
+        """Called first by every call that an engine may wait for."""
+
+    def readable(self) -> Sequence[Event]:
+        """All events that can be read by now, each partition's in its order."""
+        return self._logged.all
+
+    def _picked(self, parts: list[list[Event]], limit: int) -> list[Event]:
+        """The next of these events, `limit` at most."""
+        wanted = {event.mark for part in parts for event in part}
+        return [event for event in self.readable() if event.mark in wanted][:limit]
+
+    def shared(self, group: str, subscription: ReferenceSubscription) -> None:
+        """A subscription was opened: it gets all partitions."""
+        self._owners[group] = dict.fromkeys(range(self._logged.count), subscription)
+
+    # The port.
+
+    def covers(self, position: LogPosition, other: LogPosition) -> bool:
+        try:
+            reached, asked = unpacked(position), unpacked(other)
+        except msgspec.MsgspecError:
+            return False
+        return all(offset <= reached.get(at, 0) for at, offset in asked.items())
+
+    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
+        a, b = unpacked(one), unpacked(other)
+        return packed({at: max(a.get(at, 0), b.get(at, 0)) for at in a | b})
+
+    @contextmanager
+    def bell(self) -> Iterator[Bell]:
+        yield _Turns()
+
+    async def end(self) -> LogPosition:
+        await self._called()
+        return packed(self._ends())
+
+    async def read(self, after: LogPosition, limit: int) -> Batch:
+        await self._called()
+        return self.read_of(unpacked(after), range(self._logged.count), limit)
+
+    async def behind(self, after: LogPosition) -> Behind:
+        await self._called()
+        return self._behind(unpacked(after))
+
+    async def reached(self, mark: LogPosition) -> bool:
+        while self.covers(self._logged.end, mark):
+            await self._called()
+            if self.covers(packed(self._ends()), mark):
+                return True
+        return False
+
+    async def announce(self, event: Event) -> None:
+        await self._called()
+        self._logged.append(event)
+
+    async def subscribe(self, group: str) -> ReferenceSubscription:
+        await self._called()
+        subscription = ReferenceSubscription(self, group)
+        self.shared(group, subscription)
+        return subscription
+
+    async def progress(self, group: str) -> Progress | None:
+        await self._called()
+        saved = self._checkpoints.get(group)
+        return None if saved is None else Progress(packed(saved), self._behind(saved))
+
+    async def failures(self, group: str, limit: int | None = None) -> Sequence[Failure]:
+        await self._called()
+        return [failure for (of, _), failure in self._failures.items() if of == group][:limit]
+
+    async def save(self, group: str, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+        await self._called()
+        self.saved(group, None if at is None else dict.fromkeys(range(self._logged.count), 0) | unpacked(at), failures)
+
+    # What subscriptions ask.
+
+    async def call(self) -> None:
+        await self._called()
+
+    def owned(self, group: str, subscription: ReferenceSubscription) -> set[int]:
+        """The partitions of a subscription."""
+        return {at for at, owner in self._owners.get(group, {}).items() if owner is subscription}
+
+    def disowned(self, group: str, subscription: ReferenceSubscription) -> None:
+        """A subscription was closed."""
+        owners = self._owners[group]
+        for at in self.owned(group, subscription):
+            del owners[at]
+
+    def taken(self, group: str, subscription: ReferenceSubscription) -> None:
+        """Give a subscription what is nobody's."""
+        for at in range(self._logged.count):
+            self._owners.setdefault(group, {}).setdefault(at, subscription)
+
+    def checkpoint(self, group: str, at: int) -> int | None:
+        return self._checkpoints.get(group, {}).get(at)
+
+    def end_of(self, at: int) -> int:
+        return self._ends()[at]
+
+    def saved(self, group: str, offsets: Offsets | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+        if offsets is not None:
+            self._checkpoints[group] = self._checkpoints.get(group, {}) | offsets
+        for mark, failure in failures.items():
+            self._failures.pop((group, mark), None)
+            if failure is not None:
+                self._failures[group, mark] = failure
+
+    def failures_of(self, group: str, partitions: set[int]) -> list[Failure]:
+        return [one for (of, mark), one in self._failures.items() if of == group and set(unpacked(mark)) <= partitions]
+
+    def read_of(self, after: Offsets, partitions: Sequence[int], limit: int) -> Batch:
+        """As `read`, of some partitions."""
+        reached, lost, parts = dict(after), False, []
+        for at in partitions:
+            forgotten, kept = self._kept(at)
+            lost = lost or after.get(at, 0) < forgotten
+            reached[at] = max(after.get(at, 0), forgotten)
+            parts.append([event for event in kept if unpacked(event.mark)[at] > reached[at]])
+        events = self._picked(parts, limit)
+        for event in events:
+            reached |= unpacked(event.mark)
+        return Batch(events, packed(reached), lost)
+
+    def _behind(self, after: Offsets) -> Behind:
+        whole = self.read_of(after, range(self._logged.count), 10**9)
+        oldest_ms = min((event.logged_ms for event in whole.events), default=None)
+        return Behind(packed(self._ends()), len(whole.events), None if whole.lost else oldest_ms, whole.lost)
+
+    def _kept(self, at: int) -> tuple[int, list[Event]]:
+        """The events of a partition that were not forgotten, and the offset of the last that was."""
+        events = [event for event in self.readable() if at in unpacked(event.mark)]
+        forgotten, kept = events[: -self._events_max], events[-self._events_max :]
+        return (unpacked(forgotten[-1].mark)[at] if forgotten else 0), kept
+
+    def _ends(self) -> Offsets:
+        ends = dict.fromkeys(range(self._logged.count), 0)
+        for event in self.readable():
+            ends |= unpacked(event.mark)
+        return ends
+
+
+class ReferenceSubscription:
+    """See `log.store.Subscription`."""
+
+    def __init__(self, log: ReferenceLog, group: str) -> None:
+        self._log, self._group = log, group
+        self._at: Offsets = {}  # of the partitions that it takes for its own
+
+    async def read(self, limit: int) -> Batch:
+        log, group = self._log, self._group
+        await log.call()
+        log.taken(group, self)
+        owned, lost = log.owned(group, self), False
+        self._at = {at: offset for at, offset in self._at.items() if at in owned}
+        for at in owned - self._at.keys():
+            saved = log.checkpoint(group, at)
+            lost = lost or saved is None
+            self._at[at] = log.end_of(at) if saved is None else saved
+        if not owned:
+            return Batch((), NOWHERE)
+        found = log.read_of(self._at, sorted(owned), 0 if lost else limit)
+        self._at = dict.fromkeys(owned, 0) | unpacked(found.next)
+        return found._replace(lost=lost or found.lost)
+
+    async def failures(self) -> Sequence[Failure]:
+        await self._log.call()
+        return self._log.failures_of(self._group, self._log.owned(self._group, self))
+
+    async def save(self, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
+        log, group = self._log, self._group
+        await log.call()
+        owned = log.owned(group, self)
+        about = {part for position in (at or NOWHERE, *failures) for part in unpacked(position)}
+        if not about <= owned or (at is not None and not owned):
+            self._at = {}
+            raise Fenced(f"of {group} this worker has {owned}")
+        moved = None
+        if at is not None:  # partitions that are new since it was read stay where they are
+            moved = unpacked(at)
+            moved |= {part: 0 for part in self._at.keys() & owned - moved.keys() if log.checkpoint(group, part) is None}
+        log.saved(group, moved, failures)
+
+    async def close(self) -> None:
+        await self._log.call()
+        self._log.disowned(self._group, self)
+
+
+class HostileLog(ReferenceLog):
+    """A log in partitions, over edges whose lists lag. `hand_over` is what another worker's coming or going does."""
+
+    def __init__(self, edges: ScrambledEdges, chance: random.Random, events_max: int = 10**9) -> None:
+        super().__init__(edges, events_max)
+        self._edges, self._chance = edges, chance
+        self._known: dict[str, list[ReferenceSubscription]] = {}
+
+    async def _called(self) -> None:
+        for _ in range(self._chance.randint(1, 3)):
+            await asyncio.sleep(0)
+        self._edges.pass_time()
+
+    def readable(self) -> Sequence[Event]:
+        late, held, found = self._edges.late(), set[int](), []
+        for event in self._logged.all:
+            (at,) = unpacked(event.mark)
+            if at in held or (event.graph, event.source, event.destination) in late:
+                held.add(at)  # those behind it wait, too
+            else:
+                found.append(event)
+        return found
+
+    def _picked(self, parts: list[list[Event]], limit: int) -> list[Event]:
+        found: list[Event] = []
+        while len(found) < limit and (left := [part for part in parts if part]):
+            part = self._chance.choice(left)
+            count = min(self._chance.randint(1, 5), limit - len(found))
+            found += part[:count]
+            del part[:count]
+        return found
+
+    def shared(self, group: str, subscription: ReferenceSubscription) -> None:
+        self._known.setdefault(group, []).append(subscription)
+        self.hand_over(group)
+
+    def disowned(self, group: str, subscription: ReferenceSubscription) -> None:
+        super().disowned(group, subscription)
+        self._known[group].remove(subscription)
+
+    def taken(self, group: str, subscription: ReferenceSubscription) -> None:
+        """Nobody takes by itself: the group divides what somebody left."""
+        if len(self._owners[group]) < self._logged.count:
+            self.hand_over(group)
+
+    def hand_over(self, group: str) -> None:
+        """Divide the partitions anew among the newest two subscriptions of a group."""
+        among = self._known.get(group, [])[-2:]
+        self._owners[group] = {at: self._chance.choice(among) for at in range(self._logged.count)} if among else {}
+
+
+class _Turns:
+    """A bell that is heard whenever others had their turn."""
+
+    async def rung(self, within_s: float) -> None:
+        await asyncio.sleep(0)
