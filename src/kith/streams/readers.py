@@ -15,6 +15,7 @@ from kith.core.ids import NodeId
 from kith.graph.edge import Direction
 from kith.graph.graphs import FOLLOWS, MUTES
 from kith.graph.shapes import Ids, Listing
+from kith.graph.together import together
 from kith.posts.post import Post
 from kith.posts.posts import Posts
 
@@ -47,19 +48,21 @@ class Readers:
         return {author for author, mute in zip(authors, muted, strict=True) if not mute}
 
     async def allowed(
-        self, post: int, users: Sequence[int], *, deleted: bool = False
+        self, post: int, author: int, users: Sequence[int], *, deleted: bool = False
     ) -> AsyncIterator[tuple[Post, list[int]]]:
         """The post, and the users who may see it and did not mute its author, in parts.
 
         `deleted`: who might see it if it were not deleted.
         """
         for part in _parts(users):
-            found, seen = await self._posts.seen_by(post, part, deleted=deleted)
+            (found, seen), muted = await together(
+                self._store.immediate,
+                self._posts.seen_by(post, part, deleted=deleted),
+                self._store.exists_many(self._mutes, [(NodeId(user), NodeId(author)) for user in part]),
+            )
             if found is None:
                 return
-            may = [user for user, sees in zip(part, seen, strict=True) if sees]
-            muted = await self._store.exists_many(self._mutes, [(user, found.author) for user in may])
-            yield found, [user for user, mute in zip(may, muted, strict=True) if not mute]
+            yield found, [user for user, sees, mute in zip(part, seen, muted, strict=True) if sees and not mute]
             await asyncio.sleep(0)
 
     async def seeing(

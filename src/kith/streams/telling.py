@@ -33,7 +33,7 @@ class Telling:
     async def new_post(self, step: Step, author: int, post: int) -> None:
         """Send `new_post` to the author and followers who may see the post and did not mute the author."""
         readers = await self._readers_of(author)
-        async for found, allowed in self._readers.allowed(post, readers):
+        async for found, allowed in self._readers.allowed(post, author, readers):
             for own in (True, False):
                 streams = self._streams.not_told([user for user in allowed if (user == found.author) is own], step)
                 self._send(streams, step, new_post(found, own=own))
@@ -53,7 +53,7 @@ class Telling:
                 for stream in streams:
                     stream.watched.pop(post, None)
         others = [user for user in await self._readers_of(author) if self._streams.not_told([user], step)]
-        async for found, allowed in self._readers.allowed(post, others, deleted=True):
+        async for found, allowed in self._readers.allowed(post, author, others, deleted=True):
             if found.deleted:
                 streams = self._streams.not_told(allowed, step)
                 self._send(streams, step, PostRemoved(str(post), "author_deleted"))

@@ -1,0 +1,63 @@
+"""How many calls of stores it takes to tell a change, one after another. See `paced` for how it is counted."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from cast import ALICE, BOB, CAROL, FakeClock
+from engines import open_embedded
+from hall import Ear
+from paced import Call, Pace, PacedLoop
+from services import Services
+
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.posts.post import PostEdit
+from kith.streams.live import Live
+
+AT_MOST = {"a new post": 5, "a post is deleted": 5, "an edit is read": 1, "a round of one post": 3}
+
+
+class Nobody:
+    """Counts nothing."""
+
+    def messages_sent(self, name: str, streams: int) -> None: ...
+    def stream_lag(self, lag_s: float) -> None: ...
+
+
+async def _measured(folder: Path, pace: Pace) -> dict[str, tuple[int, list[Call]]]:
+    """By change: how many calls in a row it took, and all its calls."""
+    with open_embedded(folder) as (environment, edges):
+        records = pace.wrap(EmbeddedRecords(environment, edges._commits), "records")
+        log = pace.wrap(EmbeddedLog(environment, edges._commits), "log")
+        services = await Services.over(pace.wrap(edges, "edges"), records, FakeClock())
+        for reader in (BOB, CAROL):
+            await services.people.follow(reader, ALICE)
+        live = Live(services.posts, services.engagement, log, Nobody(), resume_events=100, heartbeat_s=5)
+        ear, found = Ear(BOB), {}
+
+        async def told(name: str, *, with_round: bool = False) -> None:
+            _, ticks, calls = await pace.of(live._rounds.run() if with_round else live._step())
+            found[name] = (ticks, calls)
+
+        await live.join(ear.stream, None, [])
+        await live.close()  # from here on it follows the log only when it is asked to
+        post = await services.write()
+        await told("a new post")
+        await services.posts.edit(ALICE, post.id, PostEdit(text="better"))
+        await told("an edit is read")
+        await told("a round of one post", with_round=True)
+        await services.posts.delete(ALICE, post.id)
+        await told("a post is deleted")
+        assert ear.names() == ["new_post", "post_updated", "post_removed author_deleted"]
+        return found
+
+
+def test_a_change_is_told_by_so_many_calls_in_a_row_at_most(tmp_path: Path) -> None:
+    loop = PacedLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        found = runner.run(_measured(tmp_path, Pace(loop)))
+    assert found.keys() == AT_MOST.keys()
+    for name, (ticks, calls) in found.items():
+        assert ticks <= AT_MOST[name], (name, ticks, " ".join(call.name for call in calls))
