@@ -25,6 +25,8 @@ TIMELINE_WANTED = 253
 USER_CHANGED = 252
 """Not an edge: the app labelled the user `source`, or they became private or public. So who may see their posts
 changed. `destination`: SHOWN if the app hid them until then, else 0. (A label on a post is an edit of the post.)"""
+RECORD_CHANGED, RECORD_FORGOTTEN, EDGE_FORGOTTEN, NODE_CHANGED, CLAIM_TAKEN, NOTE_CHANGED = 251, 250, 249, 248, 247, 246
+"""Not an edge: what else a write changed, so that the log says all that is so. How it is written is the engine's."""
 SHOWN = 1
 
 
@@ -32,7 +34,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     """One change of an edge. `before`: its state before, None if there was no edge.
 
     `logged_ms`: when it was logged, in ms since the epoch, independent of its version; 0 until then.
-    `mark`: the log up to this event and with it; no other event has the same. The log gives both.
+    `mark`: the log up to this event and with it; no other event has the same. The log gives both. `data`: what else it
+    says, where it is not about an edge.
     """
 
     graph: int
@@ -44,6 +47,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     updated_at: Hlc
     logged_ms: int = 0
     mark: LogPosition = NOWHERE
+    data: bytes = b""
 
     @property
     def began(self) -> bool:

@@ -20,6 +20,7 @@ from reference_edges import ReferenceEdges
 from kith.core.clock import Hlc, HybridClock
 from kith.core.events import BULK_LOADED, Event
 from kith.engines.embedded import event_log
+from kith.engines.embedded.changes import edge_changed
 from kith.engines.embedded.commits import Batch
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
@@ -102,7 +103,7 @@ def test_a_refused_transaction_leaves_no_gap(opened: tuple[Environment, Embedded
     environment, store = opened
 
     def fails(batch: Batch) -> None:
-        batch.log.append(event_log.pack_change(None, edge_of(9, 9)))
+        batch.log.append(edge_changed(None, edge_of(9, 9)))
         raise ValueError("a job's own fault")
 
     run(store.apply(writes_of(edge_of(ALICE, BOB))))

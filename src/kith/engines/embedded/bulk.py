@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from kith.core.clock import Hlc, ms_of, wall_ms
 from kith.core.errors import Conflict, StoreMismatch
-from kith.engines.embedded import runs
+from kith.engines.embedded import changes, runs
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import LOADING, Environment, put_note
-from kith.engines.embedded.event_log import LogWriter, bulk_loaded, pack_announcement
+from kith.engines.embedded.event_log import LogWriter, bulk_loaded
 from kith.engines.embedded.keys import EDGE_KEY, SIGN, STATE_BITS, list_tag, read_prefix
 from kith.engines.embedded.store_file import sync_folder
 from kith.graph.edge import Direction, State
@@ -165,7 +165,7 @@ class BulkLoad:
             txn = write.txn
             edges = _count_edges(txn.cursor(self._environment.graph_db(self._graph)))
             log = LogWriter(txn, self._environment.log, wall_ms())
-            log.append(pack_announcement(bulk_loaded(self._graph, edges, Hlc(self.reading.updated_at))))
+            log.append(changes.announced(bulk_loaded(self._graph, edges, Hlc(self.reading.updated_at))))
             log.flush(events_max=1 << 62)
             put_note(txn, self._environment.meta, self._note, None)
         shutil.rmtree(self._folder)

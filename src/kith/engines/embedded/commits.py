@@ -20,10 +20,10 @@ import lmdb
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, Overloaded, StoreFull, StoreUnavailable
 from kith.core.events import LogPosition
-from kith.engines.embedded import event_log, redo
+from kith.engines.embedded import changes, redo
 from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.driver_errors import translate
-from kith.engines.embedded.edge_rows import forget_edge, replace_edge
+from kith.engines.embedded.edge_rows import replace_edge
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.keys import node_key, read_node
@@ -47,40 +47,36 @@ class Batch:
         self.nodes_known = bool(txn.stat(environment.nodes)["entries"])
         """Whether any node has a row of its own (see `keys`), changes of this batch included."""
 
-    def put(self, database: str, key: bytes, value: bytes) -> None:
-        """Put a row of one of `Environment.rows`."""
-        self.txn.put(key, value, db=self.environment.rows[database])
+    def put(self, database: str, key: bytes, value: bytes | None) -> None:
+        """Put a row of one of `Environment.rows`, or delete it (None). It is in the journal and not in the log."""
         self._describe(redo.row(database, key, value))
-
-    def delete(self, database: str, key: bytes) -> None:
-        """Delete a row of one of `Environment.rows`."""
-        self.txn.delete(key, db=self.environment.rows[database])
-        self._describe(redo.row(database, key, None))
+        db = self.environment.rows[database]
+        if value is None:
+            self.txn.delete(key, db=db)
+        else:
+            self.txn.put(key, value, db=db)
 
     def note(self, key: str) -> bytes | None:
         """A note as this transaction leaves it."""
         return self.txn.get(key.encode(), None, self.environment.meta)
 
     def put_note(self, key: str, value: bytes | None) -> None:
-        """Write a note, or remove it (None)."""
-        if value is None:
-            self.delete("meta", key.encode())
-        else:
-            self.put("meta", key.encode(), value)
+        """Write a note, or remove it (None), that the log does not hold."""
+        self.put("meta", key.encode(), value)
+
+    def do(self, event: bytes) -> None:
+        """Change what an event of `changes` says, and log it."""
+        changes.do(self.txn, event, self.environment.rows, self.environment.graph_db)
+        self.append(event)
 
     def write_edge(self, stored: Edge | None, edge: Edge) -> LogPosition:
         """Store an edge in place of `stored`, which is what is stored, and log it; the mark of its event."""
         replace_edge(self.txn, self.cursor(edge.graph), self.environment.graph_db(edge.graph), stored, edge)
-        self.append(event_log.pack_change(None if stored is None else stored.state, edge))
+        self.append(changes.edge_changed(None if stored is None else stored.state, edge))
         return self.mark()
 
-    def forget_edge(self, graph: int, source: int, destination: int) -> None:
-        """Delete an edge, as if it had never been."""
-        forget_edge(self.txn, self.cursor(graph), self.environment.graph_db(graph), source, destination)
-        self._describe(redo.forgotten(graph, source, destination))
-
     def append(self, event: bytes) -> None:
-        """Log an event, packed by `event_log`."""
+        """Log an event of `changes` that is done."""
         self._describe(event)
         self.log.append(event)
 

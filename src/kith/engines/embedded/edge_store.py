@@ -19,7 +19,7 @@ from kith.core.clock import HybridClock
 from kith.core.events import NOWHERE, Event
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
-from kith.engines.embedded import event_log, runs
+from kith.engines.embedded import changes, event_log, runs
 from kith.engines.embedded.commits import Batch
 from kith.engines.embedded.edge_scans import EmbeddedScans
 from kith.engines.embedded.environment import Txn
@@ -30,7 +30,6 @@ from kith.engines.embedded.keys import (
     list_prefix,
     list_prefixes,
     node_key,
-    node_row,
     pair_key,
     read_edge,
     read_node,
@@ -214,11 +213,8 @@ class EmbeddedEdges(EmbeddedScans):
                 return before
             batch.nodes_known = True
             if tell is not None:
-                batch.append(event_log.pack_announcement(tell))
-            if after == Node():
-                batch.delete("nodes", node_key(node))
-            else:
-                batch.put("nodes", node_key(node), node_row(after))
+                batch.append(changes.announced(tell))
+            batch.do(changes.node_changed(node, after))
             return after
 
         return await self._commits.run(lambda batch: NodeChanged(change(batch), WriteMark(batch.mark(), version)))
@@ -230,7 +226,7 @@ class EmbeddedEdges(EmbeddedScans):
         def write(batch: Batch) -> bool:
             if only_if is not ANYTHING and batch.note(key) != only_if:
                 return False
-            batch.put_note(key, value)
+            batch.do(changes.note_changed(key, value))
             return True
 
         return await self._commits.run(write)
@@ -296,4 +292,4 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
 def _forget(batch: Batch, graph: int, pairs: Sequence[Pair]) -> None:
     """Delete edges, as if they had never been."""
     for source, destination in pairs:
-        batch.forget_edge(graph, source, destination)
+        batch.do(changes.edge_forgotten(graph, source, destination))

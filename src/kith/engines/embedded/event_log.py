@@ -1,67 +1,45 @@
-"""Rows of the event log: every change of an edge, in the order of commits, in the transaction of the change.
+"""Rows of the event log: every change (see `changes`), in the order of commits, in the transaction of the change.
 
     database log    key  first sequence number u64
-                    row  greatest version so far u64 | 0 | events of 41 bytes, fewer than EVENTS_PER_ROW (the last row)
-                         greatest version so far u64 | 1 | EVENTS_PER_ROW events, by column, deflated
-    event           logged at ms u48 | graph u8 | state before u8 (255: none) | state u8 | source u64 | destination u64
-                    | position i64 | updated_at u64
+                    row  greatest version so far u64 | form u8 | events
+    event           head of 41 bytes: logged at ms u48 | graph u8 | state before u8 (255: none) | state u8
+                    | source u64 | destination u64 | position i64 | updated_at u64; and data, where it has some
+    form 0          heads, one after the other; no event has data (the last row only)
+         1          EVENTS_PER_ROW heads, by column, deflated
+         2          count u8 | length of each data u32 | heads | data (the last row only)
+         3          count u8 | deflated: lengths, then heads, both by column | data
 
-Sequence numbers grow by one per event and are never reused. An event that is not about an edge has a state that no edge
-has (see `core.events`).
+A row is closed, and deflated, when it has EVENTS_PER_ROW events or ROW_BYTES_MAX; the last one is written with every
+commit. Sequence numbers grow by one per event and are never reused. An event that is not about an edge has a state that
+no edge has (see `core.events`).
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import lmdb
 
 from kith.core.clock import Hlc
 from kith.core.events import BULK_LOADED, Event, LogPosition
-from kith.core.ids import NodeId
+from kith.engines.embedded.changes import NONE_BEFORE
 from kith.engines.embedded.history import Positions
-from kith.graph.edge import Edge, State
 
 _EVENT = struct.Struct(">BBBQQqQ")
 _MS_BYTES = 6
 _EVENT_BYTES = _MS_BYTES + _EVENT.size
 _SEQUENCE = struct.Struct(">Q")
 EVENTS_PER_ROW = 28  # the last row is written with every commit
-_ROW_BYTES = EVENTS_PER_ROW * _EVENT_BYTES
-_VERSION, _HEAD = 8, 9
-_PLAIN, _DEFLATED = 0, 1
-NONE_BEFORE = 255
+ROW_BYTES_MAX = 1_600
+"""A row of more would not fit into a page beside another."""
+_VERSION, _HEAD, _UPDATED_AT, _LENGTH_BYTES = 8, 9, 33, 4
+_STATE = 2  # where the state stands in a head
+_PLAIN, _DEFLATED, _PLAIN_DATA, _DEFLATED_DATA = range(4)
+_OPEN = (_PLAIN, _PLAIN_DATA)
 _TRIM_ROWS_A_COMMIT = 8
-
-
-def pack_change(before: State | None, edge: Edge) -> bytes:
-    """The bytes of the event of an applied change, for `LogWriter.append`."""
-    return _EVENT.pack(
-        edge.graph,
-        NONE_BEFORE if before is None else before,
-        edge.state,
-        edge.source,
-        edge.destination,
-        edge.position,
-        edge.updated_at,
-    )
-
-
-def edge_of(event: bytes) -> Edge | None:
-    """The edge that an event of `pack_change` is about; None for an announcement."""
-    graph, _, state, source, destination, position, updated_at = _EVENT.unpack(event)
-    if state > State.REMOVED:
-        return None
-    return Edge(graph, NodeId(source), NodeId(destination), State(state), position, Hlc(updated_at))
-
-
-def pack_announcement(event: Event) -> bytes:
-    """The bytes of an event that is not about an edge, for `LogWriter.append`, which numbers it."""
-    return _EVENT.pack(
-        event.graph, NONE_BEFORE, event.state, event.source, event.destination, event.position, event.updated_at
-    )
 
 
 def bulk_loaded(graph: int, edges: int, updated_at: Hlc) -> Event:
@@ -69,23 +47,37 @@ def bulk_loaded(graph: int, edges: int, updated_at: Hlc) -> Event:
     return Event(graph, None, BULK_LOADED, edges, 0, 0, updated_at)
 
 
+class Logged(NamedTuple):
+    """An event as it is logged. `change`: as `changes` packs it."""
+
+    sequence: int
+    logged_ms: bytes
+    change: bytes
+
+    @property
+    def state(self) -> int:
+        """The state of its edge, or what else it is."""
+        return self.change[_STATE]
+
+
 class LogWriter:
     """Appends the events of one transaction, logged at `now_ms`. Call `flush` before the commit."""
 
-    def __init__(self, txn: lmdb.Transaction[bytes], log: lmdb._Database, now_ms: int) -> None:
+    def __init__(self, txn: lmdb.Transaction[bytes], log: lmdb._Database, now_ms: int = 0) -> None:
         self._txn, self._log = txn, log
         self._now = max(0, now_ms).to_bytes(_MS_BYTES, "big")
         cursor = txn.cursor(log)
-        self._row_at, self._kept, self._version = 1, b"", 0
+        self._row_at, self._version = 1, 0
+        self._kept: list[bytes] = []
         if cursor.last():
             row = cursor.value()
             self._row_at = _SEQUENCE.unpack(cursor.key())[0]
             self._version = int.from_bytes(row[:_VERSION], "big")
-            if row[_VERSION] == _PLAIN:
-                self._kept = row[_HEAD:]
+            if row[_VERSION] in _OPEN:
+                self._kept = _unpacked(row)
             else:
-                self._row_at += EVENTS_PER_ROW
-        self._last = self._row_at + len(self._kept) // _EVENT_BYTES - 1
+                self._row_at += _events_in(row)
+        self._last = self._row_at + len(self._kept) - 1
         self._events: list[bytes] = []
 
     @property
@@ -98,18 +90,22 @@ class LogWriter:
         self._events.append(self._now + event)
         self._last += 1
 
+    def append_logged(self, event: Logged) -> None:
+        """Queue an event of another log, as it was logged there."""
+        self._events.append(event.logged_ms + event.change)
+        self._last += 1
+
     def flush(self, events_max: int) -> bool:
         """Write the queued events, and delete the oldest rows beyond `events_max` events; whether there were any."""
         if not self._events:
             return False
-        newest = max(int.from_bytes(event[-8:], "big") for event in self._events)
+        newest = max(int.from_bytes(event[_UPDATED_AT:_EVENT_BYTES], "big") for event in self._events)
         version = max(self._version, newest).to_bytes(_VERSION, "big")
-        pending = self._kept + b"".join(self._events)
         at, new = self._row_at, not self._kept
-        for start in range(0, len(pending), _ROW_BYTES):
-            row = version + _packed(pending[start : start + _ROW_BYTES])
-            self._txn.put(_SEQUENCE.pack(at), row, append=new, db=self._log)  # appended rows leave full pages behind
-            at, new = at + EVENTS_PER_ROW, True
+        for events in _rows(self._kept + self._events):
+            # appended rows leave full pages behind
+            self._txn.put(_SEQUENCE.pack(at), version + _packed(events), append=new, db=self._log)
+            at, new = at + len(events), True
         rows = len(self._events) // EVENTS_PER_ROW + _TRIM_ROWS_A_COMMIT
         self._events.clear()
         cursor = self._txn.cursor(self._log)
@@ -140,6 +136,11 @@ def read(
     txn: lmdb.Transaction[bytes], log: lmdb._Database, positions: Positions, after: int, limit: int
 ) -> Iterator[Event]:
     """Up to `limit` events with a sequence number greater than `after`, oldest first."""
+    return (_unpack(positions.of(event.sequence), event) for event in read_logged(txn, log, after, limit))
+
+
+def read_logged(txn: lmdb.Transaction[bytes], log: lmdb._Database, after: int, limit: int) -> Iterator[Logged]:
+    """Like `read`, as they are logged."""
     cursor = txn.cursor(log)
     if not cursor.set_range(_SEQUENCE.pack(after + 1)):
         if not cursor.last():
@@ -148,38 +149,84 @@ def read(
         cursor.prev() or cursor.first()
     left = limit
     while left > 0:
-        at, row = _SEQUENCE.unpack(cursor.key())[0], _unpacked(cursor.value())
-        for offset in range(0, len(row), _EVENT_BYTES):
-            sequence = at + offset // _EVENT_BYTES
+        at, events = _SEQUENCE.unpack(cursor.key())[0], _unpacked(cursor.value())
+        for sequence, event in enumerate(events, at):
             if sequence > after and left > 0:
-                yield _unpack(positions.of(sequence), row[offset : offset + _EVENT_BYTES])
+                yield Logged(sequence, event[:_MS_BYTES], event[_MS_BYTES:])
                 left -= 1
         if not cursor.next():
             return
 
 
-def _packed(events: bytes) -> bytes:
+def _rows(events: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """The events of each row."""
+    start = size = 0
+    for end, event in enumerate(events, 1):
+        size += len(event)
+        if end - start == EVENTS_PER_ROW or size >= ROW_BYTES_MAX:
+            yield events[start:end]
+            start, size = end, 0
+    if start < len(events):
+        yield events[start:]
+
+
+def _packed(events: Sequence[bytes]) -> bytes:
     """The part of a row after its version. By column, bytes of neighbouring events are alike: a third remains."""
-    if len(events) < _ROW_BYTES:
-        return bytes([_PLAIN]) + events
-    columns = b"".join(events[at::_EVENT_BYTES] for at in range(_EVENT_BYTES))
-    return bytes([_DEFLATED]) + zlib.compress(columns, 1)
+    together = b"".join(events)
+    count = len(events)
+    closed = count == EVENTS_PER_ROW or len(together) >= ROW_BYTES_MAX
+    if len(together) == count * _EVENT_BYTES:
+        if not closed:
+            return bytes([_PLAIN]) + together
+        return bytes([_DEFLATED]) + zlib.compress(_by_column(together, _EVENT_BYTES), 1)
+    lengths = struct.pack(f">{count}I", *(len(event) - _EVENT_BYTES for event in events))
+    heads = b"".join([event[:_EVENT_BYTES] for event in events])
+    data = b"".join([event[_EVENT_BYTES:] for event in events])
+    if not closed:
+        return bytes([_PLAIN_DATA, count]) + lengths + heads + data
+    columns = _by_column(lengths, _LENGTH_BYTES) + _by_column(heads, _EVENT_BYTES)
+    return bytes([_DEFLATED_DATA, count]) + zlib.compress(columns + data, 1)
 
 
-def _unpacked(row: bytes) -> bytes:
+def _unpacked(row: bytes) -> list[bytes]:
     """The events of a row."""
-    if row[_VERSION] == _PLAIN:
-        return row[_HEAD:]
-    columns = zlib.decompress(row[_HEAD:])
-    return b"".join(columns[at::EVENTS_PER_ROW] for at in range(EVENTS_PER_ROW))
+    form, raw = row[_VERSION], row[_HEAD:]
+    if form == _DEFLATED:
+        raw = _by_row(zlib.decompress(raw), EVENTS_PER_ROW)
+    if form in (_PLAIN, _DEFLATED):
+        return [raw[at : at + _EVENT_BYTES] for at in range(0, len(raw), _EVENT_BYTES)]
+    count, raw = raw[0], raw[1:]
+    heads_at, data_at = count * _LENGTH_BYTES, count * (_LENGTH_BYTES + _EVENT_BYTES)
+    if form == _DEFLATED_DATA:
+        raw = zlib.decompress(raw)
+        raw = _by_row(raw[:heads_at], count) + _by_row(raw[heads_at:data_at], count) + raw[data_at:]
+    events = []
+    for number, length in enumerate(struct.unpack_from(f">{count}I", raw)):
+        head_at = heads_at + number * _EVENT_BYTES
+        events.append(raw[head_at : head_at + _EVENT_BYTES] + raw[data_at : data_at + length])
+        data_at += length
+    return events
+
+
+def _by_column(rows: bytes, width: int) -> bytes:
+    """The bytes of rows of one width, column by column."""
+    return b"".join([rows[at::width] for at in range(width)])
+
+
+def _by_row(columns: bytes, count: int) -> bytes:
+    """What `_by_column` made of `count` rows, as it was."""
+    return b"".join([columns[at::count] for at in range(count)])
 
 
 def _events_in(row: bytes) -> int:
-    return (len(row) - _HEAD) // _EVENT_BYTES if row[_VERSION] == _PLAIN else EVENTS_PER_ROW
+    form = row[_VERSION]
+    if form == _PLAIN:
+        return (len(row) - _HEAD) // _EVENT_BYTES
+    return EVENTS_PER_ROW if form == _DEFLATED else row[_HEAD]
 
 
-def _unpack(mark: LogPosition, raw: bytes) -> Event:
-    graph, before, state, source, destination, position, updated_at = _EVENT.unpack_from(raw, _MS_BYTES)
+def _unpack(mark: LogPosition, event: Logged) -> Event:
+    graph, before, state, source, destination, position, updated_at = _EVENT.unpack_from(event.change)
     return Event(
         graph,
         None if before == NONE_BEFORE else before,
@@ -188,6 +235,7 @@ def _unpack(mark: LogPosition, raw: bytes) -> Event:
         destination,
         position,
         Hlc(updated_at),
-        int.from_bytes(raw[:_MS_BYTES], "big"),
+        int.from_bytes(event.logged_ms, "big"),
         mark,
+        event.change[_EVENT.size :],
     )

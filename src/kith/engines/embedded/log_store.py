@@ -15,7 +15,7 @@ import lmdb
 import msgspec
 
 from kith.core.events import NOWHERE, Event, LogPosition
-from kith.engines.embedded import bells, event_log
+from kith.engines.embedded import bells, changes, event_log
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment, Txn
@@ -88,7 +88,7 @@ class EmbeddedLog:
         return self.covers(await self.end(), mark)  # every read sees every acknowledged write, of any process
 
     async def announce(self, event: Event) -> None:
-        packed = event_log.pack_announcement(event)
+        packed = changes.announced(event)
         await self._commits.run(lambda batch: batch.append(packed))
 
     async def subscribe(self, group: str) -> EmbeddedSubscription:

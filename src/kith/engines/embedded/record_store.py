@@ -18,6 +18,15 @@ import lmdb
 
 from kith.core.clock import Hlc
 from kith.core.tokens import WriteMark
+from kith.engines.embedded.changes import (
+    CLAIM_END,
+    claim_key,
+    claim_taken,
+    read_claim_end,
+    record_changed,
+    record_forgotten,
+    record_key,
+)
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.edge_store import apply_all
@@ -25,10 +34,7 @@ from kith.engines.embedded.environment import Environment, Txn
 from kith.graph.edge import EdgeWrite
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, newer
 
-_KEY = struct.Struct(">BQ")
 _VERSION = struct.Struct(">Q")
-_CLAIM, _CLAIM_END = 128, 129
-_END_KEY = struct.Struct(">BQ16s")
 _FORGOTTEN_A_CLAIM = 8
 
 
@@ -54,7 +60,7 @@ class EmbeddedRecords:
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         try:
             with self._environment.lmdb.begin(self._environment.records) as txn:
-                rows = [txn.get(_KEY.pack(kind, id_), None) for id_ in ids]
+                rows = [txn.get(record_key(kind, id_), None) for id_ in ids]
         except lmdb.Error as error:
             raise translate(error, "read") from error
         version = _VERSION.unpack_from
@@ -73,7 +79,7 @@ class EmbeddedRecords:
     async def forget(self, kind: RecordKind, ids: Sequence[int]) -> None:
         def drop(batch: Batch) -> None:
             for id_ in ids:
-                batch.delete("objects", _KEY.pack(kind, id_))
+                batch.do(record_forgotten(kind, id_))
 
         await self._commits.run(drop, len(ids))
 
@@ -101,12 +107,12 @@ def _put(
     for record in records:
         stored = _get(txn, db, record.kind, record.id)
         if newer(stored, record) is not stored:
-            batch.put("objects", _KEY.pack(record.kind, record.id), _VERSION.pack(record.updated_at) + record.data)
+            batch.do(record_changed(record))
     return put._replace(mark=WriteMark(batch.mark(), newest))
 
 
 def _get(txn: Txn, db: lmdb._Database, kind: RecordKind, id_: int) -> Record | None:
-    row = txn.get(_KEY.pack(kind, id_), None, db)
+    row = txn.get(record_key(kind, id_), None, db)
     return None if row is None else _read(kind, id_, row)
 
 
@@ -121,7 +127,7 @@ def _holds(txn: Txn, db: lmdb._Database, condition: AtVersion) -> bool:
 
 def _claimed(txn: Txn, db: lmdb._Database, claim: Claim) -> bytes | None:
     """The value of an earlier claim of the same key that has not expired."""
-    row = txn.get(bytes([_CLAIM]) + claim.key, None, db)
+    row = txn.get(claim_key(claim.key), None, db)
     if row is None or _VERSION.unpack_from(row)[0] <= claim.now_ms:
         return None
     return row[_VERSION.size :]
@@ -130,17 +136,16 @@ def _claimed(txn: Txn, db: lmdb._Database, claim: Claim) -> bytes | None:
 def _take(batch: Batch, claim: Claim) -> None:
     """Store a claim, and delete some expired ones."""
     txn, db = batch.txn, batch.environment.records
-    until_ms = claim.now_ms + claim.keep_ms
     cursor = txn.cursor(db)
     for _ in range(_FORGOTTEN_A_CLAIM):
-        if not cursor.set_range(bytes([_CLAIM_END])):
+        if not cursor.set_range(bytes([CLAIM_END])):
             break
-        tag, over_ms, key = _END_KEY.unpack(cursor.key())
-        if tag != _CLAIM_END or over_ms > claim.now_ms:
+        end = read_claim_end(cursor.key())
+        if end is None or end[0] > claim.now_ms:
             break
-        batch.delete("objects", cursor.key())
-        held = txn.get(bytes([_CLAIM]) + key, None, db)
+        over_ms, key = end
+        batch.put("objects", cursor.key(), None)
+        held = txn.get(claim_key(key), None, db)
         if held is not None and _VERSION.unpack_from(held)[0] == over_ms:  # else it was claimed anew
-            batch.delete("objects", bytes([_CLAIM]) + key)
-    batch.put("objects", bytes([_CLAIM]) + claim.key, _VERSION.pack(until_ms) + claim.value)
-    batch.put("objects", _END_KEY.pack(_CLAIM_END, until_ms, claim.key), b"")
+            batch.put("objects", claim_key(key), None)
+    batch.do(claim_taken(claim.key, claim.now_ms + claim.keep_ms, claim.value))

@@ -51,7 +51,7 @@ def _put(batch: Batch, rows: Sequence[RankingRow], now_ms: int) -> None:
         key = _KEY.pack(_ROW, user)
         if cursor.set_key(key):
             (before_ms,) = _UNTIL.unpack_from(cursor.value())
-            batch.delete("suggestions", _END_KEY.pack(_END, before_ms, user))
+            batch.put("suggestions", _END_KEY.pack(_END, before_ms, user), None)
         batch.put("suggestions", key, _UNTIL.pack(until_ms) + data)
         batch.put("suggestions", _END_KEY.pack(_END, until_ms, user), b"")
         for _ in range(_FORGOTTEN_A_ROW):
@@ -64,5 +64,5 @@ def _forget_one(batch: Batch, cursor: lmdb.Cursor[bytes], now_ms: int) -> None:
         return
     _, until_ms, user = _END_KEY.unpack(cursor.key())
     if until_ms <= now_ms:
-        batch.delete("suggestions", cursor.key())
-        batch.delete("suggestions", _KEY.pack(_ROW, user))
+        batch.put("suggestions", cursor.key(), None)
+        batch.put("suggestions", _KEY.pack(_ROW, user), None)

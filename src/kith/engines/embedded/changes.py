@@ -1,0 +1,155 @@
+"""What each event of the log changes in the store, and how that is done: once by a write, again from the journal or the
+log. So whatever is acknowledged is in the log, in a form that says what is so afterwards.
+
+    an edge             the event says all of it; its row and both lists follow from it
+    RECORD_CHANGED      source: kind · destination: id · updated_at: version · data: the record's
+    RECORD_FORGOTTEN    source: kind · destination: id
+    EDGE_FORGOTTEN      graph, source, destination
+    NODE_CHANGED        source: node · data: its row, empty if it is as any other
+    CLAIM_TAKEN         source: over at, in ms · data: key of 16 bytes | value
+    NOTE_CHANGED        data: length of the key u16 | key | note; before 0: the note is removed
+
+Not in the log, because it can be made again or stands for a moment only: timelines, computed suggestions, quotas, what
+was served, how far a group of consumers is and what it failed on. Other events change nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import lmdb
+
+from kith.core.clock import Hlc
+from kith.core.events import (
+    CLAIM_TAKEN,
+    EDGE_FORGOTTEN,
+    NODE_CHANGED,
+    NOTE_CHANGED,
+    RECORD_CHANGED,
+    RECORD_FORGOTTEN,
+    Event,
+)
+from kith.core.ids import NodeId
+from kith.engines.embedded.edge_rows import forget_edge, write_edge
+from kith.engines.embedded.keys import node_key, node_row
+from kith.graph.edge import Edge, State
+from kith.graph.shapes import Node
+from kith.records.store import Record
+
+_HEAD = struct.Struct(">BBBQQqQ")
+_RECORD_KEY = struct.Struct(">BQ")
+_VERSION = struct.Struct(">Q")
+_KEY_LENGTH = struct.Struct(">H")
+NONE_BEFORE = 255
+Databases: TypeAlias = "Mapping[str, lmdb._Database]"
+GraphDatabase: TypeAlias = "Callable[[int], lmdb._Database]"
+
+CLAIM_BYTES = 16
+_CLAIM, CLAIM_END = 128, 129
+_END_KEY = struct.Struct(">BQ16s")
+
+record_key = _RECORD_KEY.pack
+"""(kind, id) -> the key of a record in the database `objects`."""
+
+
+def claim_key(key: bytes) -> bytes:
+    """The key of a claim in the database `objects`."""
+    return bytes([_CLAIM]) + key
+
+
+def claim_end_key(until_ms: int, key: bytes) -> bytes:
+    """The key in the database `objects` that finds a claim by when it is over."""
+    return _END_KEY.pack(CLAIM_END, until_ms, key)
+
+
+def read_claim_end(row_key: bytes) -> tuple[int, bytes] | None:
+    """What `claim_end_key` made a key of; None for another key."""
+    if row_key[0] != CLAIM_END:
+        return None
+    _, until_ms, key = _END_KEY.unpack(row_key)
+    return until_ms, key
+
+
+def edge_changed(before: State | None, edge: Edge) -> bytes:
+    """The event of an edge that was written; `before`: its state until then."""
+    return _HEAD.pack(
+        edge.graph,
+        NONE_BEFORE if before is None else before,
+        edge.state,
+        edge.source,
+        edge.destination,
+        edge.position,
+        edge.updated_at,
+    )
+
+
+def edge_forgotten(graph: int, source: int, destination: int) -> bytes:
+    """The event of an edge that was forgotten, as if it had never been."""
+    return _HEAD.pack(graph, NONE_BEFORE, EDGE_FORGOTTEN, source, destination, 0, 0)
+
+
+def record_changed(record: Record) -> bytes:
+    """The event of a record that was stored."""
+    return _HEAD.pack(0, NONE_BEFORE, RECORD_CHANGED, record.kind, record.id, 0, record.updated_at) + record.data
+
+
+def record_forgotten(kind: int, id_: int) -> bytes:
+    """The event of a record that was taken out."""
+    return _HEAD.pack(0, NONE_BEFORE, RECORD_FORGOTTEN, kind, id_, 0, 0)
+
+
+def node_changed(node: int, after: Node) -> bytes:
+    """The event of a node that became so."""
+    return _HEAD.pack(0, NONE_BEFORE, NODE_CHANGED, node, 0, 0, 0) + (b"" if after == Node() else node_row(after))
+
+
+def claim_taken(key: bytes, until_ms: int, value: bytes) -> bytes:
+    """The event of a claim. `key` has 16 bytes."""
+    return _HEAD.pack(0, NONE_BEFORE, CLAIM_TAKEN, until_ms, 0, 0, 0) + key + value
+
+
+def note_changed(key: str, note: bytes | None) -> bytes:
+    """The event of a note that was written, or removed (None)."""
+    head = _HEAD.pack(0, 0 if note is None else NONE_BEFORE, NOTE_CHANGED, 0, 0, 0, 0)
+    name = key.encode()
+    return head + _KEY_LENGTH.pack(len(name)) + name + (note or b"")
+
+
+def announced(event: Event) -> bytes:
+    """An event that changes nothing."""
+    return _HEAD.pack(
+        event.graph, NONE_BEFORE, event.state, event.source, event.destination, event.position, event.updated_at
+    )
+
+
+def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: GraphDatabase) -> None:
+    """Make the store as an event says. Doing it again changes nothing more."""
+    number, before, state, source, destination, position, updated_at = _HEAD.unpack_from(event)
+    data = event[_HEAD.size :]
+    if state <= State.REMOVED:
+        edge = Edge(number, NodeId(source), NodeId(destination), State(state), position, Hlc(updated_at))
+        write_edge(txn, txn.cursor(graph(number)), graph(number), edge)
+    elif state == RECORD_CHANGED:
+        txn.put(record_key(source, destination), _VERSION.pack(updated_at) + data, db=rows["objects"])
+    elif state == RECORD_FORGOTTEN:
+        txn.delete(record_key(source, destination), db=rows["objects"])
+    elif state == EDGE_FORGOTTEN:
+        forget_edge(txn, txn.cursor(graph(number)), graph(number), source, destination)
+    elif state == NODE_CHANGED:
+        _set(txn, rows["nodes"], node_key(source), data or None)
+    elif state == CLAIM_TAKEN:
+        key, value = data[:CLAIM_BYTES], data[CLAIM_BYTES:]
+        txn.put(claim_key(key), _VERSION.pack(source) + value, db=rows["objects"])
+        txn.put(claim_end_key(source, key), b"", db=rows["objects"])
+    elif state == NOTE_CHANGED:
+        key_end = _KEY_LENGTH.size + _KEY_LENGTH.unpack_from(data)[0]
+        _set(txn, rows["meta"], data[_KEY_LENGTH.size : key_end], data[key_end:] if before == NONE_BEFORE else None)
+
+
+def _set(txn: lmdb.Transaction[bytes], db: lmdb._Database, key: bytes, row: bytes | None) -> None:
+    if row is None:
+        txn.delete(key, db=db)
+    else:
+        txn.put(key, row, db=db)

@@ -1,0 +1,116 @@
+"""Random histories of an embedded store, and all that it holds, row by row."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from coroutines import run_all
+
+from kith.core.clock import Hlc, hlc_of
+from kith.core.events import USER_CHANGED, Event
+from kith.core.ids import NodeId
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
+from kith.graph.edge import Edge, EdgeWrite, State
+from kith.records.store import AtVersion, Claim, Record, RecordKind
+from kith.suggestions.store import RankingRow
+
+_START_MS = 1_650_000_000_000
+_POSITIONS = (0, 1, -(2**63), 2**63 - 1, _START_MS, 1 << 48)
+
+
+class History:
+    """One store under random jobs. Few ids and few versions, so that jobs meet each other's rows."""
+
+    def __init__(self, opened: Environment, seed: int, *, repairs: bool = True) -> None:
+        self.environment, self._chosen, self._repairs = opened, random.Random(seed), repairs
+        self._commits = CommitQueue(opened, now_ms=lambda: _START_MS)
+        self._edges = EmbeddedEdges(opened, self._commits)
+        self._records = EmbeddedRecords(opened, self._commits)
+        self._suggestions = EmbeddedSuggestions(opened, self._commits)
+        self._graphs = ["follows"]
+        run_all(self._edges.declare(self._graphs))
+
+    def close(self) -> None:
+        self._commits.close()
+
+    def step(self) -> None:
+        """One job of a random kind."""
+        kinds: list[Callable[[], Any]] = [
+            *[self._apply] * 6, self._forget, self._node, self._put, self._put, self._drop, self._suggest, self._note
+        ]  # fmt: skip
+        job = self._chosen.choice(kinds)()
+        run_all(job)
+        if self._chosen.random() < 0.02:
+            self._graphs.append(f"graph_{len(self._graphs)}")
+            run_all(self._edges.declare(self._graphs))
+        if self._repairs and self._chosen.random() < 0.02:
+            run_all(self._edges.repair([self._edge() for _ in range(3)]))
+        if self._chosen.random() < 0.04:
+            assert self.environment.free_pages()
+
+    def _id(self) -> int:
+        return self._chosen.choice((1, 2, 3, self._chosen.randrange(1, 300)))
+
+    def _version(self) -> Hlc:
+        return Hlc(hlc_of(_START_MS) + self._chosen.randrange(20))
+
+    def _edge(self) -> Edge:
+        graph = self._chosen.randrange(1, len(self._graphs) + 1)
+        ends = NodeId(self._id()), NodeId(self._id() + 1_000)
+        state, position = self._chosen.choice(list(State)), self._chosen.choice(_POSITIONS)
+        return Edge(graph, *ends, state, position, self._version())
+
+    def _writes(self) -> list[EdgeWrite]:
+        chosen = self._chosen
+        return [
+            EdgeWrite(self._edge(), chosen.random() < 0.5, keep_place=chosen.random() < 0.2)
+            for _ in range(chosen.choice((1, 3, 40)))
+        ]
+
+    def _apply(self) -> Any:
+        return self._edges.apply(self._writes())
+
+    def _forget(self) -> Any:
+        return self._edges.forget(1, [(self._id(), self._id() + 1_000) for _ in range(5)])
+
+    def _node(self) -> Any:
+        chosen = self._chosen
+        told = Event(1, None, USER_CHANGED, self._id(), 0, 0, self._version())
+        state = chosen.choice([None, State.NORMAL, State.ARCHIVED])
+        return self._edges.change_node(self._id(), state=state, labels=chosen.choice((0, 1)), tell=told)
+
+    def _put(self) -> Any:
+        chosen, id_ = self._chosen, self._id()
+        record = Record(RecordKind.POST, id_, self._version(), chosen.randbytes(chosen.choice((0, 30, 5_000))))
+        claim = Claim(b"%016d" % chosen.randrange(40), b"value", _START_MS + chosen.randrange(100), 30)
+        conditions = [AtVersion(RecordKind.POST, id_, 0)] if chosen.random() < 0.3 else []
+        return self._records.put(
+            [record],
+            self._writes() if chosen.random() < 0.5 else [],
+            only_if=conditions,
+            claim=claim if chosen.random() < 0.5 else None,
+        )
+
+    def _drop(self) -> Any:
+        return self._records.forget(RecordKind.POST, [self._id() for _ in range(3)])
+
+    def _suggest(self) -> Any:
+        now_ms = _START_MS + self._chosen.randrange(100)
+        return self._suggestions.put_many([RankingRow(self._id(), now_ms + 20, b"ranking")], now_ms)
+
+    def _note(self) -> Any:
+        value = None if self._chosen.random() < 0.3 else self._chosen.randbytes(10)
+        return self._edges.put_note(f"note-{self._id() % 5}", value)
+
+
+def content(opened: Environment) -> dict[bytes, list[tuple[bytes, bytes]]]:
+    """Every row of every database."""
+    with opened.lmdb.begin() as txn:
+        names = [bytes(name) for name, _ in txn.cursor()]
+        return {name: list(txn.cursor(opened.lmdb.open_db(name, txn=txn))) for name in names}

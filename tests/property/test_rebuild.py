@@ -1,0 +1,52 @@
+"""The log holds everything: an empty store that is made from it alone equals the one that wrote it, row by row."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from histories import History, content
+
+from kith.engines.embedded import rebuild as rebuilding
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.event_log import newest_version, read_logged
+from kith.engines.embedded.rebuild import rebuild
+
+_HISTORIES, _STEPS = 12, 250
+_MADE_AGAIN = {b"suggestions"}
+"""Databases of what can be computed again, which the log does not hold."""
+
+
+def kept(opened: Environment) -> dict[bytes, list[tuple[bytes, bytes]]]:
+    """Every row that must be there again. Of the log the events: how they share rows is by transactions."""
+    found = {name: rows for name, rows in content(opened).items() if name not in _MADE_AGAIN}
+    found[b"meta"] = [(key, note) for key, note in found[b"meta"] if key != b"format"]
+    with opened.lmdb.begin() as txn:
+        events = [
+            (str(event.sequence).encode(), event.logged_ms + event.change)
+            for event in read_logged(txn, opened.log, 0, 10**9)
+        ]
+        found[b"log"] = [*events, (b"newest", str(newest_version(txn, opened.log)).encode())]
+    found[b"objects"] = [(key, row) for key, row in found[b"objects"] if key[0] < 128]
+    return found
+
+
+def test_a_store_made_from_the_log_alone_equals_the_one_that_wrote_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebuilding, "EVENTS_A_COMMIT", 97)
+    for seed in range(_HISTORIES):
+        with Environment(tmp_path / f"{seed}") as source, Environment(tmp_path / f"{seed}-again") as target:
+            history = History(source, seed, repairs=False)
+            try:
+                for _ in range(random.Random(seed).randrange(_STEPS)):
+                    history.step()
+                rebuild(source, target)  # what there is so far
+                for _ in range(20):
+                    history.step()
+                rebuild(source, target)  # goes on
+                assert kept(target) == kept(source), f"history {seed}"
+                assert rebuild(source, target) == 0
+            finally:
+                history.close()
