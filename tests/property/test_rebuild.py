@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from histories import History, content
 
+from kith.core.errors import Conflict
 from kith.engines.embedded import rebuild as rebuilding
-from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.event_log import newest_version, read_logged
 from kith.engines.embedded.rebuild import rebuild
 
@@ -50,3 +51,28 @@ def test_a_store_made_from_the_log_alone_equals_the_one_that_wrote_it(
                 assert rebuild(source, target) == 0
             finally:
                 history.close()
+
+
+def test_a_store_with_events_of_its_own_cannot_become_another(tmp_path: Path) -> None:
+    with Environment(tmp_path / "one") as one, Environment(tmp_path / "other") as other:
+        for opened, seed in ((one, 1), (other, 2)):
+            history = History(opened, seed, repairs=False)
+            for _ in range(30):
+                history.step()
+            history.close()
+        before = kept(other)
+        with pytest.raises(Conflict, match="events of its own"):
+            rebuild(one, other)
+        assert kept(other) == before
+
+
+def test_a_log_that_does_not_reach_back_says_what_to_do(tmp_path: Path) -> None:
+    with Environment(tmp_path / "source") as source, Environment(tmp_path / "target") as target:
+        history = History(source, 3, repairs=False)
+        for _ in range(30):
+            history.step()
+        history.close()
+        source.put_note(LOG_WHOLE_AFTER, b"7")
+        with pytest.raises(Conflict, match=r"after event 7 only.*restore a backup"):
+            rebuild(source, target)
+        assert kept(target)[b"log"] == [(b"newest", b"0")]

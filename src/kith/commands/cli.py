@@ -23,6 +23,7 @@ MODULES = {
     "audit": "kith.commands.audit",
     "backup": "kith.commands.backup",
     "restore": "kith.commands.backup",
+    "rebuild": "kith.commands.rebuild",
     "sweep": "kith.commands.media",
     "doctor": "kith.commands.doctor",
     "token": "kith.commands.token",

@@ -27,7 +27,7 @@ from kith.core.clock import Hlc, ms_of, wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import changes, runs
 from kith.engines.embedded.driver_errors import translated
-from kith.engines.embedded.environment import LOADING, Environment, put_note
+from kith.engines.embedded.environment import LOADING, LOG_WHOLE_AFTER, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter, bulk_loaded
 from kith.engines.embedded.keys import EDGE_KEY, SIGN, STATE_BITS, list_tag, read_prefix
 from kith.engines.embedded.store_file import sync_folder
@@ -167,6 +167,7 @@ class BulkLoad:
             log = LogWriter(txn, self._environment.log, wall_ms())
             log.append(changes.announced(bulk_loaded(self._graph, edges, Hlc(self.reading.updated_at))))
             log.flush(events_max=1 << 62)
+            put_note(txn, self._environment.meta, LOG_WHOLE_AFTER, str(log.last).encode())
             put_note(txn, self._environment.meta, self._note, None)
         shutil.rmtree(self._folder)
         return edges

@@ -28,7 +28,11 @@ from kith.engines.embedded.recovery import Opening, choose_opening, give_name, g
 from kith.engines.embedded.store_file import STORE_FILE, check_length, make_store, sync_folder
 from kith.graph.graphs import GRAPHS_MAX, assign
 
-FORMAT = 2
+FORMAT = 3
+_UPGRADED = 2
+"""The format before, of which all can be read. Its log held edges only."""
+LOG_WHOLE_AFTER = "log/whole-after"
+"""The note that says after which event the log holds every change; without it, from the first on."""
 LOADING = "loading/"
 """The note `loading/<graph>` of a bulk load in progress: how many ranges of nodes are written."""
 BYTES_MAX_DEFAULT = 1 << 40
@@ -319,6 +323,11 @@ class Environment:
     def _check_format(self, txn: Txn) -> None:
         found = int(txn.get(b"format", b"0", self.lmdb.open_db(_META, txn=txn))) if txn.get(_META) else 0
         if found == FORMAT:
+            return
+        if found == _UPGRADED:
+            _, last = event_log.bounds(txn, self.lmdb.open_db(b"log", txn=txn))
+            txn.put(LOG_WHOLE_AFTER.encode(), str(last).encode(), db=self.lmdb.open_db(_META, txn=txn))
+            txn.put(b"format", b"%d" % FORMAT, db=self.lmdb.open_db(_META, txn=txn))
             return
         if found > FORMAT:
             raise StoreMismatch(

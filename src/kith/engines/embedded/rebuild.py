@@ -3,23 +3,22 @@
 The log goes on from what the target has, so a target may be empty, or a backup that is brought up to date. What names a
 store (graphs, secrets, server keys, history) is copied beside the log, so that its tokens and cursors hold.
 
-Limits: a bulk load is one event, and its edges are not in the log; where the log begins later than the target ends,
-there is a gap. Both are refused (`Conflict`) with what to do.
+Limits: edges of a bulk load are not in the log, which is whole only after it; and its oldest events are forgotten.
+Where the target ends before that, it is refused (`Conflict`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from kith.core.errors import Conflict
-from kith.core.events import BULK_LOADED
 from kith.engines.embedded import changes, event_log
 from kith.engines.embedded.driver_errors import translated
-from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.event_log import Logged, LogWriter
 
 EVENTS_A_COMMIT = 20_000
-_IDENTITY = ("graphs", "history", "secret/", "key/")
+_IDENTITY = ("graphs", "history", "secret/", "server-key/", LOG_WHOLE_AFTER)
 """Notes, by the beginnings of their keys, that the log of a store does not hold and its tokens need."""
 
 
@@ -29,46 +28,54 @@ def rebuild(source: Environment, target: Environment, progress: Callable[[int], 
     `progress`: told of the events done so far. Errors: Conflict; StoreFull, StoreUnavailable, after which it goes on
     where it was when it is called again.
     """
+    at, last = _stretch(source, target)
     _copy_identity(source, target)
     done = 0
-    for events in _beyond(source, target):
+    while at < last:
+        with translated("read", source.folder), source.lmdb.begin() as txn:
+            events = list(event_log.read_logged(txn, source.log, at, min(EVENTS_A_COMMIT, last - at)))
         with translated("rebuild", target.folder), target.commit() as write:
             writer = LogWriter(write.txn, target.log)
             for event in events:
                 changes.do(write.txn, event.change, target.rows, target.graph_db)
                 writer.append_logged(event)
             writer.flush(events_max=1 << 62)
+        at = events[-1].sequence
         done += len(events)
         progress(done)
     return done
 
 
-def _beyond(source: Environment, target: Environment) -> Iterator[list[Logged]]:
-    """The events of `source` that `target` lacks, in portions."""
+def _stretch(source: Environment, target: Environment) -> tuple[int, int]:
+    """After which event of `source` the target goes on, and the last one there is."""
     with translated("read", source.folder), source.lmdb.begin() as txn:
         first, last = event_log.bounds(txn, source.log)
     with translated("read", target.folder), target.lmdb.begin() as txn:
         _, at = event_log.bounds(txn, target.log)
-    if at + 1 < first:
+    whole_after = max(first - 1, int(source.get_note(LOG_WHOLE_AFTER) or b"0"))
+    if at < whole_after:
         raise Conflict(
-            f"the log begins at event {first} and the store to rebuild ends at {at}; "
+            f"the log holds every change after event {whole_after} only (before it are a bulk import, an older version "
+            f"of Kith, or events that were forgotten), and the store to rebuild ends at event {at}; "
             "restore a backup made after that event, and rebuild onto it"
         )
-    while at < last:
-        with translated("read", source.folder), source.lmdb.begin() as txn:
-            events = list(event_log.read_logged(txn, source.log, at, min(EVENTS_A_COMMIT, last - at)))
-        for event in events:
-            if event.state == BULK_LOADED:
-                raise Conflict(
-                    f"event {event.sequence} is a bulk load, whose edges are not in the log; "
-                    "restore a backup made after it, and rebuild onto it"
-                )
-        at = events[-1].sequence
-        yield events
+    if at > last or (at >= first and _logged(source, at) != _logged(target, at)):
+        raise Conflict(
+            f"{target.folder} has events of its own, so it cannot become what that log says; use a new folder"
+        )
+    return at, last
+
+
+def _logged(store: Environment, sequence: int) -> Logged:
+    """One event of a log that has it."""
+    with translated("read", store.folder), store.lmdb.begin() as txn:
+        return next(event_log.read_logged(txn, store.log, sequence - 1, 1))
 
 
 def _copy_identity(source: Environment, target: Environment) -> None:
-    target.declare([name for name, _ in sorted(source.graph_numbers().items(), key=lambda pair: pair[1])])
+    numbers = source.graph_numbers()
+    if target.declare(sorted(numbers, key=numbers.__getitem__)) != numbers:
+        raise Conflict(f"{target.folder} has other graphs than {source.folder}; use a new folder")
     for prefix in _IDENTITY:
         for rest, note in source.notes(prefix).items():
             if target.get_note(prefix + rest) != note:

@@ -1,0 +1,34 @@
+"""`kith rebuild`: makes a data folder what the log of another says, from nothing or from a backup on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kith.commands import console
+from kith.commands.console import say
+from kith.core.errors import Conflict
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.folder_locks import alone
+from kith.engines.embedded.rebuild import rebuild
+
+commands = typer.Typer()
+
+
+@commands.command("rebuild")
+def run_rebuild(
+    folder: Annotated[Path, typer.Argument(help="A new folder, or one that a backup was restored into.")],
+    log: Annotated[Path, typer.Option("--from", help="The data folder, or backup, whose log is done again.")],
+) -> None:
+    """Do again what the log of a store holds: all of it into a new folder, or what a restored backup lacks.
+
+    Pictures and videos are files: copy `media` beside it. Timelines are built anew as readers come.
+    """
+    with Environment(log, create=False) as source, alone(folder) as only:
+        if not only:
+            raise Conflict(f"a server uses {folder}; stop it first")
+        with Environment(folder) as target, console.counting("events done") as progress:
+            done = rebuild(source, target, progress)
+    say(f"{done:,} events done; {folder} is what the log of {log} says, and `kith serve --data {folder}` serves it")
