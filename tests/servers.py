@@ -123,10 +123,10 @@ def launch(folder: Path, *arguments: str, port: int, output: Path, **environment
 
 @contextmanager
 def serving(
-    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, **changes: str
+    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, port: int | None = None, **changes: str
 ) -> Iterator[Server]:
     """A server over `folder`/data that is ready. `settings` replaces AGREED, `changes` adds to it."""
-    port = free_port()
+    port = port or free_port()
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / f"server-{port}.log"
     environment = {**(AGREED if settings is None else settings), **changes}

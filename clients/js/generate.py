@@ -36,6 +36,7 @@ NAMES = {
 """Operations that clients call by another name than the service: that of the Python client."""
 ELSEWHERE = {
     "feed_stream": "`feedStream` (stream.js): no call with one answer",
+    "watch": "`watch` (stream.js): no call with one answer",
     "media_file": "addresses of pictures, for browsers: `fileUrl`",
     "metrics": "for Prometheus",
 }

@@ -78,6 +78,8 @@ export class Kith {
   asSystem(options?: { token?: string | null }): Kith;
   /** What changes in the acting user's feed, as it happens. */
   feedStream(options?: FeedStreamOptions): FeedStream;
+  /** Every change of chosen kinds, graphs and nodes, in order, each once. Takes a server key. */
+  watch(options?: WatchOptions): WatchStream;
   /** The whole address of a picture or video, of which the service may answer the path only. */
   fileUrl(path: string): string;
 }
@@ -107,6 +109,37 @@ export class FeedStream implements AsyncIterable<FeedEvent> {
   readonly lastEventId: string | null;
   close(): void;
   [Symbol.asyncIterator](): AsyncGenerator<FeedEvent, void, undefined>;
+}
+
+export interface WatchOptions {
+  /** Only these kinds, such as `edge`, `post`, `comment`, `profile`, `node`; else all. */
+  kinds?: Iterable<string>;
+  /** Edges of these graphs only; without kinds: edges alone. */
+  graphs?: Iterable<string>;
+  /** Only what is about these: ends of an edge, what was made, who made it. */
+  nodes?: Iterable<Int64>;
+  /** The `token` of a change, to go on after it. */
+  after?: string | null;
+  signal?: AbortSignal;
+  onConnection?: (connected: boolean, error: KithError | null) => void;
+}
+
+/** What is so after a change: `kind` says which fields there are. New kinds and fields may come. */
+export interface Change {
+  kind: string;
+  /** Watch from it on, and what follows comes. */
+  token: string;
+  at: string;
+  [field: string]: unknown;
+}
+
+/** Changes until `close()` or a `break`. A lost connection is taken up where it was. */
+export class WatchStream implements AsyncIterable<Change> {
+  private constructor();
+  /** The token of the last change. */
+  readonly lastEventId: string | null;
+  close(): void;
+  [Symbol.asyncIterator](): AsyncGenerator<Change, void, undefined>;
 }
 
 /** The service refused, or did not answer. `code` is what to switch on. */

@@ -4,4 +4,4 @@ export { KithError } from "./src/errors.js";
 export { Kith } from "./src/kith.js";
 export { Listing } from "./src/paging.js";
 export { difference, in_, intersect, out, union } from "./src/programs.js";
-export { FeedStream } from "./src/stream.js";
+export { FeedStream, WatchStream } from "./src/stream.js";

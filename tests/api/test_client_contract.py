@@ -26,6 +26,7 @@ Schema = dict[str, Any]
 
 ELSEWHERE = {
     ("GET", "/api/v1/feed/stream"): "`feed_stream`, which is no single call",
+    ("GET", "/api/v1/watch"): "`watch`, which is no single call",
     ("GET", "/media/{folder}/{file}"): "addresses of pictures, for browsers",
     ("GET", "/metrics"): "for Prometheus",
 }

@@ -7,7 +7,7 @@ import { OPERATIONS } from "./operations.js";
 import { Listing } from "./paging.js";
 import { checkedRetry } from "./retry.js";
 import { Session } from "./session.js";
-import { FeedStream } from "./stream.js";
+import { FeedStream, WatchStream } from "./stream.js";
 import { UPLOAD_SILENCE_MS, uploader } from "./upload.js";
 
 /** Limits of one try and of a call with all its tries. */
@@ -63,6 +63,11 @@ export class Kith {
   /** What changes in the acting user's feed, as it happens. See `FeedStream`. */
   feedStream(options) {
     return new FeedStream(this.#session, options);
+  }
+
+  /** Every change of chosen kinds, graphs and nodes, in order, each once. Takes a server key. See `WatchStream`. */
+  watch(options) {
+    return new WatchStream(this.#session, options);
   }
 
   /** The whole address of a picture or video, of which the service may answer the path only. */

@@ -1,4 +1,4 @@
-/** The feed as it happens: events over any number of connections, each event once. */
+/** The feed, or all that changes, as it happens: events over any number of connections, each event once. */
 
 import { checkedId, queryOf } from "./calls.js";
 import { limited, pause } from "./deadline.js";
@@ -6,7 +6,6 @@ import { KithError, unreadable } from "./errors.js";
 import { mayPass, waitMs } from "./retry.js";
 import { EventParser } from "./sse.js";
 
-const PATH = "/api/v1/feed/stream";
 /** The service says something every 15 s; without a word for so long the connection counts as lost. */
 const SILENCE_MS = 60_000;
 const RETRY_MS = 2_000;
@@ -24,19 +23,21 @@ const KNOWN = new Set(["new_post", "post_updated", "engagement_update", "post_re
  * (a KithError: the user may not read, or the service was never reached), and the reason of `signal` when that is
  * aborted.
  */
-export class FeedStream {
+class EventStream {
   #session;
   #options;
   #path;
+  #known;
   #limit;
   #closed = false;
   #lastEventId;
 
-  constructor(session, { posts, after = null, signal, onConnection } = {}) {
-    const shown = posts == null ? undefined : Array.from(posts, (post) => checkedId(post, "posts")).join(",");
+  /** `known`: the types of events that are told. */
+  constructor(session, path, known, { after = null, signal, onConnection }) {
     this.#session = session;
     this.#options = { signal, onConnection };
-    this.#path = PATH + queryOf(["posts"], { posts: shown });
+    this.#path = path;
+    this.#known = known;
     this.#lastEventId = after;
   }
 
@@ -86,7 +87,7 @@ export class FeedStream {
         state.failures = 0;
         for (const event of parser.read(value)) {
           this.#lastEventId = parser.lastEventId;
-          if (KNOWN.has(event.type)) yield { type: event.type, eventId: parser.lastEventId, ...fieldsOf(event) };
+          if (this.#known.has(event.type)) yield this.told(event, parser.lastEventId);
         }
         this.#lastEventId = parser.lastEventId;
         state.retryMs = parser.retryMs;
@@ -110,10 +111,41 @@ export class FeedStream {
   }
 }
 
+/** What changes in the acting user's feed. */
+export class FeedStream extends EventStream {
+  constructor(session, { posts, ...options } = {}) {
+    super(session, "/api/v1/feed/stream" + queryOf(["posts"], { posts: listed(posts, "posts") }), KNOWN, options);
+  }
+
+  told(event, eventId) {
+    return { type: event.type, eventId, ...fieldsOf(event) };
+  }
+}
+
+/** Every change of what is asked for. Its `lastEventId` is the token of the last one. */
+export class WatchStream extends EventStream {
+  constructor(session, { kinds, graphs, nodes, ...options } = {}) {
+    const asked = { kinds: joined(kinds), graphs: joined(graphs), nodes: listed(nodes, "nodes") };
+    super(session, "/api/v1/watch" + queryOf(["kinds", "graphs", "nodes"], asked), new Set(["change"]), options);
+  }
+
+  told(event) {
+    return fieldsOf(event);
+  }
+}
+
+function joined(words) {
+  return words == null ? undefined : Array.from(words).join(",");
+}
+
+function listed(ids, name) {
+  return ids == null ? undefined : joined(Array.from(ids, (id) => checkedId(id, name)));
+}
+
 function fieldsOf({ type, data }) {
   try {
     return JSON.parse(data);
   } catch {
-    throw unreadable(`GET ${PATH}: the data of ${type} is no JSON`);
+    throw unreadable(`the data of ${type} is no JSON`);
   }
 }

@@ -244,6 +244,24 @@ live("a stream tells what happens, and goes on after the last event", async () =
   }
 });
 
+live("every change is told, and goes on after the last one", async () => {
+  const asked = { kinds: ["post"], nodes: [ALICE] };
+  let opened;
+  const open = new Promise((resolve) => (opened = resolve));
+  const stream = kith.watch({ ...asked, onConnection: opened });
+  const told = stream[Symbol.asyncIterator]().next();
+  await open;
+  const { id } = await alice.createPost({ text: "for those who watch" });
+  const { value } = await told;
+  assert.deepEqual([value.kind, value.id, value.text], ["post", id, "for those who watch"]);
+  stream.close();
+  const { id: missed } = await alice.createPost({ text: "meanwhile" });
+  for await (const change of kith.watch({ ...asked, after: value.token })) {
+    assert.equal(change.id, missed);
+    break;
+  }
+});
+
 live("a user's token that has expired is renewed in the middle of things", async () => {
   const [expired, good] = tokens.split(",");
   const keys = [expired, good];

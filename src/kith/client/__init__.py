@@ -3,8 +3,8 @@
 Rooms of calls: `graphs` (the graph and relations), `users`, `discovery` (people to follow), `posts`, `comments`, `home`
 (the feed), `stories`, `uploads` (media), `moderation`, `operations`; `asking` has what they are built from and
 `programs` the set programs. `routes` makes methods of them, `clients` does the I/O, `wire` the rest: requests, retries,
-tokens. `streams` is the feed as it happens. Records: `answers`, and `objects` for what people make; `errors`.
-It needs `kith.core`, httpx and msgspec only; `docs/client.md` shows it in use.
+tokens. `streams` is the feed as it happens, `watching` all that changes. Records: `answers`, and `objects` for what
+people make; `errors`. It needs `kith.core`, httpx and msgspec only; `docs/client.md` shows it in use.
 """
 
 from msgspec import UNSET
@@ -63,6 +63,7 @@ from kith.client.objects import (
 )
 from kith.client.programs import Program, in_, out
 from kith.client.streams import EngagementUpdate, FeedEvent, FeedReset, NewPost, PostRemoved, PostUpdated
+from kith.client.watching import Change, EdgeChange
 from kith.client.wire import Retry
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "AsyncKith",
     "Author",
     "Block",
+    "Change",
     "Changed",
     "ClientError",
     "Comment",
@@ -78,6 +80,7 @@ __all__ = [
     "Content",
     "Direction",
     "Edge",
+    "EdgeChange",
     "EdgeWrite",
     "Engagement",
     "EngagementUpdate",

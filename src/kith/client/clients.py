@@ -19,7 +19,8 @@ import httpx
 
 from kith.client.answers import Id, Page
 from kith.client.routes import Awaiting, Blocking, Routes
-from kith.client.streams import FeedEvent, FeedStream
+from kith.client.streams import FeedEvent, FeedStream, Stream
+from kith.client.watching import Change, WatchStream
 from kith.client.wire import SYSTEM, Acting, Call, Outcome, Plan, Request, Retry, Session, Step, Wait, next_call
 from kith.core.ids import parse_id
 
@@ -157,7 +158,26 @@ class Kith(_Client, Blocking):
         A lost connection is taken up where it was. `posts`: those on the screen, whose numbers and removal are told;
         `after`: the `event_id` of an earlier event, to go on from there. Errors: ApiError, Unreachable.
         """
-        stream = FeedStream(self._session, posts, after)
+        stream: Stream[FeedEvent] = FeedStream(self._session, posts, after)
+        yield from self._follow(stream)
+
+    def watch(
+        self,
+        *,
+        kinds: Iterable[str] = (),
+        graphs: Iterable[str] = (),
+        nodes: Iterable[Id] = (),
+        after: str | None = None,
+    ) -> Iterator[Change]:
+        """Every change, in order, each once, without end: leave the loop to stop. Takes a server key.
+
+        `kinds`, `graphs`, `nodes`: only of these; graphs and no kinds: edges. `after`: the `token` of an earlier
+        change, to go on from there; keep the last one. Errors: ApiError (TOKEN_TOO_OLD: export, and watch from its
+        token), Unreachable.
+        """
+        yield from self._follow(WatchStream(self._session, kinds, graphs, nodes, after))
+
+    def _follow(self, stream: Stream[T]) -> Iterator[T]:
         while True:
             outcome: httpx.Response | httpx.RequestError | None = None
             method, path, params, headers, *_ = stream.request()
@@ -249,7 +269,23 @@ class AsyncKith(_Client, Awaiting):
         self, *, posts: Iterable[Id] | None = None, after: str | None = None
     ) -> AsyncGenerator[FeedEvent, None]:
         """See `Kith.feed_stream`."""
-        stream = FeedStream(self._session, posts, after)
+        stream: Stream[FeedEvent] = FeedStream(self._session, posts, after)
+        async for event in self._follow(stream):
+            yield event
+
+    async def watch(
+        self,
+        *,
+        kinds: Iterable[str] = (),
+        graphs: Iterable[str] = (),
+        nodes: Iterable[Id] = (),
+        after: str | None = None,
+    ) -> AsyncGenerator[Change, None]:
+        """See `Kith.watch`."""
+        async for change in self._follow(WatchStream(self._session, kinds, graphs, nodes, after)):
+            yield change
+
+    async def _follow(self, stream: Stream[T]) -> AsyncGenerator[T, None]:
         while True:
             outcome: httpx.Response | httpx.RequestError | None = None
             method, path, params, headers, *_ = stream.request()

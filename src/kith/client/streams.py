@@ -7,7 +7,7 @@ loop over it sees every event once; what could not be told comes as a `FeedReset
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import httpx
 import msgspec
@@ -79,6 +79,29 @@ _EVENTS: dict[str, type[FeedEvent]] = {
     "post_removed": PostRemoved,
     "reset": FeedReset,
 }
+
+
+Event_co = TypeVar("Event_co", covariant=True)
+
+
+class Stream(Protocol[Event_co]):
+    """What a client does to follow a stream over any number of connections."""
+
+    def request(self) -> Request:
+        """What to send to begin, or to go on."""
+        ...
+
+    def timeout(self, timeout_s: float) -> httpx.Timeout:
+        """How long to wait for what."""
+        ...
+
+    def read(self, line: str) -> Event_co | None:
+        """Take one line; the event that it completes, if any."""
+        ...
+
+    def wait_s(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
+        """How long to wait before coming back; raises ApiError or Unreachable where that is of no use."""
+        ...
 
 
 class FeedStream:

@@ -10,7 +10,8 @@
     │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound · StoryNotFound · MediaNotFound
     ├── MethodNotAllowed    the path exists, for another method
     ├── Conflict            allowed in general, but not in the present state
-    │   └── FollowLimitReached · RequesterLimitReached · IdempotencyKeyReused · UsernameTaken
+    │   ├── FollowLimitReached · RequesterLimitReached · IdempotencyKeyReused · UsernameTaken
+    │   └── TokenTooOld
     ├── RateLimited         too many requests in a window of time; `retry_after_s` says when to try again
     ├── TooManyStreams      too many at once
     ├── Unavailable         the service cannot do it now; a write that had begun may be done all the same
@@ -159,6 +160,12 @@ class UsernameTaken(Conflict):
     """Another user has this name, in this spelling or another."""
 
     code = "USERNAME_TAKEN"
+
+
+class TokenTooOld(Conflict):
+    """A token to watch from, behind which events were forgotten."""
+
+    code = "TOKEN_TOO_OLD"
 
 
 class RateLimited(KithError):

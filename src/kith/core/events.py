@@ -60,6 +60,11 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return self.before == NORMAL and self.state != NORMAL
 
 
+def changed_node(event: Event) -> tuple[int, bool, int]:
+    """What a NODE_CHANGED says of its node: state, whether it is private, labels."""
+    return (event.data[0], bool(event.data[1]), event.data[2]) if event.data else (NORMAL, False, 0)
+
+
 def user_changed(user: int, version: Hlc, *, shown: bool = False) -> Event:
     """The event USER_CHANGED of a user. `shown`: the app hides them no more."""
     return Event(0, None, USER_CHANGED, user, SHOWN if shown else 0, 0, version)

@@ -143,7 +143,7 @@ class Runner:
             self._begin()
             return False
         if batch.lost:
-            _log.warning("events are not there any more, or never were read", group=self._consumer.name)
+            _log.info("built from the stores: new, or events were forgotten unread", group=self._consumer.name)
             await self._consumer.lost()
         elif not batch.events and self._at == self._saved_at:
             self._saved_at = batch.next  # there is nothing to save

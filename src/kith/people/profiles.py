@@ -48,7 +48,7 @@ class Profiles:
 
     async def get_many(self, users: Sequence[int]) -> list[Profile]:
         """The profile of each user, in their order."""
-        return [_read(record) for record in await self.store.get_many(RecordKind.USER, users)]
+        return [read_profile(record) for record in await self.store.get_many(RecordKind.USER, users)]
 
     async def named(self, username: str) -> NodeId | None:
         """The user with this username, in any spelling; None if nobody has it."""
@@ -66,7 +66,7 @@ class Profiles:
 
         async def replace() -> tuple[Put, Profile]:
             (stored,) = await self.store.get_many(RecordKind.USER, [user])
-            old, at = _read(stored), 0 if stored is None else stored.updated_at
+            old, at = read_profile(stored), 0 if stored is None else stored.updated_at
             profile, version = change(old), next_version(self._clock, stored)
             _check(profile)
             if profile.avatar is not None and profile.avatar != old.avatar:
@@ -94,7 +94,7 @@ class Profiles:
 
         async def write_anew() -> tuple[Put, bool]:
             (stored,) = await self.store.get_many(RecordKind.USER, [user])
-            profile, at = _read(stored), 0 if stored is None else stored.updated_at
+            profile, at = read_profile(stored), 0 if stored is None else stored.updated_at
             if fold(profile.username) == name:
                 return NOTHING_TO_DO, False
             record = Record(RecordKind.USER, user, next_version(self._clock, stored), _encode(profile))
@@ -110,5 +110,6 @@ def _check(profile: Profile) -> None:
         check_username(profile.username)
 
 
-def _read(record: Record | None) -> Profile:
+def read_profile(record: Record | None) -> Profile:
+    """The profile of a record; an empty one where there is none."""
     return Profile() if record is None else _decode(record.data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ from kith.api.resources.service import Pages, ServiceResource
 from kith.api.resources.stories import StoriesResource
 from kith.api.resources.stream import StreamResource
 from kith.api.resources.suggestions import SuggestionsResource
+from kith.api.resources.watch import WatchResource
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
 from kith.engines.embedded import quota_store
@@ -80,19 +81,15 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         services.live, services.home, limits.streams(settings), metrics,
         lifetime_s=guard.lifetime_s, timeout_s=bounds.timeout_s,
     )  # fmt: skip
+    watching = WatchResource(
+        services.watch, graph.graphs, metrics.observe,
+        watchers_max=settings.watchers_max, buffer_bytes=settings.stream_buffer_bytes,
+    )  # fmt: skip
 
     @cache
     def pages() -> Pages:
         document = openapi.document(operations)
         return Pages(msgspec.json.encode(document), docs.render(document).encode())
-
-    def problems() -> dict[str, str]:
-        found = {}
-        if opened.commits.failed:
-            found["store"] = "the store refused to go on; this process restarts"
-        if not services.number.held.ours:
-            found["ids"] = "the node number of this process is lost, or cannot be renewed; it makes no ids"
-        return found
 
     resources = [
         GraphResource(graph, access, batch_max=settings.batch_max, select_ids_max=settings.select_ids_max),
@@ -109,11 +106,27 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         StoriesResource(services.stories, services.strip, access, present),
         LabelsResource(services.moderation),
         FilesResource(services.media),
-        ServiceResource(problems, metrics.render, pages),
+        watching,
+        ServiceResource(partial(_problems, services), metrics.render, pages),
     ]
     operations = [operation for resource in resources for operation in operations_of(resource)]
     carried = Carried(Cursors(keys.signing), Consistency(WriteTokens(keys.signing), opened.log))
     door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe)
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)
-    return Api(door, operations, stream.close)
+
+    def end_streams() -> None:
+        stream.close()
+        watching.close()
+
+    return Api(door, operations, end_streams)
+
+
+def _problems(services: Services) -> dict[str, str]:
+    """What keeps this process from being ready, and why."""
+    found = {}
+    if services.opened.commits.failed:
+        found["store"] = "the store refused to go on; this process restarts"
+    if not services.number.held.ours:
+        found["ids"] = "the node number of this process is lost, or cannot be renewed; it makes no ids"
+    return found

@@ -153,6 +153,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     streams_user_max: Annotated[
         Positive, _doc("Streams one user may hold open in one API process; beyond: TOO_MANY_STREAMS.")
     ] = 10
+    watchers_max: Annotated[Positive, _doc("Readers of /watch one API process holds open; beyond: OVERLOADED.")] = 1_000
     stream_heartbeat_s: Annotated[
         float, Meta(ge=1, le=300), _doc("Seconds without an event after which a stream says that it is there.")
     ] = 15.0

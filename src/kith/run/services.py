@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -43,6 +44,7 @@ from kith.stories.stories import Stories
 from kith.stories.strip import Strip
 from kith.streams.live import Live
 from kith.suggestions.suggestions import Suggestions
+from kith.watch.watch import Watch
 
 
 class Services(NamedTuple):
@@ -66,6 +68,7 @@ class Services(NamedTuple):
     strip: Strip
     home: Home
     live: Live
+    watch: Watch
 
 
 @contextlib.asynccontextmanager
@@ -112,17 +115,20 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         forget=profiles.forget, restored=openings.returned, beside=comments.beside,
     )  # fmt: skip
     looking = asyncio.create_task(keep_looking(jobs.resume, openings.resume))
+    known = await keys.known(parts.credentials, settings)
+    watch = Watch(parts.log, graph.graphs, known.signing, time.monotonic)
     try:
         await jobs.resume()
         await openings.resume()
         yield Services(
-            parts, number, await keys.known(parts.credentials, settings), Privacy(graph), people,
+            parts, number, known, Privacy(graph), people,
             profiles, jobs, openings, suggested, posts, comments, engagement,
-            Moderation(posts), media, stories, Strip(graph, stories, affinity.by_author), home, live,
+            Moderation(posts), media, stories, Strip(graph, stories, affinity.by_author), home, live, watch,
         )  # fmt: skip
     finally:
         looking.cancel()
         await live.close()
+        await watch.close()
         await jobs.close()
         await openings.close()
         await suggested.close()

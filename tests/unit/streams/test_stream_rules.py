@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from kith.access.guard import Guard, Rates, UserTokens
-from kith.api.resources import stream
-from kith.api.resources.stream import LOOKED_EVERY_S, Sink, frame, shown_posts
+from kith.api import sink as sink_module
+from kith.api.resources.stream import frame, shown_posts
+from kith.api.sink import LOOKED_EVERY_S, Sink
 from kith.core.errors import BadId, BadRequest, Unauthorized
 from kith.core.events import NOWHERE, LogPosition
 from kith.engines.embedded.history import History, Positions
@@ -161,7 +162,7 @@ class Client:
 
 def fill(sink: Sink, count: int) -> None:
     for _ in range(count):
-        sink.send(Place(at(1), at(1)), "new_post", b"x" * 100)
+        sink.write(frame(Place(at(1), at(1)), "new_post", b"x" * 100))
 
 
 def test_a_reader_that_takes_nothing_is_cut_before_much_waits() -> None:
@@ -208,7 +209,7 @@ def test_a_client_that_comes_back_is_waited_for_while_it_reads() -> None:
 
 
 def test_a_client_that_comes_back_and_takes_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "TAKEN_S", 0.0)
+    monkeypatch.setattr(sink_module, "TAKEN_S", 0.0)
     client: Any = Client()
     client.reads = False
     sink = Sink(client, "", client, 10_000)

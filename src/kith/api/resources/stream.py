@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 import structlog
@@ -23,6 +22,7 @@ from kith.api.call import Call
 from kith.api.deadline import Deadline
 from kith.api.exchange import Exchange
 from kith.api.operations import Header, Named, get
+from kith.api.sink import Sink
 from kith.api.sockets import Sockets
 from kith.core.errors import BadRequest, KithError, Overloaded, TooManyStreams
 from kith.core.ids import NodeId, parse_id
@@ -48,10 +48,6 @@ HOME_WATCHED = 20
 """Of the reader's home the newest posts are watched, unless the client names what it shows."""
 RETRY_MS = 2_000
 """About how long a client waits before it comes back; each is told another time, so that not all come at once."""
-TAKEN_S = 2.0
-"""So long a client that comes back may take to read half of the buffer."""
-LOOKED_EVERY_S = 0.01
-"""How often it is looked at."""
 _HEADERS = [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
 _RETRY_AFTER_S = 5.0
 _log = structlog.get_logger("kith.api")
@@ -87,52 +83,6 @@ class StreamCounter(Protocol):
     def observe(self, operation: str, started: float, status: int) -> None: ...
     def streaming(self, streams: int) -> None: ...
     def stream_ended(self, why: str) -> None: ...
-
-
-class Sink:
-    """The outgoing side of one stream."""
-
-    def __init__(self, transport: Any, client: str, sockets: Sockets, bytes_max: int) -> None:
-        self._transport, self._client, self._sockets, self._bytes_max = transport, client, sockets, bytes_max
-        self._waiting = 0  # bytes handed over that may not have gone out
-        self.ended: str | None = None
-
-    def send(self, place: Place, name: str, data: bytes) -> None:
-        """Hand an event over, or end the stream if too much waits already."""
-        self.write(frame(place, name, data))
-
-    def write(self, raw: bytes) -> None:
-        """Hand bytes over."""
-        if self.ended is not None:
-            return
-        if not self._has_room() and self._waiting + len(raw) > self._bytes_max:
-            self.end("slow")
-            return
-        self._waiting += len(raw)
-        self._transport.send_bytes(raw)  # its answer is of no use: who is gone is told by `client_disconnect`
-
-    async def room(self) -> None:
-        """Wait until half of the buffer is free. A client that leaves it full for TAKEN_S is slow, and cut off."""
-        last_s = time.monotonic() + TAKEN_S
-        while self.ended is None and not self._has_room():
-            if time.monotonic() > last_s:
-                self.end("slow")
-            await asyncio.sleep(LOOKED_EVERY_S)
-
-    def end(self, why: str) -> None:
-        """Close the stream; the client resumes with its last event id."""
-        if self.ended is None:
-            self.ended = why
-            if why == "slow":
-                self._sockets.cut(self._client)
-            self._transport = None  # granian ends the answer when nobody holds it
-
-    def _has_room(self) -> bool:
-        """Whether half of the buffer is free. The kernel is asked only where it may not be."""
-        half = self._bytes_max // 2
-        if self._waiting > half and (unsent := self._sockets.unsent(self._client)) is not None:
-            self._waiting = unsent
-        return self._waiting <= half
 
 
 class StreamResource:
@@ -190,7 +140,11 @@ class StreamResource:
             self._metrics.observe("feed_stream", call.started, 200)
             sink = Sink(transport, call.scope.client, self._sockets, self._limits.buffer_bytes)
             del transport  # the sink's alone, so that it ends with the sink
-            stream = Stream(user, sink.send, sink.end, sink.room)
+
+            def send(place: Place, name: str, data: bytes) -> None:
+                sink.write(frame(place, name, data))
+
+            stream = Stream(user, send, sink.end, sink.room)
             await self._run(call.exchange, sink, stream, place, shown, lifetime_s)
 
     def close(self) -> None:

@@ -1,0 +1,92 @@
+"""What changes, without I/O: what to ask of `/watch`, how to read it, when to come back.
+
+As with the feed (`streams`), a lost connection is taken up where it was, so a loop over it sees every change once. What
+it cannot go on from (TOKEN_TOO_OLD: the log was forgotten that far back) is raised as an ApiError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import httpx
+import msgspec
+
+from kith.client.answers import Id, Record
+from kith.client.streams import SILENCE_S, TRIES_MAX
+from kith.client.wire import Call, Request, Session, unreadable
+from kith.core.ids import parse_id
+
+_PATH = "/api/v1/watch"
+_PAUSE_S = 1.0
+
+
+class Change(Record, frozen=True, kw_only=True):
+    """A change. `token`: watch from it on, and what follows comes. `fields`: all that is told of it, as it came."""
+
+    token: str
+    kind: str
+    at: datetime
+    fields: dict[str, Any]
+
+
+class EdgeChange(Change, frozen=True, kw_only=True):
+    """An edge, as it is now. `before`: its state until then; None: there was no edge."""
+
+    graph: str
+    source: int
+    destination: int
+    state: str
+    before: str | None
+    position: int
+    updated_at: int
+
+
+class WatchStream:
+    """Changes over any number of connections."""
+
+    def __init__(
+        self,
+        session: Session,
+        kinds: Iterable[str],
+        graphs: Iterable[str],
+        nodes: Iterable[Id],
+        after: str | None,
+    ) -> None:
+        asked = {"kinds": kinds, "graphs": graphs, "nodes": (str(parse_id(node, "nodes")) for node in nodes)}
+        self._params = {name: ",".join(values) for name, values in asked.items()}
+        self._session, self._after = session, after
+        self._failures, self._was_open = 0, False
+
+    def request(self) -> Request:
+        """What to send to begin, or to go on."""
+        params = {name: value for name, value in {**self._params, "after": self._after}.items() if value}
+        return self._session.request(Call("GET", _PATH, bytes, params, headers={"Accept": "application/x-ndjson"}))
+
+    def timeout(self, timeout_s: float) -> httpx.Timeout:
+        """How long to wait for what."""
+        return httpx.Timeout(timeout_s, read=SILENCE_S)
+
+    def wait_s(self, outcome: httpx.Response | httpx.RequestError | None) -> float:
+        """How long to wait before coming back; raises ApiError or Unreachable where that is of no use."""
+        if outcome is None:
+            return _PAUSE_S
+        self._failures += 1
+        failures = self._failures
+        if self._was_open and failures < TRIES_MAX:
+            failures = min(failures, self._session.retry.tries - 1)
+        return self._session.wait_or_raise(outcome, max(1, failures))
+
+    def read(self, line: str) -> Change | None:
+        """Take one line; the change that it tells, if any."""
+        self._failures, self._was_open = 0, True
+        try:
+            fields = msgspec.json.decode(line, type=dict[str, Any])
+            self._after = fields["token"]
+            if fields["kind"] == "here":
+                return None
+            kind = EdgeChange if fields["kind"] == "edge" else Change
+            return msgspec.convert({**fields, "fields": fields}, kind, strict=False)
+        except (msgspec.DecodeError, msgspec.ValidationError, KeyError) as error:
+            raise unreadable(f"GET {_PATH}: {error}") from error

@@ -1,0 +1,264 @@
+"""Each kind of change as an app is told of it: what is so afterwards, not what was done.
+
+64-bit values are strings, times are RFC 3339 in UTC. New kinds and new fields may come: leave out what you do not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from kith.core.events import BULK_LOADED, NODE_CHANGED, RECORD_CHANGED, RECORD_FORGOTTEN, Event, changed_node
+from kith.core.labels import names_of
+from kith.graph.edge import State
+from kith.graph.graphs import Graphs
+from kith.media.media import read_media
+from kith.people.profiles import read_profile
+from kith.posts.comment import read_comment
+from kith.posts.post import read_post
+from kith.records.store import Record, RecordKind
+
+
+class Change(msgspec.Struct, frozen=True, tag_field="kind", rename="camel", gc=False):
+    """A change. `token`: watch from it on, and what follows this change comes. `at`: when it was logged."""
+
+    token: str
+    at: datetime
+
+
+class EdgeTold(Change, tag="edge", frozen=True, gc=False):
+    """An edge, as it is now. `before`: its state until then, null if there was none."""
+
+    graph: str
+    source: str
+    destination: str
+    state: str
+    before: str | None
+    position: str
+    updated_at: str
+
+
+class RecordTold(Change, frozen=True, gc=False):
+    """Something that somebody made, as it is now. `deleted`: it was deleted, and says nothing any more."""
+
+    id: str
+    updated_at: str
+    deleted: bool
+
+
+class PostTold(RecordTold, tag="post", frozen=True, gc=False):
+    """A post, whoever may see it: `visibility`, `audience` and `labels` say who may."""
+
+    author: str
+    type: str
+    text: str
+    link: str | None
+    media: list[str]
+    visibility: str
+    audience: list[str]
+    mentions: list[str]
+    attributes: msgspec.Raw
+    labels: list[str]
+    created_at: datetime
+
+
+class StoryTold(PostTold, tag="story", frozen=True, gc=False):
+    """A story; it is over `story_hours` after it was made, which is told as `deleted`."""
+
+
+class CommentTold(RecordTold, tag="comment", frozen=True, gc=False):
+    """A comment on a post, or a reply to another."""
+
+    post: str
+    reply_to: str | None
+    author: str
+    text: str
+    created_at: datetime
+
+
+class ProfileTold(RecordTold, tag="profile", frozen=True, gc=False):
+    """What a user says of themselves."""
+
+    username: str | None
+    display_name: str
+    bio: str
+    avatar: str | None
+    attributes: msgspec.Raw
+    is_verified: bool
+
+
+class MediaTold(RecordTold, tag="media", frozen=True, gc=False):
+    """A picture or video."""
+
+    owner: str
+    type: str
+    width: int
+    height: int
+    alt_text: str
+
+
+class NodeTold(Change, tag="node", frozen=True, gc=False):
+    """An account, or what else is a node of edges. `state`: normal, archived (deactivated) or removed."""
+
+    id: str
+    state: str
+    private: bool
+    labels: list[str]
+
+
+class ForgottenTold(Change, tag="forgotten", frozen=True, gc=False):
+    """What is over is taken out for good; `what` it was: a story, say."""
+
+    what: str
+    id: str
+
+
+class LoadedTold(Change, tag="loaded", frozen=True, gc=False):
+    """A whole graph was imported at once, and its `edges` are not told one by one: export it."""
+
+    graph: str
+    edges: int
+
+
+KINDS = ("edge", "post", "story", "comment", "profile", "media", "node", "forgotten", "loaded")
+_KIND_OF = {
+    RecordKind.POST: "post",
+    RecordKind.STORY: "story",
+    RecordKind.COMMENT: "comment",
+    RecordKind.USER: "profile",
+    RecordKind.MEDIA: "media",
+}
+_STATES = [state.name.lower() for state in State]
+
+
+def kind_of(event: Event) -> str | None:
+    """The kind of an event as it is told; None if it is not."""
+    if event.state <= State.REMOVED:
+        return "edge"
+    if event.state == RECORD_CHANGED:
+        return _KIND_OF.get(RecordKind(event.source))
+    if event.state == RECORD_FORGOTTEN:
+        return "forgotten" if RecordKind(event.source) in _KIND_OF else None
+    return {NODE_CHANGED: "node", BULK_LOADED: "loaded"}.get(event.state)
+
+
+def told(event: Event, token: str, graphs: Graphs) -> Change:
+    """An event that has a kind, as it is told."""
+    at = datetime.fromtimestamp(event.logged_ms / 1000, UTC)
+    if event.state <= State.REMOVED:
+        return EdgeTold(
+            token,
+            at,
+            graphs.name(event.graph),
+            str(event.source),
+            str(event.destination),
+            _STATES[event.state],
+            None if event.before is None else _STATES[event.before],
+            str(event.position),
+            str(event.updated_at),
+        )
+    if event.state == NODE_CHANGED:
+        state, private, labels = changed_node(event)
+        return NodeTold(token, at, str(event.source), _STATES[state], private, names_of(labels))
+    if event.state == BULK_LOADED:
+        return LoadedTold(token, at, graphs.name(event.graph), event.source)
+    if event.state == RECORD_FORGOTTEN:
+        return ForgottenTold(token, at, _KIND_OF[RecordKind(event.source)], str(event.destination))
+    record = Record(RecordKind(event.source), event.destination, event.updated_at, event.data)
+    return _TOLD[record.kind](token, at, record)
+
+
+def concerns(change: Change, nodes: frozenset[str]) -> bool:
+    """Whether a change is about one of these nodes: an end of the edge, what was made, or who made it."""
+    return any(getattr(change, name, None) in nodes for name in ("source", "destination", "id", "author", "owner"))
+
+
+def _post(token: str, at: datetime, record: Record) -> Change:
+    post = read_post(record)
+    tell = StoryTold if record.kind is RecordKind.STORY else PostTold
+    return tell(
+        token,
+        at,
+        str(post.id),
+        str(record.updated_at),
+        post.deleted,
+        str(post.author),
+        post.type,
+        post.text,
+        post.link,
+        _strings(post.media),
+        post.visibility,
+        _strings(post.audience),
+        _strings(post.mentions),
+        msgspec.Raw(post.attributes),
+        names_of(post.labels),
+        _time(post.created_at),
+    )
+
+
+def _comment(token: str, at: datetime, record: Record) -> Change:
+    comment = read_comment(record)
+    return CommentTold(
+        token,
+        at,
+        str(comment.id),
+        str(record.updated_at),
+        comment.deleted,
+        str(comment.post),
+        None if comment.reply_to is None else str(comment.reply_to),
+        str(comment.author),
+        comment.text,
+        _time(comment.created_at),
+    )
+
+
+def _profile(token: str, at: datetime, record: Record) -> Change:
+    profile = read_profile(record)
+    return ProfileTold(
+        token,
+        at,
+        str(record.id),
+        str(record.updated_at),
+        False,
+        profile.username or None,
+        profile.display_name,
+        profile.bio,
+        None if profile.avatar is None else str(profile.avatar),
+        msgspec.Raw(profile.attributes),
+        profile.verified,
+    )
+
+
+def _media(token: str, at: datetime, record: Record) -> Change:
+    media = read_media(record)
+    return MediaTold(
+        token,
+        at,
+        str(media.id),
+        str(record.updated_at),
+        media.deleted,
+        str(media.owner),
+        media.type,
+        media.width,
+        media.height,
+        media.alt_text,
+    )
+
+
+_TOLD: dict[RecordKind, Callable[[str, datetime, Record], Change]] = {
+    RecordKind.POST: _post,
+    RecordKind.STORY: _post,
+    RecordKind.COMMENT: _comment,
+    RecordKind.USER: _profile,
+    RecordKind.MEDIA: _media,
+}
+
+
+def _strings(ids: Sequence[int]) -> list[str]:
+    return [str(id_) for id_ in ids]
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

@@ -1,0 +1,53 @@
+"""Which changes somebody asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from kith.core.errors import BadRequest
+from kith.core.events import Event
+from kith.graph.graphs import Graphs
+from kith.watch.told import KINDS, Change, concerns, kind_of
+
+NODES_MAX = 1_000
+
+
+class Wanted(NamedTuple):
+    """Changes of these kinds; edges of these graphs only, and what is about these nodes only, where they are named."""
+
+    kinds: frozenset[str]
+    graphs: frozenset[int] | None = None
+    nodes: frozenset[str] | None = None
+
+    def may_want(self, event: Event) -> bool:
+        """Whether an event may be wanted, as far as it says by itself."""
+        kind = kind_of(event)
+        if kind is None or kind not in self.kinds:
+            return False
+        if kind != "edge":
+            return True
+        if self.graphs is not None and event.graph not in self.graphs:
+            return False
+        return self.nodes is None or str(event.source) in self.nodes or str(event.destination) in self.nodes
+
+    def wants(self, change: Change) -> bool:
+        """Whether a change that may be wanted is."""
+        return self.nodes is None or concerns(change, self.nodes)
+
+
+def wanted_of(kinds: Collection[str], graphs: Collection[str], nodes: Collection[int], known: Graphs) -> Wanted:
+    """What is wanted by names. Nothing named: everything; graphs and no kinds: edges.
+
+    Errors: UnknownGraph; BadRequest for a kind that there is none of, and for more than NODES_MAX nodes.
+    """
+    for kind in kinds:
+        if kind not in KINDS:
+            raise BadRequest(f"there is no kind {kind!r}; there are {', '.join(KINDS)}", kinds=list(KINDS))
+    if len(nodes) > NODES_MAX:
+        raise BadRequest(f"nodes takes at most {NODES_MAX} ids; watch all, and choose", max=NODES_MAX)
+    return Wanted(
+        frozenset(kinds or (("edge",) if graphs else KINDS)),
+        frozenset(map(known.number, graphs)) if graphs else None,
+        frozenset(map(str, nodes)) if nodes else None,
+    )

@@ -1,0 +1,226 @@
+"""GET /watch over real HTTP: every change once and in order for who keeps the token, whatever happens in between."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from calls import add_edges, code, finish, make, ok, say, tell
+from cast import People
+from servers import API, Server, eventually, serving, sign
+
+from kith.client import EdgeChange, Kith
+
+Acting = Callable[[int], httpx.Client]
+LINES = {"Accept": "application/x-ndjson"}
+
+
+class Watching:
+    """One connection to /watch, read in a thread. `told`: the changes so far; `token`: of the last thing told."""
+
+    def __init__(self, http: httpx.Client, after: str | None = None, **asked: str) -> None:
+        params = {**asked, **({} if after is None else {"after": after})}
+        self._response = http.send(http.build_request("GET", f"{API}/watch", params=params, headers=LINES), stream=True)
+        assert self._response.status_code == 200, self._response.read()
+        self.told: list[dict[str, Any]] = []
+        self.token: str | None = after
+        self.begun = self.ended = False
+        threading.Thread(target=self._read, daemon=True).start()
+        eventually(lambda: self.begun or self.ended)
+
+    def _read(self) -> None:
+        try:
+            for line in self._response.iter_lines():
+                said = json.loads(line)
+                self.token = said["token"]
+                if said["kind"] != "here":
+                    self.told.append(said)
+                self.begun = True
+        except (httpx.TransportError, httpx.StreamError):
+            pass
+        self.ended = True
+
+    def close(self) -> None:
+        self._response.close()
+
+
+@pytest.fixture
+def watch(server: Server, people: People) -> Iterator[Callable[..., Watching]]:
+    """Opens watchers with the server key; all are closed in the end."""
+    opened: list[Watching] = []
+    with server.client() as http:
+
+        def open_(after: str | None = None, **asked: str) -> Watching:
+            opened.append(Watching(http, after, **asked))
+            return opened[-1]
+
+        yield open_
+        for one in opened:
+            one.close()
+
+
+def kinds(watching: Watching) -> list[str]:
+    return [change["kind"] for change in watching.told]
+
+
+def test_an_edge_is_told_as_it_is_now_with_what_it_was(http: httpx.Client, watch: Any, people: People) -> None:
+    seen = watch(graphs="follows", nodes=str(people.alice))
+    add_edges(http, "follows", (people.alice, people.bob))
+    ok(http.post(f"{API}/graph/follows/edges", json={"edges": [
+        {"op": "remove", "source": people.alice, "destination": people.bob}
+    ]}))  # fmt: skip
+    eventually(lambda: len(seen.told) == 2)
+    first, second = seen.told
+    assert set(first) == {
+        "kind", "token", "at", "graph", "source", "destination", "state", "before", "position", "updatedAt"
+    }  # fmt: skip
+    ends = (str(people.alice), str(people.bob))
+    assert (first["source"], first["destination"], first["state"], first["before"]) == (*ends, "normal", None)
+    assert (second["source"], second["destination"], second["state"], second["before"]) == (*ends, "removed", "normal")
+    assert isinstance(first["position"], str)
+
+
+def test_what_people_make_change_and_delete_is_told(acting: Acting, watch: Any, people: People) -> None:
+    alice = acting(people.alice)
+    seen = watch(kinds="post,comment,profile,story,node", nodes=f"{people.alice}")
+    post = make(alice, "look 🦊", mentions=[str(people.bob)], attributes={"k": [1]})
+    said = say(alice, post, "mine")
+    story = tell(alice)
+    ok(alice.patch(f"{API}/users/{people.alice}", json={"displayName": "Alice", "private": True}))
+    ok(alice.patch(f"{API}/posts/{post}", json={"content": {"text": "changed"}}))
+    assert alice.delete(f"{API}/posts/{post}").status_code < 300
+    eventually(lambda: kinds(seen).count("post") == 3)
+    assert kinds(seen) == ["post", "comment", "story", "profile", "node", "post", "post"]
+    made, comment, told, profile, node, changed, gone = seen.told
+    assert (made["id"], made["author"], made["text"], made["mentions"]) == (
+        post, str(people.alice), "look 🦊", [str(people.bob)]
+    )  # fmt: skip
+    assert (made["attributes"], made["deleted"], changed["text"]) == ({"k": [1]}, False, "changed")
+    assert (gone["id"], gone["deleted"], gone["text"]) == (post, True, "")
+    assert (comment["id"], comment["post"], comment["text"], told["id"]) == (said, post, "mine", story)
+    assert (profile["id"], profile["displayName"]) == (str(people.alice), "Alice")
+    assert (node["id"], node["state"], node["private"]) == (str(people.alice), "normal", True)
+
+
+def test_who_keeps_the_token_gets_each_change_once_and_in_order(http: httpx.Client, watch: Any, people: People) -> None:
+    asked = {"graphs": "follows", "nodes": str(people.dana)}
+    whole = watch(**asked)
+    parts: list[dict[str, Any]] = []
+    token = whole.token
+    for round_ in range(8):
+        part = watch(after=token, **asked)
+        for number in range(25):
+            add_edges(http, "follows", (people.alice + 1 + 25 * round_ + number, people.dana))
+            if number == 12:  # what comes while nobody is there is not missed
+                eventually(lambda part=part: part.told)
+                part.close()
+                eventually(lambda part=part: part.ended)
+        parts += part.told
+        token = part.token
+    last = watch(after=token, **asked)
+    eventually(lambda: len(parts) + len(last.told) == 200 and len(whole.told) == 200)
+    sources = [change["source"] for change in parts + last.told]
+    assert sources == [str(people.alice + 1 + number) for number in range(200)]
+    assert [change["source"] for change in whole.told] == sources
+    assert parts + last.told == whole.told
+
+
+def test_server_sent_events_carry_the_token_as_their_id(server: Server, http: httpx.Client, people: People) -> None:
+    before = Watching(http)
+    add_edges(http, "follows", (people.alice, people.bob))
+    resume = {"Last-Event-ID": before.token or ""}
+    with http.stream("GET", f"{API}/watch", params={"graphs": "follows"}, headers=resume) as response:
+        assert response.headers["content-type"] == "text/event-stream"
+        lines = response.iter_lines()
+        heard = []
+        while len(heard) < 3:
+            line = next(lines)
+            if line and line != ":" and not heard and not line.startswith("event"):
+                token = line.removeprefix("id: ")
+            if line.startswith(("event", "data")) or heard:
+                heard.append(line)
+        change = json.loads(heard[1].removeprefix("data: "))
+    assert heard[0] == "event: change"
+    assert (change["source"], change["token"]) == (str(people.alice), token)
+    before.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "error"),
+    [
+        ({"kinds": "likes"}, 400, "INVALID_REQUEST"),
+        ({"graphs": "nonsense"}, 404, "GRAPH_NOT_FOUND"),
+        ({"nodes": "x"}, 400, "INVALID_ID"),
+        ({"after": "nonsense"}, 400, "TOKEN_INVALID"),
+    ],
+)
+def test_what_cannot_be_watched_is_refused_at_once(
+    http: httpx.Client, asked: dict[str, str], status: int, error: str
+) -> None:
+    assert code(http.get(f"{API}/watch", params=asked), status) == error
+
+
+def test_a_user_token_may_not_watch(server: Server, people: People) -> None:
+    with server.client(sign(people.alice)) as alice:
+        assert code(alice.get(f"{API}/watch"), 403) == "FORBIDDEN"
+
+
+def test_a_token_of_another_store_or_altered_or_too_old_says_what_to_do(tmp_path: Path, people: People) -> None:
+    with serving(tmp_path / "one", KITH_LOG_EVENTS_MAX="200") as one, one.client() as http:
+        old = Watching(http).token
+        with serving(tmp_path / "two") as two, two.client() as other:
+            assert code(other.get(f"{API}/watch", params={"after": old}), 400) == "TOKEN_INVALID"
+        assert old is not None
+        altered = old[:-1] + ("A" if old[-1] != "A" else "B")
+        assert code(http.get(f"{API}/watch", params={"after": altered}), 400) == "TOKEN_INVALID"
+        for number in range(20):
+            add_edges(http, "follows", *((number * 100 + 1_000 + at, 5) for at in range(100)))
+        answer = http.get(f"{API}/watch", params={"after": old})
+        assert code(answer, 409) == "TOKEN_TOO_OLD"
+        assert "export" in answer.json()["error"]["message"]
+
+
+def test_a_watcher_goes_on_over_a_kill_with_the_clients_own_loop(tmp_path: Path, people: People) -> None:
+    heard: list[tuple[int, int]] = []
+    begun = threading.Event()
+    with serving(tmp_path) as server:
+        port = server.port
+
+        def listen() -> None:
+            with Kith(server.url, server.key) as kith:
+                for change in kith.watch(graphs=["follows"]):
+                    assert isinstance(change, EdgeChange)
+                    begun.set()
+                    if change.destination == 3:
+                        heard.append((change.source, change.destination))
+                    if len(heard) == 60:
+                        return
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        with server.client() as http:
+            others = itertools.count(1_000)
+            eventually(lambda: add_edges(http, "follows", (1, next(others))) and begun.is_set())
+            add_edges(http, "follows", *((10 + at, 3) for at in range(30)))
+        server.process.kill()
+        server.process.wait()
+    with serving(tmp_path, port=port) as again, again.client() as http:
+        add_edges(http, "follows", *((40 + at, 3) for at in range(30)))
+        eventually(lambda: len(heard) == 60, 60)
+    assert heard == [(10 + at, 3) for at in range(60)]
+
+
+def test_export_then_watch_is_exact(server: Server, http: httpx.Client, system: httpx.Client, people: People) -> None:
+    """Accounts that go away and come back are told as nodes, and their edges as edges."""
+    seen = Watching(http, nodes=str(people.alice))
+    add_edges(http, "follows", (people.alice, people.bob))
+    finish(http, system.post(f"{API}/users/{people.alice}/deactivate"))
+    eventually(lambda: [one.get("state") for one in seen.told] == ["normal", "archived", "archived"])
+    assert kinds(seen) == ["edge", "node", "edge"]
+    seen.close()
