@@ -37,7 +37,7 @@ _RECENT_S = 1.0
 """How long what fan-out noted is relied on, while what was noted since is being read. The log tells what it lacks."""
 _NOBODY = np.empty(0, np.int64)
 _WANTED_AGAIN_S = 30.0
-"""How long until a timeline is asked for again."""
+"""How long until a timeline that did not come is asked for again."""
 _WANTED_MAX = 100_000
 
 
@@ -135,6 +135,7 @@ class Skeletons:
         if found is None:
             return await self._from_outboxes(reader, after, want)
         if found.timeline is not None and not found.timeline.needs_rebuild:
+            self._wanted.pop(reader, None)  # if it is dropped later, it is wanted at once
             return await self._merged(found, reader, after, want, degraded)
         wish, merged = self._want(reader, degraded), self._merged(found, reader, after, want, degraded)
         _, skeleton = await together(self._immediate, wish, merged)
@@ -167,7 +168,7 @@ class Skeletons:
 
     async def _beyond(self, fanout: FanoutSnapshot, degraded: Degraded) -> Unhandled:
         """What the log holds by now that fan-out had not come to."""
-        if fanout.progress is None or not await self._unhandled.follow(fanout.progress.at):
+        if fanout.progress is None or not await self._unhandled.follow(fanout.progress):
             degraded.note("fanout")
         return self._unhandled.now
 

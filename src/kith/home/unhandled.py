@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kith.core.events import BULK_LOADED, NORMAL, NOWHERE, Event, LogPosition
+from kith.core.events import BULK_LOADED, NORMAL, NOWHERE, Event
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
 from kith.graph.shapes import Ids
-from kith.log.store import LogStore
+from kith.log.store import LogStore, Progress
 
 UNHANDLED_MAX = 2_000
 """Events that are read; where there are more, homes say that they may lack something. Some 10 ms for all of them."""
@@ -47,13 +47,12 @@ class UnhandledEvents:
         self._one = asyncio.Lock()
         self.now = NOTHING
 
-    async def follow(self, at: LogPosition) -> bool:
-        """Take in what the log holds beyond the checkpoint `at`; False where that is too much, and nothing is known."""
-        covers = self._log.covers
+    async def follow(self, progress: Progress) -> bool:
+        """Take in what the log holds beyond a checkpoint; False where that is too much, and nothing is known."""
+        covers, at, behind = self._log.covers, progress.at, progress.behind
         async with self._one:
             known, had, was = True, len(self._events), self._at
             if not (covers(at, was) and covers(self._to, at)):  # the first time, or nobody asked lately
-                behind = await self._log.behind(at)
                 known, self._events, self._to = not behind.lost and behind.events <= UNHANDLED_MAX, [], at
             known = known and await self._read()
             self._at = at

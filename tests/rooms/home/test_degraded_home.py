@@ -13,7 +13,7 @@ from homes import GROUP, HomeScene, alices_home, failing, ids_of
 
 from kith.core.clock import Hlc
 from kith.core.errors import StoreUnavailable
-from kith.core.events import BULK_LOADED, NOWHERE, Event, LogPosition
+from kith.core.events import BULK_LOADED, NOWHERE, TIMELINE_WANTED, Event, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.engines.embedded.edge_store import EmbeddedEdges
@@ -114,6 +114,20 @@ def test_a_full_disk_takes_no_wish_for_a_timeline_and_home_is_answered(
     monkeypatch.setattr(home.log, "announce", failing(StoreUnavailable("full")))
     page = run(home.page())
     assert (ids_of(page.posts), page.degraded) == ([made.id], ["timelines"])
+
+
+def test_a_timeline_that_was_there_and_is_dropped_is_asked_for_at_once(run: Run, home: HomeScene) -> None:
+    def wishes() -> int:
+        run(home.page())
+        events = run(home.log.read(NOWHERE, 1_000)).events
+        return sum(event.state == TIMELINE_WANTED and event.source == ALICE for event in events)
+
+    assert [wishes(), wishes()] == [1, 1], "one that does not come is not asked for at each visit"
+    run(home.caught_up())
+    home.timelines.put(ALICE, np.array([], np.int64))
+    assert wishes() == 1
+    home.timelines.drop(ALICE)
+    assert [wishes(), wishes()] == [2, 2]
 
 
 def test_without_outboxes_a_timeline_is_answered_and_says_so(
