@@ -5,30 +5,36 @@ from __future__ import annotations
 import asyncio
 
 import structlog
-from coroutines import Run
+from paced import PacedLoop
+from reference_leases import own_leases
 
 from kith.core.errors import Unavailable
 from kith.run import worker
+from kith.run.consumers import Task
 
 
-def test_what_is_done_from_time_to_time_is_done_again_after_any_failure(run: Run) -> None:
-    done: list[str] = []
+def test_what_is_done_from_time_to_time_is_done_again_after_any_failure() -> None:
+    loop = PacedLoop()
+    done_s: list[float] = []
     thrice = asyncio.Event()
 
     async def do() -> None:
-        done.append("tried")
-        if len(done) == 1:
+        done_s.append(loop.time())
+        if len(done_s) == 1:
             raise ValueError("a bug")
-        if len(done) == 2:
+        if len(done_s) == 2:
             raise Unavailable("the disk is full")
         thrice.set()
 
     async def check() -> None:
-        task = asyncio.create_task(worker._every(0.001, "it is done", do))
-        await thrice.wait()
-        task.cancel()
+        going_on = asyncio.create_task(worker._every(Task("it is done", every_s=600.0), do, own_leases()))
+        waiting = asyncio.create_task(thrice.wait())
+        ended, _ = await asyncio.wait([going_on, waiting], return_when=asyncio.FIRST_COMPLETED)
+        assert ended == {waiting}, going_on
+        going_on.cancel()
 
-    with structlog.testing.capture_logs() as said:
-        run(asyncio.wait_for(check(), 5))
+    with structlog.testing.capture_logs() as said, asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(check())
+    assert done_s == [0.0, 600.0, 1_200.0]
     assert [line["log_level"] for line in said] == ["error", "warning"]
     assert {line["what"] for line in said} == {"it is done"}
