@@ -16,9 +16,9 @@ import structlog
 
 from kith.core.errors import BadToken, TokenTooOld, Unavailable
 from kith.core.events import NOWHERE, Event, LogPosition
-from kith.core.signing import Signer
 from kith.graph.graphs import Graphs
 from kith.log.store import Bell, LogStore
+from kith.watch.tokens import WatchTokens
 from kith.watch.told import told
 from kith.watch.wanted import Wanted
 
@@ -74,7 +74,9 @@ class Watch:
 
     def __init__(self, log: LogStore, graphs: Graphs, secret: bytes, now_s: Callable[[], float]) -> None:
         self._log, self._graphs, self._now_s = log, graphs, now_s
-        self._signer = Signer(secret, "watch-token")
+        self._tokens = WatchTokens(secret)
+        self.token = self._tokens.issue
+        """The token of a place: watch from it on, and what follows comes."""
         self._joining: list[_Place] = []
         self._watchers: set[Watcher] = set()
         self._ahead: dict[Watcher, LogPosition] = {}  # who has read further by themselves than all others
@@ -86,10 +88,9 @@ class Watch:
         """The place that a token stands for; without one, now. Errors: BadToken; TokenTooOld."""
         if token is None:
             return await self._log.end()
-        payload = self._signer.open(token)
-        if payload is None:
+        at = self._tokens.read(token)
+        if at is None:
             raise BadToken("this token was not issued by this service; send back the last one that you were told")
-        at = LogPosition(payload)
         if not self._log.covers(await self._log.end(), at):
             raise BadToken(
                 "this token is of another store, or of what was lost in a restore; export, and watch from there"
@@ -97,10 +98,6 @@ class Watch:
         if (await self._log.behind(at)).lost:
             raise too_old()
         return at
-
-    def token(self, at: LogPosition) -> str:
-        """The token of a place: watch from it on, and what follows comes."""
-        return self._signer.seal(at or b"\0")
 
     async def follow(self, watcher: Watcher, at: LogPosition) -> None:
         """Tell a watcher what happened since `at`, and go on with what happens, until it is ended or left."""
