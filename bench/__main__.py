@@ -20,6 +20,7 @@ from bench import (
     linkbench,
     lists,
     local,
+    log,
     media,
     moderation,
     policies,
@@ -73,6 +74,8 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "idle": processes.idle,
     "publish": publish.publish,
     "streams": streams.streams,
+    "watch": log.watch,
+    "rebuild": log.rebuild,
     "moderation": moderation.moderation,
 }
 
