@@ -49,7 +49,8 @@ def test_a_feed_that_cannot_be_made_says_so(tmp_path: Path, monkeypatch: pytest.
         async def broken(*_: object) -> None:
             raise StoreUnavailable("could not read: Input/output error")
 
-        monkeypatch.setattr(EmbeddedEdges, "page", broken)
+        for read in ("page", "answer"):
+            monkeypatch.setattr(EmbeddedEdges, read, broken)
         headers = {"Authorization": f"Bearer {KEY}", "X-Kith-User": "1"}
         settings = Settings(data=str(tmp_path), api_keys=(KEY,))
         async with serving(settings) as api, client_of(api.door, **headers) as http:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from unittest.mock import patch
@@ -68,11 +68,11 @@ def test_a_token_that_will_never_hold_is_read_once(tmp_path: Path) -> None:
 
 def test_metrics_are_made_off_the_loop_and_once_for_all_who_wait(tmp_path: Path) -> None:
     threads: list[int] = []
-    render = Metrics.render
+    rendered = Metrics._rendered
 
-    def noted(metrics: Metrics) -> bytes:
+    def noted(metrics: Metrics, gauges: Mapping[str, float]) -> bytes:
         threads.append(threading.get_ident())
-        return render(metrics)
+        return rendered(metrics, gauges)
 
     async def ask() -> None:
         async with opened(tmp_path) as http:
@@ -88,5 +88,5 @@ def test_metrics_are_made_off_the_loop_and_once_for_all_who_wait(tmp_path: Path)
         name = 'kith_responses_total{operation="get_user",status="200"}'
         return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
 
-    with patch.object(Metrics, "render", noted):
+    with patch.object(Metrics, "_rendered", noted):
         asyncio.run(ask())
