@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import tempfile
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 from unittest.mock import patch
 
+from distant import Distant
 from naive_timelines import NaiveTimelines
 from reference_credentials import ReferenceCredentials
 from reference_edges import ReferenceEdges, ScrambledEdges
@@ -38,6 +40,7 @@ from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.engines.embedded.timeline_store import RingReader, Rings
 from kith.graph.edge import EdgeChange, EdgeWrite
 from kith.graph.store import EdgeStore
+from kith.home.fanout.consumer import NAME as FANOUT
 from kith.home.fanout.state import FanoutState
 from kith.home.timelines import TimelineReader, TimelineStore
 from kith.leases.store import LeaseStore
@@ -67,6 +70,21 @@ class Logged(NamedTuple):
     log: LogStore
 
 
+class Whole(NamedTuple):
+    """All that people's services ask of one engine, over the same data."""
+
+    edges: EdgeStore
+    records: RecordStore
+    suggestions: SuggestionStore
+    log: LogStore
+    fanout_state: FanoutState
+    timelines: TimelineStore
+    settle: Callable[[], object] = lambda: None
+    """Let every list show what was written, where lists lag."""
+    hand_over: Callable[[], object] | None = None
+    """Divide the log anew among the workers of fan-out, where there may be several: the newest two share it."""
+
+
 class OpensLogs(Protocol):
     """Opens a log that forgets the oldest beyond about `events_max` events."""
 
@@ -77,6 +95,14 @@ class OpensTimelines(Protocol):
     """Opens timelines of up to `slots` users."""
 
     def __call__(self, folder: Path, *, slots: int, now_ms: Clock) -> AbstractContextManager[TimelineStore]: ...
+
+
+class OpensWhole(Protocol):
+    """Opens all of an engine: a log that forgets the oldest beyond about `events_max` events, few `slots`."""
+
+    def __call__(
+        self, folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000
+    ) -> AbstractContextManager[Whole]: ...
 
 
 class OpensLeases(Protocol):
@@ -96,6 +122,7 @@ class Engine:
     name: str
     edges: Opens[EdgeStore] | None = None
     stores: Opens[Stores] | None = None
+    whole: OpensWhole | None = None
     logs: OpensLogs | None = None
     timelines: OpensTimelines | None = None
     timeline_reader: Callable[[Path, Clock], TimelineReader] | None = None  # of another process, beside the writer
@@ -130,6 +157,19 @@ def _reference_log(folder: Path, *, events_max: int) -> Iterator[Logged]:
 def _hostile_log(folder: Path, *, events_max: int) -> Iterator[Logged]:
     edges = ScrambledEdges(seed=1, events=Partitions(3, random.Random(2)))
     yield Logged(edges, HostileLog(edges, random.Random(3), events_max // 3))
+
+
+@contextmanager
+def _hostile(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000) -> Iterator[Whole]:
+    """Every call waits, lists lag, records have conditions on single rows, the log is partitioned."""
+    chance = random.Random(f"{slots} {events_max}")
+    edges = ScrambledEdges(seed=chance.randrange(2**32), late_max=40, events=Partitions(3, chance))
+    edges.events.now_ms = now_ms
+    log = HostileLog(edges, chance, events_max // 3)
+    state, timelines = ReferenceFanoutState(log, FANOUT), NaiveTimelines(slots, now_ms)
+    stores = edges, RowRecords(edges), ReferenceSuggestions(), log, state, timelines
+    away: Any = [store if store is log else Distant(store, chance) for store in stores]  # calls of the log wait anyway
+    yield Whole(*away, settle=edges.settle, hand_over=lambda: log.hand_over(FANOUT))
 
 
 @contextmanager
@@ -204,6 +244,22 @@ def _embedded_edges(folder: Path) -> Iterator[EdgeStore]:
 def _embedded_log(folder: Path, *, events_max: int) -> Iterator[Logged]:
     with open_embedded(folder, events_max=events_max) as (environment, edges):
         yield Logged(edges, EmbeddedLog(environment, edges._commits))
+
+
+@contextmanager
+def _embedded(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000) -> Iterator[Whole]:
+    with contextlib.ExitStack() as opened:
+        data = open_embedded(folder / "data", now_ms=now_ms, events_max=events_max)
+        environment, edges = opened.enter_context(data)
+        commits = edges._commits
+        yield Whole(
+            edges,
+            EmbeddedRecords(environment, commits),
+            EmbeddedSuggestions(environment, commits),
+            EmbeddedLog(environment, commits),
+            EmbeddedFanoutState(environment, commits, FANOUT),
+            opened.enter_context(Rings(folder / "timelines", slots=slots, now_ms=now_ms)),
+        )
 
 
 @contextmanager
@@ -284,6 +340,7 @@ EMBEDDED = Engine(
     "embedded",
     edges=_embedded_edges,
     stores=open_embedded_stores,
+    whole=_embedded,
     logs=_embedded_log,
     timelines=_embedded_timelines,
     timeline_reader=lambda folder, now_ms: RingReader(folder, now_ms=now_ms),
@@ -295,7 +352,7 @@ EMBEDDED = Engine(
 ENGINES = (
     REFERENCE,
     EMBEDDED,
-    Engine("hostile", logs=_hostile_log, keeps=False),
+    Engine("hostile", whole=_hostile, logs=_hostile_log, keeps=False),
     Engine(
         "no-transactions",
         edges=lambda folder: _only_edges(_without_transactions(folder)),

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 from coroutines import time_flies
-from engines import open_embedded
+from engines import Engine, Whole
+from lengths import examples
 from services import Services
 
+from kith.core.clock import wall_ms
 from kith.core.errors import StoreUnavailable
 from kith.core.ids import NodeId
-from kith.engines.embedded.log_store import EmbeddedLog
-from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.graphs import HIDES, LIKES
 from kith.posts.post import PostEdit
 from kith.streams.live import Live
@@ -28,6 +28,7 @@ from kith.streams.places import Place
 from kith.streams.rounds import ROUND_EVERY_S
 from kith.streams.stream import Stream
 
+PORT = "whole"
 PEOPLE = [NodeId(user) for user in range(1, 7)]
 SPINS_MAX = 20_000
 
@@ -98,7 +99,7 @@ class Reader:
 
 
 class StreamHistory:
-    """Services over one folder, with two processes that have streams, and a naive model beside it."""
+    """Services over one engine, with two processes that have streams, and a naive model beside it."""
 
     def __init__(self, seed: int, odds: float) -> None:
         self.chance, self.odds = random.Random(seed), odds
@@ -109,13 +110,14 @@ class StreamHistory:
         self.posts: dict[int, tuple[NodeId, bool]] = {}  # post -> author, public
         self.likes: dict[int, set[int]] = {}
 
-    async def open(self, edges: Any, environment: Any) -> None:
-        self.records = Flaky(EmbeddedRecords(environment, edges._commits), self.chance, "get_many")
-        self.log = Flaky(EmbeddedLog(environment, edges._commits), self.chance, "read", "end", "behind")
-        self.services = await Services.over(edges, self.records)
+    async def open(self, whole: Whole) -> None:
+        self.records = Flaky(whole.records, self.chance, "get_many")
+        self.log = Flaky(whole.log, self.chance, "read", "end", "behind")
+        self.services = await Services.over(whole.edges, self.records)
         self.objects, self.engagement = self.services.posts, self.services.engagement
         for a, b in sorted(self.follows):
             await self.services.people.follow(a, b)
+        whole.settle()
         self.lives = [
             Live(
                 self.objects, self.engagement, self.log, Nobody(),
@@ -208,25 +210,25 @@ class StreamHistory:
         raise AssertionError(f"shown, and what should be: {wrong}")
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(examples(10, 2 * 400)))
 @pytest.mark.parametrize("odds", [0.0, 0.1])
-def test_what_streams_tell_adds_up_to_home(tmp_path: Path, seed: int, odds: float) -> None:
+def test_what_streams_tell_adds_up_to_home(engine: Engine, tmp_path: Path, seed: int, odds: float) -> None:
     print(f"seed {seed}")
 
-    async def play() -> None:
+    async def play(whole: Whole) -> None:
         history = StreamHistory(seed, odds)
-        with open_embedded(tmp_path / "data") as (environment, edges):
-            await history.open(edges, environment)
-            for reader in history.readers:
-                await reader.connect(history.lives[0])
-            for _ in range(400):
-                await history.act()
-            for reader in history.readers:
-                if reader.at is None:
-                    await reader.connect(history.chance.choice(history.lives))
-            await history.settle()
-            for live in history.lives:
-                await live.close()
+        await history.open(whole)
+        for reader in history.readers:
+            await reader.connect(history.lives[0])
+        for _ in range(400):
+            await history.act()
+        for reader in history.readers:
+            if reader.at is None:
+                await reader.connect(history.chance.choice(history.lives))
+        await history.settle()
+        for live in history.lives:
+            await live.close()
 
-    with time_flies():
-        asyncio.run(play())
+    assert engine.whole
+    with time_flies(), engine.whole(tmp_path / "data", now_ms=wall_ms) as whole:
+        asyncio.run(play(whole))

@@ -52,6 +52,11 @@ class PostCounts(NamedTuple):
     liked: bool
     saved: bool
 
+    @property
+    def told(self) -> bool:
+        """Whether there is anything of which streams tell."""
+        return bool(self.likes or self.comments or self.shares)
+
 
 class Engagement:
     """Adds, drops and counts the edges from people to posts."""

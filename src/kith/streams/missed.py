@@ -143,16 +143,12 @@ class MissedMessages:
         found.sort(key=lambda pair: pair[0].number)
         for _, message in found:
             _watch(stream, message)
-        return found + await self._numbers(stream, reader.numbers)
+        return found + await self._numbers(stream, reader.numbers, made)
 
     async def _new(self, user: NodeId, made: Mapping[int, _PostChange]) -> Messages:
         found = await self._posts.visible(user, list(made))
-        loud = await self._readers.unmuted(user, {post.author for post in found if post is not None})
-        return [
-            (made[post.id].step, new_post(post, own=post.author == user))
-            for post in found
-            if post is not None and post.author in loud
-        ]
+        wanted = await self._readers.wanted(user, [post for post in found if post is not None])
+        return [(made[post.id].step, new_post(post, own=post.author == user)) for post in wanted]
 
     async def _updated(self, stream: Stream, edited: Mapping[int, _PostChange]) -> Messages | None:
         """Edited posts that the reader watches, or whose author they did not mute; None if they may not see one."""
@@ -177,10 +173,16 @@ class MissedMessages:
                     gone.append((change.step, PostRemoved(str(post), why)))
         return gone
 
-    async def _numbers(self, stream: Stream, changed: Mapping[int, Step]) -> Messages:
-        posts = list(stream.watched.keys() & changed.keys())
+    async def _numbers(self, stream: Stream, changed: Mapping[int, Step], made: Mapping[int, _PostChange]) -> Messages:
+        """Numbers that changed; and of new posts those that are not 0, which may have been told of before them."""
+        steps = {**{post: change.step for post, change in made.items()}, **changed}
+        posts = list(stream.watched.keys() & steps.keys())
         counts = await self._engagement.counts(None, posts)
-        return [(changed[post], engagement_update(post, numbers)) for post, numbers in zip(posts, counts, strict=True)]
+        return [
+            (steps[post], engagement_update(post, numbers))
+            for post, numbers in zip(posts, counts, strict=True)
+            if post in changed or numbers.told
+        ]
 
 
 def _watch(stream: Stream, message: NewPost | PostUpdated | PostRemoved | EngagementUpdate) -> None:

@@ -1,4 +1,4 @@
-"""Whom a change concerns: which connected users follow an author, may see a post, did not mute its author.
+"""Whom a change concerns: which connected users follow an author, may see a post, hid neither it nor its author.
 
 Costs by how many users are connected, never by how many follow: of the author's followers and the connected users the
 shorter list is read, and the longer one asked. Long lists are taken in parts, so that other requests get their turn.
@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 import numpy as np
 
 from kith.core.ids import NodeId
-from kith.graph.edge import Direction
-from kith.graph.graphs import FOLLOWS, MUTES
+from kith.graph.edge import Direction, State
+from kith.graph.graphs import FOLLOWS, HIDES, MUTES
+from kith.graph.questions import Questions
 from kith.graph.shapes import Ids, Listing
 from kith.graph.together import together
 from kith.posts.post import Post
@@ -30,8 +31,9 @@ class Readers:
 
     def __init__(self, posts: Posts) -> None:
         self._posts, self._store = posts, posts.graph.store
+        self.immediate = self._store.immediate
         number = posts.graph.graphs.number
-        self._follows, self._mutes = number(FOLLOWS), number(MUTES)
+        self._follows, self._mutes, self._hides = number(FOLLOWS), number(MUTES), number(HIDES)
 
     async def followers(self, author: int, connected: Collection[int]) -> list[int]:
         """Connected users who follow the author."""
@@ -47,22 +49,37 @@ class Readers:
         muted = await self._store.exists_many(self._mutes, [(user, author) for author in authors])
         return {author for author, mute in zip(authors, muted, strict=True) if not mute}
 
+    async def wanted(self, user: NodeId, posts: Sequence[Post]) -> list[Post]:
+        """Those of the posts that the user did not hide, by authors whom the user did not mute."""
+        questions = Questions()
+        muted = questions.states((self._mutes, user, post.author) for post in posts)
+        hidden = questions.states((self._hides, user, NodeId(post.id)) for post in posts)
+        states = (await self._store.answer(questions)).states
+        kept_out = zip(posts, states[muted], states[hidden], strict=True)
+        return [post for post, *barred in kept_out if State.NORMAL not in barred]
+
     async def allowed(
         self, post: int, author: int, users: Sequence[int], *, deleted: bool = False
     ) -> AsyncIterator[tuple[Post, list[int]]]:
-        """The post, and the users who may see it and did not mute its author, in parts.
+        """The post, and the users who may see it and did not hide it or mute its author, in parts.
 
+        Of a new post some may have hidden it already: the log has an order for each source only.
         `deleted`: who might see it if it were not deleted.
         """
         for part in _parts(users):
-            (found, seen), muted = await together(
-                self._store.immediate,
+            (found, seen), muted, (hides,) = await together(
+                self.immediate,
                 self._posts.seen_by(post, part, deleted=deleted),
                 self._store.exists_many(self._mutes, [(NodeId(user), NodeId(author)) for user in part]),
+                self._store.count_many([Listing(self._hides, post, Direction.IN)]),
             )
             if found is None:
                 return
-            yield found, [user for user, sees, mute in zip(part, seen, muted, strict=True) if sees and not mute]
+            allowed = [user for user, sees, mute in zip(part, seen, muted, strict=True) if sees and not mute]
+            if hides:
+                hid = await self._store.exists_many(self._hides, [(NodeId(user), NodeId(post)) for user in allowed])
+                allowed = [user for user, hidden in zip(allowed, hid, strict=True) if not hidden]
+            yield found, allowed
             await asyncio.sleep(0)
 
     async def seeing(

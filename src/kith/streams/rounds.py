@@ -79,6 +79,11 @@ class Rounds:
         """Have the next round look at a post. `numbers`: and tell its numbers; `content`: and what it says."""
         self._posts.add(post, step, numbers=numbers, content=content)
 
+    async def has_numbers(self, post: int) -> bool:
+        """Whether a new post has numbers already: they may have been told of before it, when nobody watched it."""
+        (counts,) = await self._engagement.counts(None, [post])
+        return counts.told
+
     async def run(self) -> None:
         """One round. What an error leaves is for the next."""
         noted_to, looks = self._progress.posts, self._posts.take()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kith.graph.together import together
 from kith.streams.messages import Message, PostRemoved, RemovedFor, ResetFor, new_post, why_gone
 from kith.streams.open_streams import OpenStreams
 from kith.streams.places import Progress, Step
@@ -31,8 +32,15 @@ class Telling:
         self._reset = reset
 
     async def new_post(self, step: Step, author: int, post: int) -> None:
-        """Send `new_post` to the author and followers who may see the post and did not mute the author."""
-        readers = await self._readers_of(author)
+        """Send `new_post` to the author and followers who may see the post, and hid neither it nor the author.
+
+        The numbers that it has by now come in the next round: the log may tell of a like before it tells of the post.
+        """
+        readers, has_numbers = await together(
+            self._readers.immediate, self._readers_of(author), self._rounds.has_numbers(post)
+        )
+        if has_numbers:
+            self.look_again(step, post, numbers=True)
         async for found, allowed in self._readers.allowed(post, author, readers):
             for own in (True, False):
                 streams = self._streams.not_told([user for user in allowed if (user == found.author) is own], step)

@@ -1,0 +1,34 @@
+"""A store as if it were across a network: before and after each call others have their turns."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+from typing import Any
+
+
+class Distant:
+    """Passes calls on. One whose caller is cancelled meanwhile may have been made, or not."""
+
+    immediate = False
+
+    def __init__(self, store: Any, chance: random.Random) -> None:
+        self._store, self._chance = store, chance
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            await self._way()
+            answered = await found(*arguments, **named)
+            await self._way()
+            return answered
+
+        return call
+
+    async def _way(self) -> None:
+        for _ in range(self._chance.randint(0, 2)):
+            await asyncio.sleep(0)
