@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kith.core.events import NOWHERE, LogPosition
 from kith.core.tokens import WriteMark, WriteTokens, lost_write
 from kith.log.store import LogStore
@@ -10,10 +12,14 @@ TOKEN_HEADER = "kith-token"  # noqa: S105 - a header's name
 
 
 class Consistency:
-    """Issues and honours tokens."""
+    """Issues and honours tokens.
 
-    def __init__(self, tokens: WriteTokens, log: LogStore) -> None:
-        self._tokens, self._log = tokens, log
+    `observe`: told of each version that a token carries (see `HybridClock.observe`), so that what a user writes next is
+    newer than what they wrote on another host.
+    """
+
+    def __init__(self, tokens: WriteTokens, log: LogStore, observe: Callable[[int], None]) -> None:
+        self._tokens, self._log, self._observe = tokens, log, observe
 
     def token(self, mark: WriteMark) -> str | None:
         """The token of a write; None if it changed nothing."""
@@ -31,5 +37,7 @@ class Consistency:
         """Wait until the log shows the write that `token` stands for. Conflict if this store does not have it, because
         it was restored from a backup.
         """
-        if not await self._log.reached(self.place_of(token)):
+        mark = self._tokens.read(token)
+        if not await self._log.reached(mark.at):
             raise lost_write()
+        self._observe(mark.updated_at)

@@ -110,7 +110,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         ServiceResource(partial(_problems, services), metrics.render, pages),
     ]
     operations = [operation for resource in resources for operation in operations_of(resource)]
-    carried = Carried(Cursors(keys.signing), Consistency(WriteTokens(keys.signing), opened.log))
+    carried = Carried(Cursors(keys.signing), Consistency(WriteTokens(keys.signing), opened.log, graph.clock.observe))
     door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe)
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)
