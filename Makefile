@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PARALLEL := -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: setup demo test check bench client-js lock clean test-cluster
+.PHONY: setup demo test test-long check bench client-js lock clean test-cluster
 
 setup: $(STAMP)  ## .venv with everything pinned, and kith in it
 
@@ -22,6 +22,10 @@ demo: setup  ## a community that posts, ten questions with answers and times; th
 
 test: setup  ## every test that needs no server
 	$(BIN)/python -m pytest $(PARALLEL)
+
+test-long: setup  ## 100,000 steps of each state machine (graph, home, streams), on each engine: an hour or so
+	TEST_STEPS=100000 $(BIN)/python -m pytest $(PARALLEL) tests/property/test_graph_machine.py \
+	  tests/property/test_home_feed.py tests/property/test_streams_resume.py
 
 check: setup  ## lint, types, imports, and the tests that take a minute
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -22,6 +22,7 @@ from engines import open_embedded
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from lengths import examples
 from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_leases import own_leases
 from services import GRAPHS, Social, service_over
@@ -409,7 +410,7 @@ class WithoutTransactions(GraphMachine):
         return ScrambledEdges(seed)
 
 
-LONG = settings(max_examples=60, stateful_step_count=40)
+LONG = settings(max_examples=examples(60, 40), stateful_step_count=40)
 
 TestOnReference = OnReference.TestCase
 TestOnEmbedded = OnEmbedded.TestCase

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from cast import FakeClock
-from coroutines import answer, run_all
-from engines import BOTH, Engine, Stores, in_new_folder
+from coroutines import answer, run_all, time_flies
+from engines import Engine, Whole
 from reference_leases import own_leases
 from services import service_over
 
@@ -28,6 +29,7 @@ from kith.people.removal import account_jobs
 from kith.suggestions.discovery import Reach
 from kith.suggestions.suggestions import KEEP_MS, Suggestion, Suggestions
 
+PORT = "whole"
 PEOPLE = [NodeId(user) for user in range(1, 10)]
 TIGHT = Reach(followees=4, each=3, candidates=2)
 MOMENTS = 120
@@ -123,12 +125,12 @@ class History:
     def __init__(self, chosen: random.Random, reach: Reach) -> None:
         self.chosen, self.reach, self.clock = chosen, reach, FakeClock()
 
-    async def begin(self, stores: Stores) -> None:
-        numbers = dict(await stores.edges.declare(BUILT_IN))
-        self.graph = await service_over(stores.edges, self.clock)
-        self.suggestions = Suggestions(self.graph, stores.suggestions, reach=self.reach, now_ms=self.clock)
+    async def begin(self, whole: Whole) -> None:
+        self.whole, numbers = whole, dict(await whole.edges.declare(BUILT_IN))
+        self.graph = await service_over(whole.edges, self.clock)
+        self.suggestions = Suggestions(self.graph, whole.suggestions, reach=self.reach, now_ms=self.clock)
         self.jobs = account_jobs(self.graph, own_leases())
-        self.model = Model(stores.edges, numbers, self.reach, self.clock)
+        self.model = Model(whole.edges, numbers, self.reach, self.clock)
 
     async def act(self) -> None:
         """One random thing that happens; what the rules refuse does not."""
@@ -185,27 +187,27 @@ class History:
         return found
 
 
-@pytest.mark.parametrize("engine", BOTH, ids=str)
 @pytest.mark.parametrize("reach", [Reach(), TIGHT], ids=["whole", "tight"])
 @pytest.mark.parametrize("seed", range(8))
-def test_suggestions_are_what_a_naive_model_says(engine: Engine, reach: Reach, seed: int) -> None:
+def test_suggestions_are_what_a_naive_model_says(engine: Engine, tmp_path: Path, reach: Reach, seed: int) -> None:
     history = History(random.Random(seed), reach)
     met = 0
 
-    async def live(stores: Stores) -> None:
+    async def live(whole: Whole) -> None:
         nonlocal met
-        await history.begin(stores)
+        await history.begin(whole)
         await history.model.look()
         for _ in range(MOMENTS):
             history.clock.ms += history.chosen.choice((0, 5, 40_000, KEEP_MS // 2))
             await history.act()
+            whole.settle()
             await history.model.look()
             for user in history.chosen.sample(PEOPLE, 3):
                 found = await history.shown(user)
                 assert found == history.model.suggestions(user), f"seed {seed}, user {user}"
                 met += len(found)
 
-    assert engine.stores
-    with in_new_folder(engine.stores) as stores:
-        run_all(live(stores))
+    assert engine.whole
+    with engine.whole(tmp_path, now_ms=history.clock) as whole, time_flies(whole.edges):
+        run_all(live(whole))
     assert met > 100, "too few suggestions to prove anything"
