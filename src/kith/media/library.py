@@ -179,8 +179,9 @@ class MediaLibrary:
 
     async def get_many(self, ids: Sequence[int]) -> dict[int, Media]:
         """Those of `ids` that exist, in one batch. The caller checks who may see the posts and profiles they are in."""
-        known = list(dict.fromkeys(ids))
-        records = await self._store.get_many(RecordKind.MEDIA, known) if known else []
+        if not ids:
+            return {}
+        records = await self._store.get_many(RecordKind.MEDIA, list(dict.fromkeys(ids)))
         found = (read_media(record) for record in records if record is not None)
         return {media.id: media for media in found if not media.deleted}
 

@@ -24,6 +24,8 @@ from kith.graph.graphs import BLOCKS, FOLLOWS
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import EdgeKey, Listing, Node
 
+_PLAIN = Node()
+"""As most accounts are: there for everybody."""
 _LOOKED_UP_MAX = 16
 """Blocks with more users than this are found faster in the user's lists of blocks."""
 
@@ -63,21 +65,20 @@ class Privacy:
 
         UserNotFound if an account is not there for them (`is_there`).
         """
-        others = [user for user in users if viewer not in (SYSTEM, user)]
-        if others:
-            questions = Questions()
-            checks = [self.ask_may_see(questions, viewer, user) for user in others]
+        questions = Questions()
+        checks = [self.ask_may_see(questions, viewer, user) for user in users if viewer not in (SYSTEM, user)]
+        if checks:
             answers = await self._store.answer(questions)
             for check in checks:
                 check(answers)
 
     def ask_may_see(self, questions: Questions, viewer: Viewer, user: NodeId) -> Callable[[Answers], None]:
         """Ask `check_may_see` for one user; what is returned raises its errors."""
-        if viewer in (SYSTEM, user):
+        if viewer is SYSTEM or viewer == user:
             return lambda _: None
         nodes = questions.nodes([user])
         edges: list[EdgeKey] = []
-        if isinstance(viewer, int):
+        if viewer is not None:
             edges = [(self._blocks, user, viewer), (self._follows, viewer, user)]
         asked = questions.states(edges)
 
@@ -122,14 +123,6 @@ class Privacy:
 
         return by_lists
 
-    def _ask_followed(self, questions: Questions, user: int, others: Sequence[int]) -> Callable[[Answers], list[bool]]:
-        """For each of `others`: does `user` follow them?"""
-        if len(others) <= _LOOKED_UP_MAX:
-            rows = questions.states([(self._follows, user, other) for other in others])
-            return lambda answers: [state is State.NORMAL for state in answers.states[rows]]
-        at = questions.members(Listing(self._follows, user, Direction.OUT), np.array(others, np.int64))
-        return lambda answers: answers.members[at].tolist()
-
     async def blocks(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
         """For each (source, destination): does the source block the destination?
 
@@ -157,10 +150,14 @@ class Privacy:
             nodes = await self._store.nodes(ids)
             return _less(page, [not is_there(node, id_, viewer) for node, id_ in zip(nodes, ids, strict=True)])
         questions = Questions()
-        asked, blocks = questions.nodes(ids), questions.states([(self._blocks, id_, viewer) for id_ in ids])
+        graph, asked = self._blocks, questions.nodes(ids)
+        blocks = questions.states([(graph, id_, viewer) for id_ in ids])
         answers = await self._store.answer(questions)
         found = zip(answers.nodes[asked], ids, answers.states[blocks], strict=True)
-        return _less(page, [not is_there(node, id_, viewer) or block in BARRING for node, id_, block in found])
+        dropped = [
+            block in BARRING or (node != _PLAIN and not is_there(node, id_, viewer)) for node, id_, block in found
+        ]
+        return _less(page, dropped)
 
     def ask_present_to(self, questions: Questions, viewer: Viewer, page: Page) -> Callable[[Answers], Page]:
         """Ask for the page without users who are away, hidden by the app, or have a block with `viewer`.
@@ -200,21 +197,38 @@ class Privacy:
                 author: Standing(node.state, node.private, labels=node.labels)
                 for author, node in zip(known, answers.nodes[nodes], strict=True)
             }
-        blocked = self.ask_blocked(questions, viewer, known)
-        followed = self._ask_followed(questions, viewer, known)
         tied = [author for author in known if author in ties_of]
         back = questions.states([(self._follows, author, viewer) for author in tied])
+        ties = self._ask_ties(questions, viewer, known)
 
         def standings(answers: Answers) -> Mapping[int, Standing]:
             states = zip(tied, answers.states[back], strict=True)
             follow_back = {author for author, state in states if state is State.NORMAL}
-            columns = zip(known, answers.nodes[nodes], blocked(answers), followed(answers), strict=True)
             return {
-                author: Standing(node.state, node.private, bar, follows, author in follow_back, node.labels)
-                for author, node, bar, follows in columns
+                author: Standing(node.state, node.private, blocked, followed, author in follow_back, node.labels)
+                for author, node, (blocked, followed) in zip(known, answers.nodes[nodes], ties(answers), strict=True)
             }
 
         return standings
+
+    def _ask_ties(
+        self, questions: Questions, user: int, others: Sequence[int]
+    ) -> Callable[[Answers], Iterable[tuple[bool, bool]]]:
+        """For each of `others`: does one of them and `user` block the other, and does `user` follow them?"""
+        if len(others) > _LOOKED_UP_MAX:
+            blocked = self.ask_blocked(questions, user, others)
+            at = questions.members(Listing(self._follows, user, Direction.OUT), np.array(others, np.int64))
+            return lambda answers: zip(blocked(answers), answers.members[at].tolist(), strict=True)
+        blocks, follows = self._blocks, self._follows
+        edges = [edge for one in others for edge in ((blocks, user, one), (blocks, one, user), (follows, user, one))]
+        rows = questions.states(edges)
+
+        def by_rows(answers: Answers) -> Iterable[tuple[bool, bool]]:
+            states = iter(answers.states[rows])  # three of each
+            for out, into, follow in zip(states, states, states, strict=True):
+                yield out in BARRING or into in BARRING, follow is State.NORMAL
+
+        return by_rows
 
     async def standing_to(self, author: int, viewers: Sequence[int], *, ties: bool = False) -> list[Standing]:
         """How the author stands to each of `viewers`. `ties`: read also whom of them the author follows."""

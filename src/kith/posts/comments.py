@@ -47,7 +47,8 @@ class Comments(CommentReader):
         claim = None
         if key is not None:
             claim = claim_of("comment", actor, key, msgspec.msgpack.encode((post, reply_to, text)), id_, version)
-        others, unchanged = set[int](), list[AtVersion]()
+        others: set[int] = set()
+        unchanged: list[AtVersion] = []
         if claim is None or await self._store.claimed(claim) is None:
             others, unchanged = await self._addressed(actor, post, reply_to)
         else:

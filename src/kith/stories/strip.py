@@ -73,7 +73,8 @@ class Strip:
         An author whose place changes between two pages may appear twice or not at all; a new first page is right again.
         """
         close, partial = await self._authors(viewer)
-        authors, entries = list(close), dict[int, StripEntry]()
+        authors = list(close)
+        entries: dict[int, StripEntry] = {}
         for at in range(0, len(authors), self._part):
             entries |= {entry.author: entry for entry in await self._entries(viewer, authors[at : at + self._part])}
             await asyncio.sleep(0)  # others get their turn
@@ -106,7 +107,8 @@ class Strip:
             self._stories.newest(authors, LOOKED_AT_MAX),
             self._graph.store.contains(mutes, ids),
         )
-        away, found = set(ids[muted].tolist()), dict[int, StripEntry]()
+        away = set(ids[muted].tolist())
+        found: dict[int, StripEntry] = {}
         for story, saw in await self._stories.shown(viewer, [mark.id for mark in newest]):
             if story.author in away:
                 continue

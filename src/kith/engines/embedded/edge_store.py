@@ -84,7 +84,11 @@ class EmbeddedEdges(EmbeddedScans):
         ]
 
     async def answer(self, questions: Questions) -> Answers:
-        graph_db, nodes, members, counts, pages = self._graph_db, list[Node](), list[Flags](), list[int](), list[Page]()
+        graph_db = self._graph_db
+        members: list[Flags] = []
+        nodes: list[Node] = []
+        counts: list[int] = []
+        pages: list[Page] = []
         with self._begin() as txn:
             get = txn.get
             rows = [get(pair_key(source, to), None, graph_db(graph)) for graph, source, to in questions.asked_states]

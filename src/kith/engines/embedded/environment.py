@@ -115,6 +115,8 @@ class Environment:
         self._checkpoints = Checkpoints(self.lmdb, store, self.journal)
         opened.callback(self._checkpoints.close)
         self._graphs: dict[int, lmdb._Database] = {}
+        self.graph_db = self._graphs.__getitem__
+        """The database of a graph: its edges and lists (see `keys`)."""
         with self.lmdb.begin(write=True) as txn:  # one, so that it can be told from those that were acknowledged
             self._check_format(txn)
             if alone and not payloads and any(txn.get(name) is None for name in _DATABASES):
@@ -221,10 +223,6 @@ class Environment:
                     self.journal.cancel(number)
             finally:
                 txn.abort()
-
-    def graph_db(self, graph: int) -> lmdb._Database:
-        """The database of a graph: its edges and lists (see `keys`)."""
-        return self._graphs[graph]
 
     def graph_numbers(self) -> dict[str, int]:
         """Every graph of this folder with its number."""
