@@ -10,8 +10,9 @@ from histories import History, content
 
 from kith.core.errors import Conflict
 from kith.engines.embedded import rebuild as rebuilding
+from kith.engines.embedded.changes import note_changed
 from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
-from kith.engines.embedded.event_log import newest_version, read_logged
+from kith.engines.embedded.event_log import LogWriter, bounds, newest_version, read_logged
 from kith.engines.embedded.rebuild import rebuild
 
 _HISTORIES, _STEPS = 12, 250
@@ -31,6 +32,12 @@ def kept(opened: Environment) -> dict[bytes, list[tuple[bytes, bytes]]]:
         found[b"log"] = [*events, (b"newest", str(newest_version(txn, opened.log)).encode())]
     found[b"objects"] = [(key, row) for key, row in found[b"objects"] if key[0] < 128]
     return found
+
+
+def last_of(opened: Environment) -> int:
+    """The number of the last event."""
+    with opened.lmdb.begin() as txn:
+        return bounds(txn, opened.log)[1]
 
 
 def test_a_store_made_from_the_log_alone_equals_the_one_that_wrote_it(
@@ -76,3 +83,44 @@ def test_a_log_that_does_not_reach_back_says_what_to_do(tmp_path: Path) -> None:
         with pytest.raises(Conflict, match=r"after event 7 only.*restore a backup"):
             rebuild(source, target)
         assert kept(target)[b"log"] == [(b"newest", b"0")]
+
+
+def test_a_backup_brought_up_to_date_has_the_tokens_and_the_keys_of_the_store(tmp_path: Path) -> None:
+    with Environment(tmp_path / "source") as source:
+        history = History(source, 4, repairs=False)
+        for _ in range(30):
+            history.step()
+        source.put_note("server-key/of-a-server-that-was-let-go", b"1")
+        source.copy_to(tmp_path / "backup")
+        source.put_note("server-key/of-a-server-that-was-let-go", None)
+        source.put_note("server-key/of-today", b"1")
+        for _ in range(30):
+            history.step()
+        history.close()
+        last = last_of(source)
+        with Environment(tmp_path / "backup") as backup:
+            backup.begin_history()
+            assert not backup.positions.covers(backup.positions.of(last), source.positions.of(last)), "it is lost"
+            rebuild(source, backup)
+            assert backup.positions.of(last) == source.positions.of(last)
+            assert kept(backup) == kept(source)
+
+
+def test_what_a_server_forgets_meanwhile_is_never_left_out_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebuilding, "EVENTS_A_COMMIT", 10)
+    with Environment(tmp_path / "source") as source, Environment(tmp_path / "target") as target:
+        history = History(source, 5, repairs=False)
+        while last_of(source) < 200:
+            history.step()
+        history.close()
+
+        def forget(done: int) -> None:
+            with source.commit() as write:
+                writer = LogWriter(write.txn, source.log)
+                writer.append(note_changed("another", b"1"))
+                writer.flush(events_max=50)
+
+        with pytest.raises(Conflict, match="forgot events before they were read"):
+            rebuild(source, target, forget)

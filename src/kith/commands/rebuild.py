@@ -9,7 +9,7 @@ import typer
 
 from kith.commands import console
 from kith.commands.console import say
-from kith.core.errors import Conflict
+from kith.core.errors import BadRequest, Conflict
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.rebuild import rebuild
@@ -26,6 +26,8 @@ def run_rebuild(
 
     Pictures and videos are files: copy `media` beside it. Timelines are built anew as readers come.
     """
+    if folder.resolve() == log.resolve():
+        raise BadRequest(f"{folder} is the folder of that log; name another one to rebuild into")
     with Environment(log, create=False) as source, alone(folder) as only:
         if not only:
             raise Conflict(f"a server uses {folder}; stop it first")

@@ -7,9 +7,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+from coroutines import run_all
 
-from kith.core.errors import StoreFull
-from kith.engines.embedded.environment import Environment
+from kith.core.clock import Hlc
+from kith.core.errors import StoreFull, StoreMismatch
+from kith.core.events import user_changed
+from kith.engines.embedded import checkpoints, event_log
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
+from kith.engines.embedded.journal import JOURNAL_FILE, Journal
+from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.store_file import STORE_FILE
 
 
@@ -64,3 +71,34 @@ def test_an_opening_that_is_refused_gives_the_folder_back(tmp_path: Path) -> Non
             Environment(tmp_path)
     if before:
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_upgrade_after_a_kill_says_that_the_log_is_whole_after_all_that_the_older_kith_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "INTERVAL_S", 3_600.0)
+    with Environment(tmp_path / "data") as older:
+        older.put_note("format", b"2")
+        older.sync()
+        commits = CommitQueue(older)
+        for user in range(7):  # only the journal has them
+            run_all(EmbeddedLog(older, commits).announce(user_changed(user, Hlc(1))))
+        shutil.copytree(tmp_path / "data", tmp_path / "killed")
+        commits.close()
+    with Environment(tmp_path / "killed") as upgraded, upgraded.lmdb.begin() as txn:
+        assert event_log.bounds(txn, upgraded.log) == (1, 7)
+        assert upgraded.get_note(LOG_WHOLE_AFTER) == b"7"
+        assert upgraded.get_note("format") == b"3"
+
+
+def test_a_folder_that_an_older_kith_uses_is_not_upgraded_under_it(tmp_path: Path) -> None:
+    with Environment(tmp_path) as older:
+        older.put_note("format", b"2")
+    server = Journal(tmp_path / JOURNAL_FILE)
+    server.enter()
+    server.share()
+    with pytest.raises(StoreMismatch, match=r"a server of an older Kith uses .*; stop it first"):
+        Environment(tmp_path)
+    server.close()
+    with Environment(tmp_path) as upgraded:
+        assert upgraded.get_note("format") == b"3"

@@ -36,7 +36,7 @@ LOG_WHOLE_AFTER = "log/whole-after"
 LOADING = "loading/"
 """The note `loading/<graph>` of a bulk load in progress: how many ranges of nodes are written."""
 BYTES_MAX_DEFAULT = 1 << 40
-_HISTORY = "history"
+HISTORY = "history"
 _META = b"meta"
 _DATABASES = (_META, b"log", b"nodes", b"objects", b"suggestions")
 _DATABASES_MAX = GRAPHS_MAX + 8
@@ -118,7 +118,7 @@ class Environment:
         self.graph_db = self._graphs.__getitem__
         """The database of a graph: its edges and lists (see `keys`)."""
         with self.lmdb.begin(write=True) as txn:  # one, so that it can be told from those that were acknowledged
-            self._check_format(txn)
+            older = self._check_format(txn, alone=alone)
             if alone and not payloads and any(txn.get(name) is None for name in _DATABASES):
                 self.lmdb.sync(True)
                 self.journal.begin(*newest_meta(store), relaxed=True)  # until what is made here is synced
@@ -133,6 +133,8 @@ class Environment:
             """What `CommitQueue` jobs put rows in and delete them from, by the names that the journal has."""
             self._open_graphs(txn)
             redo.replay(txn, payloads, self.log, self.rows, self.graph_db)
+            if older:
+                self._upgrade(txn)
         if alone:
             self.lmdb.sync(True)
             self.journal.begin(*newest_meta(store), relaxed=relaxed)
@@ -269,14 +271,14 @@ class Environment:
 
     def history(self) -> History:
         """The restores that this store has been through."""
-        raw = self.get_note(_HISTORY)
+        raw = self.get_note(HISTORY)
         return History(tuple(Restore(*restore) for restore in json.loads(raw or b"[]")))
 
     def begin_history(self) -> None:
         """Begin a new history, because this store was restored from a backup."""
         with translated("begin a history"), self.lmdb.begin() as txn:
             _, last = event_log.bounds(txn, self.log)
-        self.put_note(_HISTORY, json.dumps(self.history().restored(last).restores).encode())
+        self.put_note(HISTORY, json.dumps(self.history().restored(last).restores).encode())
         self.positions = Positions(self.history())
 
     def put_note(self, key: str, value: bytes | None) -> None:
@@ -318,15 +320,18 @@ class Environment:
             partial.replace(target / STORE_FILE)
             sync_folder(target)
 
-    def _check_format(self, txn: Txn) -> None:
+    def _check_format(self, txn: Txn, *, alone: bool) -> bool:
+        """Whether the store has the format before, and becomes one of this. StoreMismatch where it cannot."""
         found = int(txn.get(b"format", b"0", self.lmdb.open_db(_META, txn=txn))) if txn.get(_META) else 0
-        if found == FORMAT:
-            return
+        if found == FORMAT or (found == _UPGRADED and alone):
+            return found != FORMAT
         if found == _UPGRADED:
-            _, last = event_log.bounds(txn, self.lmdb.open_db(b"log", txn=txn))
-            txn.put(LOG_WHOLE_AFTER.encode(), str(last).encode(), db=self.lmdb.open_db(_META, txn=txn))
-            txn.put(b"format", b"%d" % FORMAT, db=self.lmdb.open_db(_META, txn=txn))
-            return
+            raise StoreMismatch(
+                f"a server of an older Kith uses {self.folder} (format {found}, this one knows {FORMAT}); "
+                "stop it first, so that the folder can be upgraded",
+                format=found,
+                known=FORMAT,
+            )
         if found > FORMAT:
             raise StoreMismatch(
                 f"{self.folder} was written by a newer Kith (format {found}, this one knows {FORMAT}); "
@@ -340,6 +345,12 @@ class Environment:
             format=found,
             known=FORMAT,
         )
+
+    def _upgrade(self, txn: Txn) -> None:
+        """Make the format this one. What the journal of the older Kith held is in the log by now."""
+        _, last = event_log.bounds(txn, self.log)
+        txn.put(LOG_WHOLE_AFTER.encode(), str(last).encode(), db=self.meta)
+        txn.put(b"format", b"%d" % FORMAT, db=self.meta)
 
     def _open_graphs(self, txn: Txn) -> None:
         """Open the databases of all graphs that are declared."""

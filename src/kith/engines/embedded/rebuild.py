@@ -1,7 +1,8 @@
 """Makes a store from the log of another: what the other had when each event was logged, this one has in the end.
 
 The log goes on from what the target has, so a target may be empty, or a backup that is brought up to date. What names a
-store (graphs, secrets, server keys, history) is copied beside the log, so that its tokens and cursors hold.
+store (graphs, secrets, server keys, history) becomes that of the other, so that its tokens and cursors hold; the history
+last, because until then the target lacks what these tokens stand for.
 
 Limits: edges of a bulk load are not in the log, which is whole only after it; and its oldest events are forgotten.
 Where the target ends before that, it is refused (`Conflict`).
@@ -14,11 +15,12 @@ from collections.abc import Callable
 from kith.core.errors import Conflict
 from kith.engines.embedded import changes, event_log
 from kith.engines.embedded.driver_errors import translated
-from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
+from kith.engines.embedded.environment import HISTORY, LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.event_log import Logged, LogWriter
+from kith.engines.embedded.history import Positions
 
 EVENTS_A_COMMIT = 20_000
-_IDENTITY = ("graphs", "history", "secret/", "server-key/", LOG_WHOLE_AFTER)
+_IDENTITY = ("secret/", "server-key/", LOG_WHOLE_AFTER)
 """Notes, by the beginnings of their keys, that the log of a store does not hold and its tokens need."""
 
 
@@ -34,6 +36,11 @@ def rebuild(source: Environment, target: Environment, progress: Callable[[int], 
     while at < last:
         with translated("read", source.folder), source.lmdb.begin() as txn:
             events = list(event_log.read_logged(txn, source.log, at, min(EVENTS_A_COMMIT, last - at)))
+        if events[0].sequence != at + 1:
+            raise Conflict(
+                f"a server that uses {source.folder} forgot events before they were read (`log_events_max`); stop it, "
+                "restore a backup, and rebuild onto it"
+            )
         with translated("rebuild", target.folder), target.commit() as write:
             writer = LogWriter(write.txn, target.log)
             for event in events:
@@ -43,6 +50,8 @@ def rebuild(source: Environment, target: Environment, progress: Callable[[int], 
         at = events[-1].sequence
         done += len(events)
         progress(done)
+    _copy_notes(source, target, HISTORY)
+    target.positions = Positions(target.history())
     return done
 
 
@@ -77,6 +86,12 @@ def _copy_identity(source: Environment, target: Environment) -> None:
     if target.declare(sorted(numbers, key=numbers.__getitem__)) != numbers:
         raise Conflict(f"{target.folder} has other graphs than {source.folder}; use a new folder")
     for prefix in _IDENTITY:
-        for rest, note in source.notes(prefix).items():
-            if target.get_note(prefix + rest) != note:
-                target.put_note(prefix + rest, note)
+        _copy_notes(source, target, prefix)
+
+
+def _copy_notes(source: Environment, target: Environment, prefix: str) -> None:
+    """Make the notes whose keys begin so those of the source, and no others."""
+    notes, found = source.notes(prefix), target.notes(prefix)
+    for rest in notes.keys() | found.keys():
+        if notes.get(rest) != found.get(rest):
+            target.put_note(prefix + rest, notes.get(rest))
