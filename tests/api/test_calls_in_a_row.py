@@ -174,6 +174,9 @@ CALLS: dict[str, Row] = {
     "delete a post": Row(3, lambda scene: scene.asked(ALICE, "DELETE", f"/posts/{scene.post}")),
 }
 """In the order in which they are asked."""
+LARGEST_MAX = {"home": 250, "stories": 250, "suggestions": 350}
+"""How many questions one call may carry, by the first word of the row; of others FEW_MAX."""
+FEW_MAX = 64
 
 
 async def _measured(folder: Path, pace: Pace) -> dict[str, tuple[int, list[Call]]]:
@@ -197,3 +200,10 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, l
 def test_a_request_waits_for_so_many_calls_at_most(measured: dict[str, tuple[int, list[Call]]], name: str) -> None:
     ticks, calls = measured[name]
     assert ticks <= CALLS[name].at_most, " ".join(f"{call.name}({call.size or ''})" for call in calls)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_call_carries_more_than_its_page_needs(measured: dict[str, tuple[int, list[Call]]], name: str) -> None:
+    _, calls = measured[name]
+    first_word = name.partition(" ")[0].strip(",")
+    assert max(call.size for call in calls) <= LARGEST_MAX.get(first_word, FEW_MAX), calls

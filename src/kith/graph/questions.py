@@ -47,6 +47,12 @@ class Questions:
         self.asked_counts: list[Listing] = []
         self.asked_pages: list[tuple[Listing, Window]] = []
 
+    def __len__(self) -> int:
+        """How many questions there are; the ids of `members` count one by one."""
+        members = sum(len(ids) for _, ids in self.asked_members)
+        kinds = (self.asked_states, self.asked_nodes, self.asked_counts, self.asked_pages)
+        return members + sum(map(len, kinds))
+
     def states(self, edges: Iterable[EdgeKey]) -> slice:
         """In which state is each edge, as its row says? See `EdgeStore.get_many`."""
         return _add(self.asked_states, edges)

@@ -1,8 +1,8 @@
 """Makes a store from the log of another: what the other had when each event was logged, this one has in the end.
 
 The log goes on from what the target has, so a target may be empty, or a backup that is brought up to date. What names a
-store (graphs, secrets, server keys, history) becomes that of the other, so that its tokens and cursors hold; the history
-last, because until then the target lacks what these tokens stand for.
+store (graphs, secrets, server keys, history) becomes that of the other, so that its tokens and cursors hold; the
+history last, because until then the target lacks what these tokens stand for.
 
 Limits: edges of a bulk load are not in the log, which is whole only after it; and its oldest events are forgotten.
 Where the target ends before that, it is refused (`Conflict`).
