@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import random
+import re
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +18,7 @@ import httpx
 import pytest
 from calls import add_edges, code, finish, make, ok, say, tell
 from cast import People
+from commands import CLEAN, KITH, LIMIT_S, done
 from servers import API, Server, eventually, serving, sign
 
 from kith.client import EdgeChange, Kith
@@ -220,8 +224,44 @@ def test_a_watcher_goes_on_over_a_kill_with_the_clients_own_loop(tmp_path: Path,
     assert heard == [(10 + at, 3) for at in range(60)]
 
 
-def test_export_then_watch_is_exact(server: Server, http: httpx.Client, system: httpx.Client, people: People) -> None:
-    """Accounts that go away and come back are told as nodes, and their edges as edges."""
+def test_an_export_and_what_is_told_after_its_token_are_what_is_so(tmp_path: Path) -> None:
+    chosen = random.Random(5)
+    with serving(tmp_path) as server, server.client() as http:
+        follows: set[tuple[int, int]] = set()
+
+        def write(count: int) -> None:
+            for _ in range(count):
+                edges = []
+                for _ in range(20):
+                    pair = (chosen.randrange(1, 40), chosen.randrange(100, 140))
+                    op = "remove" if pair in follows else "add"
+                    (follows.remove if op == "remove" else follows.add)(pair)
+                    edges.append({"op": op, "source": pair[0], "destination": pair[1]})
+                ok(http.post(f"{API}/graph/follows/edges", json={"edges": edges}))
+
+        write(50)
+        writer = threading.Thread(target=write, args=(150,))
+        writer.start()
+        file = tmp_path / "follows.csv"
+        exporting = [*KITH, "export", "edges", str(file), "--data", str(server.data)]
+        said = done(subprocess.run(exporting, capture_output=True, text=True, env=CLEAN, timeout=LIMIT_S, check=False))
+        writer.join()
+        (token,) = re.findall(r"after=(\S+)", said)
+        rows = [line.split(",")[:2] for line in file.read_text().splitlines()]
+        copied = {(int(row[0]), int(row[1])) for row in rows if row[0].isdigit()}
+        seen = Watching(http, after=token, graphs="follows")
+        add_edges(http, "follows", (7_777, 8_888))
+        eventually(lambda: seen.told and seen.told[-1]["source"] == "7777")
+        for change in seen.told[:-1]:
+            pair = (int(change["source"]), int(change["destination"]))
+            (copied.add if change["state"] == "normal" else copied.discard)(pair)
+        assert copied == follows
+        seen.close()
+
+
+def test_an_account_that_goes_away_is_told_and_so_are_its_edges(
+    http: httpx.Client, system: httpx.Client, people: People
+) -> None:
     seen = Watching(http, nodes=str(people.alice))
     add_edges(http, "follows", (people.alice, people.bob))
     finish(http, system.post(f"{API}/users/{people.alice}/deactivate"))

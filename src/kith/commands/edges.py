@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.progress import Progress as Bars
@@ -29,7 +29,8 @@ from kith.graph.edge import Direction, State
 from kith.run import config
 from kith.run.config import Settings
 from kith.run.folders import open_environment
-from kith.run.wiring import opened_graph
+from kith.run.wiring import opened, opened_graph
+from kith.watch.tokens import WatchTokens
 
 importing = typer.Typer(name="import", no_args_is_help=True, help="Bring edges in.")
 exporting = typer.Typer(name="export", no_args_is_help=True, help="Take edges out.")
@@ -65,10 +66,11 @@ def run_export(
     graph: Graph = "follows",
     data: Data = None,
 ) -> None:
-    """Export every live edge of a graph, with its position."""
+    """Export every live edge of a graph, with its position, and name the token to watch from for what comes after."""
     with console.counting("exported") as progress:
-        count = export_edges(config.load({"data": data}), graph, file, progress)
-    say(f"{count:,} edges of {graph} in {file}")
+        made = export_edges(config.load({"data": data}), graph, file, progress)
+    say(f"{made.edges:,} edges of {graph} in {file}")
+    say(f"what changes from then on: GET /api/v1/watch?graphs={graph}&after={made.token}")
 
 
 def import_edges(
@@ -97,12 +99,22 @@ def import_edges(
         return asyncio.run(_load_merging(settings, graph, path, where, progress, mutual))
 
 
-def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[[int], None]) -> int:
-    """Write every live edge of a graph to a file; how many there were."""
+class Exported(NamedTuple):
+    """How many edges were written, and the token to watch from: with what it tells, the file is what is so."""
 
-    async def run() -> int:
-        async with opened_graph(settings, create=False) as graphs:
-            return await export(graphs.store, graphs.graphs.number(graph), path, progress)
+    edges: int
+    token: str
+
+
+def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[[int], None]) -> Exported:
+    """Write every live edge of a graph to a file, while servers run."""
+
+    async def run() -> Exported:
+        async with opened(settings, "chore", create=False) as parts:
+            tokens = WatchTokens(await parts.credentials.secret("signing"))
+            before = await parts.log.end()  # what changes while edges are read may be in the file, and is told as well
+            count = await export(parts.store, parts.graph.graphs.number(graph), path, progress)
+            return Exported(count, tokens.issue(before))
 
     return asyncio.run(run())
 

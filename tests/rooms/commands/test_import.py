@@ -571,7 +571,7 @@ def test_the_least_position_is_exported_and_imported_as_any_other(
 def test_what_is_exported_is_imported_back_the_same(set_to: Settings, tmp_path: Path, name: str) -> None:
     rows = random_rows(3, 150, 3)
     bring(set_to, file_of(tmp_path, rows))
-    count = export_edges(set_to, FOLLOWS, tmp_path / name, lambda _: None)
+    count, _ = export_edges(set_to, FOLLOWS, tmp_path / name, lambda _: None)
     assert count == len(wanted(rows))  # type: ignore[arg-type]
     bring(set_to, tmp_path / name, "matches")
     assert look(set_to, "matches") == look(set_to)
@@ -579,7 +579,7 @@ def test_what_is_exported_is_imported_back_the_same(set_to: Settings, tmp_path: 
 
 def test_only_live_edges_are_exported(set_to: Settings, tmp_path: Path) -> None:
     do(set_to, ("follow", ALICE, BOB), ("follow", ALICE, CAROL), ("unfollow", ALICE, CAROL))
-    assert export_edges(set_to, FOLLOWS, tmp_path / "out.csv", lambda _: None) == 1
+    assert export_edges(set_to, FOLLOWS, tmp_path / "out.csv", lambda _: None).edges == 1
     assert (tmp_path / "out.csv").read_text().startswith(f"{ALICE},{BOB},")
 
 
