@@ -50,8 +50,8 @@ class Questions:
     def __len__(self) -> int:
         """How many questions there are; the ids of `members` count one by one."""
         members = sum(len(ids) for _, ids in self.asked_members)
-        kinds = (self.asked_states, self.asked_nodes, self.asked_counts, self.asked_pages)
-        return members + sum(map(len, kinds))
+        edges = len(self.asked_states) + members
+        return edges + len(self.asked_nodes) + len(self.asked_counts) + len(self.asked_pages)
 
     def states(self, edges: Iterable[EdgeKey]) -> slice:
         """In which state is each edge, as its row says? See `EdgeStore.get_many`."""
