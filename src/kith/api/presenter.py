@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from kith.posts.comment import Comment
 from kith.posts.comment_reader import CommentCounts, CommentPage, CommentReader, Found
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post, PostType, Visibility
+from kith.posts.posts import Beside
 from kith.records.fields import NO_ATTRIBUTES
 
 
@@ -217,6 +219,11 @@ class Presenter:
             for post in posts
             for numbers in (counts[post.id],)
         ]
+
+    def reading(self, viewer: Viewer) -> tuple[ShownWith, Beside]:
+        """A place for what posts are shown with, and what reads it there while it is asked who may see them."""
+        known = ShownWith({}, {}, {})
+        return known, partial(self.read_shown_with, viewer, into=known)
 
     async def read_shown_with(self, viewer: Viewer, posts: Sequence[Post], into: ShownWith) -> None:
         """Read what posts are shown with, `into` what is known. It may be asked before it is known who may see them."""

@@ -29,8 +29,9 @@ from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
 from kith.home.skeleton import Skeleton, Skeletons, mark_of
 from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Load, Slate, order
-from kith.home.visit import Beside, Visit, nothing_beside
+from kith.home.visit import Visit
 from kith.posts.post import Post
+from kith.posts.posts import Beside, nothing_beside
 
 CHOICE = 50
 """The best of a slate that a page is chosen of (article 001); all of it where these do not fill the page."""

@@ -7,8 +7,7 @@ the rules.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
 
 from kith.core.ids import NodeId
 from kith.graph.together import together
@@ -17,13 +16,7 @@ from kith.home.fanout.state import FanoutSnapshot
 from kith.home.ranker import Ranker, Reader
 from kith.home.rules import HomeRules
 from kith.posts.post import Post
-
-Beside: TypeAlias = Callable[[Sequence[Post]], Coroutine[Any, Any, object]]
-"""Reads what these posts are shown with. Some of them may turn out not to be for the reader."""
-
-
-async def nothing_beside(_: Sequence[Post]) -> None:
-    """A Beside that reads nothing."""
+from kith.posts.posts import Beside, nothing_beside
 
 
 class Visit:

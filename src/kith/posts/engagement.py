@@ -26,7 +26,7 @@ from kith.graph.together import together
 from kith.people.accounts import check_active
 from kith.people.privacy import Privacy, Viewer
 from kith.posts.post import Post
-from kith.posts.posts import Posts
+from kith.posts.posts import Beside, Posts, nothing_beside
 
 _LOOKED_UP_MAX = 4
 """So many edges are looked up faster one by one than in the list of the viewer's likes."""
@@ -121,9 +121,11 @@ class Engagement:
             raise self._posts.missing(post)
         return present(answers)
 
-    async def saved(self, viewer: Viewer, user: NodeId, window: Window) -> tuple[list[Post], Page]:
-        """The posts that `user` saved and `viewer` may see, the newest save first; the page as in `Posts.outbox`."""
-        return await self._posts.listed(viewer, Listing(self._saves, user, Direction.OUT), window)
+    async def saved(
+        self, viewer: Viewer, user: NodeId, window: Window, beside: Beside = nothing_beside
+    ) -> tuple[list[Post], Page]:
+        """The posts that `user` saved and `viewer` may see, the newest save first; the page as in `Posts.listed`."""
+        return await self._posts.listed(viewer, Listing(self._saves, user, Direction.OUT), window, beside)
 
     async def counts(self, viewer: Viewer, posts: Sequence[int]) -> list[PostCounts]:
         """The counts of each of `posts`; the caller makes sure that the viewer may see them."""

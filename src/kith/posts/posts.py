@@ -9,9 +9,9 @@ a post that was deleted meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -52,6 +52,13 @@ from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, Record
 
 OUTBOX_LOOKS_MAX = 5_000
 """How many posts a page of an outbox may look at to find those that its viewer may see; about 5 us each."""
+
+Beside: TypeAlias = Callable[[Sequence[Post]], Coroutine[Any, Any, object]]
+"""Reads what posts are shown with, while it is asked who may see them. Some may turn out not to be for the viewer."""
+
+
+async def nothing_beside(_: Sequence[Post]) -> None:
+    """A Beside that reads nothing."""
 
 
 class Shelf(NamedTuple):
@@ -247,23 +254,39 @@ class Posts:
         seen = [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
         return with_labels(post, authors[0].labels) if authors else post, seen
 
-    async def outbox(self, viewer: Viewer, author: NodeId, window: Window) -> tuple[list[Post], Page]:
+    async def outbox(
+        self, viewer: Viewer, author: NodeId, window: Window, beside: Beside = nothing_beside
+    ) -> tuple[list[Post], Page]:
         """The posts of `author` that `viewer` may see, newest first, and their page, as `listed`."""
-        return await self.listed(viewer, Listing(self._authored, author, Direction.OUT), window)
+        return await self.listed(viewer, Listing(self._authored, author, Direction.OUT), window, beside)
 
-    async def mentioning(self, viewer: Viewer, user: NodeId, window: Window) -> tuple[list[Post], Page]:
+    async def mentioning(
+        self, viewer: Viewer, user: NodeId, window: Window, beside: Beside = nothing_beside
+    ) -> tuple[list[Post], Page]:
         """The posts that mention `user` and that `viewer` may see, newest first, and their page, as `listed`."""
-        return await self.listed(viewer, Listing(self.graph.graphs.number(MENTIONED), user, Direction.OUT), window)
+        listing = Listing(self.graph.graphs.number(MENTIONED), user, Direction.OUT)
+        return await self.listed(viewer, listing, window, beside)
 
-    async def listed(self, viewer: Viewer, listing: Listing, window: Window) -> tuple[list[Post], Page]:
+    async def listed(
+        self, viewer: Viewer, listing: Listing, window: Window, beside: Beside = nothing_beside
+    ) -> tuple[list[Post], Page]:
         """The posts of a list that `viewer` may see, newest first, and their page, as if there were no others.
 
         A page that is not full after looking at OUTBOX_LOOKS_MAX posts is short, and says that there is more.
+        `beside`: is asked about as many posts as the page lacks, if it may show all.
         """
         shown: dict[int, Post] = {}
 
         async def are_shown(marks: Sequence[Mark]) -> list[bool]:
-            posts = await self.visible(viewer, [mark.id for mark in marks])
+            read, questions = await self.read([mark.id for mark in marks]), Questions()
+            seen = self.ask_seeing(questions, viewer, read)
+            there = [post for post in read if post is not None and not post.deleted]
+            answers, _ = await together(
+                self.store.immediate,
+                self.graph.store.answer(questions),
+                beside(there[: window.limit - len(shown)]),
+            )
+            posts = seen(answers)
             shown.update((post.id, post) for post in posts if post is not None)
             return [post is not None for post in posts]
 

@@ -97,9 +97,9 @@ class EngagementResource:
         """The user's own: posts that they may still see, the newest save first."""
         check_own(call.caller, user_id)
         query = f"saved {user_id}"
-        window = call.window_of_objects(query, limit, cursor)
-        posts, page = await self._engagement.saved(call.viewer, user_id, window)
-        return PostsAnswer(await self._present.posts(call.viewer, posts), call.pagination(query, page))
+        window, (known, beside) = call.window_of_objects(query, limit, cursor), self._present.reading(call.viewer)
+        posts, page = await self._engagement.saved(call.viewer, user_id, window, beside)
+        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(query, page))
 
     @post("/posts/{post_id}/save", "Save a post", callers="acting", quota="engagement")
     async def save_post(self, call: Call, post_id: Id) -> Saved:

@@ -7,7 +7,6 @@ import re
 import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -17,7 +16,7 @@ from kith.api.answers import Pagination, Time
 from kith.api.call import Call
 from kith.api.operations import Header, get
 from kith.api.parameters import Cursor, Id
-from kith.api.presenter import PostAnswer, Presenter, RankingAnswer, ShownWith
+from kith.api.presenter import PostAnswer, Presenter, RankingAnswer
 from kith.core.errors import BadRequest, FeedUnavailable, Unavailable
 from kith.core.paging import LIMIT_DEFAULT
 from kith.home.home import Home
@@ -141,8 +140,7 @@ class HomeResource:
         self, call: Call, limit: int, cursor: str | None, refresh: bool
     ) -> tuple[list[PostAnswer], str | None, list[str]]:
         reader, query, seen = call.acting, f"feed latest {call.acting}", call.must_reflect()
-        known, window = ShownWith({}, {}, {}), call.window(query, limit, cursor)
-        beside = partial(self._present.read_shown_with, reader, into=known)
+        window, (known, beside) = call.window(query, limit, cursor), self._present.reading(reader)
         page = await self._home.latest(reader, window, seen=seen, refresh=refresh, beside=beside)
         following = None if page.rest is None else call.next_cursor(query, page.rest)
         return await self._present.posts(reader, page.posts, known=known), following, page.degraded
@@ -152,8 +150,7 @@ class HomeResource:
     ) -> tuple[list[PostAnswer], str | None, list[str]]:
         reader, query, seen = call.acting, f"feed ranked {call.acting}", call.must_reflect()
         slate = None if not cursor else unpack(call.unseal(query, cursor))
-        known = ShownWith({}, {}, {})
-        beside = partial(self._present.read_shown_with, reader, into=known)
+        known, beside = self._present.reading(reader)
         page = await self._home.ranked(
             reader, limit, slate, request=request_id, seen=seen, refresh=refresh, beside=beside
         )

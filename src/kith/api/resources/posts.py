@@ -183,21 +183,22 @@ class PostsResource:
         """
         query = ranged(f"posts {user_id}", since, until)
         window = call.window_of_objects(query, limit, cursor, since, until)
+        known, beside = self._present.reading(call.viewer)
         _, (posts, page) = await together(
             self._posts.store.immediate,
             self._access.check_may_see_lists(call.caller, user_id),
-            self._posts.outbox(call.viewer, user_id, window),
+            self._posts.outbox(call.viewer, user_id, window, beside),
         )
-        return PostsAnswer(await self._present.posts(call.viewer, posts), call.pagination(query, page))
+        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(query, page))
 
     @get("/users/{user_id}/mentions", "Posts that mention a user")
     async def mentions(self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None) -> PostsAnswer:
         """The user's own: posts that they may see, newest first."""
         check_own(call.caller, user_id)
         query = f"mentions {user_id}"
-        window = call.window_of_objects(query, limit, cursor)
-        posts, page = await self._posts.mentioning(call.viewer, user_id, window)
-        return PostsAnswer(await self._present.posts(call.viewer, posts), call.pagination(query, page))
+        window, (known, beside) = call.window_of_objects(query, limit, cursor), self._present.reading(call.viewer)
+        posts, page = await self._posts.mentioning(call.viewer, user_id, window, beside)
+        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(query, page))
 
 
 def _location(asked: LocationRequest | None) -> Location | None:
