@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PARALLEL := -n auto --maxprocesses 4 --dist worksteal
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+PARALLEL := -n $(shell echo $$(( $(CORES) > 4 ? 6 : $(CORES) * 3 / 2 ))) --dist worksteal  # more than cores: many tests wait for servers
 
 .PHONY: setup demo test test-long check bench client-js lock clean test-cluster
 
