@@ -177,8 +177,9 @@ def test_a_post_is_at_home_at_once_while_no_worker_runs(run: Run, home: HomeScen
 
 
 def test_what_the_worker_has_come_to_is_the_timelines(run: Run, home: HomeScene, pushed: list[int]) -> None:
-    handled, new = run(home.post(BOB)).id, run(home.post(DANA)).id
-    run(home.log.save(GROUP, back(home, 1), {}))
+    handled = run(home.post(BOB)).id
+    run(home.caught_up())
+    new = run(home.post(DANA)).id
     assert ids_of(run(home.feed.latest(ALICE, Window(2))).posts) == [new, pushed[0]]
     home.timelines.push(handled, np.array([ALICE]))
     assert ids_of(run(home.feed.latest(ALICE, Window(2))).posts) == [new, handled]
@@ -213,14 +214,18 @@ def test_other_changes_of_a_home_are_there_at_once_while_no_worker_runs(
 def test_more_than_can_be_looked_at_while_no_worker_runs_is_said(
     run: Run, home: HomeScene, pushed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unhandled, "UNHANDLED_MAX", 5)
-    new = [run(home.post(BOB)).id for _ in range(5)][::-1]
+    new: list[int] = []
+    places: list[LogPosition] = []
+    for _ in range(5):
+        places.append(run(home.log.end()))
+        new.insert(0, run(home.post(BOB)).id)
+    monkeypatch.setattr(unhandled, "UNHANDLED_MAX", run(home.log.behind(places[0])).events)
     latest = run(home.feed.latest(ALICE, Window(6)))
     assert (ids_of(latest.posts), latest.degraded) == ([*new, pushed[0]], [])
     new.insert(0, run(home.post(BOB)).id)
     latest = run(home.feed.latest(ALICE, Window(6)))
     assert (ids_of(latest.posts), latest.degraded) == (pushed[:6], ["fanout"])
-    run(home.log.save(GROUP, back(home, 2), {}))
+    run(home.log.save(GROUP, places[-1], {}))
     latest = run(home.feed.latest(ALICE, Window(3)))
     assert (ids_of(latest.posts)[:2], latest.degraded) == (new[:2], [])
 
