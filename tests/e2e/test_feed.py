@@ -176,8 +176,8 @@ def test_timelines_that_missed_what_the_store_has_are_not_used(tmp_path: Path, p
         made = [publish(server, bob, f"first {at}") for at in range(60)]
 
         def all_there() -> bool:
-            home(server, alice)  # asks for a timeline; again, as the worker may not have started yet
             timeline = timelines.read(alice)
+            home(server, alice)  # asks for a timeline, and reads the one that is there
             return timeline is not None and len(timeline.ids) == 60
 
         eventually(all_there)
