@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from cast import ALICE, BOB, CAROL, FakeClock
-from engines import open_embedded
+from engines import Whole
 from services import Social
 
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId, Snowflakes
-from kith.engines.embedded.log_store import EmbeddedLog
-from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.graphs import BUILT_IN, Graphs
 from kith.posts.engagement import Engagement
 from kith.posts.post import Draft
@@ -27,24 +24,35 @@ from kith.streams.stream import Stream
 SPINS_MAX = 2_000
 
 
+class UpToDate:
+    """The log of an engine; before it is read, everything arrives that was written. Late ones are in `property`."""
+
+    def __init__(self, whole: Whole) -> None:
+        self._whole = whole
+
+    def __getattr__(self, name: str) -> Any:
+        self._whole.settle()
+        return getattr(self._whole.log, name)
+
+
 class Hall:
     """A Live over an empty store, in which Bob and Carol follow Alice. `seconds`: what its clock says."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self.seconds, self.lags = folder, 0.0, list[float]()
+    def __init__(self, whole: Whole) -> None:
+        self._whole, self.seconds, self.lags = whole, 0.0, list[float]()
 
     async def play(self, scene: Callable[[Hall], Awaitable[None]]) -> None:
-        with open_embedded(self._folder, events_max=200) as (environment, edges):
-            clock = FakeClock()
-            graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
-            self.store = EmbeddedRecords(environment, edges._commits)
-            self.objects = Posts(self.store, graph, Snowflakes(0, clock))
-            self.engagement, self.log = Engagement(self.objects), EmbeddedLog(environment, edges._commits)
-            self.live = self.opened()
-            for user in (BOB, CAROL):
-                await graph.people.follow(user, ALICE)
-            await scene(self)
-            await self.live.close()
+        clock, edges = FakeClock(), self._whole.edges
+        graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
+        self.store, self.log = self._whole.records, UpToDate(self._whole)
+        self.objects = Posts(self.store, graph, Snowflakes(0, clock))
+        self.engagement = Engagement(self.objects)
+        self.live = self.opened()
+        for user in (BOB, CAROL):
+            await graph.people.follow(user, ALICE)
+        self._whole.settle()
+        await scene(self)
+        await self.live.close()
 
     def opened(self) -> Live:
         return Live(

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pytest
 from coroutines import time_flies
+from engines import engines_with
 from hall import Hall, Play
 
+from kith.core.clock import wall_ms
 
-@pytest.fixture
-def play(tmp_path: Path) -> Play:
+
+@pytest.fixture(params=engines_with("whole"), ids=str)
+def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
     """Plays a scene in which nobody really waits."""
 
     def run(scene: Callable[[Hall], Awaitable[None]]) -> None:
-        with time_flies():
-            asyncio.run(Hall(tmp_path / "data").play(scene))
+        with request.param.whole(tmp_path, now_ms=wall_ms, events_max=200) as whole, time_flies(whole.edges):
+            asyncio.run(Hall(whole).play(scene))
 
     return run
