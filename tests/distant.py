@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
+from collections.abc import Callable
 from typing import Any
 
 
@@ -32,3 +33,14 @@ class Distant:
     async def _way(self) -> None:
         for _ in range(self._chance.randint(0, 2)):
             await asyncio.sleep(0)
+
+
+class UpToDate:
+    """A store; before anything is asked of it, everything arrives that was written. Late ones are in `property`."""
+
+    def __init__(self, store: Any, settle: Callable[[], object]) -> None:
+        self._store, self._settle = store, settle
+
+    def __getattr__(self, name: str) -> Any:
+        self._settle()
+        return getattr(self._store, name)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from cast import ALICE, BOB, CAROL, FakeClock
+from distant import UpToDate
 from engines import Whole
 from services import Social
 
@@ -24,17 +25,6 @@ from kith.streams.stream import Stream
 SPINS_MAX = 2_000
 
 
-class UpToDate:
-    """The log of an engine; before it is read, everything arrives that was written. Late ones are in `property`."""
-
-    def __init__(self, whole: Whole) -> None:
-        self._whole = whole
-
-    def __getattr__(self, name: str) -> Any:
-        self._whole.settle()
-        return getattr(self._whole.log, name)
-
-
 class Hall:
     """A Live over an empty store, in which Bob and Carol follow Alice. `seconds`: what its clock says."""
 
@@ -44,7 +34,7 @@ class Hall:
     async def play(self, scene: Callable[[Hall], Awaitable[None]]) -> None:
         clock, edges = FakeClock(), self._whole.edges
         graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
-        self.store, self.log = self._whole.records, UpToDate(self._whole)
+        self.store, self.log = self._whole.records, UpToDate(self._whole.log, self._whole.settle)
         self.objects = Posts(self.store, graph, Snowflakes(0, clock))
         self.engagement = Engagement(self.objects)
         self.live = self.opened()

@@ -1,4 +1,4 @@
-"""A home feed over the embedded engine with all its parts at hand, for tests of ranking."""
+"""A home feed over an engine with all its parts at hand, for tests of ranking."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 from blocking_timelines import BlockingTimelines
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
+from distant import UpToDate
+from engines import Whole
 from naive_timelines import NaiveTimelines
 from reference_fanout_state import ReferenceFanoutState
 from services import service_over
 
 from kith.core.ids import NodeId, Snowflakes
-from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.log_store import EmbeddedLog
-from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN, HIDES
@@ -29,6 +27,7 @@ from kith.home.rules import HomeRules
 from kith.home.served import Served
 from kith.home.skeleton import Skeletons
 from kith.home.slate import Slate, unpack
+from kith.log.store import LogStore
 from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.post import Draft, Post
@@ -58,7 +57,7 @@ class HomeScene(NamedTuple):
     ranker: Ranker
     timelines: BlockingTimelines
     fanout: ReferenceFanoutState
-    log: EmbeddedLog
+    log: LogStore
     served: Kept
     feed: Home
 
@@ -92,13 +91,14 @@ class HomeScene(NamedTuple):
         return [post.id for posts in await self.pages(limit, slate, reader) for post in posts]
 
 
-async def open_home(embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock, *, bits: int = 8) -> HomeScene:
+async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeScene:
     """A HomeScene over an empty store, with a small cache of facts so that places in it are short."""
-    environment, store = embedded
+    store: Any
+    log: Any
+    store, log = [one if whole.edges.immediate else UpToDate(one, whole.settle) for one in (whole.edges, whole.log)]
     await store.declare(BUILT_IN)
     graph = await service_over(store, clock)
-    log = EmbeddedLog(environment, store._commits)
-    objects = Posts(EmbeddedRecords(environment, store._commits), graph, Snowflakes(1, clock))
+    objects = Posts(whole.records, graph, Snowflakes(1, clock))
     comments, timelines, served = Comments(objects), BlockingTimelines(NaiveTimelines(100, clock)), Kept()
     fanout = ReferenceFanoutState(log, GROUP)
     facts = PostFacts(objects.store, graph, clock, bits=bits)
@@ -125,9 +125,9 @@ async def open_home(embedded: tuple[Environment, EmbeddedEdges], clock: FakeCloc
     return home
 
 
-def alices_home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
+def alices_home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
     """One where Alice follows Bob, Carol and Dana."""
-    made: HomeScene = run(open_home(embedded, clock))
+    made: HomeScene = run(open_home(whole, clock))
     for author in (BOB, CAROL, DANA):
         run(made.graph.people.follow(ALICE, author))
     run(made.caught_up())

@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
+from engines import Whole
 from homes import HomeScene, open_home
 
 from kith.core.ids import NodeId
-from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import HIDES, LIKES, SAVES, SHARES, VIEWS
 from kith.home.affinity import HALF, HALF_LIFE_MS, KEPT_MS, NEWEST_MAX, Ties
 from kith.home.facts import KEPT_MS as FACTS_KEPT_MS
 
 
 @pytest.fixture
-def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
-    made: HomeScene = run(open_home(embedded, clock))
+def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+    made: HomeScene = run(open_home(whole, clock))
     return made
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run, answer
+from engines import EMBEDDED, Whole
 from homes import GROUP, HomeScene, alices_home, failing, ids_of
 
 from kith.core.clock import Hlc
@@ -16,8 +19,6 @@ from kith.core.errors import StoreUnavailable
 from kith.core.events import BULK_LOADED, NOWHERE, TIMELINE_WANTED, Event, LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.home import unhandled
 from kith.home.degraded import Degraded
@@ -27,8 +28,16 @@ EVE = NodeId(77)
 
 
 @pytest.fixture
-def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
-    return alices_home(run, embedded, clock)
+def whole(tmp_path: Path, clock: FakeClock) -> Iterator[Whole]:
+    """The embedded engine only: tests here count its positions."""
+    assert EMBEDDED.whole
+    with EMBEDDED.whole(tmp_path, now_ms=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+    return alices_home(run, whole, clock)
 
 
 def test_a_part_that_fails_again_and_again_is_named_once() -> None:
@@ -232,12 +241,12 @@ def test_more_than_can_be_looked_at_while_no_worker_runs_is_said(
 
 def back(home: HomeScene, events: int) -> LogPosition:
     """The position so many events before the end of the log."""
-    return home.log._positions.of(home.log.bounds()[1] - events)
+    return home.log._positions.of(home.log.bounds()[1] - events)  # type: ignore[attr-defined, no-any-return]
 
 
 def stranger(home: HomeScene, number: int) -> Event:
     """A follow of somebody whom Alice does not know."""
-    return Event(1, None, 0, 10**6 + number, 1, 0, Hlc(1), mark=home.log._positions.of(number))
+    return Event(1, None, 0, 10**6 + number, 1, 0, Hlc(1), mark=home.log._positions.of(number))  # type: ignore[attr-defined]
 
 
 def failed(home: HomeScene, *events: Event) -> dict[LogPosition, Failure | None]:

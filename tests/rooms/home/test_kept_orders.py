@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
+from engines import Whole
 from homes import Act, HomeScene, alices_home, failing, ids_of
 from services import feed_over
 
 from kith.core.events import NOWHERE
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
-from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import FEWER, HIDES, LIKES, VIEWS
 from kith.home.affinity import ListState
 from kith.home.home import Home
@@ -29,8 +28,8 @@ EVE = NodeId(88)
 
 
 @pytest.fixture
-def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
-    return alices_home(run, embedded, clock)
+def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+    return alices_home(run, whole, clock)
 
 
 @pytest.fixture

@@ -7,19 +7,18 @@ from collections.abc import Sequence
 import pytest
 from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
+from engines import Whole
 from homes import HomeScene, alices_home, ids_of
 
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import HIDES
 from kith.posts.post import Post
 
 
 @pytest.fixture
-def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
-    return alices_home(run, embedded, clock)
+def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+    return alices_home(run, whole, clock)
 
 
 class Noted:

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
+from engines import Whole
 from homes import HomeScene, open_home
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kith.core.labels import LIMIT
-from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import LIKES, SAVES, SHARES
 from kith.home import facts as facts_module
 from kith.home.facts import COPIED_CHARS_MIN, KEPT_MS, RENEWED_MS, WAYS, PostFacts, fingerprint, print_of
@@ -25,8 +24,8 @@ from kith.posts.post import Post, PostEdit, read_post
 
 
 @pytest.fixture
-def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
-    return run(open_home(embedded, clock))
+def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+    return run(open_home(whole, clock))
 
 
 def of(run: Run, facts: PostFacts, ids: list[int]) -> Facts:

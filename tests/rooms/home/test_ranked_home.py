@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run, answer
+from engines import Whole
 from homes import FORBIDDING, Act, HomeScene, alices_home, failing, ids_of
 
 from kith.core.errors import PostNotFound, SelfEdge, StoreUnavailable
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import HIDES, LIKES, VIEWS
 from kith.home.home import CHOICE, HomePage
 from kith.home.rank import light
@@ -26,8 +25,8 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
-    return alices_home(run, embedded, clock)
+def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+    return alices_home(run, whole, clock)
 
 
 # --- order, pages ------------------------------------------------------------------------------------------

@@ -5,19 +5,18 @@ from __future__ import annotations
 import pytest
 from cast import ALICE, BOB, CAROL, DANA, FakeClock
 from coroutines import Run
+from engines import Whole
 from homes import HomeScene, alices_home, ids_of
 
 from kith.core.ids import NodeId
-from kith.engines.embedded.edge_store import EmbeddedEdges
-from kith.engines.embedded.environment import Environment
 from kith.graph.graphs import VIEWS
 from kith.home.ranker import SEEN_MAX
 from kith.home.slate import SLATE_MAX, unpack
 
 
 @pytest.fixture
-def home(run: Run, embedded: tuple[Environment, EmbeddedEdges], clock: FakeClock) -> HomeScene:
-    return alices_home(run, embedded, clock)
+def home(run: Run, whole: Whole, clock: FakeClock) -> HomeScene:
+    return alices_home(run, whole, clock)
 
 
 def test_what_was_seen_comes_after_all_else_however_much_was_seen_since(run: Run, home: HomeScene) -> None:

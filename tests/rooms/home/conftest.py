@@ -1,0 +1,16 @@
+"""Each engine that has all that homes ask of one, empty, for all tests here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cast import FakeClock
+from engines import Whole, engines_with
+
+
+@pytest.fixture(params=engines_with("whole"), ids=str)
+def whole(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Whole]:
+    with request.param.whole(tmp_path, now_ms=clock) as opened:
+        yield opened
