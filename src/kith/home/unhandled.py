@@ -16,8 +16,9 @@ from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
 from kith.graph.shapes import Ids
 from kith.log.store import LogStore, Progress
 
-UNHANDLED_MAX = 2_000
-"""Events that are read; where there are more, homes say that they may lack something. Some 10 ms for all of them."""
+UNHANDLED_MAX = 4_000
+"""Events that are read, two or three a post; where there are more, homes say that they may lack something. Some 20 ms
+for all of them, once."""
 _READ_MAX = 500
 _EVERYBODY = -1
 
@@ -42,7 +43,7 @@ class UnhandledEvents:
     def __init__(self, log: LogStore, graphs: Graphs) -> None:
         self._log = log
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
-        self._events: list[Event] = []  # all beyond `_at` up to `_to`
+        self._events: list[Event] = []  # all that change homes, beyond `_at` up to `_to`
         self._at = self._to = NOWHERE
         self._one = asyncio.Lock()
         self.now = NOTHING
@@ -51,14 +52,14 @@ class UnhandledEvents:
         """Take in what the log holds beyond a checkpoint; False where that is too much, and nothing is known."""
         covers, at, behind = self._log.covers, progress.at, progress.behind
         async with self._one:
-            known, had, was = True, len(self._events), self._at
+            known, had, was = not behind.lost and behind.events <= UNHANDLED_MAX, len(self._events), self._at
             if not (covers(at, was) and covers(self._to, at)):  # the first time, or nobody asked lately
-                known, self._events, self._to = not behind.lost and behind.events <= UNHANDLED_MAX, [], at
+                self._events, self._to = [], at
             known = known and await self._read()
             self._at = at
             if at != was:
                 self._events = [event for event in self._events if not covers(at, event.mark)]
-            if not known or len(self._events) > UNHANDLED_MAX:
+            if not known:
                 self._events, self._to, self.now = [], NOWHERE, NOTHING
                 return False
             if at != was or len(self._events) != had:
@@ -67,11 +68,11 @@ class UnhandledEvents:
 
     async def _read(self) -> bool:
         """Read on to the end of the log; False if it forgot events in between, or has too many."""
-        while len(self._events) <= UNHANDLED_MAX + _READ_MAX:
+        for _ in range(UNHANDLED_MAX // _READ_MAX + 1):
             found = await self._log.read(self._to, _READ_MAX)
             if found.lost:
                 return False
-            self._events += found.events
+            self._events += filter(self._changes_homes, found.events)
             self._to = found.next
             if len(found.events) < _READ_MAX:
                 return True
@@ -85,7 +86,7 @@ class UnhandledEvents:
     def _summary(self) -> Unhandled:
         authors: set[int] = set()
         readers: set[int] = set()
-        for event in filter(self._changes_homes, self._events):
+        for event in self._events:
             if event.state == BULK_LOADED:
                 readers.add(_EVERYBODY)
             else:
