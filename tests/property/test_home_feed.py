@@ -419,7 +419,7 @@ def test_a_post_is_at_home_with_everybody_while_it_is_delivered(lived: Live) -> 
             for one in others:
                 assert await history.home(one, seen=await history.log.end()) == posts[::-1]
             history.restart()
-        assert len(having) >= 6
+        assert len(having) > 3, "chunk by chunk"
         assert having == sorted(having)
         assert having[-1] == 4 * len(posts), "nobody lost their timeline meanwhile"
 
