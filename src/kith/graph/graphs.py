@@ -82,6 +82,10 @@ class Graphs:
         """The name of a graph that exists."""
         return self._names[number]
 
+    def knows(self, numbers: Iterable[int]) -> bool:
+        """Whether all of these are numbers of graphs."""
+        return self._names.keys() >= set(numbers)
+
     def names(self) -> list[str]:
         """All names, sorted."""
         return sorted(self._numbers)

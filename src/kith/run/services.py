@@ -116,7 +116,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     )  # fmt: skip
     looking = asyncio.create_task(keep_looking(jobs.resume, openings.resume))
     known = await keys.known(parts.credentials, settings)
-    watch = Watch(parts.log, graph.graphs, known.signing, time.monotonic)
+    watch = Watch(parts.log, lambda: graph.store.declare(()), known.signing, time.monotonic)
     try:
         await jobs.resume()
         await openings.resume()

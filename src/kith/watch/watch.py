@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -17,13 +17,15 @@ import structlog
 from kith.core.errors import BadToken, TokenTooOld, Unavailable
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.graph.graphs import Graphs
-from kith.log.store import Bell, LogStore
+from kith.log.store import Batch, Bell, LogStore
 from kith.watch.tokens import WatchTokens
 from kith.watch.told import told
 from kith.watch.wanted import Wanted
 
 READ_MAX = 1_000
 """Events that are read at a time."""
+PAST_MAX = 100
+"""Events of the past that one watcher is told before it must have room for more: posts of some KB each."""
 HERE_EVERY_S = 15.0
 """How often a watcher is told where it is while nothing happens that it wants."""
 _GATHERED_S = 0.02
@@ -72,8 +74,18 @@ class _Place(NamedTuple):
 class Watch:
     """All watchers of one process."""
 
-    def __init__(self, log: LogStore, graphs: Graphs, secret: bytes, now_s: Callable[[], float]) -> None:
-        self._log, self._graphs, self._now_s = log, graphs, now_s
+    def __init__(
+        self,
+        log: LogStore,
+        graphs: Callable[[], Awaitable[Mapping[str, int]]],
+        secret: bytes,
+        now_s: Callable[[], float],
+    ) -> None:
+        """`graphs`: the numbers of all graphs. They are asked for as they turn up in the log, since others declare new
+        ones while this process runs: an import, say.
+        """
+        self._log, self._all_graphs, self._now_s = log, graphs, now_s
+        self._graphs = Graphs({})
         self._tokens = WatchTokens(secret)
         self.token = self._tokens.issue
         """The token of a place: watch from it on, and what follows comes."""
@@ -102,14 +114,15 @@ class Watch:
     async def follow(self, watcher: Watcher, at: LogPosition) -> None:
         """Tell a watcher what happened since `at`, and go on with what happens, until it is ended or left."""
         while watcher.ended is None:
-            batch = await self._log.read(at, READ_MAX)
+            batch = await self._read(at, PAST_MAX)
             if batch.lost:
                 watcher.end("behind")
                 return
             at = batch.next
             watcher.write(self._told(batch.events, watcher.wanted, watcher.frame))
-            if len(batch.events) < READ_MAX:
+            if len(batch.events) < PAST_MAX:
                 break
+            del batch  # which one that is slow would keep
             await watcher.room()
         self._joining.append(_Place(watcher, at))
         if self._task is None:
@@ -125,16 +138,16 @@ class Watch:
 
     async def close(self) -> None:
         """End every watcher."""
-        for watcher in (*self._watchers, *(place.watcher for place in self._joining)):
-            watcher.end("stopping")
+        self._end_all("stopping")
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
     async def _run(self) -> None:
+        """Tell all watchers, until none is left."""
         with self._log.bell() as bell:
-            while True:
+            while self._watchers or self._joining:
                 try:
                     await self._step(bell)
                 except Unavailable as error:
@@ -142,23 +155,20 @@ class Watch:
                     await asyncio.sleep(_RETRY_S)
                 except Exception:
                     _log.exception("watchers are ended; they come back with their tokens")
-                    for watcher in list(self._watchers):
-                        watcher.end("failed")
-                        self.leave(watcher)
+                    self._end_all("failed")
+        self._task = None
 
     async def _step(self, bell: Bell) -> None:
         """Let in who caught up, and tell all what is new."""
         while self._joining:
             await self._let_in(self._joining[0])
-        batch = await self._log.read(self._at, READ_MAX)
+        batch = await self._read(self._at)
         if batch.lost:
-            for watcher in list(self._watchers):
-                watcher.end("behind")
-                self.leave(watcher)
+            self._end_all("behind")
         self._at = batch.next
         self._tell(batch.events)
+        self._beat()
         if not batch.events:
-            self._beat()
             await bell.rung(1.0)
             await asyncio.sleep(_GATHERED_S)
 
@@ -166,7 +176,7 @@ class Watch:
         """Tell who joins what lies between their place and that of all others, and later nothing that they know."""
         watcher, at = place
         while watcher.ended is None and not self._log.covers(at, self._at):
-            batch = await self._log.read(at, READ_MAX)
+            batch = await self._read(at)
             if batch.lost:
                 watcher.end("behind")
                 break
@@ -180,6 +190,19 @@ class Watch:
                 self._told_s[watcher] = self._now_s()
                 if not self._log.covers(self._at, place.at):
                     self._ahead[watcher] = place.at
+
+    async def _read(self, after: LogPosition, limit: int = READ_MAX) -> Batch:
+        """The next events, whose graphs are known then."""
+        batch = await self._log.read(after, limit)
+        if not self._graphs.knows({event.graph for event in batch.events if event.graph}):
+            self._graphs = Graphs(await self._all_graphs())
+        await asyncio.sleep(0)  # others get their turn, however long the log is
+        return batch
+
+    def _end_all(self, why: str) -> None:
+        for watcher in (*self._watchers, *(place.watcher for place in self._joining)):
+            watcher.end(why)
+            self.leave(watcher)
 
     def _tell(self, events: Sequence[Event]) -> None:
         chunks: dict[tuple[Wanted, Frame], bytes] = {}

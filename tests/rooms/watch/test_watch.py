@@ -1,0 +1,186 @@
+"""Watchers of one process, over a small log in memory: what they are told, and what they cost others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from coroutines import run_all
+from reference_edges import ReferenceEdges
+from reference_logs import ReferenceLog
+
+from kith.core.clock import Hlc
+from kith.core.events import NOWHERE, Event
+from kith.graph.graphs import Graphs
+from kith.log.store import Batch
+from kith.watch.wanted import Wanted, wanted_of
+from kith.watch.watch import HERE_EVERY_S, PAST_MAX, READ_MAX, Watch
+
+_TURNS_MAX = 10_000
+
+
+class Noted:
+    """A watcher that notes what it is told."""
+
+    frame = staticmethod(lambda token, change: change + b"\n")
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.ended: str | None = None
+        self.raw = b""
+        self.waiting = self.waiting_most = self.heres = 0
+
+    def write(self, raw: bytes) -> None:
+        self.raw += raw
+        self.waiting += raw.count(b"\n")
+        self.waiting_most = max(self.waiting, self.waiting_most)
+
+    def here(self, token: str) -> None:
+        self.heres += 1
+
+    async def room(self) -> None:
+        """All is taken at once."""
+        self.waiting = 0
+
+    def end(self, why: str) -> None:
+        self.ended = self.ended or why
+
+    @property
+    def told(self) -> list[Any]:
+        return [msgspec.json.decode(line) for line in self.raw.splitlines()]
+
+
+class Log(ReferenceLog):
+    """Counts how often it is read."""
+
+    reads = 0
+
+    async def read(self, after: Any, limit: int) -> Batch:
+        self.reads += 1
+        return await super().read(after, limit)
+
+
+class Scene:
+    """A log, edges of which are written to it, and its watchers. `now_s`: their clock."""
+
+    def __init__(self) -> None:
+        self.edges, self.now_s = ReferenceEdges(), 0.0
+        self.log = Log(self.edges)
+        self.watch = Watch(self.log, lambda: self.edges.declare(()), b"secret" * 8, lambda: self.now_s)
+
+    async def happen(self, graph: int, count: int = 1) -> None:
+        for number in range(count):
+            await self.log.announce(Event(graph, None, 0, 1, number, 7, Hlc(1)))
+
+    @asynccontextmanager
+    async def watching(self, at: Any = None, **wanted: Any) -> AsyncIterator[Noted]:
+        graphs = Graphs(await self.edges.declare(()))
+        watcher = Noted(wanted_of(wanted.get("kinds", ()), wanted.get("graphs", ()), wanted.get("nodes", ()), graphs))
+        await self.watch.follow(watcher, await self.log.end() if at is None else at)
+        try:
+            yield watcher
+        finally:
+            self.watch.leave(watcher)
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Let others run until it is so."""
+    for _ in range(_TURNS_MAX):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it never became so")
+
+
+def in_scene(act: Callable[[Scene], Any]) -> None:
+    async def play() -> None:
+        scene = Scene()
+        await scene.edges.declare(["follows"])
+        try:
+            await act(scene)
+        finally:
+            await scene.watch.close()
+
+    run_all(play())
+
+
+def test_a_graph_that_was_declared_since_is_told_by_its_name() -> None:
+    async def act(scene: Scene) -> None:
+        async with scene.watching() as live:
+            await scene.happen(1)
+            await until(lambda: len(live.told) == 1)
+            await scene.edges.declare(["boards"])
+            await scene.happen(2)
+            async with scene.watching(NOWHERE) as later:
+                await until(lambda: len(live.told) == len(later.told) == 2)
+            assert [change["graph"] for change in later.told] == ["follows", "boards"]
+            assert live.told == later.told
+            assert live.ended is None
+
+    in_scene(act)
+
+
+def test_others_get_their_turn_while_a_watcher_of_little_reads_a_long_log() -> None:
+    async def act(scene: Scene) -> None:
+        await scene.happen(1, 5 * READ_MAX)
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        async with scene.watching(NOWHERE, nodes=[999_999]) as watcher:
+            assert watcher.told == []
+        task.cancel()
+        assert turns >= 5
+
+    in_scene(act)
+
+
+def test_what_was_missed_is_handed_over_in_small_parts() -> None:
+    async def act(scene: Scene) -> None:
+        await scene.happen(1, READ_MAX + 200)
+        async with scene.watching(NOWHERE) as watcher:
+            assert len(watcher.told) == READ_MAX + 200
+            assert watcher.waiting_most <= PAST_MAX
+
+    in_scene(act)
+
+
+def test_nothing_is_read_where_nobody_watches_any_more() -> None:
+    async def act(scene: Scene) -> None:
+        async with scene.watching():
+            await until(lambda: scene.log.reads > 1)
+        await until(lambda: not [task for task in asyncio.all_tasks() if task.get_name() == "kith-watch"])
+        read = scene.log.reads
+        await scene.happen(1)
+        await asyncio.sleep(0)
+        assert scene.log.reads == read
+        async with scene.watching() as again:
+            await scene.happen(1, 3)
+            await until(lambda: len(again.told) == 3)
+
+    in_scene(act)
+
+
+def test_a_watcher_of_little_is_told_where_it_is_however_much_else_happens() -> None:
+    async def act(scene: Scene) -> None:
+        async with scene.watching(nodes=[999_999]) as watcher:
+            read = scene.log.read
+
+            async def busy(after: Any, limit: int) -> Batch:
+                await scene.happen(1)
+                scene.now_s += HERE_EVERY_S
+                return await read(after, limit)
+
+            scene.log.read = busy  # type: ignore[method-assign]
+            await until(lambda: watcher.heres > 3)
+            assert watcher.told == []
+
+    in_scene(act)
