@@ -1,8 +1,8 @@
 """What a store owes: the acknowledged writes, and the checks that it still has them.
 
-`Ledger.check_acknowledged`: every acknowledged write is there, or a later one of the same edge.
+`Ledger.check_acknowledged`: every acknowledged write is there, or a later one of the same edge or record.
 `Ledger.check_whole`: both ends and all counts agree, and the log is without a gap, holds every acknowledged
-change under the number that was told, and replays to the very edges that are stored.
+change under the number that was told, and replays to the very edges, records and notes that are stored.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from coroutines import run_all
 from edges import edge_in
+from writer import content_of
 
 from kith.core.clock import Hlc
+from kith.core.events import NOTE_CHANGED, RECORD_CHANGED, Event
 from kith.core.ids import NodeId
 from kith.engines.embedded import event_log
 from kith.engines.embedded.commits import CommitQueue
@@ -23,8 +25,22 @@ from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.graph.audit import audit
 from kith.graph.edge import Edge, State, merge, precedence
+from kith.records.store import RecordKind
 
 Key = tuple[int, int, int]  # graph, source, destination
+NOTED = "noted/"
+"""How the keys of the writer's notes begin."""
+
+
+Rows = dict[int | str, tuple[int, bytes]]
+"""Version and content of each record by its id, and of each note by its key (of version 0)."""
+
+
+class Kept(NamedTuple):
+    """An acknowledged record."""
+
+    id: int
+    version: int
 
 
 def key_of(edge: Edge) -> Key:
@@ -43,13 +59,15 @@ def opened(folder: Path, **settings: Any) -> Iterator[tuple[Environment, Embedde
             commits.close()
 
 
-def read_line(line: str) -> tuple[Edge, int]:
-    """One acknowledgement of `writer.py`: the edge and its number in the log (0: it changed nothing)."""
+def read_line(line: str) -> tuple[Edge | Kept, int]:
+    """One acknowledgement of `writer.py`: the edge and its number in the log (0: it changed nothing), or the record."""
+    if line.startswith("record "):
+        return Kept(*map(int, line.split()[1:])), 0
     graph, source, destination, state, position, updated_at, sequence = map(int, line.split())
     return Edge(graph, NodeId(source), NodeId(destination), State(state), position, Hlc(updated_at)), sequence
 
 
-def read_lines(text: str) -> list[tuple[Edge, int]]:
+def read_lines(text: str) -> list[tuple[Edge | Kept, int]]:
     """All acknowledgements; a line without its end was never said."""
     return [read_line(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
@@ -59,15 +77,20 @@ class Ledger:
 
     def __init__(self) -> None:
         self.edges: dict[Key, Edge] = {}
+        self.records: dict[int, int] = {}  # the newest acknowledged version of each
         self.acknowledged = 0
         self._numbered: dict[int, Edge] = {}
         self._replayed: dict[Key, Edge] = {}
+        self._replayed_rows: Rows = {}
         self.replayed_to = 0
 
-    def add(self, acknowledged: Iterable[tuple[Edge, int]]) -> None:
+    def add(self, acknowledged: Iterable[tuple[Edge | Kept, int]]) -> None:
         """Remember what was acknowledged."""
         for edge, sequence in acknowledged:
             self.acknowledged += 1
+            if isinstance(edge, Kept):
+                self.records[edge.id] = max(edge.version, self.records.get(edge.id, 0))
+                continue
             self.edges[key_of(edge)] = merge(self.edges.get(key_of(edge)), edge)
             if sequence:
                 assert self._numbered.setdefault(sequence, edge) == edge, f"two changes are number {sequence}"
@@ -87,12 +110,18 @@ class Ledger:
     def check_whole(self, environment: Environment, store: EmbeddedEdges) -> None:
         """Audit, counts, log; reads the log only from where it was read last."""
         self.check_acknowledged(store)
+        rows = _rows(environment)
+        for id_, version in self.records.items():
+            assert rows.get(id_, (0,))[0] >= version, f"record {id_} of version {version} was acknowledged"
+        for id_, (version, content) in rows.items():
+            assert isinstance(id_, str) or content == content_of(id_, version), f"record {id_}"
         check_audit(environment, store)
         self._replay(environment)
         stored = {}
         for graph in environment.graph_numbers().values():
             stored.update({key_of(edge): edge for edge in run_all(_all_edges(store, graph))})
         assert stored == self._replayed, _difference(stored, self._replayed)
+        assert rows == self._replayed_rows
 
     def _replay(self, environment: Environment) -> None:
         with environment.lmdb.begin() as txn:
@@ -101,6 +130,10 @@ class Ledger:
             for event in event_log.read(txn, environment.log, environment.positions, self.replayed_to, last):
                 number = environment.positions.sequence(event.mark)
                 assert number == self.replayed_to + 1, f"{number} follows {self.replayed_to}"
+                self.replayed_to = number
+                if event.state > State.REMOVED:
+                    self._replay_row(event)
+                    continue
                 edge = edge_in(event)
                 before = self._replayed.get(key_of(edge))
                 assert (None if before is None else before.state) == event.before, f"event {number}"
@@ -108,9 +141,28 @@ class Ledger:
                 self._replayed[key_of(edge)] = edge
                 told = self._numbered.pop(number, edge)
                 assert told == edge, f"event {number} is {edge}, acknowledged was {told}"
-                self.replayed_to = number
             assert self.replayed_to == last
         assert not self._numbered, f"acknowledged, but not in the log: {sorted(self._numbered)[:5]} (it ends at {last})"
+
+    def _replay_row(self, event: Event) -> None:
+        """An event that is no edge: a record, or a note (length of the key, key, note)."""
+        if event.state == RECORD_CHANGED:
+            self._replayed_rows[event.destination] = (event.updated_at, event.data)
+        elif event.state == NOTE_CHANGED:
+            end = 2 + int.from_bytes(event.data[:2], "big")
+            self._replayed_rows.pop(event.data[2:end].decode(), None)
+            if event.before is None:
+                self._replayed_rows[event.data[2:end].decode()] = (0, event.data[end:])
+
+
+def _rows(environment: Environment) -> Rows:
+    """The records and the writer's notes as they are stored."""
+    with environment.lmdb.begin(environment.records) as txn:
+        stored = {key: row for key, row in txn.cursor() if key[0] == RecordKind.POST}
+    notes = {NOTED + key: (0, note) for key, note in environment.notes(NOTED).items()}
+    return {
+        int.from_bytes(key[1:], "big"): (int.from_bytes(row[:8], "big"), row[8:]) for key, row in stored.items()
+    } | notes
 
 
 def check_audit(environment: Environment, store: EmbeddedEdges) -> int:

@@ -1,4 +1,4 @@
-"""Writes random edges as fast as it can and says which were acknowledged, until it is killed.
+"""Writes random edges, records and notes as fast as it can and says which were acknowledged, until it is killed.
 
     python writer.py FOLDER SEED [--durability full|relaxed] [--applies N] [--checkpoint-s S]
     python writer.py --zygote FOLDER
@@ -10,6 +10,7 @@ with SIGKILL and answers once it is gone.
 An acknowledgement is one line, written in one system call after `apply` has returned:
 
     graph source destination state position updated_at sequence
+    record id version
 
 What is written aims at the hard parts of a list: a few hot nodes whose lists span many blocks, old and new
 positions, equal positions, negative ones, every state, versions that lose, several writers at a time.
@@ -33,7 +34,9 @@ from kith.engines.embedded import checkpoints
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Durability, Environment
+from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.edge import Edge, EdgeChange, EdgeWrite, State
+from kith.records.store import Record, RecordKind
 
 GRAPHS = ("follows", "likes")
 WRITERS = 8
@@ -41,6 +44,7 @@ _HOT = (1, 2, 3)
 _OTHERS = range(100, 1_600)  # against a hot node: up to 1,500 entries a list, 25 blocks
 _COLD = range(2_000, 2_060)
 _STATES = (State.NORMAL,) * 6 + (State.REMOVED,) * 2 + (State.ARCHIVED, State.NEGATIVE)
+_RECORDS, _NOTES = range(40), range(5)
 _TIES = (7, 1_000_000, 1_650_000_000_000)
 
 
@@ -78,13 +82,29 @@ def line_of(change: EdgeChange) -> str:
     return " ".join(map(str, (*fields, int.from_bytes(change.mark, "big")))) + "\n"
 
 
+def content_of(id_: int, version: int) -> bytes:
+    """What a record of this version holds; some are larger than a row of the log."""
+    return f"{id_} {version} ".encode() * (1 + version % 7 * (40 if id_ % 5 == 0 else 1))
+
+
+async def put_some(store: EmbeddedEdges, records: EmbeddedRecords, chosen: random.Random, clock: HybridClock) -> str:
+    """Put a record together with some edges, and change a note; the acknowledgement."""
+    id_, version = chosen.choice(_RECORDS), clock.next()
+    record = Record(RecordKind.POST, id_, version, content_of(id_, version))
+    put = await records.put([record], [random_write(chosen, clock) for _ in range(chosen.choice((0, 1, 3)))])
+    await store.put_note(f"noted/{chosen.choice(_NOTES)}", chosen.choice((None, b"%d" % version)))
+    return "".join(map(line_of, put.changes)) + f"record {id_} {version}\n"
+
+
 def rewrite(batch: Batch) -> None:
     """A job that does not say what it changes, so its group has no entry in the journal."""
     batch.undescribed()
     batch.put_note("rewritten", os.urandom(1_000))
 
 
-async def write_on(store: EmbeddedEdges, commits: CommitQueue, seed: int, applies: int | None) -> None:
+async def write_on(
+    store: EmbeddedEdges, records: EmbeddedRecords, commits: CommitQueue, seed: int, applies: int | None
+) -> None:
     """Several writers at a time, for ever or for `applies` calls each."""
     clock = HybridClock()
     store.restore_clock(clock)
@@ -98,6 +118,8 @@ async def write_on(store: EmbeddedEdges, commits: CommitQueue, seed: int, applie
             os.write(1, "".join(map(line_of, changes)).encode())
             if chosen.random() < 0.2:
                 await commits.run(rewrite)
+            if chosen.random() < 0.4:
+                os.write(1, (await put_some(store, records, chosen, clock)).encode())
 
     await asyncio.gather(*(writer(number) for number in range(WRITERS)))
 
@@ -107,8 +129,9 @@ def run(folder: Path, seed: int, applies: int | None = None, durability: Durabil
     with Environment(folder, durability=durability) as environment:
         environment.declare(list(GRAPHS))
         commits = CommitQueue(environment)
+        stores = EmbeddedEdges(environment, commits), EmbeddedRecords(environment, commits)
         try:
-            asyncio.run(write_on(EmbeddedEdges(environment, commits), commits, seed, applies))
+            asyncio.run(write_on(*stores, commits, seed, applies))
         finally:
             commits.close()
 
