@@ -165,6 +165,8 @@ def test_server_sent_events_carry_the_token_as_their_id(server: Server, http: ht
         ({"kinds": "likes"}, 400, "INVALID_REQUEST"),
         ({"graphs": "nonsense"}, 404, "GRAPH_NOT_FOUND"),
         ({"nodes": "x"}, 400, "INVALID_ID"),
+        ({"nodes": ","}, 400, "INVALID_REQUEST"),
+        ({"nodes": ""}, 400, "INVALID_REQUEST"),
         ({"after": "nonsense"}, 400, "TOKEN_INVALID"),
     ],
 )

@@ -91,6 +91,12 @@ def test_bad_input_gets_one_line_and_status_1(here: Kith, stores: Path, line: st
     assert (stores / "file").read_text() == "hello"
 
 
+def test_where_a_rebuild_was_refused_a_backup_can_be_restored_as_it_advises(here: Kith, stores: Path) -> None:
+    assert "restore a backup" in refused(here("rebuild", "new", "--from", "kith-data"))
+    done(here("restore", "kept", "--data", "new"))
+    assert "0 events done" in done(here("rebuild", "new", "--from", "kith-data"))
+
+
 @pytest.mark.parametrize(
     "line", ["import edges none.csv", "audit --data none", "restore kept", "backup kept", "token --user alice"]
 )

@@ -66,6 +66,11 @@ class Obedient:
         self._environment.copy_to(Path(target))
         return {}
 
+    async def sync(self) -> dict[str, Any]:
+        """Make a checkpoint, so that none comes until something is written."""
+        await asyncio.to_thread(self._environment.sync)
+        return {}
+
     async def failed(self) -> dict[str, Any]:
         return {"failed": self._commits.failed}
 

@@ -164,9 +164,9 @@ class Kith(_Client, Blocking):
     def watch(
         self,
         *,
-        kinds: Iterable[str] = (),
-        graphs: Iterable[str] = (),
-        nodes: Iterable[Id] = (),
+        kinds: Iterable[str] | None = None,
+        graphs: Iterable[str] | None = None,
+        nodes: Iterable[Id] | None = None,
         after: str | None = None,
     ) -> Iterator[Change]:
         """Every change, in order, each once, without end: leave the loop to stop. Takes a server key.
@@ -276,9 +276,9 @@ class AsyncKith(_Client, Awaiting):
     async def watch(
         self,
         *,
-        kinds: Iterable[str] = (),
-        graphs: Iterable[str] = (),
-        nodes: Iterable[Id] = (),
+        kinds: Iterable[str] | None = None,
+        graphs: Iterable[str] | None = None,
+        nodes: Iterable[Id] | None = None,
         after: str | None = None,
     ) -> AsyncGenerator[Change, None]:
         """See `Kith.watch`."""

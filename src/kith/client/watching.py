@@ -49,19 +49,20 @@ class WatchStream:
     def __init__(
         self,
         session: Session,
-        kinds: Iterable[str],
-        graphs: Iterable[str],
-        nodes: Iterable[Id],
+        kinds: Iterable[str] | None,
+        graphs: Iterable[str] | None,
+        nodes: Iterable[Id] | None,
         after: str | None,
     ) -> None:
-        asked = {"kinds": kinds, "graphs": graphs, "nodes": (str(parse_id(node, "nodes")) for node in nodes)}
-        self._params = {name: ",".join(values) for name, values in asked.items()}
+        ids = None if nodes is None else [str(parse_id(node, "nodes")) for node in nodes]
+        asked = {"kinds": kinds, "graphs": graphs, "nodes": ids}
+        self._params = {name: ",".join(values) for name, values in asked.items() if values is not None}
         self._session, self._after = session, after
         self._failures, self._was_open = 0, False
 
     def request(self) -> Request:
         """What to send to begin, or to go on."""
-        params = {name: value for name, value in {**self._params, "after": self._after}.items() if value}
+        params = self._params if self._after is None else {**self._params, "after": self._after}
         return self._session.request(Call("GET", _PATH, bytes, params, headers={"Accept": "application/x-ndjson"}))
 
     def timeout(self, timeout_s: float) -> httpx.Timeout:

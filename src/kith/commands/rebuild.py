@@ -12,7 +12,9 @@ from kith.commands.console import say
 from kith.core.errors import BadRequest, Conflict
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
+from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.rebuild import rebuild
+from kith.engines.embedded.store_file import STORE_FILE
 
 commands = typer.Typer()
 
@@ -31,6 +33,13 @@ def run_rebuild(
     with Environment(log, create=False) as source, alone(folder) as only:
         if not only:
             raise Conflict(f"a server uses {folder}; stop it first")
-        with Environment(folder) as target, console.counting("events done") as progress:
-            done = rebuild(source, target, progress)
+        is_new = not (folder / STORE_FILE).exists()
+        try:
+            with Environment(folder) as target, console.counting("events done") as progress:
+                done = rebuild(source, target, progress)
+        except Conflict:
+            if is_new:  # it is of no use as it is, and a backup may be restored there
+                for name in (STORE_FILE, f"{STORE_FILE}-lock", JOURNAL_FILE):
+                    (folder / name).unlink(missing_ok=True)
+            raise
     say(f"{done:,} events done; {folder} is what the log of {log} says, and `kith serve --data {folder}` serves it")

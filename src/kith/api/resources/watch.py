@@ -12,7 +12,7 @@ from kith.api.call import Call
 from kith.api.operations import Header, get
 from kith.api.sink import Sink
 from kith.api.sockets import Sockets
-from kith.core.errors import Overloaded
+from kith.core.errors import BadRequest, Overloaded
 from kith.core.events import LogPosition
 from kith.core.ids import parse_id
 from kith.graph.graphs import Graphs
@@ -114,6 +114,9 @@ class WatchResource:
         what was done. While nothing happens you are told where you are. TOKEN_TOO_OLD: the log was forgotten that far
         back; export what you follow, and watch from the token of the export.
         """
+        for name, value in (("kinds", kinds), ("graphs", graphs), ("nodes", nodes)):
+            if value is not None and not _names(value):
+                raise BadRequest(f"{name} names nothing; leave it out to watch all")
         wanted = wanted_of(
             _names(kinds), _names(graphs), [parse_id(one, "nodes") for one in _names(nodes)], self._graphs
         )
