@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 def said(script: str, *arguments: str | int | Path) -> str:
     """What a script of this folder prints, in a process whose forks copy no thread's lock."""
     command = [sys.executable, str(HERE / script), *map(str, arguments)]
-    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
     ended = subprocess.run(command, check=False, capture_output=True, text=True, env=variables, timeout=300)
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr[-4000:]}"
     print(ended.stdout)

@@ -20,11 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from blocking_timelines import BlockingTimelines, reading
+from numpy.typing import NDArray
 
 from kith.core.clock import wall_ms
 from kith.engines.embedded.timeline_store import Rings
