@@ -7,6 +7,8 @@ from typing import Any
 import httpx
 from servers import API, eventually
 
+from kith.core.clock import wall_ms
+
 NO_PROFILE = {
     "username": None, "displayName": "", "bio": "", "avatar": None, "avatarUrl": None, "isVerified": False,
     "attributes": {}, "labels": [],
@@ -51,6 +53,13 @@ def add_edges(http: httpx.Client, graph: str, *edges: tuple[int, int], **fields:
 def check(http: httpx.Client, graph: str, source: int, destination: int) -> bool:
     """The follow check."""
     return bool(ok(http.get(f"{API}/graph/{graph}/{source}/{destination}"))["exists"])
+
+
+def a_moment_later() -> None:
+    """Wait until the clock shows another millisecond: of two edges with one time the greater id is listed first."""
+    now = wall_ms()
+    while wall_ms() == now:
+        pass
 
 
 def finish(http: httpx.Client, started: httpx.Response) -> Any:
