@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from histories import History, content
 
-from kith.core.errors import Conflict
+from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import rebuild as rebuilding
+from kith.engines.embedded import segments
 from kith.engines.embedded.changes import note_changed
 from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.event_log import LogWriter, bounds, newest_version, read_logged
@@ -43,7 +44,7 @@ def last_of(opened: Environment) -> int:
 def test_a_store_made_from_the_log_alone_equals_the_one_that_wrote_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rebuilding, "EVENTS_A_COMMIT", 97)
+    monkeypatch.setattr(rebuilding, "BYTES_A_SEGMENT", 2_000)
     for seed in range(_HISTORIES):
         with Environment(tmp_path / f"{seed}") as source, Environment(tmp_path / f"{seed}-again") as target:
             history = History(source, seed, repairs=False)
@@ -106,10 +107,36 @@ def test_a_backup_brought_up_to_date_has_the_tokens_and_the_keys_of_the_store(tm
             assert kept(backup) == kept(source)
 
 
+def test_a_segment_may_be_done_again_and_one_that_is_damaged_or_out_of_turn_is_refused(tmp_path: Path) -> None:
+    with Environment(tmp_path / "source") as source, Environment(tmp_path / "target") as target:
+        history = History(source, 6, repairs=False)
+        for _ in range(60):
+            history.step()
+        first = segments.pack(segments.take(source, 0, 500))
+        middle = segments.do(target, segments.unpack(first, "first"))
+        second = segments.pack(segments.take(source, middle, 1 << 20))
+        history.close()
+        with (
+            Environment(tmp_path / "empty") as empty,
+            pytest.raises(Conflict, match=f"events 1 to {middle} are missing"),
+        ):
+            segments.do(empty, segments.unpack(second, "second"))
+        for raw in (first, second, first, second):
+            segments.do(target, segments.unpack(raw, "again"))
+        assert kept(target) == kept(source)
+    for at in random.Random(7).sample(range(len(second)), 50):
+        altered = bytearray(second)
+        altered[at] ^= 1 + at % 255
+        with pytest.raises(StoreMismatch, match="increment 2"):
+            segments.unpack(bytes(altered), "increment 2")
+        with pytest.raises(StoreMismatch, match="increment 2"):
+            segments.unpack(second[:at], "increment 2")
+
+
 def test_what_a_server_forgets_meanwhile_is_never_left_out_in_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rebuilding, "EVENTS_A_COMMIT", 10)
+    monkeypatch.setattr(rebuilding, "BYTES_A_SEGMENT", 0)
     with Environment(tmp_path / "source") as source, Environment(tmp_path / "target") as target:
         history = History(source, 5, repairs=False)
         while last_of(source) < 200:
@@ -122,5 +149,5 @@ def test_what_a_server_forgets_meanwhile_is_never_left_out_in_silence(
                 writer.append(note_changed("another", b"1"))
                 writer.flush(events_max=50)
 
-        with pytest.raises(Conflict, match="forgot events before they were read"):
+        with pytest.raises(Conflict, match="events that were forgotten"):
             rebuild(source, target, forget)

@@ -74,7 +74,7 @@ class LogWriter:
             self._row_at = _SEQUENCE.unpack(cursor.key())[0]
             self._version = int.from_bytes(row[:_VERSION], "big")
             if row[_VERSION] in _OPEN:
-                self._kept = _unpacked(row)
+                self._kept = unpacked(row)
             else:
                 self._row_at += _events_in(row)
         self._last = self._row_at + len(self._kept) - 1
@@ -90,9 +90,9 @@ class LogWriter:
         self._events.append(self._now + event)
         self._last += 1
 
-    def append_logged(self, event: Logged) -> None:
+    def append_logged(self, event: bytes) -> None:
         """Queue an event of another log, as it was logged there."""
-        self._events.append(event.logged_ms + event.change)
+        self._events.append(event)
         self._last += 1
 
     def flush(self, events_max: int) -> bool:
@@ -149,13 +149,39 @@ def read_logged(txn: lmdb.Transaction[bytes], log: lmdb._Database, after: int, l
         cursor.prev() or cursor.first()
     left = limit
     while left > 0:
-        at, events = _SEQUENCE.unpack(cursor.key())[0], _unpacked(cursor.value())
+        at, events = _SEQUENCE.unpack(cursor.key())[0], unpacked(cursor.value())
         for sequence, event in enumerate(events, at):
             if sequence > after and left > 0:
                 yield Logged(sequence, event[:_MS_BYTES], event[_MS_BYTES:])
                 left -= 1
         if not cursor.next():
             return
+
+
+def read_rows(
+    txn: lmdb.Transaction[bytes], log: lmdb._Database, sequence: int, bytes_max: int
+) -> Iterator[tuple[int, bytes]]:
+    """Rows as they are stored, each with the number of its first event, from the one on that has the event `sequence`.
+
+    They end after `bytes_max`, the first of them not counted: so there is one that follows it, where the log has it.
+    """
+    cursor = txn.cursor(log)
+    if cursor.set_range(_SEQUENCE.pack(sequence)):
+        found = _SEQUENCE.unpack(cursor.key())[0] == sequence or cursor.prev() or cursor.first()
+    else:
+        found = cursor.last()
+    number = size = 0
+    while found and size <= bytes_max:
+        row = cursor.value()
+        yield _SEQUENCE.unpack(cursor.key())[0], row
+        size += len(row) if number else 0
+        number += 1
+        found = cursor.next()
+
+
+def change_of(event: bytes) -> bytes:
+    """What an event of a row changes, as `changes` packs it."""
+    return event[_MS_BYTES:]
 
 
 def _rows(events: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
@@ -188,7 +214,7 @@ def _packed(events: Sequence[bytes]) -> bytes:
     return bytes([_DEFLATED_DATA, count]) + zlib.compress(columns + data, 1)
 
 
-def _unpacked(row: bytes) -> list[bytes]:
+def unpacked(row: bytes) -> list[bytes]:
     """The events of a row."""
     form, raw = row[_VERSION], row[_HEAD:]
     if form == _DEFLATED:

@@ -1,0 +1,149 @@
+"""Stretches of the log as bytes, to be done again elsewhere: by a rebuild, from a backup's increments, in a standby.
+
+    segment    "kith-log" | SHA-256 of what follows | version u8 | MessagePack of a Segment
+
+A segment holds rows of the log as they are stored, so making one unpacks nothing. It begins with the last event that
+the other store should have, by which the two see that they are of one history; and it carries what names a store
+(graphs, secrets, server keys, history), so that tokens and cursors of the one hold in the other. So keep it as you keep
+a backup.
+
+Limits: edges of a bulk load are not in the log, which is whole only after it; and its oldest events are forgotten.
+Where the other store ends before that, the segment is refused (`Conflict`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from kith.core.errors import Conflict, StoreMismatch
+from kith.engines.embedded import changes, event_log
+from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.environment import HISTORY, LOG_WHOLE_AFTER, Environment
+from kith.engines.embedded.event_log import LogWriter
+from kith.engines.embedded.history import Positions
+
+_MAGIC, _DIGEST_BYTES, _VERSION = b"kith-log", 32, 1
+_BODY_AT = len(_MAGIC) + _DIGEST_BYTES
+_IDENTITY = ("secret/", "server-key/", LOG_WHOLE_AFTER, HISTORY)
+"""Notes, by the beginnings of their keys, that name a store; its log does not hold them."""
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """Events of a log, and whose log it is. `after`: the number of the last event that the other store should have.
+
+    `rows`: as they are stored, each under the number of its first event. `end`: the last event of the log when the
+    segment was made; what the rows do not reach is left for the next one.
+    """
+
+    after: int
+    end: int
+    rows: Sequence[tuple[int, bytes]]
+    graphs: dict[str, int]
+    notes: dict[str, bytes]
+
+
+def last_event(store: Environment) -> int:
+    """The number of the newest event of a log; 0 where there is none."""
+    with translated("read", store.folder), store.lmdb.begin() as txn:
+        return event_log.bounds(txn, store.log)[1]
+
+
+def take(source: Environment, after: int, bytes_max: int) -> Segment:
+    """What follows an event, about `bytes_max` of it. Conflict if the log does not have all of that any more."""
+    with translated("read", source.folder), source.lmdb.begin() as txn:
+        first, last = event_log.bounds(txn, source.log)
+        rows = list(event_log.read_rows(txn, source.log, max(after, first), bytes_max))
+    graphs = source.graph_numbers()  # read last, so that no row is of a graph that is not among them
+    notes = {prefix + rest: note for prefix in _IDENTITY for rest, note in source.notes(prefix).items()}
+    whole_after = max(first - 1, int(notes.get(LOG_WHOLE_AFTER, b"0")))
+    if after < whole_after:
+        raise Conflict(
+            f"the log holds every change after event {whole_after} only (before it are a bulk import, an older version "
+            f"of Kith, or events that were forgotten: see `log_events_max`), and the store to rebuild ends at event "
+            f"{after}; restore a backup made after that event, and go on from it"
+        )
+    return Segment(after, last, rows, graphs, notes)
+
+
+def do(target: Environment, segment: Segment) -> int:
+    """Make a store what it lacks of a segment; the number of its last event then. Nothing, where it has all of it.
+
+    Errors: Conflict, if events are missing between the two, or the store has others; StoreFull, StoreUnavailable.
+    """
+    at = last_event(target)
+    if at < segment.after:
+        raise Conflict(f"events {at + 1} to {segment.after} are missing before this part of the log; do those first")
+    _check_history(target, segment, at)
+    _name(target, segment)
+    with translated("rebuild", target.folder), target.commit() as write:
+        writer = LogWriter(write.txn, target.log)
+        for first, row in segment.rows:
+            for sequence, event in enumerate(event_log.unpacked(row), first):
+                if sequence > at:
+                    changes.do(write.txn, event_log.change_of(event), target.rows, target.graph_db)
+                    writer.append_logged(event)
+        writer.flush(events_max=1 << 62)
+        at = writer.last
+    if at >= segment.end:  # until then it lacks what tokens of this history stand for
+        _put_notes(target, segment, HISTORY)
+        target.positions = Positions(target.history())
+    return at
+
+
+def pack(segment: Segment) -> bytes:
+    """A segment as bytes."""
+    body = bytes([_VERSION]) + msgspec.msgpack.encode(segment)
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def unpack(raw: bytes, name: str) -> Segment:
+    """What `pack` made. `name`: of what it was read from, for the error. StoreMismatch, if it is not as it was made."""
+    body = memoryview(raw)[_BODY_AT:]
+    if not raw.startswith(_MAGIC) or not body:
+        raise StoreMismatch(f"{name} is no part of a log, or the beginning of one only; make it again")
+    if hashlib.sha256(body).digest() != raw[len(_MAGIC) : _BODY_AT]:
+        raise StoreMismatch(f"{name} is damaged: its bytes are not those that were written; make it again")
+    if body[0] > _VERSION:
+        raise StoreMismatch(f"{name} was written by a newer Kith; upgrade this one first")
+    return msgspec.msgpack.decode(body[1:], type=Segment)
+
+
+def _check_history(target: Environment, segment: Segment, at: int) -> None:
+    """Conflict, if the last event that both have is not the same one."""
+    if at > segment.end:
+        raise Conflict(_other(target))
+    for first, row in segment.rows:
+        if first > at:
+            break
+        events = event_log.unpacked(row)
+        shared = min(at, first + len(events) - 1)
+        with translated("read", target.folder), target.lmdb.begin() as txn:
+            (own,) = event_log.read_logged(txn, target.log, shared - 1, 1)
+        if own.sequence != shared or own.logged_ms + own.change != events[shared - first]:
+            raise Conflict(_other(target))
+
+
+def _other(target: Environment) -> str:
+    return f"{target.folder} has events of its own, so it cannot become what that log says; use a new folder"
+
+
+def _name(target: Environment, segment: Segment) -> None:
+    """Give the store the name of the other one."""
+    names = sorted(segment.graphs, key=segment.graphs.__getitem__)
+    if target.graph_numbers() != segment.graphs and target.declare(names) != segment.graphs:
+        raise Conflict(f"{target.folder} has other graphs than the store of that log; use a new folder")
+    for prefix in _IDENTITY:
+        if prefix != HISTORY:
+            _put_notes(target, segment, prefix)
+
+
+def _put_notes(target: Environment, segment: Segment, prefix: str) -> None:
+    """Make the notes whose keys begin so those of the segment, and no others."""
+    notes = {key.removeprefix(prefix): note for key, note in segment.notes.items() if key.startswith(prefix)}
+    found = target.notes(prefix)
+    for rest in notes.keys() | found.keys():
+        if notes.get(rest) != found.get(rest):
+            target.put_note(prefix + rest, notes.get(rest))
