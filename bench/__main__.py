@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import (
+    flockdb,
     home,
     http,
     linkbench,
@@ -53,6 +54,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "opening-http": lists.opening_http,
     "like-http": routes.like_http,
     "post-create-http": routes.post_create_http,
+    "flockdb": flockdb.flockdb,
     "import": local.import_file,
     "store-size": local.store_size,
     "page": local.page,

@@ -23,6 +23,7 @@ from kith.graph.graphs import (
     COMMENT_LIKES,
     COMMENTED,
     COMMENTS,
+    FLOCK_AWAY,
     FOLLOWS,
     HIDES,
     LIKES,
@@ -50,7 +51,7 @@ KEPT_BY_ROUTES = {
     COMMENT_LIKES: "POST /comments/{id}/like", LIKES: "POST /posts/{id}/like", SAVES: "POST /posts/{id}/save",
     SHARES: "POST /posts/{id}/share", HIDES: "POST /posts/{id}/hide", VIEWS: "POST /posts/{id}/view",
     STORIES: "POST /stories", STORY_VIEWS: "POST /stories/{id}/view", MENTIONED: "POST /posts",
-    POST_REPLIES: _COMMENTING,
+    POST_REPLIES: _COMMENTING, FLOCK_AWAY: "execute of FlockDB's interface",
 }  # fmt: skip
 """The graphs of posts, comments and stories, with the route that writes each. Outboxes, comments and counts are exact
 because nothing else writes them: a raw edge could put a post into another's outbox, or count a like of nobody.

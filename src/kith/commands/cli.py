@@ -19,6 +19,7 @@ _HELP = "Kith: the follow graph, posts and home feeds of your app, as a service.
 MODULES = {
     "serve": "kith.commands.serve",
     "worker": "kith.commands.worker",
+    "flockdb": "kith.commands.flockdb",
     "suggest": "kith.commands.suggest",
     "audit": "kith.commands.audit",
     "backup": "kith.commands.backup",

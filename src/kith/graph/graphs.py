@@ -33,15 +33,17 @@ STORY_VIEWS = "story_views"  # user -> story, at the time they first saw it; sto
 SUGGESTION_HIDES = "suggestion_hides"  # user -> user they do not want suggested; suggestions
 POST_REPLIES = "post_replies"  # post -> reply to any comment on it, to count them; posts, streams
 MENTIONED = "mentioned"  # user -> post that mentions them, at the post's time; posts
+FLOCK_AWAY = "flock_away"  # node -> one of its sides in a graph, archived by FlockDB's clients; flockdb
 BUILT_IN = (
     FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, LIKES, SAVES, SHARES, HIDES,
     VIEWS, AUTHORED, COMMENTS, REPLIES, COMMENT_LIKES, COMMENTED, FEWER, STORIES, STORY_VIEWS,
-    SUGGESTION_HIDES, POST_REPLIES, MENTIONED,
+    SUGGESTION_HIDES, POST_REPLIES, MENTIONED, FLOCK_AWAY,
 )  # fmt: skip
 """Stores number them in this order; new ones come last."""
 _BETWEEN_OBJECTS = (COMMENTS, REPLIES, POST_REPLIES)
 _TO_OBJECTS = (
     LIKES, SAVES, SHARES, HIDES, VIEWS, AUTHORED, COMMENT_LIKES, COMMENTED, STORIES, STORY_VIEWS, MENTIONED,
+    FLOCK_AWAY,
 )  # fmt: skip
 _BY_OTHERS = (MENTIONED,)
 GRAPHS_MAX = 255

@@ -42,6 +42,12 @@ class Leaf(NamedTuple):
     listings: tuple[Listing, ...]
 
 
+class Given(NamedTuple):
+    """Ids that are given, descending, each once; see `given`."""
+
+    ids: Ids
+
+
 class Union(NamedTuple):
     """Ids that are in any part."""
 
@@ -60,12 +66,17 @@ class Difference(NamedTuple):
     parts: tuple[Program, ...]
 
 
-Program = Leaf | Union | Intersect | Difference
+Program = Leaf | Given | Union | Intersect | Difference
 _OPERATORS: dict[str, Callable[[tuple[Program, ...]], Program]] = {
     "union": Union,
     "intersect": Intersect,
     "difference": Difference,
 }
+
+
+def given(ids: Ids) -> Given:
+    """These ids as a program."""
+    return Given(np.unique(ids)[::-1])
 
 
 def parse(raw: Any, graph_number: Callable[[str], int]) -> Program:
@@ -133,7 +144,7 @@ class Evaluator:
         match program:
             case Intersect() | Difference():
                 base, others, wanted = self._drive(program)
-                candidates = await self.all(base)
+                candidates = await self._all(base)
                 if below is not None:
                     candidates = candidates[np.searchsorted(-candidates, -below, side="right") :]
                 found, at, chunk = [_EMPTY], 0, _FIRST_CHUNK
@@ -143,7 +154,7 @@ class Evaluator:
                     at, chunk = at + chunk, chunk * 4
                 return np.concatenate(found)[:need]
             case _:
-                members = await self.all(program)
+                members = await self._all(program)
                 if below is not None:
                     members = members[np.searchsorted(-members, -below, side="right") :]
                 return members[:need]
@@ -153,29 +164,37 @@ class Evaluator:
         await self._count_leaves(program)
         if isinstance(program, Leaf) and len(program.listings) == 1:
             return self._counts[program]
-        return len(await self.all(program))
+        return len(await self._all(program))
 
-    async def all(self, program: Program) -> Ids:
+    async def every(self, program: Program) -> Ids:
         """Every member, descending."""
+        await self._count_leaves(program)
+        return await self._all(program)
+
+    async def _all(self, program: Program) -> Ids:
         match program:
+            case Given(ids):
+                return ids
             case Leaf(listings):
                 self._check_left(self._counts[program])
                 read = [await self._read(listing) for listing in listings]
                 # an edge has one state, but where lists lag it may be on its way between two of them
                 return (np.sort(read[0]) if len(read) == 1 else np.unique(np.concatenate(read)))[::-1]
             case Union(parts):
-                return np.unique(np.concatenate([await self.all(part) for part in parts]))[::-1]
+                return np.unique(np.concatenate([await self._all(part) for part in parts]))[::-1]
             case Intersect() | Difference():
                 base, others, wanted = self._drive(program)
-                ids = await self.all(base)
+                ids = await self._all(base)
                 return ids[await self._kept(ids, others, wanted)]
 
     async def contains(self, program: Program, ids: Ids) -> NDArray[np.bool_]:
         """For each of `ids`: is it a member?"""
         match program:
+            case Given(members):
+                return np.isin(ids, members)
             case Leaf(listings):
                 if self._counts[program] <= _PROBE_FACTOR * len(ids):
-                    return np.isin(ids, await self.all(program))
+                    return np.isin(ids, await self._all(program))
                 return _any([await self._asked(listing, ids) for listing in listings])
             case Union(parts):
                 return _any([await self.contains(part, ids) for part in parts])
@@ -206,6 +225,8 @@ class Evaluator:
         match program:
             case Leaf():
                 return self._counts[program]
+            case Given(ids):
+                return len(ids)
             case Union(parts):
                 return sum(map(self._size_max, parts))
             case Intersect(parts):
@@ -250,6 +271,8 @@ def leaves(program: Program) -> list[Leaf]:
     """Every leaf of the program."""
     if isinstance(program, Leaf):
         return [program]
+    if isinstance(program, Given):
+        return []
     return [leaf for part in program.parts for leaf in leaves(part)]
 
 

@@ -38,6 +38,9 @@ NotNegative = Annotated[int, Meta(ge=0)]
 Origin = Annotated[str, Meta(pattern=r"^(\*|[a-z][a-z0-9+.-]*://[^/?#*\sA-Z]+)$")]
 """As a browser sends it: scheme, host, port where it is not the usual one; no path, not even a `/`."""
 
+FlockGraph = Annotated[str, Meta(pattern=r"^\d{1,9}=[a-z][a-z0-9_]{0,31}$")]
+"""A graph's id in FlockDB, and its name here."""
+
 _WORKERS_MAX = 64
 
 
@@ -76,6 +79,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = ()
 
     graphs: Annotated[tuple[str, ...], _doc("Graphs of your own, beside the built-in ones.")] = ()
+    flockdb_graphs: Annotated[
+        tuple[FlockGraph, ...], _doc("What clients of `kith flockdb` call each graph, such as `1=follows`.")
+    ] = ()
     follows_max: Annotated[Positive, _doc("Others a user may follow; beyond: FOLLOW_LIMIT_REACHED.")] = 10_000
     batch_max: Annotated[
         int, Meta(ge=1, le=10_000), _doc("Pairs, edges or targets in a request; beyond: BATCH_TOO_LARGE.")

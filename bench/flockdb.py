@@ -1,0 +1,119 @@
+"""FlockDB's interface: calls, ids and edges a second through `kith flockdb`, one process, by clients in processes."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import thriftpy2.rpc
+from thriftpy2.protocol import TCyBinaryProtocolFactory
+from thriftpy2.transport import TCyFramedTransportFactory, TTransportException
+
+from bench.figures import SECONDS, Data, Figure, free_port, imported, real_graph
+from bench.town import follows_of
+from kith.flockdb.interface import shapes
+
+_CLIENTS = 8
+_EDGES_A_CALL, _IDS_A_CALL = 100, 1_000
+_PORT_WAIT_S = 30.0
+
+
+def flockdb(folder: Path) -> list[Figure]:
+    """Checks, pages of 20, pages of up to 1,000 ids, and edges added; article 004 has 20,000 writes, 100,000 reads a
+    second on a cluster.
+    """
+    data = real_graph(folder)
+    settings = imported(folder, data)
+    edges = follows_of(data)
+    sources = edges[:, 0].tolist()
+    with _door(str(settings.data)) as port:
+        return [
+            _figure("flockdb-contains", port, _contains, sources, "calls/s", ">= 5 K", data),
+            _figure("flockdb-select", port, _select20, sources, "calls/s", ">= 5 K", data),
+            _figure("flockdb-ids", port, _select_ids, sources, "ids/s", ">= 100 K", data),
+            _figure("flockdb-execute", port, _execute, sources, "edges/s", ">= 20 K", data),
+        ]
+
+
+@contextlib.contextmanager
+def _door(data: str) -> Iterator[int]:
+    port = free_port()
+    command = [sys.executable, "-m", "kith", "flockdb", "--data", data, "--port", str(port)]
+    process = subprocess.Popen(
+        command, env={**os.environ, "KITH_FLOCKDB_GRAPHS": "1=follows"}, stdout=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.perf_counter() + _PORT_WAIT_S
+        while time.perf_counter() < deadline:
+            with contextlib.suppress(TTransportException):
+                _client(port).close()
+                break
+            time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _client(port: int) -> Any:
+    return thriftpy2.rpc.make_client(
+        shapes.FlockDB,
+        "127.0.0.1",
+        port,
+        proto_factory=TCyBinaryProtocolFactory(decode_response=False),
+        trans_factory=TCyFramedTransportFactory(),
+    )
+
+
+def _figure(
+    name: str, port: int, call: Callable[..., int], sources: list[int], unit: str, budget: str, data: Data
+) -> Figure:  # fmt: skip
+    with multiprocessing.get_context("fork").Pool(_CLIENTS) as pool:
+        done = pool.starmap(_load, [(port, call, sources, seed) for seed in range(_CLIENTS)])
+    says = f"{data.says}; {_CLIENTS} connections, framed"
+    return Figure(name, round(sum(done) / SECONDS), unit, budget, data=says, command="kith bench flockdb")
+
+
+def _load(port: int, call: Callable[..., int], sources: list[int], seed: int) -> int:
+    client, rng, done = _client(port), random.Random(seed), 0
+    deadline = time.perf_counter() + SECONDS
+    while time.perf_counter() < deadline:
+        done += call(client, rng, sources)
+    return done
+
+
+def _contains(client: Any, rng: random.Random, sources: list[int]) -> int:
+    client.contains(rng.choice(sources), 1, rng.choice(sources))
+    return 1
+
+
+def _query(source: int, count: int) -> Any:
+    term = shapes.QueryTerm(source_id=source, graph_id=1, is_forward=False)
+    operations = [shapes.SelectOperation(operation_type=1, term=term)]
+    return shapes.SelectQuery(operations=operations, page=shapes.Page(count=count, cursor=-1))
+
+
+def _select20(client: Any, rng: random.Random, sources: list[int]) -> int:
+    client.select2([_query(rng.choice(sources), 20)])
+    return 1
+
+
+def _select_ids(client: Any, rng: random.Random, sources: list[int]) -> int:
+    answers = client.select2([_query(rng.choice(sources), _IDS_A_CALL) for _ in range(10)])
+    return sum(len(answer.ids) // 8 for answer in answers)
+
+
+def _execute(client: Any, rng: random.Random, sources: list[int]) -> int:
+    others = b"".join(rng.randrange(1 << 40).to_bytes(8, "little") for _ in range(_EDGES_A_CALL))
+    term = shapes.QueryTerm(source_id=rng.choice(sources), graph_id=1, is_forward=True, destination_ids=others)
+    operation = shapes.ExecuteOperation(operation_type=1, term=term)
+    client.execute(shapes.ExecuteOperations(operations=[operation], priority=3))
+    return _EDGES_A_CALL

@@ -1,0 +1,6 @@
+"""FlockDB's Thrift door: clients of FlockDB work unchanged on Kith's graphs. docs/flockdb.md lists what differs.
+
+`interface.thrift` is the service and its shapes; `messages` finds and reads messages in what a client sends; `door`
+holds the connections; `calls` does each method. `selects` compiles and pages queries, `executes` does writes, `jobs`
+what is done later. Knows the graph only, and nothing of people: who may connect, may do everything.
+"""

@@ -1,0 +1,228 @@
+"""Every method of the interface: what came is checked, done, and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import structlog
+from thriftpy2.thrift import TApplicationException
+
+from kith.core.clock import ms_of
+from kith.core.errors import BadRequest, KithError, NotFound
+from kith.core.ids import NodeId
+from kith.flockdb.executes import Executes, Task, check_edges, check_position, version_at
+from kith.flockdb.interface import Change, Operation, Priority, read_call, shapes, write_refusal, write_result
+from kith.flockdb.jobs import Jobs
+from kith.flockdb.selects import (
+    WIRE_STATES,
+    PageAsked,
+    Rows,
+    Selects,
+    Term,
+    Terms,
+    checked_id,
+    compiled,
+    unpacked_ids,
+)
+from kith.graph.edge import Direction, Edge, State
+from kith.graph.graph import Graph
+from kith.graph.shapes import Ids, Listing
+
+QUERIES_MAX = 1_000
+"""Queries of one call; beyond: FlockException."""
+COUNTS_MAX = 100_000
+"""Nodes whose lists one call counts."""
+_SECONDS_MAX = 2**31 - 1
+_log = structlog.get_logger("kith.flockdb")
+
+
+class Calls:
+    """The service. `graphs`: the number of each graph, by the id that clients call it. `now_s`: of the wall."""
+
+    def __init__(
+        self, graph: Graph, graphs: Mapping[int, int], jobs: Jobs, executes: Executes, ids_max: int,
+        now_s: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self._graph, self._store, self._jobs, self._executes, self._now_s = graph, graph.store, jobs, executes, now_s
+        self._terms, self._selects = Terms(graphs), Selects(graph.store, ids_max)
+        self._methods: Mapping[str, Callable[..., Awaitable[Any]]] = {
+            "contains": self._contains,
+            "get": self._get,
+            "get_metadata": self._get_metadata,
+            "contains_metadata": self._contains_metadata,
+            "select2": self._select2,
+            "count2": self._count2,
+            "select_edges": self._select_edges,
+            "execute": self._execute,
+            "count": self._count,
+            "select": self._select,
+            "counts_of_destinations_for": self._counts_of_destinations,
+            "counts_of_sources_for": self._counts_of_sources,
+        }
+
+    async def answer(self, message: bytes) -> bytes:
+        """The answer to a whole message. Nothing that a client sends raises."""
+        asked = read_call(message)
+        if asked.arguments is None:
+            return write_refusal(asked, TApplicationException.UNKNOWN_METHOD, f"there is no method {asked.method!r}")
+        try:
+            return write_result(asked, await self._methods[asked.method](**asked.arguments))
+        except KithError as error:
+            return write_result(asked, shapes.FlockException(error.message))
+        except Exception:
+            _log.exception("a call failed", method=asked.method)
+            return write_refusal(
+                asked, TApplicationException.INTERNAL_ERROR, "this call failed; the server's log says why"
+            )
+
+    async def _contains(self, source_id: int, graph_id: int, destination_id: int) -> bool:
+        found = await self._edge(source_id, graph_id, destination_id)
+        return found is not None and found.state in (State.NORMAL, State.NEGATIVE)
+
+    async def _get(self, source_id: int, graph_id: int, destination_id: int) -> Any:
+        found = await self._edge(source_id, graph_id, destination_id)
+        if found is None:
+            raise NotFound(f"Record not found: ({source_id}, {graph_id}, {destination_id})")
+        return _edge(found)
+
+    async def _edge(self, source_id: int, graph_id: int, destination_id: int) -> Edge | None:
+        pair = (checked_id(source_id, "source_id"), checked_id(destination_id, "destination_id"))
+        (found,) = await self._store.get_many(self._terms.graph(graph_id), [pair])
+        return found
+
+    async def _get_metadata(self, source_id: int, graph_id: int) -> Any:
+        found = await self._metadata(source_id, graph_id)
+        if found is None:
+            raise NotFound(f"Record not found: ({source_id}, {graph_id})")
+        return found
+
+    async def _contains_metadata(self, source_id: int, graph_id: int) -> bool:
+        return await self._metadata(source_id, graph_id) is not None
+
+    async def _metadata(self, source_id: int, graph_id: int) -> Any:
+        """Of a node that has edges in any state, or was archived."""
+        graph, node = self._terms.graph(graph_id), NodeId(checked_id(source_id, "source_id"))
+        counts = await self._store.count_many([Listing(graph, node, Direction.OUT, state) for state in State])
+        away = await self._executes.away(graph, node, Direction.OUT)
+        if away is None and not any(counts):
+            return None
+        is_away = away is not None and away.state is State.NORMAL
+        return shapes.Metadata(
+            source_id=node,
+            state_id=WIRE_STATES[State.ARCHIVED if is_away else State.NORMAL],
+            count=counts[State.NORMAL],
+            updated_at=0 if away is None else _seconds(away),
+        )
+
+    async def _select2(self, queries: Sequence[Any]) -> list[Any]:
+        _check_queries(queries)
+        return [await self._select(query.operations, query.page) for query in queries]
+
+    async def _select(self, operations: Sequence[Any], page: Any) -> Any:
+        rows = await self._selects.page(self._compiled(operations), _page(page))
+        return _results(rows)
+
+    async def _count2(self, queries: Sequence[Any]) -> bytes:
+        _check_queries(queries)
+        return _packed_counts([await self._count(operations) for operations in queries])
+
+    async def _count(self, operations: Sequence[Any]) -> int:
+        return await self._selects.count(self._compiled(operations))
+
+    def _compiled(self, operations: Sequence[Any] | None) -> list[Term | Operation]:
+        return compiled(operations or (), self._terms)
+
+    async def _select_edges(self, queries: Sequence[Any]) -> list[Any]:
+        _check_queries(queries)
+        answers = []
+        for query in queries:
+            edges, following, previous = await self._selects.edges(self._terms.read(query.term), _page(query.page))
+            answers.append(
+                shapes.EdgeResults(edges=list(map(_edge, edges)), next_cursor=following, prev_cursor=previous)
+            )
+        return answers
+
+    async def _counts_of_destinations(self, source_ids: bytes, graph_id: int) -> bytes:
+        return await self._counts(source_ids, graph_id, Direction.OUT)
+
+    async def _counts_of_sources(self, destination_ids: bytes, graph_id: int) -> bytes:
+        return await self._counts(destination_ids, graph_id, Direction.IN)
+
+    async def _counts(self, packed: bytes | None, graph_id: int, direction: Direction) -> bytes:
+        nodes: Ids = unpacked_ids(packed or b"")
+        if len(nodes) > COUNTS_MAX:
+            raise BadRequest(f"one call counts the lists of {COUNTS_MAX} nodes at most")
+        if not len(nodes):
+            return b""
+        (counts,) = await self._store.counts([(self._terms.graph(graph_id), direction)], nodes)
+        return _packed_counts(counts.tolist())
+
+    async def _execute(self, operations: Any) -> None:
+        """Do what is due, of the edges that are named; the rest is taken in as jobs."""
+        if operations is None or not operations.operations:
+            raise BadRequest("execute takes at least one operation")
+        at, now_s = operations.execute_at, self._now_s()
+        priority = _priority(operations.priority)
+        tasks = [self._task(raw, at, number) for number, raw in enumerate(operations.operations)]
+        check_edges(tasks)
+        at_once: list[Task] = []
+        for task in tasks:
+            if task.term.others is not None and (at is None or at <= now_s) and priority is not Priority.LOW:
+                at_once.append(task)
+            else:
+                await self._executes.edges(at_once)
+                at_once = []
+                await self._jobs.add(self._dated(task), priority, 1000 * (now_s if at is None else at))
+        await self._executes.edges(at_once)
+
+    def _task(self, raw: Any, at_s: int | None, number: int) -> Task:
+        if raw.operation_type not in list(Change):
+            raise BadRequest(f"there is no operation {raw.operation_type}")
+        version = None if at_s is None else version_at(at_s, number)
+        return Task(Change(raw.operation_type), self._terms.read(raw.term), check_position(raw.position), version)
+
+    def _dated(self, task: Task) -> Task:
+        """With the version of now, where it has none: what comes until it is done is newer."""
+        return task if task.version is not None else task._replace(version=self._graph.clock.next())
+
+
+def _page(raw: Any) -> PageAsked:
+    if raw is None or raw.count is None or raw.cursor is None:
+        raise BadRequest("a page has a count and a cursor; -1 begins")
+    return PageAsked(raw.count, raw.cursor)
+
+
+def _priority(raw: int | None) -> Priority:
+    if raw not in list(Priority):
+        raise BadRequest(f"priority is 1 (low), 2 (medium) or 3 (high), not {raw}")
+    return Priority(raw)
+
+
+def _check_queries(queries: Sequence[Any] | None) -> None:
+    if queries is None or len(queries) > QUERIES_MAX:
+        raise BadRequest(f"a call has {QUERIES_MAX} queries at most")
+
+
+def _results(rows: Rows) -> Any:
+    return shapes.Results(ids=rows.ids.astype("<i8").tobytes(), next_cursor=rows.next, prev_cursor=rows.previous)
+
+
+def _edge(edge: Edge) -> Any:
+    return shapes.Edge(
+        source_id=edge.source,
+        destination_id=edge.destination,
+        position=edge.position,
+        updated_at=_seconds(edge),
+        count=1,
+        state_id=WIRE_STATES[edge.state],
+    )
+
+
+def _seconds(edge: Edge) -> int:
+    return min(ms_of(edge.updated_at) // 1000, _SECONDS_MAX)
+
+
+def _packed_counts(counts: Sequence[int]) -> bytes:
+    return np.minimum(np.array(counts, np.int64), _SECONDS_MAX).astype("<i4").tobytes()

@@ -1,0 +1,67 @@
+"""Holds the connections of FlockDB's clients. Whoever can connect may do everything, so listen where only yours can.
+
+The messages of a connection are answered one after the other, in their order; connections do not wait for each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import structlog
+
+from kith.flockdb.calls import Calls
+from kith.flockdb.messages import Inbound, Malformed
+
+CONNECTIONS_MAX = 2_000
+"""Connections at a time; one more is closed at once."""
+IDLE_S = 600.0
+"""A connection on which nothing came for so long is closed."""
+_READ_BYTES = 1 << 16
+_FRAME = struct.Struct(">i")
+_log = structlog.get_logger("kith.flockdb")
+
+
+class Door:
+    """Listens, and answers by `calls`."""
+
+    def __init__(self, calls: Calls, *, idle_s: float = IDLE_S, connections_max: int = CONNECTIONS_MAX) -> None:
+        self._calls, self._idle_s, self._connections_max = calls, idle_s, connections_max
+        self._open: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
+
+    async def listen(self, host: str, port: int) -> asyncio.Server:
+        """Begin to listen. Errors: OSError."""
+        return await asyncio.start_server(self._connected, host, port, limit=_READ_BYTES)
+
+    async def close(self) -> None:
+        """End every connection, after the call that it is at."""
+        open_ = list(self._open.values())
+        for task in open_:
+            task.cancel()
+        await asyncio.gather(*open_, return_exceptions=True)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) < self._connections_max:
+            self._open[writer] = asyncio.create_task(self._held(reader, writer))
+        else:
+            writer.close()
+
+    async def _held(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._talk(reader, writer)
+        except (ConnectionError, TimeoutError):
+            pass  # the client is gone, or says nothing
+        except Malformed as error:
+            _log.info("a connection is closed", why=str(error), client=str(writer.get_extra_info("peername")))
+        finally:
+            del self._open[writer]
+            writer.close()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inbound = Inbound()
+        while data := await asyncio.wait_for(reader.read(_READ_BYTES), self._idle_s):
+            inbound.feed(data)
+            while (message := inbound.take()) is not None:
+                answer = await self._calls.answer(message)
+                writer.write(_FRAME.pack(len(answer)) + answer if inbound.framed else answer)
+                await writer.drain()

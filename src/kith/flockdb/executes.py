@@ -1,0 +1,196 @@
+"""Writes of FlockDB: add, remove, archive and negate edges, one by one or all of a node in one direction.
+
+What names its edges and is due is done at once, and acknowledged when it is durable. What is for later, of low
+priority, or concerns all edges of a node is a job (`jobs`), acknowledged once that is durable.
+
+An operation has a version. Given no time, it is newer than what it finds; given one, that is its version. The merge law
+decides, so any order and repetition give one result. Adding an edge that is there leaves it in its place.
+
+Archiving all edges of a node in a direction marks that side of it as away: an edge of the graph FLOCK_AWAY from the
+node to `graph number * 2 + direction`. An edge added while a side of it is away is stored as archived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kith.core.clock import Hlc, hlc_of, ms_of
+from kith.core.errors import BadRequest, BatchTooLarge
+from kith.core.ids import NodeId
+from kith.flockdb.interface import Change
+from kith.flockdb.selects import Term
+from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, Outcome, State
+from kith.graph.graph import Graph
+from kith.graph.graphs import FLOCK_AWAY
+from kith.graph.shapes import EdgeKey, Listing, Pair
+
+EDGES_MAX = 100_000
+"""Edges that one `execute` may name."""
+WRITES_A_COMMIT = 1_000
+_STATES = {
+    Change.ADD: State.NORMAL,
+    Change.REMOVE: State.REMOVED,
+    Change.ARCHIVE: State.ARCHIVED,
+    Change.NEGATE: State.NEGATIVE,
+}
+_FROM = {
+    Change.ADD: (State.ARCHIVED,),
+    Change.REMOVE: (State.NORMAL, State.NEGATIVE, State.ARCHIVED),
+    Change.ARCHIVE: (State.NORMAL,),
+    Change.NEGATE: (State.NORMAL,),
+}
+
+
+class Task(NamedTuple):
+    """One operation. `position`: of the edges; None: the time. `version`: None: newer than what is there."""
+
+    change: Change
+    term: Term
+    position: int | None
+    version: Hlc | None
+
+
+def check_position(position: int | None) -> int | None:
+    """Return the position; BadRequest if it is none."""
+    if position is not None and not POSITION_MIN <= position <= POSITION_MAX:
+        raise BadRequest("position must be a 64-bit number")
+    return position
+
+
+def check_edges(tasks: Sequence[Task]) -> None:
+    """BatchTooLarge, if these name too many edges."""
+    named = sum(len(task.term.others) for task in tasks if task.term.others is not None)
+    if named > EDGES_MAX:
+        raise BatchTooLarge(f"one execute may name {EDGES_MAX} edges at most; send several", max=EDGES_MAX)
+
+
+def version_at(seconds: int, number: int) -> Hlc:
+    """The version of the operation with this number in a call for a time."""
+    return hlc_of(max(0, seconds) * 1000, min(number, 0xFFFF))
+
+
+class Executes:
+    """Does operations over a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph, self._store = graph, graph.store
+        self._away = graph.graphs.number(FLOCK_AWAY)
+
+    async def edges(self, tasks: Iterable[Task]) -> None:
+        """Do operations that name their edges, in order."""
+        writes: list[EdgeWrite] = []
+        for task in tasks:
+            others = [] if task.term.others is None else task.term.others.tolist()
+            for at in range(0, len(others), WRITES_A_COMMIT):
+                pairs = task.term.pairs(others[at : at + WRITES_A_COMMIT])
+                writes += await self._writes(task, task.term.graph, pairs)
+                if len(writes) >= WRITES_A_COMMIT:
+                    await self._apply(writes)
+                    writes = []
+        await self._apply(writes)
+
+    async def mark(self, task: Task) -> None:
+        """Before all edges of a node are gone through: whether that side of it is away from now on."""
+        if task.change in (Change.ADD, Change.ARCHIVE):
+            to = _side(task.term.graph, task.term.direction)
+            now = self._graph.now(self._away, NodeId(task.term.node), NodeId(to), _marked(task.change))
+            await self._store.apply([EdgeWrite(now, supersede=True, only_from=_not(_marked(task.change)))])
+
+    async def of_list(self, task: Task, listing: Listing, others: Sequence[int]) -> None:
+        """Do an operation with some entries of a list of its node."""
+        out = listing.direction is Direction.OUT
+        pairs = [(listing.node, other) if out else (other, listing.node) for other in others]
+        found = await self._store.get_many(listing.graph, pairs)
+        version = task.version or self._graph.clock.next()
+        writes = []
+        for edge in found:
+            if edge is not None and edge.state == listing.state and edge.updated_at < version:
+                after = Edge(edge.graph, edge.source, edge.destination, _STATES[task.change], edge.position, version)
+                unless = self._away_keys(edge.graph, edge.source, edge.destination)
+                writes.append(
+                    EdgeWrite(
+                        after,
+                        only_from=frozenset({listing.state}),
+                        unless=unless if task.change is Change.ADD else (),
+                    )
+                )
+        await self._store.apply(writes)  # one that is refused stays archived: its other side is away
+
+    def listings(self, task: Task) -> list[Listing]:
+        """The lists that an operation on all edges of a node goes through."""
+        term = task.term
+        return [Listing(term.graph, term.node, term.direction, state) for state in _FROM[task.change]]
+
+    async def _writes(self, task: Task, graph: int, pairs: Sequence[Pair]) -> list[EdgeWrite]:
+        """What is in that state already keeps its place, and has the new version: an older change must not undo it."""
+        stored = await self._store.get_many(graph, pairs)
+        writes = []
+        for pair, edge in zip(pairs, stored, strict=True):
+            keeps = edge is not None and (edge.state == _STATES[task.change] or task.change is not Change.ADD)
+            position = edge.position if edge is not None and keeps and task.version else task.position
+            version = task.version or self._graph.clock.next()
+            at = ms_of(version) if position is None else position
+            writes.append(
+                EdgeWrite(
+                    Edge(graph, NodeId(pair[0]), NodeId(pair[1]), _STATES[task.change], at, version),
+                    supersede=task.version is None,
+                    keep_place=keeps,
+                    unless=self._away_keys(graph, *pair) if task.change is Change.ADD else (),
+                )
+            )
+        return writes
+
+    async def _apply(self, writes: Sequence[EdgeWrite]) -> None:
+        """Apply writes; what may not be added, because a side of it is away, is stored as archived."""
+        changes = await self._store.apply(writes)
+        refused = [write for write, change in zip(writes, changes, strict=True) if change.outcome is Outcome.FORBIDDEN]
+        if not refused:
+            return
+        archived = [
+            EdgeWrite(_as(write.edge, State.ARCHIVED), supersede=write.supersede, keep_place=write.keep_place)
+            for write in refused
+        ]
+        await self._store.apply(archived)
+        # A side that came back meanwhile was gone through before these were there. The second time it is a merge of
+        # the same version in a lesser state, so it needs a newer one.
+        await self._store.apply(
+            [
+                EdgeWrite(
+                    write.edge,
+                    supersede=True,
+                    keep_place=True,
+                    only_from=frozenset({State.ARCHIVED}),
+                    unless=write.unless,
+                )
+                for write in refused
+            ]
+        )
+
+    def _away_keys(self, graph: int, source: int, destination: int) -> tuple[EdgeKey, ...]:
+        """The edges of which any says that a side of this edge is away."""
+        return (
+            (self._away, source, _side(graph, Direction.OUT)),
+            (self._away, destination, _side(graph, Direction.IN)),
+        )
+
+    async def away(self, graph: int, node: int, direction: Direction) -> Edge | None:
+        """The mark that this side of a node is away; None if it never was."""
+        (found,) = await self._store.get_many(self._away, [(node, _side(graph, direction))])
+        return found
+
+
+def _side(graph: int, direction: Direction) -> int:
+    return graph * 2 + direction
+
+
+def _marked(change: Change) -> State:
+    return State.NORMAL if change is Change.ARCHIVE else State.REMOVED
+
+
+def _not(state: State) -> frozenset[State]:
+    return frozenset(State) - {state}
+
+
+def _as(edge: Edge, state: State) -> Edge:
+    return Edge(edge.graph, edge.source, edge.destination, state, edge.position, edge.updated_at)

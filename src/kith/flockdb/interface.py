@@ -1,0 +1,83 @@
+"""The shapes of `interface.thrift`, loaded once, and how they become bytes."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import thriftpy2
+from thriftpy2.protocol import TCyBinaryProtocol
+from thriftpy2.thrift import TApplicationException, TMessageType
+from thriftpy2.transport import TCyMemoryBuffer
+
+shapes: Any = thriftpy2.load(str(Path(__file__).with_name("interface.thrift")), module_name="kith_flockdb_thrift")
+"""Structs, enums, the exception and the service, by their names in the file."""
+
+
+class Operation(enum.IntEnum):
+    """SelectOperationType."""
+
+    SIMPLE_QUERY = 1
+    INTERSECTION = 2
+    UNION = 3
+    DIFFERENCE = 4
+
+
+class Change(enum.IntEnum):
+    """ExecuteOperationType."""
+
+    ADD = 1
+    REMOVE = 2
+    ARCHIVE = 3
+    NEGATE = 4
+
+
+class Priority(enum.IntEnum):
+    """How soon something is to be done."""
+
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+
+
+class Asked(NamedTuple):
+    """A call: its method, its number on the connection, and its arguments by name; None where they are not as asked."""
+
+    method: str
+    sequence: int
+    arguments: dict[str, Any] | None
+
+
+def read_call(message: bytes) -> Asked:
+    """A message that `messages.Inbound` found whole."""
+    protocol = TCyBinaryProtocol(TCyMemoryBuffer(message), strict_read=False)
+    method, kind, sequence = protocol.read_message_begin()
+    if kind != TMessageType.CALL or method not in shapes.FlockDB.thrift_services:
+        return Asked(str(method), sequence, None)
+    arguments = getattr(shapes.FlockDB, f"{method}_args")()
+    protocol.read_struct(arguments)
+    return Asked(method, sequence, arguments.__dict__)
+
+
+def write_result(asked: Asked, result: Any) -> bytes:
+    """The answer to a call: a value of its type, None for a method without, or a FlockException."""
+    answer = getattr(shapes.FlockDB, f"{asked.method}_result")()
+    if isinstance(result, shapes.FlockException):
+        answer.ex = result
+    elif result is not None:
+        answer.success = result
+    return _written(asked, TMessageType.REPLY, answer)
+
+
+def write_refusal(asked: Asked, kind: int, message: str) -> bytes:
+    """The answer to a call that is none of this interface: a TApplicationException of this kind."""
+    return _written(asked, TMessageType.EXCEPTION, TApplicationException(kind, message))
+
+
+def _written(asked: Asked, kind: int, body: Any) -> bytes:
+    buffer = TCyMemoryBuffer()
+    protocol = TCyBinaryProtocol(buffer)
+    protocol.write_message_begin(asked.method, kind, asked.sequence)
+    protocol.write_struct(body)
+    return bytes(buffer.getvalue())

@@ -1,0 +1,200 @@
+"""Writes that are done later: those for a time to come, those of low priority, and those of all edges of a node.
+
+    note flockdb/job/<priority>/<version, 16 hex digits>    a Job as MessagePack; versions are in the order of arrival
+    note flockdb/dead/<version>    one that failed TRIES_MAX times; `kith flockdb --retry-dead`
+
+Each priority has a queue and a task of its own, so what waits in one holds up no other. A job goes page by page, with a
+checkpoint after each; a page that is done twice has the same edges. One that fails waits, longer each time, and others
+go on. One process has the lease and does them; any process takes them in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+import structlog
+
+from kith.core.clock import Hlc
+from kith.core.errors import KithError, Overloaded, Unavailable
+from kith.core.paging import Mark, Window
+from kith.flockdb.executes import WRITES_A_COMMIT, Executes, Task
+from kith.flockdb.interface import Change, Priority
+from kith.flockdb.selects import Term
+from kith.graph.edge import Direction, State
+from kith.graph.graph import Graph
+from kith.leases.holding import Held, Leases
+
+JOBS_MAX = 10_000
+"""Jobs that may wait; beyond: OVERLOADED."""
+TRIES_MAX = 10
+_JOB, _DEAD, LEASE = "flockdb/job/", "flockdb/dead/", "flockdb/jobs"
+_LOOKED_S = 0.5
+_PAUSE_MS, _PAUSE_MS_MAX = 500, 60_000
+_PAGE = 500
+_log = structlog.get_logger("kith.flockdb")
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One operation, and how far it is. `step`: lists that are done; `after`: the last entry done of the next one."""
+
+    priority: Priority
+    change: Change
+    graph: int
+    node: int
+    direction: Direction
+    others: bytes | None
+    position: int | None
+    version: int
+    due_ms: int
+    step: int = 0
+    after: Mark | None = None
+    done: int = 0  # of the named edges
+    tries: int = 0
+    error: str = ""
+
+    @property
+    def key(self) -> str:
+        """Of its note."""
+        return f"{_JOB}{self.priority.value}/{self.version:016x}"
+
+    @property
+    def task(self) -> Task:
+        """What is to be done."""
+        others = None if self.others is None else np.frombuffer(self.others, "<i8").astype(np.int64)[self.done :]
+        term = Term(self.graph, self.node, self.direction, (State.NORMAL,), others)
+        return Task(self.change, term, self.position, Hlc(self.version))
+
+
+_decode = msgspec.msgpack.Decoder(Job).decode
+
+
+class Jobs:
+    """The queues. `now_ms`: of the wall."""
+
+    def __init__(self, graph: Graph, executes: Executes, now_ms: Callable[[], int]) -> None:
+        self._store, self._executes, self._now_ms = graph.store, executes, now_ms
+        self._rung = {priority: asyncio.Event() for priority in Priority}
+        self._clock = graph.clock
+
+    async def add(self, task: Task, priority: Priority, due_ms: int) -> None:
+        """Take a job in; it is durable when this returns. Errors: Overloaded."""
+        if len(await self._store.notes(_JOB)) >= JOBS_MAX:
+            raise Overloaded(f"{JOBS_MAX} operations wait to be done later; try again when there are fewer")
+        others = None if task.term.others is None else task.term.others.astype("<i8").tobytes()
+        term = task.term
+        while True:
+            version = task.version or self._clock.next()
+            job = Job(
+                priority, task.change, term.graph, term.node, term.direction, others, task.position, version, due_ms
+            )  # fmt: skip
+            if await self._store.put_note(job.key, msgspec.msgpack.encode(job), only_if=None):
+                break
+            task = task._replace(version=Hlc(version + 1))  # another has this one
+        self._rung[priority].set()
+
+    async def run(self, leases: Leases) -> None:
+        """Do what is due, while this process has the lease; until cancelled."""
+        while True:
+            with contextlib.suppress(Unavailable):
+                async with leases.hold(LEASE) as held:
+                    if held is not None:
+                        await held.while_ours(self._queues(held))
+            await asyncio.sleep(_LOOKED_S)
+
+    async def work_off(self) -> None:
+        """Do all that is due now, the most urgent first."""
+        for priority in sorted(Priority, reverse=True):
+            await self._work_off(priority, lambda: None)
+
+    async def retry_dead(self) -> int:
+        """Put the dead jobs into their queues again; how many."""
+        dead = await self._store.notes(_DEAD)
+        for key, raw in dead.items():
+            job = msgspec.structs.replace(_decode(raw), tries=0, due_ms=self._now_ms())
+            await self._store.put_note(job.key, msgspec.msgpack.encode(job))
+            await self._store.put_note(key, None)
+        return len(dead)
+
+    async def waiting(self) -> int:
+        """How many jobs are not done."""
+        return len(await self._store.notes(_JOB))
+
+    async def _queues(self, held: Held) -> None:
+        async with asyncio.TaskGroup() as group:
+            for priority in Priority:
+                group.create_task(self._queue(priority, held))
+
+    async def _queue(self, priority: Priority, held: Held) -> None:
+        rung = self._rung[priority]
+        while True:
+            rung.clear()
+            await self._work_off(priority, held.check)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(rung.wait(), _LOOKED_S)
+
+    async def _work_off(self, priority: Priority, check: Callable[[], None]) -> None:
+        """Do the jobs of a queue that are due, the oldest first. `check`: raises where this process may do no more."""
+        for raw in (await self._store.notes(f"{_JOB}{priority.value}/")).values():
+            job = _decode(raw)
+            if job.due_ms <= self._now_ms():
+                check()
+                await self._try(job)
+
+    async def _try(self, job: Job) -> None:
+        """Do a job; where it fails, note when to try again."""
+        try:
+            if job.others is None:
+                await self._all_edges(job)
+            else:
+                await self._named_edges(job)
+        except Unavailable:
+            raise  # nothing can be noted either
+        except KithError as error:
+            await self._failed(job, error.message)
+        except Exception as error:
+            _log.exception("a job failed", job=job.key)
+            await self._failed(job, repr(error))
+
+    async def _named_edges(self, job: Job) -> None:
+        while (named := job.task.term.others) is not None and len(named):
+            task = job.task
+            part = named[:WRITES_A_COMMIT]
+            await self._executes.edges([task._replace(term=task.term._replace(others=part))])
+            job = await self._checkpoint(msgspec.structs.replace(job, done=job.done + len(part)))
+        await self._store.put_note(job.key, None)
+
+    async def _all_edges(self, job: Job) -> None:
+        await self._executes.mark(job.task)
+        listings = self._executes.listings(job.task)
+        while job.step < len(listings):
+            listing = listings[job.step]
+            page = await self._store.page(listing, Window(_PAGE, after=job.after))
+            await self._executes.of_list(job.task, listing, [mark.id for mark in page.items])
+            if page.more_after and page.oldest is not None:
+                job = await self._checkpoint(msgspec.structs.replace(job, after=page.oldest))
+            else:
+                job = await self._checkpoint(msgspec.structs.replace(job, step=job.step + 1, after=None))
+        await self._store.put_note(job.key, None)
+
+    async def _checkpoint(self, job: Job) -> Job:
+        await self._store.put_note(job.key, msgspec.msgpack.encode(job))
+        return job
+
+    async def _failed(self, job: Job, error: str) -> None:
+        """Let a job wait; after TRIES_MAX tries, for a person."""
+        raw = await self._store.get_note(job.key)
+        if raw is None:
+            return
+        tries = job.tries + 1
+        pause_ms = min(_PAUSE_MS << tries, _PAUSE_MS_MAX)
+        now = msgspec.structs.replace(_decode(raw), tries=tries, error=error, due_ms=self._now_ms() + pause_ms)
+        if tries < TRIES_MAX:
+            await self._store.put_note(job.key, msgspec.msgpack.encode(now))
+            return
+        _log.error("a job failed for good; `kith flockdb --retry-dead` tries again", job=job.key, error=error)
+        await self._store.put_note(f"{_DEAD}{job.version:016x}", msgspec.msgpack.encode(now))
+        await self._store.put_note(job.key, None)

@@ -1,0 +1,192 @@
+"""Finds the messages of Thrift's binary protocol in bytes that a stranger sends, before anything decodes them.
+
+    buffered    message | message | ...
+    framed      length i32 | message | length i32 | message | ...
+    message     0x8001 u16 | 0 | kind u8 | name | sequence i32 | struct
+                or, older: name | kind u8 | sequence i32 | struct
+    name        length i32 | bytes
+
+Framed and buffered are told apart by the first bytes. Everything is looked at once, as it comes: lengths, types, depth
+and how many values there are. So the decoder behind it reads nothing that is not there, and no message takes long.
+"""
+
+from __future__ import annotations
+
+import struct
+
+MESSAGE_BYTES_MAX = 4 << 20
+"""A message of more is refused: some 500,000 ids."""
+VALUES_MAX = 200_000
+"""Values of a message that are looked at one by one: some 20,000 operations of `execute`."""
+DEPTH_MAX = 16
+"""Structs and lists within each other; the deepest of the interface has 6."""
+NAME_BYTES_MAX = 100
+
+_I32 = struct.Struct(">i")
+_STOP, _STRING, _STRUCT, _MAP, _SET, _LIST = 0, 11, 12, 13, 14, 15
+_FIXED = {2: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8}  # bool, byte, double, i16, i32, i64
+_FIELD_HEAD_BYTES = 3
+_VERSION_MASK, _VERSION_1 = 0xFFFF0000, 0x80010000
+
+
+class Malformed(Exception):
+    """These bytes are no message of the protocol; what follows them cannot be read either."""
+
+
+class _Incomplete(Exception):
+    """The bytes end before the message does."""
+
+
+class _Open:
+    """A struct, list or map whose end has not come: the types of its items (none: a struct), how many are left."""
+
+    def __init__(self, kinds: tuple[int, ...] = (), left: int = 0) -> None:
+        self.kinds, self.left, self.turn = kinds, left * len(kinds), 0
+
+
+class Inbound:
+    """What one client has sent and nobody has taken yet."""
+
+    def __init__(self) -> None:
+        self.framed: bool | None = None  # None: too little came to tell
+        self._data = bytearray()
+        self._begin()
+
+    def feed(self, data: bytes) -> None:
+        """More came."""
+        self._data += data
+
+    def take(self) -> bytes | None:
+        """The next whole message; None if it has not come yet. Malformed."""
+        if self.framed is None:
+            self.framed = self._tell_framed()
+            if self.framed is None:
+                return None
+        try:
+            if self.framed:
+                return self._take_framed()
+            self._scan(len(self._data))
+        except _Incomplete:
+            if len(self._data) > MESSAGE_BYTES_MAX:
+                raise Malformed(f"a message may have {MESSAGE_BYTES_MAX} bytes at most") from None
+            return None
+        return self._taken(0, self._at, self._at)
+
+    def _tell_framed(self) -> bool | None:
+        """The first number is a version (buffered, and negative), the length of a frame, or that of an older name.
+
+        Then follows a version or the length of a name; letters are taken for a length that is too great.
+        """
+        if len(self._data) < 2 * _I32.size:
+            return None
+        first, second = (self._int(at, len(self._data)) for at in (0, _I32.size))
+        return first >= 0 and second <= NAME_BYTES_MAX
+
+    def _take_framed(self) -> bytes:
+        length = self._int(0, len(self._data))
+        if not 0 < length <= MESSAGE_BYTES_MAX:
+            raise Malformed(f"a frame may have 1 to {MESSAGE_BYTES_MAX} bytes, this one says {length}")
+        end = _I32.size + length
+        if len(self._data) < end:
+            raise _Incomplete
+        self._at = _I32.size
+        try:
+            self._scan(end)
+        except _Incomplete:
+            raise Malformed("a frame ends in the middle of its message") from None
+        return self._taken(_I32.size, self._at, end)
+
+    def _taken(self, start: int, end: int, next_: int) -> bytes:
+        message = bytes(memoryview(self._data)[start:end])
+        del self._data[:next_]
+        self._begin()
+        return message
+
+    def _begin(self) -> None:
+        self._at, self._left = 0, VALUES_MAX
+        self._has_head = False
+        self._open: list[_Open] = []
+
+    def _scan(self, end: int) -> None:
+        """Go on until the end of the message; what was seen until _Incomplete is not looked at again."""
+        if not self._has_head:
+            self._at = self._head_end(end)
+            self._open, self._has_head = [_Open()], True
+        while self._open:
+            top = self._open[-1]
+            if not top.kinds:
+                self._field(end)
+            elif not top.left:
+                self._open.pop()
+            else:
+                kind = top.kinds[top.turn]
+                self._value(kind, self._at, end)
+                top.left -= 1
+                top.turn = (top.turn + 1) % len(top.kinds)
+
+    def _head_end(self, end: int) -> int:
+        first = self._int(self._at, end)
+        at = self._at
+        if first < 0:
+            if first & _VERSION_MASK != _VERSION_1:
+                raise Malformed("this is not Thrift's binary protocol")
+            at += _I32.size
+        name = self._int(at, end)
+        if not 0 <= name <= NAME_BYTES_MAX:
+            raise Malformed(f"the name of a method may have {NAME_BYTES_MAX} bytes at most")
+        at += _I32.size + name + _I32.size + (first >= 0)
+        if at > end:
+            raise _Incomplete
+        return at
+
+    def _field(self, end: int) -> None:
+        if self._at >= end:
+            raise _Incomplete
+        kind = self._data[self._at]
+        if kind == _STOP:
+            self._at += 1
+            self._open.pop()
+        else:
+            self._value(kind, self._at + _FIELD_HEAD_BYTES, end)
+
+    def _value(self, kind: int, at: int, end: int) -> None:
+        """Pass over a value, or enter it."""
+        entered = None
+        if kind in _FIXED:
+            at += _FIXED[kind]
+        elif kind == _STRING:
+            at += _I32.size + self._length(at, end)
+        elif kind == _STRUCT:
+            entered = _Open()
+        elif kind in (_LIST, _SET, _MAP):
+            kinds = tuple(self._data[at : at + (2 if kind == _MAP else 1)])
+            at += len(kinds)
+            length = self._length(at, end)
+            at += _I32.size
+            if all(kind in _FIXED for kind in kinds):
+                at += length * sum(_FIXED[kind] for kind in kinds)
+            else:
+                entered = _Open(kinds, length)
+        else:
+            raise Malformed(f"there is no type {kind}")
+        if at > end:
+            raise _Incomplete
+        self._left -= 1
+        if not self._left:
+            raise Malformed(f"a message may have {VALUES_MAX} values at most, beside packed ids; send several")
+        self._at = at
+        if entered:
+            if len(self._open) == DEPTH_MAX:
+                raise Malformed(f"a message may be nested {DEPTH_MAX} levels deep at most")
+            self._open.append(entered)
+
+    def _int(self, at: int, end: int) -> int:
+        if at + _I32.size > end:
+            raise _Incomplete
+        return int(_I32.unpack_from(self._data, at)[0])
+
+    def _length(self, at: int, end: int) -> int:
+        length = self._int(at, end)
+        if not 0 <= length <= MESSAGE_BYTES_MAX:
+            raise Malformed(f"a length of {length} is out of bounds")
+        return length

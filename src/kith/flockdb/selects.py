@@ -1,0 +1,260 @@
+"""Queries of FlockDB: programs in postfix, and pages whose cursors are numbers of the rows themselves.
+
+A lone list pages by position, newest first. Where a query names destination ids, or combines others, it pages by
+destination id, the greatest first. A cursor of -1 begins, a positive one goes down from that row, a negative one goes
+back up from it; 0 says that there is no more on that side. Source: FlockDB's documentation of paging.
+
+A position says nothing of rows that share it, so a page ends behind the last row of its position, and may have up to
+TIES_MAX rows more than were asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kith.core.errors import BadRequest, ProgramTooComplex
+from kith.core.ids import ID_MAX
+from kith.core.paging import Mark, Window
+from kith.flockdb.interface import Operation
+from kith.graph import programs
+from kith.graph.edge import Direction, Edge, State
+from kith.graph.programs import PARTS_MAX, Difference, Evaluator, Given, Intersect, Leaf, Program, Union
+from kith.graph.shapes import Ids, Listing, Pair
+from kith.graph.store import Edges
+
+COUNT_MAX = 50_000
+"""Rows of a page; beyond: FlockException."""
+TIES_MAX = 10_000
+START, END = -1, 0
+_STATES = {0: State.NORMAL, 1: State.REMOVED, 2: State.ARCHIVED, 3: State.NEGATIVE}
+"""The numbers of states on the wire."""
+WIRE_STATES = {state: number for number, state in _STATES.items()}
+_COMBINING: Mapping[int, Callable[[tuple[Program, ...]], Program]] = {
+    Operation.INTERSECTION: Intersect,
+    Operation.UNION: Union,
+    Operation.DIFFERENCE: Difference,
+}
+
+
+class Term(NamedTuple):
+    """The edges of a node in one direction, in some states; of these only those with `others`, where they are named."""
+
+    graph: int
+    node: int
+    direction: Direction
+    states: tuple[State, ...]
+    others: Ids | None
+
+    @property
+    def listings(self) -> tuple[Listing, ...]:
+        """Its lists, one a state."""
+        return tuple(Listing(self.graph, self.node, self.direction, state) for state in self.states)
+
+    def pairs(self, others: Sequence[int]) -> list[Pair]:
+        """(source, destination) of the edges with these other ends."""
+        return [(self.node, other) if self.direction is Direction.OUT else (other, self.node) for other in others]
+
+
+class PageAsked(NamedTuple):
+    """How many rows from where."""
+
+    rows: int
+    cursor: int
+
+
+class Rows(NamedTuple):
+    """A page of other ends, and the cursors to both sides."""
+
+    ids: Ids
+    next: int
+    previous: int
+
+
+class Terms:
+    """Reads terms. `graphs`: the number of each graph, by the id that clients call it."""
+
+    def __init__(self, graphs: Mapping[int, int]) -> None:
+        self._graphs = graphs
+
+    def graph(self, graph_id: int | None) -> int:
+        """The number of a graph; BadRequest if clients' ids name none."""
+        number = None if graph_id is None else self._graphs.get(graph_id)
+        if number is None:
+            raise BadRequest(
+                f"there is no graph {graph_id}; name it in the setting `flockdb_graphs`, as `{graph_id}=follows`"
+            )
+        return number
+
+    def read(self, raw: Any) -> Term:
+        """A QueryTerm as it came. BadRequest."""
+        if raw is None:
+            raise BadRequest("an operation lacks its term")
+        states = [_STATES.get(number) for number in raw.state_ids or [0]]
+        if None in states:
+            raise BadRequest(f"states are 0 (positive), 1 (removed), 2 (archived), 3 (negative), not {raw.state_ids}")
+        return Term(
+            self.graph(raw.graph_id),
+            checked_id(raw.source_id, "source_id"),
+            Direction.OUT if raw.is_forward else Direction.IN,
+            tuple(dict.fromkeys(state for state in states if state is not None)),
+            None if raw.destination_ids is None else unpacked_ids(raw.destination_ids),
+        )
+
+
+def checked_id(raw: int | None, name: str) -> int:
+    """An id as it came; BadRequest unless it is one."""
+    if raw is None or not 0 <= raw <= ID_MAX:
+        raise BadRequest(f"{name} must be a number from 0 to {ID_MAX}")
+    return raw
+
+
+def unpacked_ids(raw: bytes | str) -> Ids:
+    """Packed ids. BadRequest."""
+    data = raw.encode() if isinstance(raw, str) else raw  # the decoder makes text of what happens to be text
+    if len(data) % 8:
+        raise BadRequest("ids are packed as 8 bytes each, little-endian")
+    ids = np.frombuffer(data, "<i8").astype(np.int64)
+    if (ids < 0).any():
+        raise BadRequest(f"an id must be a number from 0 to {ID_MAX}")
+    return ids
+
+
+def compiled(operations: Sequence[Any], terms: Terms) -> list[Term | Operation]:
+    """A program in postfix, whose terms are read. BadRequest unless it leaves exactly one result."""
+    program: list[Term | Operation] = []
+    left = parts = 0
+    for operation in operations:
+        if operation.operation_type == Operation.SIMPLE_QUERY:
+            program.append(terms.read(operation.term))
+            left, parts = left + 1, parts + 1
+        elif operation.operation_type in _COMBINING:
+            if left < 2:
+                raise BadRequest("an operation combines two results before it, and there are fewer")
+            program.append(Operation(operation.operation_type))
+            left -= 1
+        else:
+            raise BadRequest(f"there is no operation {operation.operation_type}")
+    if left != 1:
+        raise BadRequest(f"a program must leave one result, this one leaves {left}")
+    if parts > PARTS_MAX:
+        raise ProgramTooComplex(f"a program may name {PARTS_MAX} lists at most", maxLists=PARTS_MAX)
+    return program
+
+
+class Selects:
+    """Answers queries over a store. `ids_max`: how many ids a program may read into memory."""
+
+    def __init__(self, store: Edges, ids_max: int) -> None:
+        self._store, self._ids_max = store, ids_max
+
+    async def page(self, program: Sequence[Term | Operation], asked: PageAsked) -> Rows:
+        """A page of what a program selects."""
+        _check(asked)
+        (first, *rest) = program
+        if not rest and isinstance(first, Term) and first.others is None:
+            marks, following, previous = await self.listed(first, asked)
+            return Rows(np.array([mark.id for mark in marks], np.int64), following, previous)
+        tree = await self._tree(program)
+        evaluator = Evaluator(self._store, self._ids_max)
+        if asked.cursor >= START:
+            below = asked.cursor if asked.cursor > END else None
+            ids = await evaluator.top(tree, below, asked.rows + 1)
+            rows, more = ids[: asked.rows], len(ids) > asked.rows
+            came_down = below is not None and len(rows) > 0
+            return Rows(rows, int(rows[-1]) if more else END, -int(rows[0]) if came_down else END)
+        ids = await evaluator.every(tree)
+        above = ids[ids > -asked.cursor]
+        rows = above[-asked.rows :]
+        if not len(rows):
+            return Rows(rows, END, END)
+        more = len(above) < len(ids)
+        return Rows(rows, int(rows[-1]) if more else END, -int(rows[0]) if len(above) > len(rows) else END)
+
+    async def count(self, program: Sequence[Term | Operation]) -> int:
+        """How many ids a program selects, exactly."""
+        return await Evaluator(self._store, self._ids_max).count(await self._tree(program))
+
+    async def edges(self, term: Term, asked: PageAsked) -> tuple[list[Edge], int, int]:
+        """A page of a term's edges, and the cursors to both sides."""
+        _check(asked)
+        if term.others is None:
+            marks, following, previous = await self.listed(term, asked)
+            ids = [mark.id for mark in marks]
+        else:
+            rows = await self.page([term], asked)
+            ids, following, previous = rows.ids.tolist(), rows.next, rows.previous
+        found = await self._store.get_many(term.graph, term.pairs(ids))
+        return [edge for edge in found if edge is not None], following, previous
+
+    async def listed(self, term: Term, asked: PageAsked) -> tuple[list[Mark], int, int]:
+        """A page of lists by position: entries newest first, and the cursors to both sides."""
+        backward = asked.cursor < START
+        window = Window(asked.rows + 1)
+        if backward:
+            window = window._replace(before=Mark(-asked.cursor, ID_MAX))
+        elif asked.cursor > END:
+            window = window._replace(after=Mark(asked.cursor, 0))
+        found: list[Mark] = []
+        for listing in term.listings:
+            found += (await self._store.page(listing, window)).items
+        found.sort(reverse=True)
+        marks = found[-asked.rows :] if backward else found[: asked.rows]
+        if not marks:
+            return [], END, END
+        more = len(found) > asked.rows
+        last = marks[0] if backward else marks[-1]
+        if more and found[-asked.rows - 1 if backward else asked.rows].position == last.position:
+            marks = await self._with_ties(term, marks, last, backward=backward)
+        is_older = (backward or more) and await self._is_beyond(term, marks[-1].position, newer=False)
+        is_newer = (more if backward else asked.cursor != START) and await self._is_beyond(
+            term, marks[0].position, newer=True
+        )
+        if (is_older and marks[-1].position < 1) or (is_newer and marks[0].position < 1):
+            raise BadRequest("positions below 1 cannot be paged by this interface; use Kith's own API for this list")
+        return marks, marks[-1].position if is_older else END, -marks[0].position if is_newer else END
+
+    async def _with_ties(self, term: Term, marks: list[Mark], last: Mark, *, backward: bool) -> list[Mark]:
+        """With all entries that have the position of the last one on the way."""
+        same = Window(TIES_MAX + 1, since=last.position, until=last.position + 1)
+        tied = [mark for listing in term.listings for mark in (await self._store.page(listing, same)).items]
+        if len(tied) > TIES_MAX:
+            raise BadRequest(
+                f"more than {TIES_MAX} edges have the position {last.position}, so no cursor stands between them; "
+                "use Kith's own API for this list"
+            )
+        kept = [mark for mark in marks if mark.position != last.position]
+        tied.sort(reverse=True)
+        return tied + kept if backward else kept + tied
+
+    async def _is_beyond(self, term: Term, position: int, *, newer: bool) -> bool:
+        """Whether there are entries with a greater (`newer`) or lesser position."""
+        window = Window(1, before=Mark(position, ID_MAX)) if newer else Window(1, after=Mark(position, 0))
+        for listing in term.listings:
+            if (await self._store.page(listing, window)).items:
+                return True
+        return False
+
+    async def _tree(self, program: Sequence[Term | Operation]) -> Program:
+        stack: list[Program] = []
+        for part in program:
+            if isinstance(part, Term):
+                stack.append(Leaf(part.listings) if part.others is None else await self._among(part, part.others))
+            else:
+                right, left = stack.pop(), stack.pop()
+                stack.append(_COMBINING[part]((left, right)))
+        return stack[0]
+
+    async def _among(self, term: Term, others: Ids) -> Given:
+        """Which of these are other ends of edges in the term's states."""
+        pairs = term.pairs(others.tolist())
+        found = await self._store.get_many(term.graph, pairs)
+        kept = [edge is not None and edge.state in term.states for edge in found]
+        return programs.given(others[np.array(kept, np.bool_)])
+
+
+def _check(asked: PageAsked) -> None:
+    if not 0 < asked.rows <= COUNT_MAX:
+        raise BadRequest(f"a page has 1 to {COUNT_MAX} rows, not {asked.rows}")

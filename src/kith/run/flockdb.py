@@ -1,0 +1,72 @@
+"""The process of FlockDB's door over a data folder, alone or beside `kith serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable
+
+from kith.access.policy import check_raw_write
+from kith.core.clock import wall_ms
+from kith.core.errors import BadRequest, StoreUnavailable
+from kith.flockdb.calls import Calls
+from kith.flockdb.door import Door
+from kith.flockdb.executes import Executes
+from kith.flockdb.jobs import Jobs
+from kith.run import logs, processes
+from kith.run.config import Settings
+from kith.run.folders import serving
+from kith.run.wiring import opened
+
+
+async def serve(
+    settings: Settings, host: str, port: int, listening: Callable[[int, int], None], *, retry_dead: bool
+) -> None:
+    """Serve until SIGTERM or SIGINT. `listening`: told of the port, and how many dead jobs were put back.
+
+    Errors: BadRequest for graphs that cannot be served; StoreUnavailable where the port is taken.
+    """
+    logs.configure(settings.log_level)
+    named = _named(settings)
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    with serving(settings):
+        async with opened(settings, "flockdb", on_fatal=processes.replace_process) as parts:
+            executes = Executes(parts.graph)
+            jobs = Jobs(parts.graph, executes, wall_ms)
+            put_back = await jobs.retry_dead() if retry_dead else 0
+            graphs = {number: parts.graph.graphs.number(graph) for number, graph in named.items()}
+            calls = Calls(parts.graph, graphs, jobs, executes, settings.select_ids_max, lambda: wall_ms() // 1000)
+            door = Door(calls)
+            try:
+                server = await door.listen(host, port)
+            except OSError as error:
+                raise StoreUnavailable(
+                    f"cannot listen on {host}:{port}: {error.strerror}; choose another --port"
+                ) from error
+            working = asyncio.create_task(jobs.run(parts.leases))
+            listening(server.sockets[0].getsockname()[1], put_back)
+            await stopping.wait()
+            server.close()
+            await door.close()
+            working.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await working
+
+
+def _named(settings: Settings) -> dict[int, str]:
+    """The graphs that clients may use, by the ids that they call them. BadRequest."""
+    if not settings.flockdb_graphs:
+        raise BadRequest(
+            "name the graphs of your clients in the setting `flockdb_graphs`, such as `1=follows,2=blocks`"
+        )
+    named: dict[int, str] = {}
+    for part in settings.flockdb_graphs:
+        number, _, graph = part.partition("=")
+        check_raw_write(graph)
+        if int(number) in named:
+            raise BadRequest(f"`flockdb_graphs` names graph {number} twice")
+        named[int(number)] = graph
+    return named

@@ -1,0 +1,197 @@
+"""Writes of FlockDB: positions, versions, sides of nodes that are away, and jobs that outlive a failure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cast import START_MS
+from coroutines import time_flies
+from flock import ADD, ARCHIVE, ARCHIVED, HIGH, LOW, MEDIUM, NEGATE, NEGATIVE, REMOVE, REMOVED, Flock, term
+
+from kith.core.errors import BadRequest, StoreFull
+from kith.flockdb import jobs as queues
+from kith.flockdb.interface import shapes
+
+from .conftest import Service
+
+ALICE, BOB, CAROL = 1, 2, 3
+NOW_S = START_MS // 1000
+
+
+@pytest.fixture(autouse=True)
+def fast() -> Iterator[None]:
+    with time_flies():
+        yield
+
+
+def test_adding_again_keeps_the_place_and_adding_after_a_removal_takes_a_new_one(service: Service) -> None:
+    flock, clock = service.flock, service.clock
+    flock.execute(ADD, term(ALICE, others=[BOB]))
+    clock.ms += 5_000
+    flock.execute(ADD, term(ALICE, others=[BOB]), position=77)
+    assert flock.edge(ALICE, BOB).position == START_MS
+    flock.execute(REMOVE, term(ALICE, others=[BOB]))
+    removed = flock.edge(ALICE, BOB)
+    assert (removed.state_id, removed.updated_at) == (REMOVED, NOW_S + 5)
+    flock.execute(ADD, term(ALICE, others=[BOB]))
+    assert flock.edge(ALICE, BOB).position == START_MS + 5_000
+
+
+def test_an_edge_that_never_was_is_an_exception_and_metadata_too(flock: Flock) -> None:
+    with pytest.raises(shapes.FlockException, match=r"Record not found: \(1, 1, 2\)"):
+        flock.edge(ALICE, BOB)
+    with pytest.raises(shapes.FlockException, match="Record not found"):
+        flock.call("get_metadata", source_id=ALICE, graph_id=1)
+    assert not flock.call("contains_metadata", source_id=ALICE, graph_id=1)
+    flock.execute(ADD, term(ALICE, others=[BOB, CAROL]))
+    assert flock.call("contains_metadata", source_id=ALICE, graph_id=1)
+    assert flock.call("get_metadata", source_id=ALICE, graph_id=1).count == 2
+
+
+def test_operations_with_a_time_give_one_result_in_any_order(service: Service) -> None:
+    flock = service.flock
+    operations = [(ADD, 10), (REMOVE, 20), (NEGATE, 30), (ADD, 40), (ARCHIVE, 25), (REMOVE, 40), (NEGATE, 40)]
+    rng = random.Random(5)
+    results = set()
+    for node in range(100, 112):
+        for change, at in rng.sample(operations * 2, len(operations) * 2):
+            flock.execute(change, term(node, others=[BOB]), at=NOW_S - 100 + at, position=at)
+        edge = flock.edge(node, BOB)
+        results.add((edge.state_id, edge.updated_at))
+    assert results == {(REMOVED, NOW_S - 60)}, "at 40 the greatest state wins"
+
+
+def test_what_is_for_later_waits_and_what_came_meanwhile_is_older(service: Service) -> None:
+    flock, clock = service.flock, service.clock
+    flock.execute(ADD, term(ALICE, others=[BOB]), at=NOW_S + 60)
+    service.settle()
+    assert not flock.contains(ALICE, BOB)
+    clock.ms += 30_000
+    flock.execute(REMOVE, term(ALICE, others=[BOB]))
+    clock.ms += 30_000
+    service.settle()
+    assert flock.contains(ALICE, BOB)
+    assert flock.edge(ALICE, BOB).updated_at == NOW_S + 60
+
+
+def test_archiving_a_side_archives_its_edges_and_those_added_meanwhile(service: Service) -> None:
+    flock = service.flock
+    flock.execute(ADD, term(ALICE, others=range(10, 20)))
+    flock.execute(ADD, term(BOB, others=[10]))
+    flock.execute(ARCHIVE, term(ALICE))
+    service.settle()
+    assert flock.ids(ALICE) == []
+    assert flock.count(ALICE, states=[ARCHIVED]) == 10
+    assert flock.ids(10, forward=False) == [BOB]
+    flock.execute(ADD, term(ALICE, others=[99]))
+    assert flock.edge(ALICE, 99).state_id == ARCHIVED
+    assert flock.call("get_metadata", source_id=ALICE, graph_id=1).state_id == ARCHIVED
+    flock.execute(ADD, term(ALICE))
+    service.settle()
+    assert set(flock.ids(ALICE)) == {*range(10, 20), 99}
+    assert flock.call("get_metadata", source_id=ALICE, graph_id=1).state_id == 0
+    assert flock.contains(CAROL, 99) is False
+
+
+def test_an_edge_stays_archived_while_its_other_end_is(service: Service) -> None:
+    flock = service.flock
+    flock.execute(ADD, term(ALICE, others=[BOB, CAROL]))
+    flock.execute(ARCHIVE, term(ALICE))
+    service.settle()
+    flock.execute(ARCHIVE, term(BOB, forward=False))
+    service.settle()
+    flock.execute(ADD, term(ALICE))
+    service.settle()
+    assert flock.ids(ALICE) == [CAROL]
+    assert flock.edge(ALICE, BOB).state_id == ARCHIVED
+    flock.execute(ADD, term(BOB, forward=False))
+    service.settle()
+    assert set(flock.ids(ALICE)) == {BOB, CAROL}
+
+
+def test_removing_all_leaves_what_is_added_after_it(service: Service) -> None:
+    flock = service.flock
+    flock.execute(ADD, term(ALICE, others=range(10, 700)))
+    flock.execute(NEGATE, term(ALICE, others=[10]))
+    flock.execute(REMOVE, term(ALICE))
+    flock.execute(ADD, term(ALICE, others=[11, 5]))
+    service.settle()
+    assert set(flock.ids(ALICE)) == {5, 11}
+    assert flock.count(ALICE, states=[REMOVED]) == 689
+    flock.execute(NEGATE, term(ALICE))
+    service.settle()
+    assert set(flock.ids(ALICE, states=[NEGATIVE])) == {5, 11}
+
+
+def test_queues_do_not_hold_each_other_up_and_urgent_work_is_done_first(service: Service) -> None:
+    flock = service.flock
+    flock.execute(ADD, term(ALICE, others=[10]), priority=LOW)
+    assert not flock.contains(ALICE, 10), "it waits for its turn"
+    flock.execute(ADD, term(ALICE, others=[11]), priority=MEDIUM)
+    flock.execute(ADD, term(ALICE, others=[12]), priority=HIGH)
+    assert flock.contains(ALICE, 11)
+    assert flock.contains(ALICE, 12)
+    service.settle()
+    assert flock.contains(ALICE, 10)
+
+
+def test_a_job_that_is_cut_short_goes_on_where_it_was(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    flock, graph = service.flock, service.graph
+    flock.execute(ADD, term(ALICE, others=range(10, 2_000)))
+    flock.execute(ARCHIVE, term(ALICE))
+    apply, calls = graph.store.apply, [0]
+
+    async def dies(writes: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 3:
+            raise StoreFull("the disk is full")
+        return await apply(writes)
+
+    monkeypatch.setattr(graph.store, "apply", dies)
+    with pytest.raises(StoreFull):
+        service.settle()
+    assert 0 < flock.count(ALICE) < 1_990
+    service.settle()
+    assert flock.count(ALICE) == 0
+    assert flock.count(ALICE, states=[ARCHIVED]) == 1_990
+    assert service.run(service.jobs.waiting()) == 0
+
+
+def test_a_job_that_fails_waits_then_dies_and_can_be_tried_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, executes = service.flock, queues.Executes
+    of_list = executes.of_list
+
+    async def refuses(*_: Any) -> None:
+        raise BadRequest("not today")
+
+    flock.execute(ADD, term(ALICE, others=[BOB]))
+    flock.execute(NEGATE, term(ALICE))
+    monkeypatch.setattr(executes, "of_list", refuses)
+    for _ in range(queues.TRIES_MAX):
+        assert service.run(service.jobs.waiting()) == 1
+        service.settle()
+        service.settle()  # nothing is tried again before its time
+        service.clock.ms += 61_000
+    assert service.run(service.jobs.waiting()) == 0
+    monkeypatch.setattr(executes, "of_list", of_list)
+    assert service.run(service.jobs.retry_dead()) == 1
+    service.settle()
+    assert flock.ids(ALICE, states=[NEGATIVE]) == [BOB]
+
+
+def test_too_many_jobs_or_edges_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "JOBS_MAX", 2)
+    for node in (1, 2):
+        service.flock.execute(ARCHIVE, term(node))
+    with pytest.raises(shapes.FlockException, match="wait to be done"):
+        service.flock.execute(ARCHIVE, term(3))
+    with pytest.raises(shapes.FlockException, match="100000 edges at most"):
+        service.flock.execute(ADD, term(1, others=[1] * 100_001))
+    for fields, match in (({"priority": 9}, "priority"), ({"at": None}, "no operation")):
+        with pytest.raises(shapes.FlockException, match=match):
+            service.flock.execute(9 if "at" in fields else ADD, term(1, others=[2]), **fields)

@@ -1,0 +1,202 @@
+"""Queries of FlockDB: its known answers, pages both ways, and programs that are refused."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from flock import (
+    ADD,
+    ARCHIVED,
+    DIFFERENCE,
+    INTERSECTION,
+    NEGATE,
+    NEGATIVE,
+    POSITIVE,
+    REMOVE,
+    REMOVED,
+    UNION,
+    Flock,
+    Selected,
+    combining,
+    packed,
+    page,
+    selected,
+    simple,
+    term,
+)
+
+from kith.flockdb import selects
+from kith.flockdb.interface import shapes
+
+ALICE, BOB = 1, 2
+
+
+def add(flock: Flock, source: int, *others: int, graph: int = 1, **fields: Any) -> None:
+    flock.execute(ADD, term(source, graph, others=others), **fields)
+
+
+def test_a_difference_pages_by_id_as_flockdb_does(flock: Flock) -> None:
+    add(flock, ALICE, *range(1, 13))
+    add(flock, BOB, 3, 4, 7, 11)
+    program = [simple(ALICE), simple(BOB), combining(DIFFERENCE)]
+    assert flock.select(program, 5) == ([12, 10, 9, 8, 6], 6, 0)
+    assert flock.select(program, 5, 6) == ([5, 2, 1], 0, -5)
+    assert flock.select(program, 5, -5) == ([12, 10, 9, 8, 6], 6, 0)
+
+
+def test_where_in_pages_back_as_flockdb_does(flock: Flock) -> None:
+    add(flock, ALICE, *range(0, 100, 5))
+    program = [simple(ALICE, others=[55, 65, 75, 85, 86, 91])]
+    assert flock.select(program, 2) == ([85, 75], 75, 0)
+    assert flock.select(program, 2, 75) == ([65, 55], 0, -65)
+    assert flock.select(program, 2, -65) == ([85, 75], 75, 0)
+
+
+def test_a_lone_list_pages_by_position_both_ways(flock: Flock) -> None:
+    for position in range(1, 8):
+        add(flock, ALICE, 100 + position, position=position)
+    program = [simple(ALICE)]
+    assert flock.select(program, 3) == ([107, 106, 105], 5, 0)
+    assert flock.select(program, 3, 5) == ([104, 103, 102], 2, -4)
+    assert flock.select(program, 3, 2) == ([101], 0, -1)
+    assert flock.select(program, 3, -1) == ([107, 106, 105], 5, 0), "-1 begins anew, as in FlockDB"
+    assert flock.select(program, 3, -2) == ([105, 104, 103], 3, -5)
+    assert flock.select(program, 3, -7) == ([], 0, 0)
+    assert flock.select(program, 7) == ([107, 106, 105, 104, 103, 102, 101], 0, 0)
+
+
+def test_edges_that_share_a_position_are_never_split_by_a_page(flock: Flock) -> None:
+    add(flock, ALICE, 11, 12, 13, 14, position=50)
+    add(flock, ALICE, 21, position=60)
+    add(flock, ALICE, 1, 2, position=40)
+    program = [simple(ALICE)]
+    assert flock.select(program, 2) == ([21, 14, 13, 12, 11], 50, 0)
+    assert flock.select(program, 2, 50) == ([2, 1], 0, -40)
+    assert flock.select(program, 1, -40) == ([14, 13, 12, 11], 50, -50)
+
+
+def test_more_ties_than_a_page_can_hold_are_refused_and_not_left_out(
+    flock: Flock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selects, "TIES_MAX", 5)
+    add(flock, ALICE, *range(1, 8), position=50)
+    with pytest.raises(shapes.FlockException, match="no cursor stands between them"):
+        flock.select([simple(ALICE)], 2)
+
+
+def test_every_page_of_every_program_adds_up_to_what_sets_say(flock: Flock) -> None:
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    sets = {node: set(rng.sample(range(2, 40), rng.randrange(30))) for node in (1, 2, 3)}
+    for node, others in sets.items():
+        add(flock, node, *others)
+    for _ in range(20):
+        chosen = set(rng.sample(range(2, 40), 15))
+        operands: list[tuple[Any, set[int]]] = [([simple(node)], others) for node, others in sets.items()]
+        operands.append(([simple(1, others=sorted(chosen))], sets[1] & chosen))
+        program, expected = rng.choice(operands)
+        for _ in range(rng.randrange(1, 4)):
+            kind = rng.choice([INTERSECTION, UNION, DIFFERENCE])
+            more, others = rng.choice(operands)
+            program = [*program, *more, combining(kind)]
+            expected = {INTERSECTION: expected & others, UNION: expected | others, DIFFERENCE: expected - others}[kind]
+        limit, cursor, found = rng.randrange(1, 8), -1, list[int]()
+        while True:
+            rows = flock.select(program, limit, cursor)
+            found += rows.ids
+            if rows.next == 0:
+                break
+            cursor = rows.next
+        assert found == sorted(expected, reverse=True), f"seed {seed}"
+        backward = walk_back(flock, program, limit, found)
+        assert backward == found, f"seed {seed}"
+        counted = flock.call("count2", queries=[program])
+        assert int.from_bytes(counted, "little") == len(expected), f"seed {seed}"
+
+
+def walk_back(flock: Flock, program: list[Any], limit: int, found: list[int]) -> list[int]:
+    """All but the last, by cursors that go back from the last."""
+    if not found:
+        return []
+    rows, seen = flock.select(program, limit, -found[-1]), [found[-1]]
+    while rows.ids:
+        seen = rows.ids + seen
+        rows = flock.select(program, limit, rows.previous) if rows.previous else Selected([], 0, 0)
+    return seen
+
+
+def test_states_are_chosen_and_none_means_positive(flock: Flock) -> None:
+    add(flock, ALICE, 10, 11, 12)
+    flock.execute(NEGATE, term(ALICE, others=[11]))
+    flock.execute(REMOVE, term(ALICE, others=[12]))
+    assert flock.ids(ALICE) == flock.ids(ALICE, states=[]) == [10]
+    assert flock.ids(ALICE, states=[NEGATIVE]) == [11]
+    assert set(flock.ids(ALICE, states=[POSITIVE, REMOVED, NEGATIVE, ARCHIVED])) == {10, 11, 12}
+    assert flock.select([simple(ALICE, others=[10, 11, 12], states=[REMOVED, NEGATIVE])], 9).ids == [12, 11]
+    assert flock.count(ALICE, states=[POSITIVE, NEGATIVE]) == 2
+    assert flock.contains(ALICE, 11), "negative edges are there"
+    assert not flock.contains(ALICE, 12)
+    assert flock.ids(10, forward=False) == [ALICE]
+
+
+def test_the_deprecated_methods_answer_as_the_new_ones(flock: Flock) -> None:
+    add(flock, ALICE, 10, 11)
+    add(flock, BOB, 10)
+    assert flock.call("count", operations=[simple(ALICE)]) == 2
+    both = [simple(10, forward=False), simple(11, forward=False), combining(INTERSECTION)]
+    assert selected(flock.call("select", operations=both, page=page(5))).ids == [ALICE]
+    counts = flock.call("counts_of_destinations_for", source_ids=packed((1, 2, 3)), graph_id=1)
+    assert counts == b"\x02\0\0\0\x01\0\0\0\0\0\0\0"
+    counts = flock.call("counts_of_sources_for", destination_ids=packed((10,)), graph_id=1)
+    assert counts == b"\x02\0\0\0"
+
+
+def test_edges_are_told_whole_by_position_or_by_id(flock: Flock) -> None:
+    for position, other in enumerate((30, 10, 20), 5):
+        add(flock, ALICE, other, position=position)
+    lone = shapes.EdgeQuery(term=term(ALICE), page=page(2))
+    among = shapes.EdgeQuery(term=term(ALICE, others=[10, 30, 31]), page=page(5))
+    first, second = flock.call("select_edges", queries=[lone, among])
+    assert [(edge.destination_id, edge.position) for edge in first.edges] == [(20, 7), (10, 6)]
+    assert (first.next_cursor, first.prev_cursor) == (6, 0)
+    assert [(edge.destination_id, edge.position, edge.state_id) for edge in second.edges] == [(30, 5, 0), (10, 6, 0)]
+
+
+@pytest.mark.parametrize(
+    ("program", "match"),
+    [
+        ([], "leaves 0"),
+        ([simple(1), simple(2)], "leaves 2"),
+        ([simple(1), combining(UNION)], "fewer"),
+        ([combining(9)], "no operation 9"),
+        ([simple(1, 99)], "no graph 99.*flockdb_graphs"),
+        ([simple(-1)], "source_id"),
+        ([simple(1, states=[7])], "states are"),
+        ([simple(1, others=[-5])], "an id must"),
+        ([shapes.SelectOperation(operation_type=1)], "lacks its term"),
+        ([simple(1)] + [simple(1), combining(UNION)] * 64, "64 lists"),
+    ],
+    ids=[
+        "empty",
+        "two results",
+        "one operand",
+        "unknown",
+        "no graph",
+        "bad id",
+        "bad state",
+        "bad ids",
+        "no term",
+        "many",
+    ],
+)
+def test_a_program_that_cannot_be_answered_says_why(flock: Flock, program: list[Any], match: str) -> None:
+    with pytest.raises(shapes.FlockException, match=match):
+        flock.select(program, 5)
+
+
+@pytest.mark.parametrize("count", [0, -1, 50_001])
+def test_a_page_of_no_rows_or_of_too_many_is_refused(flock: Flock, count: int) -> None:
+    with pytest.raises(shapes.FlockException, match="a page has 1 to"):
+        flock.select([simple(1)], count)

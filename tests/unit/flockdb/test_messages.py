@@ -1,0 +1,125 @@
+"""Messages are found whole however they come, and what is none is refused before anything decodes it."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+from flock import message, simple, term
+
+from kith.flockdb.interface import read_call, shapes
+from kith.flockdb.messages import DEPTH_MAX, MESSAGE_BYTES_MAX, VALUES_MAX, Inbound, Malformed
+
+CONTAINS = message("contains", source_id=1, graph_id=2, destination_id=3)
+OLDER = message("contains", strict=False, source_id=1, graph_id=2, destination_id=3)
+SELECT = message(
+    "select2",
+    queries=[shapes.SelectQuery(operations=[simple(1, states=[0, 1])] * 3, page=shapes.Page(count=1, cursor=-1))],
+)
+EXECUTE = message(
+    "execute",
+    operations=shapes.ExecuteOperations(
+        operations=[shapes.ExecuteOperation(operation_type=1, term=term(1, others=range(50)), position=5)] * 4,
+        priority=3,
+    ),
+)
+HEAD = struct.pack(">I", 0x80010001) + struct.pack(">i", 3) + b"get" + struct.pack(">i", 1)
+
+
+def framed(*messages: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(raw)) + raw for raw in messages)
+
+
+def buffered(*messages: bytes) -> bytes:
+    return b"".join(messages)
+
+
+def taken(inbound: Inbound) -> list[bytes]:
+    found = []
+    while (raw := inbound.take()) is not None:
+        found.append(raw)
+    return found
+
+
+@pytest.mark.parametrize("written", [framed, buffered])
+@pytest.mark.parametrize("first", [CONTAINS, OLDER, SELECT], ids=["contains", "older", "select2"])
+def test_messages_come_out_whole_whatever_pieces_they_come_in(written: object, first: bytes) -> None:
+    messages = [first, SELECT, EXECUTE, OLDER, CONTAINS, EXECUTE]
+    raw = framed(*messages) if written is framed else buffered(*messages)
+    rng = random.Random(4)
+    for most in (1, 7, 100, len(raw)):
+        inbound, found, at = Inbound(), list[bytes](), 0
+        while at < len(raw):
+            piece = raw[at : at + rng.randint(1, most)]
+            inbound.feed(piece)
+            found += taken(inbound)
+            at += len(piece)
+        assert found == messages
+        assert inbound.framed is (written is framed)
+
+
+def test_whatever_is_altered_is_refused_or_decoded_and_never_breaks_the_reader() -> None:
+    rng = random.Random(6)
+    for _ in range(3_000):
+        raw = bytearray(rng.choice([CONTAINS, OLDER, SELECT, EXECUTE]))
+        for _ in range(rng.randint(1, 4)):
+            raw[rng.randrange(len(raw))] = rng.choice([0, 1, 8, 11, 12, 13, 15, 127, 128, 255, rng.randrange(256)])
+        inbound = Inbound()
+        inbound.feed(bytes(raw) + bytes(rng.randrange(30)))
+        try:
+            found = taken(inbound)
+        except Malformed:
+            continue
+        for whole in found:
+            read_call(whole)
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        (b"\x0c\0\1" * 1_000 + b"\0" * 1_000, f"{DEPTH_MAX} levels"),
+        (b"\x0f\0\1" + b"\x0f\0\0\0\1" * 1_000, f"{DEPTH_MAX} levels"),
+        (b"\x0b\0\1\x7f\xff\xff\xff", "out of bounds"),
+        (b"\x0b\0\1\xff\xff\xff\xff", "out of bounds"),
+        (b"\x0f\0\1\x0c\x7f\xff\xff\xff", "out of bounds"),
+        (b"\x63\0\1", "no type 99"),
+        (b"\x0f\0\1\x0c" + struct.pack(">i", VALUES_MAX) + b"\0" * VALUES_MAX + b"\0", f"{VALUES_MAX} values"),
+    ],
+    ids=["structs", "lists", "long text", "negative text", "long list", "type", "values"],
+)
+def test_a_body_that_is_no_message_says_what_is_wrong(body: bytes, match: str) -> None:
+    inbound = Inbound()
+    inbound.feed(HEAD + body)
+    with pytest.raises(Malformed, match=match):
+        inbound.take()
+
+
+@pytest.mark.parametrize(
+    ("raw", "match"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "name of a method"),
+        (framed(CONTAINS[:-1]), "in the middle"),
+        (struct.pack(">i", MESSAGE_BYTES_MAX + 1) + CONTAINS, "a frame may have"),
+        (struct.pack(">ii", 0, 5) + CONTAINS, "a frame may have"),
+        (b"\x80\x02\0\1" + CONTAINS, "not Thrift's binary protocol"),
+        (struct.pack(">I", 0x80010001) + struct.pack(">i", 5_000) + bytes(8), "name of a method"),
+    ],
+    ids=["http", "cut frame", "long frame", "empty frame", "version", "long name"],
+)
+def test_a_beginning_that_is_no_message_says_what_is_wrong(raw: bytes, match: str) -> None:
+    inbound = Inbound()
+    inbound.feed(raw)
+    with pytest.raises(Malformed, match=match):
+        inbound.take()
+
+
+def test_a_message_without_end_is_refused_once_it_is_too_long() -> None:
+    inbound = Inbound()
+    inbound.feed(HEAD + b"\x0f\0\1\x0b" + struct.pack(">i", 100))
+    for _ in range(MESSAGE_BYTES_MAX // 100_000):
+        inbound.feed(struct.pack(">i", 100_000) + bytes(100_000))
+        assert inbound.take() is None
+    inbound.feed(struct.pack(">i", 100_000) + bytes(100_000))
+    with pytest.raises(Malformed, match="bytes at most"):
+        inbound.take()
