@@ -35,9 +35,10 @@ def flockdb(folder: Path) -> list[Figure]:
     edges = follows_of(data)
     sources = edges[:, 0].tolist()
     with _door(str(settings.data)) as port:
+        listed = _lists(port)
         return [
             _figure("flockdb-contains", port, _contains, sources, "calls/s", ">= 5 K", data),
-            _figure("flockdb-select", port, _select20, sources, "calls/s", ">= 5 K", data),
+            _figure("flockdb-select", port, _select20, listed, "calls/s", ">= 5 K", data),
             _figure("flockdb-ids", port, _select_ids, sources, "ids/s", ">= 100 K", data),
             _figure("flockdb-execute", port, _execute, sources, "edges/s", ">= 20 K", data),
         ]
@@ -73,6 +74,25 @@ def _client(port: int) -> Any:
     )
 
 
+def _lists(port: int) -> list[int]:
+    """Nodes with 50 followers, each at a position of its own; all edges of an imported file may have one."""
+    client, nodes = _client(port), list(range(1 << 40, (1 << 40) + 1_000))
+    for node in nodes:
+        adding = [
+            shapes.ExecuteOperation(
+                operation_type=1, term=_term(node, follower.to_bytes(8, "little")), position=follower
+            )
+            for follower in range(1, 51)
+        ]
+        client.execute(shapes.ExecuteOperations(operations=adding, priority=3))
+    client.close()
+    return nodes
+
+
+def _term(node: int, others: bytes | None = None) -> Any:
+    return shapes.QueryTerm(source_id=node, graph_id=1, is_forward=False, destination_ids=others)
+
+
 def _figure(
     name: str, port: int, call: Callable[..., int], sources: list[int], unit: str, budget: str, data: Data
 ) -> Figure:  # fmt: skip
@@ -96,8 +116,7 @@ def _contains(client: Any, rng: random.Random, sources: list[int]) -> int:
 
 
 def _query(source: int, count: int) -> Any:
-    term = shapes.QueryTerm(source_id=source, graph_id=1, is_forward=False)
-    operations = [shapes.SelectOperation(operation_type=1, term=term)]
+    operations = [shapes.SelectOperation(operation_type=1, term=_term(source))]
     return shapes.SelectQuery(operations=operations, page=shapes.Page(count=count, cursor=-1))
 
 
