@@ -27,6 +27,7 @@ from reference_suggestions import ReferenceSuggestions
 
 from kith.access.credentials import CredentialStore
 from kith.access.sliding_window import QuotaStore
+from kith.core.clock import wall_ms
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
@@ -36,6 +37,7 @@ from kith.engines.embedded.file_leases import FileLeases
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.quota_store import FileQuotas
 from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.engines.embedded.retention import Keep
 from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.engines.embedded.timeline_store import RingReader, Rings
 from kith.graph.edge import EdgeChange, EdgeWrite
@@ -86,9 +88,13 @@ class Whole(NamedTuple):
 
 
 class OpensLogs(Protocol):
-    """Opens a log that forgets the oldest beyond about `events_max` events."""
+    """Opens a log that forgets the oldest beyond about `events_max` events, or what some hundreds of events more take
+    if they are leased (`leased_little`). A lease lasts for an hour by `now_ms`.
+    """
 
-    def __call__(self, folder: Path, *, events_max: int) -> AbstractContextManager[Logged]: ...
+    def __call__(
+        self, folder: Path, *, events_max: int, leased_little: bool = False, now_ms: Clock = wall_ms
+    ) -> AbstractContextManager[Logged]: ...
 
 
 class OpensTimelines(Protocol):
@@ -148,15 +154,21 @@ def open_reference(folder: Path) -> Iterator[Stores]:
 
 
 @contextmanager
-def _reference_log(folder: Path, *, events_max: int) -> Iterator[Logged]:
+def _reference_log(
+    folder: Path, *, events_max: int, leased_little: bool = False, now_ms: Clock = wall_ms
+) -> Iterator[Logged]:
     edges = ReferenceEdges()
-    yield Logged(edges, ReferenceLog(edges, events_max))
+    edges.events.now_ms = now_ms
+    yield Logged(edges, ReferenceLog(edges, events_max, 800 if leased_little else 10**9))
 
 
 @contextmanager
-def _hostile_log(folder: Path, *, events_max: int) -> Iterator[Logged]:
+def _hostile_log(
+    folder: Path, *, events_max: int, leased_little: bool = False, now_ms: Clock = wall_ms
+) -> Iterator[Logged]:
     edges = ScrambledEdges(seed=1, events=Partitions(3, random.Random(2)))
-    yield Logged(edges, HostileLog(edges, random.Random(3), events_max // 3))
+    edges.events.now_ms = now_ms
+    yield Logged(edges, HostileLog(edges, random.Random(3), events_max // 3, 300 if leased_little else 10**9))
 
 
 @contextmanager
@@ -241,15 +253,18 @@ def _embedded_edges(folder: Path) -> Iterator[EdgeStore]:
 
 
 @contextmanager
-def _embedded_log(folder: Path, *, events_max: int) -> Iterator[Logged]:
-    with open_embedded(folder, events_max=events_max) as (environment, edges):
+def _embedded_log(
+    folder: Path, *, events_max: int, leased_little: bool = False, now_ms: Clock = wall_ms
+) -> Iterator[Logged]:
+    keep = Keep(events_max, lease_ms=3_600_000, leased_bytes_max=1 << 14 if leased_little else 1 << 34)
+    with open_embedded(folder, keep=keep, now_ms=now_ms) as (environment, edges):
         yield Logged(edges, EmbeddedLog(environment, edges._commits))
 
 
 @contextmanager
 def _embedded(folder: Path, *, now_ms: Clock, slots: int = 100, events_max: int = 100_000) -> Iterator[Whole]:
     with contextlib.ExitStack() as opened:
-        data = open_embedded(folder / "data", now_ms=now_ms, events_max=events_max)
+        data = open_embedded(folder / "data", now_ms=now_ms, keep=Keep(events_max))
         environment, edges = opened.enter_context(data)
         commits = edges._commits
         yield Whole(

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kith.core.clock import wall_ms
+from kith.core.errors import Overloaded
 from kith.core.events import NOWHERE, Event, LogPosition
-from kith.log.store import Batch, Behind, Bell, Failure, Fenced, Progress
+from kith.log.store import LEASES_MAX, Batch, Behind, Bell, Failure, Fenced, LogLease, Progress
 
 if TYPE_CHECKING:
     from reference_edges import ReferenceEdges, ScrambledEdges
 
+LEASE_MS = 3_600_000
 Offsets = dict[int, int]
 """By partition: the offset of the last event that a position covers."""
 
@@ -58,10 +60,12 @@ class Partitions:
 
 
 class ReferenceLog:
-    """See `log.store.LogStore`. `events_max`: how many events of a partition it keeps."""
+    """See `log.store.LogStore`. `events_max`: how many events of a partition it keeps; `leased_max`: for leases."""
 
-    def __init__(self, edges: ReferenceEdges, events_max: int = 10**9) -> None:
-        self._logged, self._events_max = edges.events, events_max
+    def __init__(self, edges: ReferenceEdges, events_max: int = 10**9, leased_max: int = 10**9) -> None:
+        self._logged, self._events_max, self._leased_max = edges.events, events_max, leased_max
+        self._forgotten: Offsets = {}
+        self._leases: dict[str, tuple[Offsets, int]] = {}  # up to where, renewed when
         self._checkpoints: dict[str, Offsets] = {}
         self._failures: dict[tuple[str, LogPosition], Failure] = {}
         self._owners: dict[str, dict[int, ReferenceSubscription]] = {}
@@ -123,6 +127,34 @@ class ReferenceLog:
     async def announce(self, event: Event) -> None:
         await self._called()
         self._logged.append(event)
+
+    async def lease(self, name: str, at: LogPosition) -> bool:
+        await self._called()
+        kept, now_ms = self._keeps(at), self._logged.now_ms()
+        held = self._leases.pop(name, None)
+        if not kept:
+            return False
+        if held is None and len(self._leases) >= LEASES_MAX:
+            lost = [one.name for one in await self.leases() if one.lost]
+            if not lost:
+                raise Overloaded("too many leases")
+            for other in lost:
+                del self._leases[other]
+        self._leases[name] = unpacked(at), now_ms
+        return True
+
+    async def release(self, name: str) -> None:
+        await self._called()
+        self._leases.pop(name, None)
+
+    async def leases(self) -> Sequence[LogLease]:
+        now_ms = self._logged.now_ms()
+        return [
+            LogLease(
+                name, packed(at), renewed_ms + LEASE_MS, now_ms >= renewed_ms + LEASE_MS or not self._keeps(packed(at))
+            )
+            for name, (at, renewed_ms) in self._leases.items()
+        ]
 
     async def subscribe(self, group: str) -> ReferenceSubscription:
         await self._called()
@@ -198,11 +230,21 @@ class ReferenceLog:
         oldest_ms = min((event.logged_ms for event in whole.events), default=None)
         return Behind(packed(self._ends()), len(whole.events), None if whole.lost else oldest_ms, whole.lost)
 
+    def _keeps(self, position: LogPosition) -> bool:
+        """Whether all that follows is there."""
+        after = unpacked(position)
+        return all(self._kept(at)[0] <= after.get(at, 0) for at in range(self._logged.count))
+
     def _kept(self, at: int) -> tuple[int, list[Event]]:
         """The events of a partition that were not forgotten, and the offset of the last that was."""
         events = [event for event in self.readable() if at in unpacked(event.mark)]
-        forgotten, kept = events[: -self._events_max], events[-self._events_max :]
-        return (unpacked(forgotten[-1].mark)[at] if forgotten else 0), kept
+        offsets = [unpacked(event.mark)[at] for event in events]
+        now_ms, forgotten = self._logged.now_ms(), [0, *offsets[: -self._events_max]][-1]
+        leased = [held.get(at, 0) for held, renewed_ms in self._leases.values() if now_ms < renewed_ms + LEASE_MS]
+        overrun = [0, *offsets[: -self._leased_max]][-1]
+        forgotten = max(self._forgotten.get(at, 0), min([forgotten, *leased]), min(forgotten, overrun))
+        self._forgotten[at] = forgotten
+        return forgotten, [event for event, offset in zip(events, offsets, strict=True) if offset > forgotten]
 
     def _ends(self) -> Offsets:
         ends = dict.fromkeys(range(self._logged.count), 0)
@@ -260,8 +302,10 @@ class ReferenceSubscription:
 class HostileLog(ReferenceLog):
     """A log in partitions, over edges whose lists lag. `hand_over` is what another worker's coming or going does."""
 
-    def __init__(self, edges: ScrambledEdges, chance: random.Random, events_max: int = 10**9) -> None:
-        super().__init__(edges, events_max)
+    def __init__(
+        self, edges: ScrambledEdges, chance: random.Random, events_max: int = 10**9, leased_max: int = 10**9
+    ) -> None:
+        super().__init__(edges, events_max, leased_max)
         self._edges, self._chance = edges, chance
         self._known: dict[str, list[ReferenceSubscription]] = {}
 

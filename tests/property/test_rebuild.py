@@ -15,6 +15,7 @@ from kith.engines.embedded.changes import note_changed
 from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.event_log import LogWriter, bounds, newest_version, read_logged
 from kith.engines.embedded.rebuild import rebuild
+from kith.engines.embedded.retention import Keep, Retention
 
 _HISTORIES, _STEPS = 12, 250
 _MADE_AGAIN = {b"suggestions"}
@@ -147,7 +148,8 @@ def test_what_a_server_forgets_meanwhile_is_never_left_out_in_silence(
             with source.commit() as write:
                 writer = LogWriter(write.txn, source.log)
                 writer.append(note_changed("another", b"1"))
-                writer.flush(events_max=50)
+                writer.flush()
+                Retention(Keep(50), source.log, source.meta).forget(write.txn, writer.last, 0)
 
         with pytest.raises(Conflict, match="events that were forgotten"):
             rebuild(source, target, forget)

@@ -37,6 +37,7 @@ MODULES = {
     "import": "kith.commands.edges",
     "export": "kith.commands.edges",
     "dead": "kith.commands.dead",
+    "log": "kith.commands.log",
 }
 """Where each command is, as `kith --help` lists them."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,8 @@ from kith.commands.console import Data, out
 from kith.commands.dead import dead_events
 from kith.core.errors import KithError
 from kith.engines.embedded.credential_store import EmbeddedCredentials
-from kith.run import config
+from kith.log.store import LogLease
+from kith.run import config, wiring
 from kith.run.config import Settings
 from kith.run.folders import open_environment, refuse_unfinished_import
 from kith.run.keys import server_keys
@@ -52,6 +53,7 @@ def examine(settings: Settings) -> list[Finding]:
             found.append(finding)  # one by one: those before an error are told, too
         if found[-1].ok:  # with an unfinished import the log cannot be opened
             found.append(_of_dead_events(settings))
+            found.append(_of_leases(settings))
     except KithError as error:
         found.append(Finding("store", False, error.message))
     public = settings.host not in ("127.0.0.1", "::1", "localhost")
@@ -80,3 +82,14 @@ def _of_dead_events(settings: Settings) -> Finding:
     dead = dead_events(settings)
     hint = "; `kith dead list` says why" if dead else ""
     return Finding("dead events", not dead, f"{len(dead)}{hint}")
+
+
+def _of_leases(settings: Settings) -> Finding:
+    async def run() -> Sequence[LogLease]:
+        async with wiring.opened(settings, "chore", create=False) as parts:
+            return await parts.log.leases()
+
+    leases = asyncio.run(run())
+    lost = [one.name for one in leases if one.lost]
+    said = f"; lost by {', '.join(lost)}: what it follows it must read anew, or `kith log release` it" if lost else ""
+    return Finding("leases of the log", not lost, f"{len(leases) - len(lost)} held{said}")

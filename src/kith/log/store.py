@@ -69,6 +69,19 @@ class Progress(NamedTuple):
     behind: Behind
 
 
+class LogLease(NamedTuple):
+    """Events after `at` are kept for `name` until `until_ms`. `lost`: it ended, or some of them were forgotten."""
+
+    name: str
+    at: LogPosition
+    until_ms: int
+    lost: bool
+
+
+LEASES_MAX = 100
+"""Leases of one log."""
+
+
 class Subscription(Protocol):
     """One worker's share of a group: the partitions that are its own now, read from the checkpoint of each on.
 
@@ -107,7 +120,9 @@ class LogStore(Protocol):
 
     Order: events of one source come in the order of their commits; those of different sources in some order, which may
     be another one each time they are read. **An event can be read only after rows, lists and counts of both ends show
-    what it tells**, and once it is durable. Retention: the oldest events beyond a bound are forgotten, read or not.
+    what it tells**, and once it is durable. Retention: the oldest events beyond a bound are forgotten, read or not, but
+    for those that a lease keeps. A lease ends when it was not renewed for a bounded time, or when what it keeps exceeds
+    a bounded size; its holder is told, by `lease` and by the `lost` of what it reads.
     Errors: `StoreFull`, `StoreUnavailable`, `Overloaded`.
     """
 
@@ -143,6 +158,21 @@ class LogStore(Protocol):
 
     async def announce(self, event: Event) -> None:
         """Append an event that is no edge (its mark and its time are given by the log)."""
+        ...
+
+    async def lease(self, name: str, at: LogPosition) -> bool:
+        """Keep what follows `at` for `name` from now on, and no longer what this name kept before; renew it like this.
+
+        False: some of that was forgotten already, and nothing is kept. Overloaded: LEASES_MAX others keep something.
+        """
+        ...
+
+    async def release(self, name: str) -> None:
+        """End a lease; nothing where there is none."""
+        ...
+
+    async def leases(self) -> Sequence[LogLease]:
+        """All leases, those that were lost too: one stays until it is released, or others need its room."""
         ...
 
     async def subscribe(self, group: str) -> Subscription:

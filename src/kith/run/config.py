@@ -107,6 +107,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 0.0
     commit_queue_max: Annotated[Positive, _doc("Writes that may wait for a commit; beyond: OVERLOADED.")] = 100_000
     log_events_max: Annotated[Positive, _doc("Events the log keeps; the oldest are forgotten.")] = 10_000_000
+    log_bytes_max: Annotated[
+        int, Meta(ge=1 << 16), _doc("Size of the log; beyond, the oldest events are forgotten.")
+    ] = 1 << 32
+    log_keep_hours: Annotated[
+        int, Meta(ge=0), _doc("Hours after which an event is forgotten; 0: only by number and size.")
+    ] = 0
+    log_lease_hours: Annotated[
+        Positive, _doc("Hours that events are kept for a reader with a lease who does not come back.")
+    ] = 72
+    log_leased_bytes_max: Annotated[
+        int, Meta(ge=1 << 16), _doc("Size of the log up to which leases count; beyond, who is furthest behind loses.")
+    ] = 1 << 34
 
     log_tries_max: Annotated[Positive, _doc("Tries of an event that fails before it waits for `kith dead`.")] = 8
 

@@ -18,14 +18,26 @@ async def gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, flo
     values: dict[str, float] = {
         "log_events": last - first + 1,
         "log_sequence": last,
+        "log_bytes": log.size(),
         "store_bytes": environment.bytes_used(),
-    }
+    } | await _of_leases(log)
     for name, registered in CONSUMERS.items():
         progress = await log.progress(name)
         if progress is not None:
             values |= await _of_group(log, name, progress)
         values |= registered.gauges(environment)
     return values
+
+
+async def _of_leases(log: EmbeddedLog) -> dict[str, float]:
+    """How many leases of the log there are and were lost, and how far the last of their holders is behind."""
+    leases = await log.leases()
+    behind = [(await log.behind(one.at)).events for one in leases if not one.lost]
+    return {
+        "log_leases": len(behind),
+        "log_leases_lost": len(leases) - len(behind),
+        "log_leases_lag_events": max(behind, default=0),
+    }
 
 
 async def _of_group(log: EmbeddedLog, group: str, progress: Progress) -> dict[str, float]:

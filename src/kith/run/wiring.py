@@ -17,6 +17,7 @@ from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.file_leases import FileLeases
 from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.retention import Keep
 from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
@@ -58,7 +59,7 @@ async def opened(
         writes_max=settings.commit_writes_max,
         wait_ms=settings.commit_wait_ms,
         queue_max=settings.commit_queue_max,
-        events_max=settings.log_events_max,
+        keep=keep(settings),
         observer=metrics,
         on_fatal=on_fatal,
     )
@@ -83,6 +84,18 @@ async def opened_graph(settings: Settings, *, create: bool = True) -> AsyncItera
     """The graph of a data folder alone, for a command."""
     async with opened(settings, "chore", create=create) as parts:
         yield parts.graph
+
+
+def keep(settings: Settings) -> Keep:
+    """How long the log keeps events."""
+    hour_ms = 3_600_000
+    return Keep(
+        settings.log_events_max,
+        settings.log_bytes_max,
+        settings.log_keep_hours * hour_ms or None,
+        settings.log_lease_hours * hour_ms,
+        settings.log_leased_bytes_max,
+    )
 
 
 def relations(settings: Settings, graph: Graph) -> Relations:

@@ -124,7 +124,10 @@ def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) 
         async with wiring.opened(settings, "test", create=False) as parts:
             return set(await gauges.gauges(parts.environment, parts.log))
 
-    assert run(told()) == {"log_events", "log_sequence", "store_bytes", "fanout_deliveries"}
+    assert run(told()) == {
+        "log_events", "log_sequence", "log_bytes", "log_leases", "log_leases_lost", "log_leases_lag_events",
+        "store_bytes", "fanout_deliveries",
+    }  # fmt: skip
 
 
 @pytest.mark.usefixtures("two")

@@ -166,7 +166,7 @@ class BulkLoad:
             edges = _count_edges(txn.cursor(self._environment.graph_db(self._graph)))
             log = LogWriter(txn, self._environment.log, wall_ms())
             log.append(changes.announced(bulk_loaded(self._graph, edges, Hlc(self.reading.updated_at))))
-            log.flush(events_max=1 << 62)
+            log.flush()
             put_note(txn, self._environment.meta, LOG_WHOLE_AFTER, str(log.last).encode())
             put_note(txn, self._environment.meta, self._note, None)
         shutil.rmtree(self._folder)

@@ -20,13 +20,14 @@ import lmdb
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, Overloaded, StoreFull, StoreUnavailable
 from kith.core.events import LogPosition
-from kith.engines.embedded import changes, redo
+from kith.engines.embedded import changes, event_log, redo
 from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.edge_rows import replace_edge
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.keys import node_key, read_node
+from kith.engines.embedded.retention import KEEP, Keep, Retention
 from kith.graph.edge import Edge, State
 from kith.graph.shapes import Node
 
@@ -41,7 +42,7 @@ class Batch:
     def __init__(self, environment: Environment, txn: lmdb.Transaction[bytes], now_ms: int) -> None:
         self.environment, self.txn = environment, txn
         self.log = LogWriter(txn, environment.log, now_ms)
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self._changes: list[redo.Change] | None = []
         self._cursors: dict[int, lmdb.Cursor[bytes]] = {}
         self.nodes_known = bool(txn.stat(environment.nodes)["entries"])
@@ -97,7 +98,7 @@ class Batch:
         """All changes, for `Environment.commit`."""
         if not self._changes:
             return None if self._changes is None else b""
-        return redo.encode(self._now_ms, self._changes)
+        return redo.encode(self.now_ms, self._changes)
 
     def _describe(self, change: redo.Change) -> None:
         if self._changes is not None:
@@ -153,7 +154,7 @@ class CommitQueue:
 
     `writes_max`: the most writes in one transaction. `wait_ms`: how long the first write of a group waits for others
     (0: not at all; while one commit syncs, the next group forms by itself). `queue_max`: how many writes may wait;
-    beyond that, `Overloaded`. `events_max`: how many events the log keeps. `on_fatal`: called when the store refuses
+    beyond that, `Overloaded`. `keep`: how long the log keeps events. `on_fatal`: called when the store refuses
     everything and only a new process can open it again.
     """
 
@@ -164,14 +165,14 @@ class CommitQueue:
         writes_max: int = 5_000,
         wait_ms: float = 0.0,
         queue_max: int = 100_000,
-        events_max: int = 10_000_000,
+        keep: Keep = KEEP,
         observer: CommitObserver | None = None,
         on_fatal: Callable[[], None] = lambda: None,
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
-        self._environment, self._now_ms = environment, now_ms
+        self._environment, self.now_ms = environment, now_ms
         self._writes_max, self._wait_s, self._queue_max = writes_max, wait_ms / 1000, queue_max
-        self._events_max = events_max
+        self.retention = Retention(keep, environment.log, environment.meta)
         self._observer = observer or _Unobserved()
         self._on_fatal = on_fatal
         self._bells = Bells(environment.folder)
@@ -228,10 +229,23 @@ class CommitQueue:
                 return
 
     def _look(self) -> None:
-        """Notice that another process broke the store, while nothing is written here."""
+        """While nothing is written here: notice that another process broke the store, and forget old events."""
         if self._environment.broken and not self.failed:
             self.failed = True
             self._on_fatal()
+        elif self.retention.due(self.now_ms()):
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget events that became too old."""
+        now_ms = self.now_ms()
+        with (
+            contextlib.suppress(lmdb.Error, OSError, StoreUnavailable),  # tried again
+            self._environment.commit() as write,
+        ):
+            _, last = event_log.bounds(write.txn, self._environment.log)
+            forgot = self.retention.forget(write.txn, last, now_ms)
+            write.changes = redo.encode(now_ms, []) if forgot else b""
 
     def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
         batch, writes = [first], first.writes
@@ -251,14 +265,16 @@ class CommitQueue:
     def _commit(self, jobs: list[_Job], *, may_free: bool = True) -> None:
         started = time.perf_counter()
         outcomes: list[tuple[_Job, Any, BaseException | None]]
-        appended = False
+        appended, now_ms = 0, self.now_ms()
         writes = sum(job.writes for job in jobs)
         try:
             with self._environment.commit() as write:
-                batch = Batch(self._environment, write.txn, self._now_ms())
+                batch = Batch(self._environment, write.txn, now_ms)
                 answers = [job.work(batch) for job in jobs]
-                appended = batch.log.flush(self._events_max)
+                appended = batch.log.flush()
                 write.changes, write.count = batch.described(), batch.count
+                if appended:
+                    self.retention.forget(write.txn, batch.log.last, now_ms, appended)
         except (lmdb.Error, OSError) as error:
             refused = translate(error, "write", self._environment.folder)
             if may_free and isinstance(refused, StoreFull) and self._environment.free_pages():

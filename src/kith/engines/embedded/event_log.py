@@ -39,7 +39,6 @@ _VERSION, _HEAD, _UPDATED_AT, _LENGTH_BYTES = 8, 9, 33, 4
 _STATE = 2  # where the state stands in a head
 _PLAIN, _DEFLATED, _PLAIN_DATA, _DEFLATED_DATA = range(4)
 _OPEN = (_PLAIN, _PLAIN_DATA)
-_TRIM_ROWS_A_COMMIT = 8
 
 
 def bulk_loaded(graph: int, edges: int, updated_at: Hlc) -> Event:
@@ -95,10 +94,10 @@ class LogWriter:
         self._events.append(event)
         self._last += 1
 
-    def flush(self, events_max: int) -> bool:
-        """Write the queued events, and delete the oldest rows beyond `events_max` events; whether there were any."""
+    def flush(self) -> int:
+        """Write the queued events; how many there were."""
         if not self._events:
-            return False
+            return 0
         newest = max(int.from_bytes(event[_UPDATED_AT:_EVENT_BYTES], "big") for event in self._events)
         version = max(self._version, newest).to_bytes(_VERSION, "big")
         at, new = self._row_at, not self._kept
@@ -106,14 +105,9 @@ class LogWriter:
             # appended rows leave full pages behind
             self._txn.put(_SEQUENCE.pack(at), version + _packed(events), append=new, db=self._log)
             at, new = at + len(events), True
-        rows = len(self._events) // EVENTS_PER_ROW + _TRIM_ROWS_A_COMMIT
+        count = len(self._events)
         self._events.clear()
-        cursor = self._txn.cursor(self._log)
-        for _ in range(rows):
-            if not cursor.first() or self._last - _SEQUENCE.unpack(cursor.key())[0] < events_max + EVENTS_PER_ROW:
-                break
-            cursor.delete()
-        return True
+        return count
 
 
 def bounds(txn: lmdb.Transaction[bytes], log: lmdb._Database) -> tuple[int, int]:
@@ -124,6 +118,16 @@ def bounds(txn: lmdb.Transaction[bytes], log: lmdb._Database) -> tuple[int, int]
     first = _SEQUENCE.unpack(cursor.key())[0]
     cursor.last()
     return first, _SEQUENCE.unpack(cursor.key())[0] + _events_in(cursor.value()) - 1
+
+
+def first_number(key: bytes) -> int:
+    """The number of the first event of a row with this key."""
+    return int(_SEQUENCE.unpack(key)[0])
+
+
+def newest_ms(row: bytes) -> int:
+    """When the newest event of a row was logged."""
+    return int.from_bytes(unpacked(row)[-1][:_MS_BYTES], "big")
 
 
 def newest_version(txn: lmdb.Transaction[bytes], log: lmdb._Database) -> int:

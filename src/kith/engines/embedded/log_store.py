@@ -2,6 +2,7 @@
 
 group/<name>                 how far the consumer is: a decimal sequence number
 failure/<group>/<sequence>   a Failure as MessagePack
+log-lease/<name>             what is kept for whom; see `retention`
 owner/<group>                the subscription that the group's events are for: 8 random bytes; none when it was closed
 """
 
@@ -14,13 +15,15 @@ from contextlib import AbstractContextManager
 import lmdb
 import msgspec
 
+from kith.core.errors import Overloaded
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.engines.embedded import bells, changes, event_log
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment, Txn
+from kith.engines.embedded.retention import LEASE, Leased, lease_row, leased
 from kith.log import store
-from kith.log.store import Behind, Bell, Failure, Fenced, Progress
+from kith.log.store import LEASES_MAX, Behind, Bell, Failure, Fenced, LogLease, Progress
 
 _GROUP, _FAILURE, _OWNER = "group/", "failure/", "owner/"
 
@@ -90,6 +93,54 @@ class EmbeddedLog:
     async def announce(self, event: Event) -> None:
         packed = changes.announced(event)
         await self._commits.run(lambda batch: batch.append(packed))
+
+    async def lease(self, name: str, at: LogPosition) -> bool:
+        sequence = self._positions.sequence(at)
+
+        def write(batch: Batch) -> bool:
+            first, last = event_log.bounds(batch.txn, self._environment.log)
+            kept = sequence is not None and first - 1 <= sequence <= last
+            if kept and batch.note(LEASE + name) is None:
+                self._make_room(batch, first)
+            batch.put_note(LEASE + name, lease_row(sequence or 0, batch.now_ms) if kept else None)
+            return kept
+
+        return await self._commits.run(write)
+
+    def _make_room(self, batch: Batch, first: int) -> None:
+        """Remove lost leases where there are LEASES_MAX; Overloaded if none is."""
+        found = list(leased(batch.txn, self._environment.meta))
+        lost = [one for one in found if self._lost(one, first, batch.now_ms)]
+        if len(found) >= LEASES_MAX:
+            if not lost:
+                raise Overloaded(f"{LEASES_MAX} leases of the log are held; release some (`kith log release`)")
+            for one in lost:
+                batch.put_note(LEASE + one.name, None)
+
+    def _lost(self, lease: Leased, first: int, now_ms: int) -> bool:
+        return lease.sequence + 1 < first or not self._commits.retention.counts(lease, now_ms)
+
+    async def release(self, name: str) -> None:
+        await self._commits.run(lambda batch: batch.put_note(LEASE + name, None))
+
+    async def leases(self) -> Sequence[LogLease]:
+        keep, now_ms = self._commits.retention.keep, self._commits.now_ms()
+        with self.begin() as txn:
+            first, _ = event_log.bounds(txn, self._environment.log)
+            return [
+                LogLease(
+                    one.name,
+                    self._positions.of(one.sequence),
+                    one.renewed_ms + keep.lease_ms,
+                    self._lost(one, first, now_ms),
+                )
+                for one in leased(txn, self._environment.meta)
+            ]
+
+    def size(self) -> int:
+        """Bytes of the log, in whole pages."""
+        with self.begin() as txn:
+            return self._commits.retention.size(txn)
 
     async def subscribe(self, group: str) -> EmbeddedSubscription:
         subscription = EmbeddedSubscription(self, group)

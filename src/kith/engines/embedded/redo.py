@@ -57,4 +57,4 @@ def replay(
                     txn.delete(key, db=rows[name])
                 else:
                     txn.put(key, value, db=rows[name])
-        writer.flush(events_max=1 << 62)
+        writer.flush()

@@ -62,7 +62,7 @@ def take(source: Environment, after: int, bytes_max: int) -> Segment:
     if after < whole_after:
         raise Conflict(
             f"the log holds every change after event {whole_after} only (before it are a bulk import, an older version "
-            f"of Kith, or events that were forgotten: see `log_events_max`), and the store to rebuild ends at event "
+            "of Kith, or events that were forgotten), and the store to rebuild ends at event "
             f"{after}; restore a backup made after that event, and go on from it"
         )
     return Segment(after, last, rows, graphs, notes)
@@ -85,7 +85,7 @@ def do(target: Environment, segment: Segment) -> int:
                 if sequence > at:
                     changes.do(write.txn, event_log.change_of(event), target.rows, target.graph_db)
                     writer.append_logged(event)
-        writer.flush(events_max=1 << 62)
+        writer.flush()
         at = writer.last
     if at >= segment.end:  # until then it lacks what tokens of this history stand for
         _put_notes(target, segment, HISTORY)

@@ -1,0 +1,74 @@
+"""`kith log`: how far the event log reaches, and the leases that keep it for those who follow it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, NamedTuple
+
+import typer
+from rich.table import Table
+
+from kith.commands.console import Data, out
+from kith.core.errors import BadRequest
+from kith.log.store import LogStore
+from kith.run import config, wiring
+from kith.run.config import Settings
+
+commands = typer.Typer(name="log", no_args_is_help=True, help="The event log, and for whom it is kept.")
+
+
+@commands.command("show")
+def run_show(data: Data = None) -> None:
+    """Name how many events the log keeps, in how many bytes, and each lease with how far its holder is behind."""
+    settings = config.load({"data": data})
+
+    async def run() -> tuple[int, int, Sequence[LeaseShown]]:
+        async with wiring.opened(settings, "chore", create=False) as parts:
+            first, last = parts.log.bounds()
+            return last - first + 1, parts.log.size(), await leases_shown(parts.log)
+
+    events, size, leases = asyncio.run(run())
+    out.print(f"{events:,} events in {size / 1e6:,.1f} MB")
+    table = Table("lease", "events behind", "until", "")
+    for one in leases:
+        until = datetime.fromtimestamp(one.until_ms / 1000, UTC).isoformat(timespec="seconds")
+        table.add_row(one.name, f"{one.events:,}", until, "lost" if one.lost else "")
+    if leases:
+        out.print(table)
+
+
+@commands.command("release")
+def run_release(lease: Annotated[str, typer.Argument(help="As `kith log show` names it.")], data: Data = None) -> None:
+    """End a lease, so that the log may forget what it keeps; its holder is told when it comes back too late."""
+    release(config.load({"data": data}), lease)
+    out.print(f"{lease} is released")
+
+
+class LeaseShown(NamedTuple):
+    """A lease, and how many events its holder is behind."""
+
+    name: str
+    events: int
+    until_ms: int
+    lost: bool
+
+
+async def leases_shown(log: LogStore) -> Sequence[LeaseShown]:
+    """All leases of a log."""
+    return [
+        LeaseShown(one.name, (await log.behind(one.at)).events, one.until_ms, one.lost) for one in await log.leases()
+    ]
+
+
+def release(settings: Settings, name: str) -> None:
+    """End a lease; BadRequest for a name that none has."""
+
+    async def run() -> None:
+        async with wiring.opened(settings, "chore", create=False) as parts:
+            if name not in {one.name for one in await parts.log.leases()}:
+                raise BadRequest(f"no lease is called {name!r}; `kith log show` names them")
+            await parts.log.release(name)
+
+    asyncio.run(run())

@@ -1,0 +1,45 @@
+"""`kith log` and `kith doctor` name leases of the log, and those that were lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from coroutines import Run
+from edges import edge_of, writes_of
+
+from kith.commands.doctor import examine
+from kith.commands.log import leases_shown, release
+from kith.core.errors import BadRequest
+from kith.run import gauges, wiring
+from kith.run.config import Settings
+
+
+def test_a_lost_lease_is_named_until_it_is_released(tmp_path: Path, run: Run) -> None:
+    settings = Settings(
+        data=str(tmp_path), durability="relaxed", log_events_max=30, log_bytes_max=1 << 16, log_leased_bytes_max=1 << 16
+    )
+
+    async def lose() -> None:
+        async with wiring.opened(settings, "test") as parts:
+            assert await parts.log.lease("standby", await parts.log.end())
+            await parts.store.apply(writes_of(*(edge_of(1, 10 + at) for at in range(50))))
+            told = await gauges.gauges(parts.environment, parts.log)
+            assert (told["log_leases"], told["log_leases_lost"], told["log_leases_lag_events"]) == (1, 0, 50)
+            for number in range(300):
+                await parts.store.apply(writes_of(*(edge_of(2 + number, 10 + at) for at in range(50))))
+            assert await parts.log.lease("backup", await parts.log.end())
+            told = await gauges.gauges(parts.environment, parts.log)
+            assert (told["log_leases"], told["log_leases_lost"], told["log_leases_lag_events"]) == (1, 1, 0)
+            shown = {one.name: one.lost for one in await leases_shown(parts.log)}
+            assert shown == {"standby": True, "backup": False}
+
+    run(lose())
+    (finding,) = [one for one in examine(settings) if one.what == "leases of the log"]
+    assert not finding.ok
+    assert "lost by standby" in finding.detail
+    with pytest.raises(BadRequest):
+        release(settings, "nobody")
+    release(settings, "standby")
+    (finding,) = [one for one in examine(settings) if one.what == "leases of the log"]
+    assert (finding.ok, finding.detail) == (True, "1 held")
