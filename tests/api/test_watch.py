@@ -270,3 +270,26 @@ def test_an_account_that_goes_away_is_told_and_so_are_its_edges(
     eventually(lambda: [one.get("state") for one in seen.told] == ["normal", "archived", "archived"])
     assert kinds(seen) == ["edge", "node", "edge"]
     seen.close()
+
+
+def test_a_graph_that_is_declared_while_a_server_runs_is_known_to_it_by_name(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, server.client() as http, server.client(acting="system") as system:
+        assert code(http.get(f"{API}/graph/reads/7/8"), 404) == "GRAPH_NOT_FOUND"
+        seen = Watching(http)
+        file = tmp_path / "reads.csv"
+        file.write_text("7,8\n7,9\n")
+        importing = [*KITH, "import", "edges", "--graph", "reads", str(file), "--data", str(server.data)]
+        named = {**CLEAN, "KITH_GRAPHS": "reads"}
+        done(subprocess.run(importing, capture_output=True, text=True, env=named, timeout=LIMIT_S, check=False))
+        assert ok(http.get(f"{API}/graph/reads/7/8")) == {"exists": True}
+        narrow = Watching(http, graphs="reads")
+        add_edges(http, "reads", (7, 10))
+        eventually(lambda: narrow.told)
+        eventually(lambda: len(seen.told) >= 3)
+        assert {change["graph"] for change in (*seen.told, *narrow.told)} == {"reads"}
+        finish(http, system.delete(f"{API}/users/7"))
+        assert ok(http.get(f"{API}/graph/reads/7/8")) == {"exists": False}, (
+            "the edges of a removed account go everywhere"
+        )
+        seen.close()
+        narrow.close()

@@ -9,7 +9,7 @@ numbers are given in one order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kith.core.errors import BadRequest, UnknownGraph
 
@@ -58,10 +58,12 @@ def check_name(name: str) -> str:
 
 
 class Graphs:
-    """The graphs of a store, by name and by number."""
+    """The graphs of a store, by name and by number. `declared`: asked again for one that is not known, since others
+    declare new ones while this process runs: an import, say.
+    """
 
-    def __init__(self, numbers: Mapping[str, int]) -> None:
-        self._numbers = dict(numbers)
+    def __init__(self, numbers: Mapping[str, int], declared: Callable[[], Mapping[str, int]] = dict) -> None:
+        self._numbers, self._declared = dict(numbers), declared
         self._names = {number: name for name, number in numbers.items()}
         self.between_objects = frozenset(numbers[name] for name in _BETWEEN_OBJECTS if name in numbers)
         """Numbers of the graphs without users: at both ends are posts or comments, whose ids may equal a user's."""
@@ -72,13 +74,16 @@ class Graphs:
 
     def number(self, name: str) -> int:
         """The number of a graph; UnknownGraph names those that exist."""
-        try:
-            return self._numbers[name]
-        except KeyError:
+        number = self._numbers.get(name)
+        if number is None:
+            self._look()
+            number = self._numbers.get(name)
+        if number is None:
             raise UnknownGraph(
                 f"no graph is called {name!r}; declare it in the setting `graphs`",
                 graphs=sorted(self._numbers),
-            ) from None
+            )
+        return number
 
     def name(self, number: int) -> str:
         """The name of a graph that exists."""
@@ -90,7 +95,13 @@ class Graphs:
 
     def names(self) -> list[str]:
         """All names, sorted."""
+        self._look()
         return sorted(self._numbers)
+
+    def _look(self) -> None:
+        """Take in those that were declared since. The built-in ones were there before."""
+        self._numbers |= self._declared()
+        self._names |= {number: name for name, number in self._numbers.items()}
 
 
 def assign(known: Mapping[str, int], wanted: Iterable[str]) -> dict[str, int]:

@@ -65,7 +65,9 @@ async def opened(
     )
     store, log = EmbeddedEdges(environment, commits), EmbeddedLog(environment, commits)
     store.restore_clock(clock)
-    service = Graph(store, Graphs(environment.graph_numbers()), clock, walk_max=settings.walk_max)
+    service = Graph(
+        store, Graphs(environment.graph_numbers(), lambda: environment.declare([])), clock, walk_max=settings.walk_max
+    )
     leases = FileLeases(environment.folder)
     try:
         yield Opened(
