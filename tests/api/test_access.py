@@ -146,7 +146,7 @@ ROWS = [
     Row("POST", "/users/{user_id}/see-fewer", "/users/{c}/see-fewer", ACTS),
     Row("DELETE", "/users/{user_id}/see-fewer", "/users/{c}/see-fewer", ACTS),
     Row("GET", "/feed/stream", "/feed/stream", ACTS),
-    Row("GET", "/watch", "/watch", SERVER),
+    Row("GET", "/watch", "/watch", ALL),
     Row("POST", "/users/{user_id}/deactivate", "/users/{a}/deactivate", (202, 202, 202, 202, 403)),
     Row("POST", "/users/{user_id}/reactivate", "/users/{a}/reactivate", (202, 202, 202, 202, 403)),
     Row("DELETE", "/users/{user_id}", "/users/{a}", (202, 202, 202, 202, 403)),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import random
 import re
-import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -19,43 +17,12 @@ import pytest
 from calls import add_edges, code, finish, make, ok, say, tell
 from cast import People
 from commands import CLEAN, KITH, LIMIT_S, done
-from servers import API, Server, eventually, serving, sign
+from servers import API, Server, eventually, serving
+from watching import Watching
 
 from kith.client import EdgeChange, Kith
 
 Acting = Callable[[int], httpx.Client]
-LINES = {"Accept": "application/x-ndjson"}
-
-
-class Watching:
-    """One connection to /watch, read in a thread. `told`: the changes so far; `token`: of the last thing told."""
-
-    def __init__(self, http: httpx.Client, after: str | None = None, **asked: str) -> None:
-        params = {**asked, **({} if after is None else {"after": after})}
-        self._response = http.send(http.build_request("GET", f"{API}/watch", params=params, headers=LINES), stream=True)
-        assert self._response.status_code == 200, self._response.read()
-        self.told: list[dict[str, Any]] = []
-        self.token: str | None = after
-        self.begun = self.ended = False
-        threading.Thread(target=self._read, daemon=True).start()
-        eventually(lambda: self.begun or self.ended)
-
-    def _read(self) -> None:
-        try:
-            for line in self._response.iter_lines():
-                said = json.loads(line)
-                self.token = said["token"]
-                if said["kind"] != "here":
-                    self.told.append(said)
-                self.begun = True
-        except (httpx.TransportError, httpx.StreamError):
-            pass
-        self.ended = True
-
-    def close(self) -> None:
-        """Hang up, whatever the thread waits for."""
-        with contextlib.suppress(OSError):
-            self._response.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture
@@ -174,11 +141,6 @@ def test_what_cannot_be_watched_is_refused_at_once(
     http: httpx.Client, asked: dict[str, str], status: int, error: str
 ) -> None:
     assert code(http.get(f"{API}/watch", params=asked), status) == error
-
-
-def test_a_user_token_may_not_watch(server: Server, people: People) -> None:
-    with server.client(sign(people.alice)) as alice:
-        assert code(alice.get(f"{API}/watch"), 403) == "FORBIDDEN"
 
 
 def test_a_token_of_another_store_or_altered_or_too_old_says_what_to_do(tmp_path: Path, people: People) -> None:

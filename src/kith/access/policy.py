@@ -114,15 +114,21 @@ class ReadPolicy:
 
     def check_pair(self, caller: Caller, graph: int, source: int, destination: int) -> None:
         """Forbidden unless the pair is the caller's own: from them, or in `follows` from or to them."""
-        if caller.server or (source == caller.user and self._is_theirs(graph)):
-            return
-        if destination == caller.user and graph == self._follows:
+        if caller.server or (caller.user is not None and self.owns(caller.user, graph, source, destination)):
             return
         raise Forbidden("a user token checks its own edges here; use a server key")
 
     def may_read_edge(self, caller: Caller, state: State) -> bool:
         """Whether the caller may read a stored edge of this state, of a pair that they may read."""
-        return caller.server or state in _TOLD_TO_USERS
+        return caller.server or self.tells(state)
+
+    def owns(self, user: NodeId, graph: int, source: int, destination: int) -> bool:
+        """Whether a pair is the user's own: from them, or in `follows` to them."""
+        return (source == user and self._is_theirs(graph)) or (destination == user and graph == self._follows)
+
+    def tells(self, state: State) -> bool:
+        """Whether users are told of this state of an edge."""
+        return state in _TOLD_TO_USERS
 
     async def hidden_pairs(self, caller: Caller, graph: int, pairs: Sequence[tuple[int, int]]) -> list[bool]:
         """For each pair that the caller may read: is the other end an account that the app hides from them?"""

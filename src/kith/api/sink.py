@@ -31,7 +31,7 @@ class Sink:
         """Hand bytes over, or end the stream if too much waits already."""
         if self.ended is not None:
             return
-        if not self._has_room() and self._waiting + len(raw) > self._bytes_max:
+        if not self.has_room and self._waiting + len(raw) > self._bytes_max:
             self.end("slow")
             return
         self._waiting += len(raw)
@@ -40,7 +40,7 @@ class Sink:
     async def room(self) -> None:
         """Wait until half of the buffer is free. A client that leaves it full for TAKEN_S is slow, and cut off."""
         last_s = time.monotonic() + TAKEN_S
-        while self.ended is None and not self._has_room():
+        while self.ended is None and not self.has_room:
             if time.monotonic() > last_s:
                 self.end("slow")
             await asyncio.sleep(LOOKED_EVERY_S)
@@ -53,7 +53,8 @@ class Sink:
                 self._sockets.cut(self._client)
             self._transport = None  # granian ends the answer when nobody holds it
 
-    def _has_room(self) -> bool:
+    @property
+    def has_room(self) -> bool:
         """Whether half of the buffer is free. The kernel is asked only where it may not be."""
         half = self._bytes_max // 2
         if self._waiting > half and (unsent := self._sockets.unsent(self._client)) is not None:

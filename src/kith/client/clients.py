@@ -169,7 +169,8 @@ class Kith(_Client, Blocking):
         nodes: Iterable[Id] | None = None,
         after: str | None = None,
     ) -> Iterator[Change]:
-        """Every change, in order, each once, without end: leave the loop to stop. Takes a server key.
+        """Every change, in order, each once, without end: leave the loop to stop. A user token
+        watches what that user may see: edges of theirs, and what those in `nodes` make.
 
         `kinds`, `graphs`, `nodes`: only of these; graphs and no kinds: edges. `after`: the `token` of an earlier
         change, to go on from there; keep the last one. Errors: ApiError (TOKEN_TOO_OLD: export, and watch from its

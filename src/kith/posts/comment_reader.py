@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from kith.core.errors import CommentNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Page, Window
@@ -108,6 +110,30 @@ class CommentReader:
         if seen is None or None in over or seeing(answers) == [None]:
             return None
         return None if seen.deleted and replied(answers) != [True] else seen
+
+    async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted: bool = False) -> list[Comment | None]:
+        """Each comment that `viewer` may see, as `get`, and None for others; in four batches.
+
+        `deleted`: as if the comments were not deleted.
+        """
+        comments = await self._read(ids)
+        if deleted:
+            comments = [None if one is None else msgspec.structs.replace(one, deleted=False) for one in comments]
+        there = [one for one in comments if one is not None]
+        posts = list(dict.fromkeys(one.post for one in there))
+        above = list(dict.fromkeys(one.reply_to for one in there if one.reply_to is not None))
+        read, answered = await together(self._store.immediate, self._posts.read(posts), self._read(above))
+        questions = Questions()
+        seeing = self._posts.ask_seeing(questions, viewer, read)
+        thread = self._ask_seen(questions, viewer, [*comments, *answered])
+        answers = await self._graph.store.answer(questions)
+        seen = thread(answers)
+        shown = {post for post, one in zip(posts, seeing(answers), strict=True) if one is not None}
+        open_ = {None} | {id_ for id_, one in zip(above, seen[len(ids) :], strict=True) if one is not None}
+        return [
+            one if one is not None and not one.deleted and one.post in shown and one.reply_to in open_ else None
+            for one in seen[: len(ids)]
+        ]
 
     async def of_post(self, viewer: Viewer, post: NodeId, order: Order, window: Window) -> Found:
         """A page of the comments on a post, for `shown`; PostNotFound if `viewer` may not see the post."""

@@ -201,13 +201,15 @@ class Posts:
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    async def visible(self, viewer: Viewer, ids: Sequence[int]) -> list[Post | None]:
-        """The post of each id, or None if `viewer` must not see it.
+    async def visible(self, viewer: Viewer, ids: Sequence[int], *, deleted: bool = False) -> list[Post | None]:
+        """The post of each id, or None if `viewer` must not see it. `deleted`: as if the posts were not deleted.
 
         Costs one batch of records and one of the graph, however many ids.
         """
-        questions = Questions()
-        seen = self.ask_seeing(questions, viewer, await self.read(ids))
+        questions, posts = Questions(), await self.read(ids)
+        if deleted:
+            posts = [None if post is None else msgspec.structs.replace(post, deleted=False) for post in posts]
+        seen = self.ask_seeing(questions, viewer, posts)
         return seen(await self.graph.store.answer(questions))
 
     async def read(self, ids: Sequence[int]) -> list[Post | None]:

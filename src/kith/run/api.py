@@ -82,8 +82,9 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         lifetime_s=guard.lifetime_s, timeout_s=bounds.timeout_s,
     )  # fmt: skip
     watching = WatchResource(
-        services.watch, graph.graphs, metrics.observe,
-        watchers_max=settings.watchers_max, buffer_bytes=settings.stream_buffer_bytes,
+        services.watch, graph.graphs, metrics.observe, lifetime_s=guard.lifetime_s,
+        watchers_max=settings.watchers_max, user_max=settings.streams_user_max,
+        buffer_bytes=settings.stream_buffer_bytes,
     )  # fmt: skip
 
     @cache

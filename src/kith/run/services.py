@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from kith.access.policy import ReadPolicy
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.engines.blobs.blob_store import open_blobs
@@ -35,6 +36,7 @@ from kith.posts.comments import Comments
 from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
+from kith.records.store import RecordKind
 from kith.run import keys, limits
 from kith.run.config import Settings
 from kith.run.folders import Opened, media_folder, timelines_folder
@@ -44,6 +46,7 @@ from kith.stories.stories import Stories
 from kith.stories.strip import Strip
 from kith.streams.live import Live
 from kith.suggestions.suggestions import Suggestions
+from kith.watch.seeing import Seeing, Visible
 from kith.watch.watch import Watch
 
 
@@ -116,12 +119,17 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     )  # fmt: skip
     looking = asyncio.create_task(keep_looking(jobs.resume, openings.resume))
     known = await keys.known(parts.credentials, settings)
-    watch = Watch(parts.log, lambda: graph.store.declare(()), known.signing, time.monotonic)
+    privacy = Privacy(graph)
+    visible: dict[RecordKind, Visible] = {
+        RecordKind.POST: posts.visible, RecordKind.STORY: stories.visible, RecordKind.COMMENT: comments.visible
+    }  # fmt: skip
+    seeing = Seeing(graph.store, posts.store, privacy, ReadPolicy(graph, privacy), visible)
+    watch = Watch(parts.log, lambda: graph.store.declare(()), known.signing, seeing, time.monotonic)
     try:
         await jobs.resume()
         await openings.resume()
         yield Services(
-            parts, number, known, Privacy(graph), people,
+            parts, number, known, privacy, people,
             profiles, jobs, openings, suggested, posts, comments, engagement,
             Moderation(posts), media, stories, Strip(graph, stories, affinity.by_author), home, live, watch,
         )  # fmt: skip

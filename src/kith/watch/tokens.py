@@ -1,7 +1,7 @@
 """The tokens that watchers keep: a position of the log, and a mark by which we know it again.
 
-Only server keys watch, so how far the log is is no secret here, and a keyed digest is enough: a history is read at a
-few microseconds a change, of which sealing a token as cursors are would be the half.
+How far the log is is no secret from server keys, so a keyed digest is enough for theirs: a history is read at a few
+microseconds a change, of which sealing a token as cursors are would be the half. Those of users are sealed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 from kith.core.events import LogPosition
+from kith.core.signing import Signer
 
 _MARK_BYTES = 8
+_BEGINNING = b"\0"
+"""Before every position, since none that is empty can be sealed."""
 
 
 class WatchTokens:
@@ -36,3 +39,19 @@ class WatchTokens:
             return None
         at = LogPosition(raw[_MARK_BYTES:])
         return at if hmac.compare_digest(self.issue(at), token) else None
+
+
+class UserWatchTokens:
+    """As `WatchTokens`, for users: they tell nobody how much is written here."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._signer = Signer(secret, "watch-token")
+
+    def issue(self, at: LogPosition) -> str:
+        """The token of a position."""
+        return self._signer.seal(_BEGINNING + at)
+
+    def read(self, token: str) -> LogPosition | None:
+        """The position of a token; None if it was not issued here to a user."""
+        payload = self._signer.open(token)
+        return None if payload is None else LogPosition(payload.removeprefix(_BEGINNING))

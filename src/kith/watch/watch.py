@@ -1,14 +1,15 @@
 """Tells watchers what changes: each reads its past by itself, and then all share one reading of the end of the log.
 
-A watcher is a place in the log and no queue: what it is told is handed on at once, and one that takes nothing is cut
-off and comes back with its last token. So a thousand watchers cost one reading, and one encoding for each kind of wish.
+A watcher is a place in the log and no queue: what it is told is handed on at once. One that has no room reads on by
+itself until it caught up; one that takes nothing is cut off and comes back with its last token. So a thousand watchers
+with server keys cost one reading, and one encoding for each kind of wish. Users are told what each of them may see.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -16,16 +17,16 @@ import structlog
 
 from kith.core.errors import BadToken, TokenTooOld, Unavailable
 from kith.core.events import NOWHERE, Event, LogPosition
+from kith.core.ids import NodeId
 from kith.graph.graphs import Graphs
 from kith.log.store import Batch, Bell, LogStore
-from kith.watch.tokens import WatchTokens
+from kith.watch.seeing import Pending, Seeing
+from kith.watch.tokens import UserWatchTokens, WatchTokens
 from kith.watch.told import told
 from kith.watch.wanted import Wanted
 
-READ_MAX = 1_000
-"""Events that are read at a time."""
-PAST_MAX = 100
-"""Events of the past that one watcher is told before it must have room for more: posts of some KB each."""
+TOLD_MAX = 100
+"""Events that a watcher is told before it must have room for more: posts of some KB each."""
 HERE_EVERY_S = 15.0
 """How often a watcher is told where it is while nothing happens that it wants."""
 _GATHERED_S = 0.02
@@ -43,6 +44,13 @@ class Watcher(Protocol):
 
     wanted: Wanted
     frame: Frame
+    user: NodeId | None
+    """Who is told what they may see; None: the app, which is told everything."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it took enough of what it was told to be told more."""
+        ...
 
     @property
     def ended(self) -> str | None:
@@ -79,28 +87,32 @@ class Watch:
         log: LogStore,
         graphs: Callable[[], Awaitable[Mapping[str, int]]],
         secret: bytes,
+        seeing: Seeing,
         now_s: Callable[[], float],
     ) -> None:
         """`graphs`: the numbers of all graphs. They are asked for as they turn up in the log, since others declare new
         ones while this process runs: an import, say.
         """
-        self._log, self._all_graphs, self._now_s = log, graphs, now_s
+        self._log, self._all_graphs, self._seeing, self._now_s = log, graphs, seeing, now_s
         self._graphs = Graphs({})
-        self._tokens = WatchTokens(secret)
-        self.token = self._tokens.issue
-        """The token of a place: watch from it on, and what follows comes."""
+        self._tokens, self._user_tokens = WatchTokens(secret), UserWatchTokens(secret)
         self._joining: list[_Place] = []
         self._watchers: set[Watcher] = set()
         self._ahead: dict[Watcher, LogPosition] = {}  # who has read further by themselves than all others
         self._at = NOWHERE
         self._told_s: dict[Watcher, float] = {}
         self._task: asyncio.Task[None] | None = None
+        self._catching_up = set[asyncio.Task[None]]()
 
-    async def place(self, token: str | None) -> LogPosition:
+    def token(self, at: LogPosition, user: NodeId | None = None) -> str:
+        """The token of a place: watch from it on, and what follows comes."""
+        return self._tokens.issue(at) if user is None else self._user_tokens.issue(at)
+
+    async def place(self, token: str | None, user: NodeId | None = None) -> LogPosition:
         """The place that a token stands for; without one, now. Errors: BadToken; TokenTooOld."""
         if token is None:
             return await self._log.end()
-        at = self._tokens.read(token)
+        at = (self._tokens if user is None else self._user_tokens).read(token)
         if at is None:
             raise BadToken("this token was not issued by this service; send back the last one that you were told")
         if not self._log.covers(await self._log.end(), at):
@@ -114,16 +126,18 @@ class Watch:
     async def follow(self, watcher: Watcher, at: LogPosition) -> None:
         """Tell a watcher what happened since `at`, and go on with what happens, until it is ended or left."""
         while watcher.ended is None:
-            batch = await self._read(at, PAST_MAX)
+            batch = await self._read(at)
             if batch.lost:
                 watcher.end("behind")
-                return
+                break
+            watcher.write(await self._told_to(watcher, batch.events, at))
             at = batch.next
-            watcher.write(self._told(batch.events, watcher.wanted, watcher.frame))
-            if len(batch.events) < PAST_MAX:
+            if len(batch.events) < TOLD_MAX:
                 break
             del batch  # which one that is slow would keep
             await watcher.room()
+        if watcher.ended is not None:
+            return
         self._joining.append(_Place(watcher, at))
         if self._task is None:
             self._at = at
@@ -139,10 +153,10 @@ class Watch:
     async def close(self) -> None:
         """End every watcher."""
         self._end_all("stopping")
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        tasks = [*self._catching_up, *([] if self._task is None else [self._task])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self) -> None:
         """Tell all watchers, until none is left."""
@@ -165,8 +179,9 @@ class Watch:
         batch = await self._read(self._at)
         if batch.lost:
             self._end_all("behind")
-        self._at = batch.next
-        self._tell(batch.events)
+        before, self._at = self._at, batch.next
+        if batch.events:
+            await self._tell(before, batch.events)
         self._beat()
         if not batch.events:
             await bell.rung(1.0)
@@ -175,6 +190,7 @@ class Watch:
     async def _let_in(self, place: _Place) -> None:
         """Tell who joins what lies between their place and that of all others, and later nothing that they know."""
         watcher, at = place
+        told_at = at
         while watcher.ended is None and not self._log.covers(at, self._at):
             batch = await self._read(at)
             if batch.lost:
@@ -182,7 +198,8 @@ class Watch:
                 break
             at = batch.next
             earlier = [event for event in batch.events if self._log.covers(self._at, event.mark)]
-            watcher.write(self._told(earlier, watcher.wanted, watcher.frame))
+            watcher.write(await self._told_to(watcher, earlier, told_at))
+            told_at = reduce(self._log.joined, (event.mark for event in earlier), told_at)
         if place in self._joining:
             self._joining.remove(place)
             if watcher.ended is None:
@@ -191,9 +208,9 @@ class Watch:
                 if not self._log.covers(self._at, place.at):
                     self._ahead[watcher] = place.at
 
-    async def _read(self, after: LogPosition, limit: int = READ_MAX) -> Batch:
+    async def _read(self, after: LogPosition) -> Batch:
         """The next events, whose graphs are known then."""
-        batch = await self._log.read(after, limit)
+        batch = await self._log.read(after, TOLD_MAX)
         if not self._graphs.knows({event.graph for event in batch.events if event.graph}):
             self._graphs = Graphs(await self._all_graphs())
         await asyncio.sleep(0)  # others get their turn, however long the log is
@@ -204,43 +221,90 @@ class Watch:
             watcher.end(why)
             self.leave(watcher)
 
-    def _tell(self, events: Sequence[Event]) -> None:
+    async def _tell(self, before: LogPosition, events: Sequence[Event]) -> None:
+        """Tell all what is new after `before`. Who has no room for it reads on from there."""
         chunks: dict[tuple[Wanted, Frame], bytes] = {}
         for watcher in list(self._watchers):
             if watcher.ended is not None:
                 self.leave(watcher)
                 continue
-            wish = (watcher.wanted, watcher.frame)
-            ahead = self._ahead.get(watcher)
-            chunk = chunks.get(wish)
+            ahead, at, unknown = self._ahead.get(watcher), before, events
             if ahead is not None:
-                chunk = self._told([event for event in events if not self._log.covers(ahead, event.mark)], *wish)
-                if self._log.covers(self._at, ahead):
-                    del self._ahead[watcher]
-            elif chunk is None:
-                chunk = chunks[wish] = self._told(events, *wish)
-            if chunk:
+                at = self._log.joined(before, ahead)
+                unknown = [event for event in events if not self._log.covers(ahead, event.mark)]
+            if not watcher.has_room:
+                self.leave(watcher)
+                self._catch_up(watcher, at)
+                continue
+            wish = (watcher.wanted, watcher.frame)
+            if watcher.user is not None or ahead is not None:
+                chunk = await self._told_to(watcher, unknown, at)
+            elif wish in chunks:
+                chunk = chunks[wish]
+            else:
+                chunk = chunks[wish] = self._told(events, *wish, at)
+            if ahead is not None and self._log.covers(self._at, ahead):
+                self._ahead.pop(watcher, None)
+            if chunk and watcher in self._watchers:
                 watcher.write(chunk)
                 self._told_s[watcher] = self._now_s()
+
+    def _catch_up(self, watcher: Watcher, at: LogPosition) -> None:
+        """Let a watcher that had no room read on by itself, until it is where all others are."""
+
+        async def catch_up() -> None:
+            try:
+                await watcher.room()
+                await self.follow(watcher, at)
+            except Exception:
+                _log.exception("a watcher is ended; it comes back with its token")
+                watcher.end("failed")
+
+        task = asyncio.create_task(catch_up(), name="kith-watch-behind")
+        self._catching_up.add(task)
+        task.add_done_callback(self._catching_up.discard)
 
     def _beat(self) -> None:
         """Say where they are to those who were told nothing for long."""
         now_s = self._now_s()
         late = [watcher for watcher, told_s in self._told_s.items() if now_s - told_s >= HERE_EVERY_S]
-        if late:
-            token = self.token(self._at)
-            for watcher in late:
-                watcher.here(token)
-                self._told_s[watcher] = now_s
+        for watcher in late:
+            ahead = self._ahead.get(watcher)
+            at = self._at if ahead is None else self._log.joined(self._at, ahead)
+            watcher.here(self.token(at, watcher.user))
+            self._told_s[watcher] = now_s
 
-    def _told(self, events: Sequence[Event], wanted: Wanted, frame: Frame) -> bytes:
-        """Those of the events that are wanted, as they go over the wire."""
+    async def _told_to(self, watcher: Watcher, events: Sequence[Event], at: LogPosition) -> bytes:
+        """Those of the events, after `at`, that one watcher is told, as they go over the wire."""
+        user, wanted = watcher.user, watcher.wanted
+        if user is None:
+            return self._told(events, wanted, watcher.frame, at)
+        asked = [event for event in events if wanted.may_want(event) and self._seeing.may_see(user, event)]
+        pending = [Pending(event, told(event, "", self._graphs)) for event in asked]
+        pending = [one for one in pending if wanted.wants(one.change)]
+        if not pending:
+            return b""
+        parts = []
+        try:
+            for event, change in await self._seeing.seen(user, pending, self._graphs):
+                at = self._log.joined(at, event.mark)
+                token = self.token(at, user)
+                parts.append(watcher.frame(token, _encode(msgspec.structs.replace(change, token=token))))
+        except Unavailable as error:
+            _log.warning("a watcher is ended; it comes back with its token", error=error.message)
+            watcher.end("unavailable")
+        return b"".join(parts)
+
+    def _told(self, events: Sequence[Event], wanted: Wanted, frame: Frame, at: LogPosition) -> bytes:
+        """Those of the events, after `at`, that are wanted, as they go over the wire. A token covers those before."""
         parts = []
         for event in events:
             if wanted.may_want(event):
-                token = self.token(event.mark)
+                told_at = self._log.joined(at, event.mark)
+                token = self._tokens.issue(told_at)
                 change = told(event, token, self._graphs)
                 if wanted.wants(change):
+                    at = told_at
                     parts.append(frame(token, _encode(change)))
         return b"".join(parts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from coroutines import run_all
@@ -17,7 +17,7 @@ from kith.core.events import NOWHERE, Event
 from kith.graph.graphs import Graphs
 from kith.log.store import Batch
 from kith.watch.wanted import Wanted, wanted_of
-from kith.watch.watch import HERE_EVERY_S, PAST_MAX, READ_MAX, Watch
+from kith.watch.watch import HERE_EVERY_S, TOLD_MAX, Watch
 
 _TURNS_MAX = 10_000
 
@@ -26,6 +26,8 @@ class Noted:
     """A watcher that notes what it is told."""
 
     frame = staticmethod(lambda token, change: change + b"\n")
+    user = None
+    has_room = True
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -69,7 +71,7 @@ class Scene:
     def __init__(self) -> None:
         self.edges, self.now_s = ReferenceEdges(), 0.0
         self.log = Log(self.edges)
-        self.watch = Watch(self.log, lambda: self.edges.declare(()), b"secret" * 8, lambda: self.now_s)
+        self.watch = Watch(self.log, lambda: self.edges.declare(()), b"secret" * 8, cast(Any, None), lambda: self.now_s)
 
     async def happen(self, graph: int, count: int = 1) -> None:
         for number in range(count):
@@ -125,7 +127,7 @@ def test_a_graph_that_was_declared_since_is_told_by_its_name() -> None:
 
 def test_others_get_their_turn_while_a_watcher_of_little_reads_a_long_log() -> None:
     async def act(scene: Scene) -> None:
-        await scene.happen(1, 5 * READ_MAX)
+        await scene.happen(1, 50 * TOLD_MAX)
         turns = 0
 
         async def other() -> None:
@@ -145,10 +147,10 @@ def test_others_get_their_turn_while_a_watcher_of_little_reads_a_long_log() -> N
 
 def test_what_was_missed_is_handed_over_in_small_parts() -> None:
     async def act(scene: Scene) -> None:
-        await scene.happen(1, READ_MAX + 200)
+        await scene.happen(1, 10 * TOLD_MAX + 7)
         async with scene.watching(NOWHERE) as watcher:
-            assert len(watcher.told) == READ_MAX + 200
-            assert watcher.waiting_most <= PAST_MAX
+            assert len(watcher.told) == 10 * TOLD_MAX + 7
+            assert watcher.waiting_most <= TOLD_MAX
 
     in_scene(act)
 

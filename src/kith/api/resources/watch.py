@@ -12,10 +12,11 @@ from kith.api.call import Call
 from kith.api.operations import Header, get
 from kith.api.sink import Sink
 from kith.api.sockets import Sockets
-from kith.core.errors import BadRequest, Overloaded
+from kith.core.errors import BadRequest, Overloaded, TooManyStreams
 from kith.core.events import LogPosition
-from kith.core.ids import parse_id
+from kith.core.ids import NodeId, parse_id
 from kith.graph.graphs import Graphs
+from kith.watch.seeing import check_wish
 from kith.watch.wanted import Wanted, wanted_of
 from kith.watch.watch import Frame, Watch
 
@@ -29,6 +30,7 @@ After = Annotated[
 ]
 LastEventId = Annotated[str | None, Header("Last-Event-ID"), Meta(description="As `after`, for clients of SSE.")]
 Accept = Annotated[str | None, Header("Accept"), Meta(description="`application/x-ndjson`: a line a change.")]
+_RETRY_AFTER_S = 5.0
 _NDJSON = "application/x-ndjson"
 _HEADERS = [("cache-control", "no-store"), ("x-accel-buffering", "no")]
 
@@ -46,8 +48,13 @@ def as_line(token: str, change: bytes) -> bytes:
 class Watching:
     """One watcher, and the connection that takes what it is told."""
 
-    def __init__(self, sink: Sink, wanted: Wanted, frame: Frame) -> None:
-        self._sink, self.wanted, self.frame = sink, wanted, frame
+    def __init__(self, sink: Sink, wanted: Wanted, frame: Frame, user: NodeId | None) -> None:
+        self._sink, self.wanted, self.frame, self.user = sink, wanted, frame, user
+
+    @property
+    def has_room(self) -> bool:
+        """See `watch.Watcher`."""
+        return self._sink.has_room
 
     @property
     def ended(self) -> str | None:
@@ -76,7 +83,9 @@ class Watching:
 
 
 class WatchResource:
-    """All watchers of this process. `watchers_max`, `buffer_bytes`: the settings of these names."""
+    """All watchers of this process. `watchers_max`, `user_max`, `buffer_bytes`: the settings `watchers_max`,
+    `streams_user_max`, `stream_buffer_bytes`. `lifetime_s`: how long the credential in an Authorization header holds.
+    """
 
     def __init__(
         self,
@@ -84,17 +93,18 @@ class WatchResource:
         graphs: Graphs,
         observe: Callable[[str, float, int], None],
         *,
+        lifetime_s: Callable[[str | None], float | None],
         watchers_max: int,
+        user_max: int,
         buffer_bytes: int,
     ) -> None:
-        self._watch, self._graphs, self._observe = watch, graphs, observe
-        self._watchers_max, self._buffer_bytes = watchers_max, buffer_bytes
+        self._watch, self._graphs, self._observe, self._lifetime_s = watch, graphs, observe, lifetime_s
+        self._watchers_max, self._user_max, self._buffer_bytes = watchers_max, user_max, buffer_bytes
         self._sockets, self._open, self._closing = Sockets(), set[Watching](), False
 
     @get(
         "/watch",
         "Every change, as it happens",
-        callers="server",
         streams=True,
         media_type="text/event-stream",
         answers=str,
@@ -113,25 +123,27 @@ class WatchResource:
         and nothing is missing and nothing comes twice, whichever process answers. What is so afterwards is told, not
         what was done. While nothing happens you are told where you are. TOKEN_TOO_OLD: the log was forgotten that far
         back; export what you follow, and watch from the token of the export.
+
+        A user token is told what the API shows that user, as it is when it is told: their own edges that hold or are
+        gone, and of the `nodes` that they name posts, stories, comments and profiles. What they may see no longer is
+        not told, but for what is deleted.
         """
+        user = None if call.caller.server else call.acting
         for name, value in (("kinds", kinds), ("graphs", graphs), ("nodes", nodes)):
             if value is not None and not _names(value):
                 raise BadRequest(f"{name} names nothing; leave it out to watch all")
-        wanted = wanted_of(
-            _names(kinds), _names(graphs), [parse_id(one, "nodes") for one in _names(nodes)], self._graphs
-        )
-        if self._closing or len(self._open) >= self._watchers_max:
-            raise Overloaded(
-                "this process stops, or has `watchers_max` watchers; watch more in one, or raise the setting"
-            )
+        ids = [parse_id(one, "nodes") for one in _names(nodes)]
+        chosen = _names(kinds) if user is None else check_wish(_names(kinds), ids)
+        wanted = wanted_of(chosen, _names(graphs), ids, self._graphs)
+        self._check_room(user)
         lines = accept is not None and _NDJSON in accept
-        at = await self._watch.place(after or last_event_id or None)
+        at = await self._watch.place(after or last_event_id or None, user)
         content = ("content-type", _NDJSON if lines else "text/event-stream")
         transport = call.exchange.response_stream(200, [content, *_HEADERS])
         sink = Sink(transport, call.scope.client, self._sockets, self._buffer_bytes)
         del transport  # the sink's alone, so that it ends with the sink
         self._observe("watch", call.started, 200)
-        await self._tell(call, Watching(sink, wanted, as_line if lines else as_event), at)
+        await self._tell(call, Watching(sink, wanted, as_line if lines else as_event, user), at)
 
     def close(self) -> None:
         """End every watcher, and let no new one begin: this process stops."""
@@ -139,17 +151,35 @@ class WatchResource:
         for watching in list(self._open):
             watching.end("stopping")
 
+    def _check_room(self, user: NodeId | None) -> None:
+        """Overloaded, TooManyStreams: there is no room for one more watcher."""
+        if self._closing or len(self._open) >= self._watchers_max:
+            raise Overloaded(
+                "this process stops, or has `watchers_max` watchers; watch more in one, or raise the setting"
+            )
+        if user is not None and sum(one.user == user for one in self._open) >= self._user_max:
+            raise TooManyStreams(
+                f"this user watches {self._user_max} times here; close one of them first",
+                retry_after_s=_RETRY_AFTER_S,
+                limit=self._user_max,
+            )
+
     async def _tell(self, call: Call, watching: Watching, at: LogPosition) -> None:
         """Tell what happens until either side ends it."""
         self._open.add(watching)
         gone = asyncio.ensure_future(call.exchange.client_disconnect())
         gone.add_done_callback(lambda _: watching.end("gone"))
+        lifetime_s, expiry = self._lifetime_s(call.header("authorization")), None
+        if lifetime_s is not None:
+            expiry = asyncio.get_running_loop().call_later(lifetime_s, watching.end, "expired")
         try:
-            watching.here(self._watch.token(at))
+            watching.here(self._watch.token(at, watching.user))
             await self._watch.follow(watching, at)
             await gone
         finally:
             gone.cancel()
+            if expiry is not None:
+                expiry.cancel()
             self._watch.leave(watching)
             watching.end("gone")
             self._open.discard(watching)

@@ -1,0 +1,45 @@
+"""One reader of /watch, for tests of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from typing import Any
+
+import httpx
+from servers import API, eventually
+
+LINES = {"Accept": "application/x-ndjson"}
+
+
+class Watching:
+    """One connection to /watch, read in a thread. `told`: the changes so far; `token`: of the last thing told."""
+
+    def __init__(self, http: httpx.Client, after: str | None = None, **asked: str) -> None:
+        params = {**asked, **({} if after is None else {"after": after})}
+        self._response = http.send(http.build_request("GET", f"{API}/watch", params=params, headers=LINES), stream=True)
+        assert self._response.status_code == 200, self._response.read()
+        self.told: list[dict[str, Any]] = []
+        self.token: str | None = after
+        self.begun = self.ended = False
+        threading.Thread(target=self._read, daemon=True).start()
+        eventually(lambda: self.begun or self.ended)
+
+    def _read(self) -> None:
+        try:
+            for line in self._response.iter_lines():
+                said = json.loads(line)
+                self.token = said["token"]
+                if said["kind"] != "here":
+                    self.told.append(said)
+                self.begun = True
+        except (httpx.TransportError, httpx.StreamError):
+            pass
+        self.ended = True
+
+    def close(self) -> None:
+        """Hang up, whatever the thread waits for."""
+        with contextlib.suppress(OSError):
+            self._response.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
