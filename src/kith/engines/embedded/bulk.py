@@ -27,16 +27,16 @@ from kith.core.clock import Hlc, ms_of, wall_ms
 from kith.core.errors import Conflict, StoreMismatch
 from kith.engines.embedded import changes, runs
 from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.edge_rows import packed_edges
 from kith.engines.embedded.environment import LOADING, LOG_WHOLE_AFTER, Environment, put_note
 from kith.engines.embedded.event_log import LogWriter, bulk_loaded
-from kith.engines.embedded.keys import EDGE_KEY, SIGN, STATE_BITS, list_tag, read_prefix
+from kith.engines.embedded.keys import SIGN, list_tag, read_prefix
 from kith.engines.embedded.store_file import sync_folder
 from kith.graph.edge import Direction, State
 from kith.graph.shapes import Listing
 
 RUN_ROWS = 2_000_000
 RANGE_ROWS = 400_000
-_POSITION_6_MAX = 1 << 48
 _SOURCE, _DESTINATION, _POSITION = 0, 1, 2
 
 EdgeRows = NDArray[np.int64]
@@ -217,19 +217,9 @@ def _merged(rows: EdgeRows, node: int, other: int) -> EdgeRows:
 
 
 def _edge_items(rows: EdgeRows, updated_at: Hlc) -> Iterator[tuple[bytes, bytes]]:
-    keys = rows[:, :2].astype(">i8").tobytes()
-    positions = rows[:, _POSITION]
-    values = np.zeros((len(rows), 16), np.uint8)
-    word = (updated_at << STATE_BITS) | State.NORMAL
-    values[:, :8] = np.frombuffer(word.to_bytes(8, "big"), np.uint8)
-    encoded = positions.astype(">i8").view(np.uint8).reshape(-1, 8)
-    short = (positions >= 0) & (positions < _POSITION_6_MAX)
-    values[short, 8:14] = encoded[short, 2:]
-    values[~short, 8:] = encoded[~short]
-    lengths = np.where(positions == ms_of(updated_at), 8, np.where(short, 14, 16)).tolist()
-    packed = values.tobytes()
-    for index, length in enumerate(lengths):
-        yield keys[index * EDGE_KEY : (index + 1) * EDGE_KEY], packed[index * 16 : index * 16 + length]
+    versions = np.full(len(rows), updated_at, np.uint64)
+    states = np.full(len(rows), State.NORMAL, np.uint64)
+    return packed_edges(rows[:, _SOURCE], rows[:, _DESTINATION], rows[:, _POSITION], versions, states)
 
 
 def _list_items(rows: EdgeRows, direction: Direction, node: int, other: int) -> Iterator[tuple[bytes, bytes]]:

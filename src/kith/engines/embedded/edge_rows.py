@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import lmdb
+import numpy as np
+from numpy.typing import NDArray
 
+from kith.core.clock import COUNTER_BITS
 from kith.engines.embedded import runs
-from kith.engines.embedded.keys import edge_row, list_prefixes, list_row, pair_key, read_edge
+from kith.engines.embedded.keys import (
+    EDGE_KEY,
+    POSITION_6_MAX,
+    STATE_BITS,
+    edge_row,
+    list_prefixes,
+    list_row,
+    pair_key,
+    read_edge,
+)
 from kith.graph.edge import Edge
 
 Database: TypeAlias = "lmdb._Database"
@@ -49,3 +62,26 @@ def entries_of(edge: Edge) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
     """The entries of an edge in the lists of its source and its destination, as (prefix of the run, row)."""
     out, in_ = list_prefixes(edge.source, edge.destination, edge.state)
     return (out, list_row(edge.position, edge.destination)), (in_, list_row(edge.position, edge.source))
+
+
+def packed_edges(
+    sources: NDArray[np.int64],
+    destinations: NDArray[np.int64],
+    positions: NDArray[np.int64],
+    versions: NDArray[np.uint64],
+    states: NDArray[np.uint64],
+) -> Iterator[tuple[bytes, bytes]]:
+    """The keys and rows of many edges, as `pair_key` and `edge_row` make them."""
+    keys = np.column_stack([sources, destinations]).astype(">i8").tobytes()
+    values = np.zeros((len(sources), EDGE_KEY), np.uint8)
+    values[:, :8] = ((versions << np.uint64(STATE_BITS)) | states).astype(">u8").view(np.uint8).reshape(-1, 8)
+    encoded = positions.astype(">i8").view(np.uint8).reshape(-1, 8)
+    short = (positions >= 0) & (positions < POSITION_6_MAX)
+    values[short, 8:14] = encoded[short, 2:]
+    values[~short, 8:] = encoded[~short]
+    lengths = np.where(
+        positions == (versions >> np.uint64(COUNTER_BITS)).astype(np.int64), 8, np.where(short, 14, EDGE_KEY)
+    ).tolist()
+    packed = values.tobytes()
+    for at, length in zip(range(0, len(packed), EDGE_KEY), lengths, strict=True):
+        yield keys[at : at + EDGE_KEY], packed[at : at + length]

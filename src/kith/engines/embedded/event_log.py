@@ -94,6 +94,20 @@ class LogWriter:
         self._events.append(event)
         self._last += 1
 
+    def take_over(self, first: int, row: bytes) -> bool:
+        """Store a row of another log as it is, with the number of its first event; False if no row begins there here.
+
+        Its events are those from the last one on that this log has.
+        """
+        if first != self._row_at or self._events:
+            return False
+        self._txn.put(_SEQUENCE.pack(first), row, append=not self._kept, db=self._log)
+        self._last = first + _events_in(row) - 1
+        self._version = int.from_bytes(row[:_VERSION], "big")
+        self._kept = unpacked(row) if row[_VERSION] in _OPEN else []
+        self._row_at = first if self._kept else self._last + 1
+        return True
+
     def flush(self) -> int:
         """Write the queued events; how many there were."""
         if not self._events:

@@ -32,7 +32,7 @@ STATE_BITS = 2
 _STATE_MASK = (1 << STATE_BITS) - 1
 _STATE_BYTE = 7  # of an edge's row: the last byte of its first word
 SIGN = 1 << 63
-_POSITION_6_MAX = 1 << 48
+POSITION_6_MAX = 1 << 48
 _PAIR = struct.Struct(">QQ")
 _WORD = struct.Struct(">Q")
 _PREFIX = struct.Struct(">QB")
@@ -69,7 +69,7 @@ def edge_row(edge: Edge) -> bytes:
     position = edge.position
     if position == ms_of(edge.updated_at):
         return word
-    if 0 <= position < _POSITION_6_MAX:
+    if 0 <= position < POSITION_6_MAX:
         return word + position.to_bytes(6, "big")
     return word + position.to_bytes(8, "big", signed=True)
 

@@ -13,7 +13,7 @@ Blocks that shrink are not joined again, only empty ones are deleted; `kith back
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import lmdb
@@ -225,6 +225,31 @@ def pack(prefixes: NDArray[np.uint8], rows: NDArray[np.uint8]) -> Iterator[tuple
             yield prefix + _SEALED + block[-ROW:], block
             at += BLOCK_ROWS
         yield prefix + _TAIL, (end - start).to_bytes(_LENGTH, "big") + packed[at * ROW : end * ROW]
+
+
+def extend(cursor: RunCursor, prefixes: NDArray[np.uint8], rows: bytes, borders: Sequence[int]) -> None:
+    """Add rows that are not there to many runs: those from each border to the next belong to one, in ascending order.
+
+    `prefixes`: (n, 9), sorted. Runs whose new rows come after all that they have are written in the order of keys.
+    """
+    heads = prefixes[borders[:-1]].tobytes()
+    keys = [heads[at : at + PREFIX] + _TAIL for at in range(0, len(heads), PREFIX)]
+    tails = dict(cursor.getmulti(keys))
+    appended: list[tuple[bytes, bytes]] = []
+    for key, start, end in zip(keys, borders[:-1], borders[1:], strict=True):
+        new, tail = rows[start * ROW : end * ROW], tails.get(key)
+        if tail is None:
+            tail = bytes(_LENGTH)
+        elif not tail[-ROW:] < new[:ROW] or len(tail) < _LENGTH + ROW:
+            for at in range(0, len(new), ROW):
+                insert(cursor, key[:PREFIX], new[at : at + ROW])
+            continue
+        block = tail[_LENGTH:] + new
+        while len(block) > BLOCK_ROWS * ROW:
+            sealed, block = block[: BLOCK_ROWS * ROW], block[BLOCK_ROWS * ROW :]
+            appended.append((key[:PREFIX] + _SEALED + sealed[-ROW:], sealed))
+        appended.append((key, (length_of(tail) + end - start).to_bytes(_LENGTH, "big") + block))
+    cursor.putmulti(appended)
 
 
 def _block_at(cursor: RunCursor, prefix: bytes, row: bytes) -> bytes | None:

@@ -19,11 +19,12 @@ from collections.abc import Sequence
 import msgspec
 
 from kith.core.errors import Conflict, StoreMismatch
-from kith.engines.embedded import changes, event_log
+from kith.engines.embedded import event_log
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import HISTORY, LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.history import Positions
+from kith.engines.embedded.sorted_changes import do_all
 
 _MAGIC, _DIGEST_BYTES, _VERSION = b"kith-log", 32, 1
 _BODY_AT = len(_MAGIC) + _DIGEST_BYTES
@@ -79,12 +80,14 @@ def do(target: Environment, segment: Segment) -> int:
     _check_history(target, segment, at)
     _name(target, segment)
     with translated("rebuild", target.folder), target.commit() as write:
-        writer = LogWriter(write.txn, target.log)
+        writer, done = LogWriter(write.txn, target.log), list[bytes]()
         for first, row in segment.rows:
-            for sequence, event in enumerate(event_log.unpacked(row), first):
-                if sequence > at:
-                    changes.do(write.txn, event_log.change_of(event), target.rows, target.graph_db)
+            new = event_log.unpacked(row)[max(0, at + 1 - first) :]
+            done += map(event_log.change_of, new)
+            if new and not writer.take_over(first, row):
+                for event in new:
                     writer.append_logged(event)
+        do_all(write.txn, done, target.rows, target.graph_db)
         writer.flush()
         at = writer.last
     if at >= segment.end:  # until then it lacks what tokens of this history stand for
