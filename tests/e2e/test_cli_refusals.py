@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from commands import Kith, done, refused
 
+from kith.engines.embedded.environment import Environment
+
 
 @pytest.fixture
 def stores(here: Kith, tmp_path: Path) -> Path:
@@ -89,6 +91,15 @@ def test_bad_input_gets_one_line_and_status_1(here: Kith, stores: Path, line: st
     left = {path.name for path in stores.iterdir()} - set(before)
     assert left <= {"new"}, "a command that refuses leaves nothing behind"
     assert (stores / "file").read_text() == "hello"
+
+
+def test_a_backup_of_an_older_kith_is_not_rebuilt_from_nor_upgraded(here: Kith, stores: Path) -> None:
+    with Environment(stores / "older") as older:
+        older.put_note("format", b"2")
+    before = {path.name: path.read_bytes() for path in (stores / "older").iterdir() if path.is_file()}
+    assert re.search("older Kith.*edges only.*kith restore", refused(here("rebuild", "new", "--from", "older")))
+    assert {path.name: path.read_bytes() for path in (stores / "older").iterdir() if path.is_file()} == before
+    assert not (stores / "new").exists()
 
 
 def test_where_a_rebuild_was_refused_a_backup_can_be_restored_as_it_advises(here: Kith, stores: Path) -> None:

@@ -13,7 +13,7 @@ from kith.core.errors import BadRequest, Conflict
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.journal import JOURNAL_FILE
-from kith.engines.embedded.rebuild import rebuild
+from kith.engines.embedded.rebuild import check_format, rebuild
 from kith.engines.embedded.store_file import STORE_FILE
 
 commands = typer.Typer()
@@ -30,6 +30,7 @@ def run_rebuild(
     """
     if folder.resolve() == log.resolve():
         raise BadRequest(f"{folder} is the folder of that log; name another one to rebuild into")
+    check_format(log)
     with Environment(log, create=False) as source, alone(folder) as only:
         if not only:
             raise Conflict(f"a server uses {folder}; stop it first")

@@ -7,9 +7,15 @@ The log goes on from what the target has, so a target may be empty, or a backup 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+import lmdb
+
+from kith.core.errors import StoreMismatch
 from kith.engines.embedded import segments
-from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.environment import FORMAT, Environment
+from kith.engines.embedded.store_file import STORE_FILE
 
 BYTES_A_SEGMENT = 1 << 20
 """Of the log, in a commit: some 80,000 edges, since the more are done together, the fewer pages are written twice."""
@@ -29,3 +35,23 @@ def rebuild(source: Environment, target: Environment, progress: Callable[[int], 
         at = segments.do(target, segment)
         progress(at - began)
     return at - began
+
+
+def check_format(folder: Path) -> None:
+    """StoreMismatch if a folder is of an older Kith, whose log holds edges only. To open it would upgrade it."""
+    store = folder / STORE_FILE
+    if not store.is_file() or not store.stat().st_size:
+        return
+    with (
+        translated(f"read {folder}", folder),
+        lmdb.Environment(str(store), subdir=False, readonly=True, lock=False, max_dbs=1) as opened,
+        opened.begin() as txn,
+    ):
+        found = int(txn.get(b"format", b"0", opened.open_db(b"meta", txn=txn, create=False)))
+    if found < FORMAT:
+        raise StoreMismatch(
+            f"{folder} is of an older Kith (format {found}), whose log holds edges only; "
+            "`kith restore` it into a folder of its own and serve that one: its log is whole from then on",
+            format=found,
+            known=FORMAT,
+        )
