@@ -24,6 +24,7 @@ from typing import NamedTuple
 import lmdb
 
 from kith.core.clock import Hlc
+from kith.core.errors import StoreMismatch
 from kith.core.events import BULK_LOADED, Event, LogPosition
 from kith.engines.embedded.changes import NONE_BEFORE
 from kith.engines.embedded.history import Positions
@@ -233,11 +234,26 @@ def _packed(events: Sequence[bytes]) -> bytes:
 
 
 def unpacked(row: bytes) -> list[bytes]:
-    """The events of a row."""
+    """The events of a row. StoreMismatch if it is not as it was written, or in a form of a newer Kith."""
+    try:
+        events = _events_of(row)
+    except (zlib.error, struct.error, IndexError):
+        events = None
+    if events is None:
+        raise StoreMismatch("a row of the event log is damaged; restore a backup")
+    return events
+
+
+def _events_of(row: bytes) -> list[bytes] | None:
+    """The events of a row; None if some of it is missing."""
+    if row[_VERSION] > _DEFLATED_DATA:
+        raise StoreMismatch("the event log has rows of a newer Kith; upgrade this one")
     form, raw = row[_VERSION], row[_HEAD:]
     if form == _DEFLATED:
         raw = _by_row(zlib.decompress(raw), EVENTS_PER_ROW)
     if form in (_PLAIN, _DEFLATED):
+        if len(raw) % _EVENT_BYTES or (form == _DEFLATED and len(raw) != EVENTS_PER_ROW * _EVENT_BYTES):
+            return None
         return [raw[at : at + _EVENT_BYTES] for at in range(0, len(raw), _EVENT_BYTES)]
     count, raw = raw[0], raw[1:]
     heads_at, data_at = count * _LENGTH_BYTES, count * (_LENGTH_BYTES + _EVENT_BYTES)
@@ -249,7 +265,7 @@ def unpacked(row: bytes) -> list[bytes]:
         head_at = heads_at + number * _EVENT_BYTES
         events.append(raw[head_at : head_at + _EVENT_BYTES] + raw[data_at : data_at + length])
         data_at += length
-    return events
+    return events if data_at == len(raw) else None
 
 
 def _by_column(rows: bytes, width: int) -> bytes:
