@@ -1,23 +1,28 @@
-"""What the log gives: a history told to a watcher, how late a change is told, and a store made from it anew."""
+"""What the log gives: a history told to a watcher, how late changes are told to a thousand, and a store made anew.
+
+Of the thousand each watches one node, and half take nothing after they came.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
-import threading
 import time
 from pathlib import Path
 
 import httpx
 import numpy as np
 
-from bench.figures import KEY, Figure, free_port, server
+from bench.figures import KEY, SECONDS, Figure, free_port, server
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.rebuild import rebuild as rebuilt
 from kith.run.config import Settings
 
 _EDGES, _A_REQUEST, _USERS = 200_000, 1_000, 330_000
-_LIVE_REQUESTS, _LIVE_A_SECOND, _LIVE_EDGES = 200, 100, 10
+_WATCHERS, _FIRST_WATCHED, _FIRST_OTHER = 1_000, 2_000_000, 3_000_000
+_A_LIVE_REQUEST, _LIVE_A_SECOND = 100, 50
+_LIVE_REQUESTS = int(_LIVE_A_SECOND * SECONDS)
 _BASE = "/api/v1"
 _HEADERS = {"Authorization": f"Bearer {KEY}"}
 _LINES = {**_HEADERS, "Accept": "application/x-ndjson"}
@@ -41,9 +46,10 @@ def watch(folder: Path) -> list[Figure]:
                 if told > 0.99 * _EDGES:  # a few follows come twice and change nothing
                     break
         rate = told / (time.perf_counter() - started)
-        late_ms = _late_ms(http, chosen)
+        late_ms = _late_ms(http, settings.port, chosen)
     says = f"{_EDGES:,} random follows"
-    live = f"{_LIVE_EDGES * _LIVE_A_SECOND:,} follows/s, {_LIVE_EDGES} a request"
+    watchers = f"{_WATCHERS:,} watchers of a node each, half of which take nothing"
+    live = f"{watchers}; {_A_LIVE_REQUEST * _LIVE_A_SECOND:,} follows/s"
     return [
         Figure("watch", rate, "changes/s", ">= 200,000", data=f"{says}, read again over HTTP"),
         Figure("watch-p99", float(np.percentile(late_ms, 99)), "ms", "< 1,000", data=live),
@@ -78,28 +84,49 @@ def _write(http: httpx.Client, chosen: random.Random, count: int) -> None:
     http.post("/graph/follows/edges", json={"edges": rows}).raise_for_status()
 
 
-def _late_ms(http: httpx.Client, chosen: random.Random) -> list[float]:
-    """From the answer of each write to when a watcher has its last change."""
-    answered_s: list[float] = []
-    told_s: list[float] = []
-    ready = threading.Event()
+def _late_ms(http: httpx.Client, port: int, chosen: random.Random) -> list[float]:
+    """From when each write is sent to when the watcher of its node has its change."""
+    return asyncio.run(_late(http, port, chosen))
 
-    def listen() -> None:
-        with http.stream("GET", "/watch", headers=_LINES) as response:
-            ready.set()
-            for line in response.iter_lines():
-                if b'"kind":"edge"' in line.encode():
-                    told_s.append(time.perf_counter())
-                if len(told_s) == _LIVE_REQUESTS * _LIVE_EDGES:
-                    return
 
-    thread = threading.Thread(target=listen)
-    thread.start()
-    ready.wait()
-    for number in range(_LIVE_REQUESTS):
-        _write(http, chosen, _LIVE_EDGES)
-        answered_s.append(time.perf_counter())
-        time.sleep(max(0.0, answered_s[0] + (number + 1) / _LIVE_A_SECOND - time.perf_counter()))
-    thread.join(10)
-    last = told_s[_LIVE_EDGES - 1 :: _LIVE_EDGES]
-    return [1000 * (told - answered) for answered, told in zip(answered_s, last, strict=False)]
+async def _late(http: httpx.Client, port: int, chosen: random.Random) -> list[float]:
+    """Opens the watchers, then writes in a thread."""
+    sent_s: dict[tuple[int, int], float] = {}
+    late_ms: list[float] = []
+    ready = asyncio.Semaphore(0)
+
+    async def watch_node(node: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        asked = f"GET {_BASE}/watch?nodes={node} HTTP/1.1\r\nHost: x\r\nAccept: application/x-ndjson\r\n"
+        writer.write(f"{asked}Authorization: Bearer {KEY}\r\n\r\n".encode())
+        await reader.readuntil(b'"here"')
+        ready.release()
+        if node % 2:
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await asyncio.Event().wait()
+        while line := await reader.readline():
+            if b'"kind":"edge"' in line:
+                change = json.loads(line[line.index(b"{") :])
+                key = int(change["source"]), int(change["destination"])
+                late_ms.append(1000 * (time.perf_counter() - sent_s[key]))
+
+    def write() -> None:
+        began = time.perf_counter()
+        for number in range(_LIVE_REQUESTS):
+            pairs = [
+                (_FIRST_WATCHED + chosen.randrange(_WATCHERS), _FIRST_OTHER + _A_LIVE_REQUEST * number + at)
+                for at in range(_A_LIVE_REQUEST)
+            ]
+            sent_s.update(dict.fromkeys(pairs, time.perf_counter()))
+            edges = [{"op": "add", "source": source, "destination": other} for source, other in pairs]
+            http.post("/graph/follows/edges", json={"edges": edges}).raise_for_status()
+            time.sleep(max(0.0, began + (number + 1) / _LIVE_A_SECOND - time.perf_counter()))
+
+    tasks = [asyncio.create_task(watch_node(_FIRST_WATCHED + at)) for at in range(_WATCHERS)]
+    for _ in tasks:
+        await ready.acquire()
+    await asyncio.to_thread(write)
+    await asyncio.sleep(2)
+    for task in tasks:
+        task.cancel()
+    return late_ms

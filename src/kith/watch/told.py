@@ -170,9 +170,17 @@ def told(event: Event, token: str, graphs: Graphs) -> Change:
     return _TOLD[record.kind](token, at, record)
 
 
+_ABOUT = ("source", "destination", "id", "author", "owner")
+
+
 def concerns(change: Change, nodes: frozenset[str]) -> bool:
     """Whether a change is about one of these nodes: an end of the edge, what was made, or who made it."""
-    return any(getattr(change, name, None) in nodes for name in ("source", "destination", "id", "author", "owner"))
+    return any(getattr(change, name, None) in nodes for name in _ABOUT)
+
+
+def nodes_of(change: Change) -> set[str]:
+    """The nodes that a change is about, as `concerns` has it."""
+    return {getattr(change, name) for name in _ABOUT if hasattr(change, name)}
 
 
 def _post(token: str, at: datetime, record: Record) -> Change:

@@ -22,7 +22,7 @@ from kith.graph.graphs import Graphs
 from kith.log.store import Batch, Bell, LogStore
 from kith.watch.seeing import Pending, Seeing
 from kith.watch.tokens import UserWatchTokens, WatchTokens
-from kith.watch.told import told
+from kith.watch.told import kind_of, nodes_of, told
 from kith.watch.wanted import Wanted
 
 TOLD_MAX = 100
@@ -77,6 +77,30 @@ class Watcher(Protocol):
 class _Place(NamedTuple):
     watcher: Watcher
     at: LogPosition
+
+
+class _ByNode:
+    """Events, and those about some nodes: so a thousand who watch a node each do not look at every event."""
+
+    def __init__(self, events: Sequence[Event], graphs: Graphs) -> None:
+        self._events, self._graphs = events, graphs
+        self._places: dict[str, list[int]] | None = None
+
+    def of(self, nodes: frozenset[str] | None) -> Sequence[Event]:
+        """The events about these nodes; None: all."""
+        if nodes is None:
+            return self._events
+        if self._places is None:
+            self._places = {}
+            for place, event in enumerate(self._events):
+                for node in nodes_of(told(event, "", self._graphs)) if kind_of(event) is not None else ():
+                    self._places.setdefault(node, []).append(place)
+        if len(nodes) == 1:
+            found = self._places.get(next(iter(nodes)), [])
+        else:
+            few, many = sorted((nodes, self._places.keys()), key=len)
+            found = sorted({place for node in few if node in many for place in self._places[node]})
+        return [self._events[place] for place in found]
 
 
 class Watch:
@@ -224,14 +248,15 @@ class Watch:
     async def _tell(self, before: LogPosition, events: Sequence[Event]) -> None:
         """Tell all what is new after `before`. Who has no room for it reads on from there."""
         chunks: dict[tuple[Wanted, Frame], bytes] = {}
+        by_node = _ByNode(events, self._graphs)
         for watcher in list(self._watchers):
             if watcher.ended is not None:
                 self.leave(watcher)
                 continue
-            ahead, at, unknown = self._ahead.get(watcher), before, events
+            ahead, at, unknown = self._ahead.get(watcher), before, by_node.of(watcher.wanted.nodes)
             if ahead is not None:
                 at = self._log.joined(before, ahead)
-                unknown = [event for event in events if not self._log.covers(ahead, event.mark)]
+                unknown = [event for event in unknown if not self._log.covers(ahead, event.mark)]
             if not watcher.has_room:
                 self.leave(watcher)
                 self._catch_up(watcher, at)
@@ -242,7 +267,7 @@ class Watch:
             elif wish in chunks:
                 chunk = chunks[wish]
             else:
-                chunk = chunks[wish] = self._told(events, *wish, at)
+                chunk = chunks[wish] = self._told(unknown, *wish, at)
             if ahead is not None and self._log.covers(self._at, ahead):
                 self._ahead.pop(watcher, None)
             if chunk and watcher in self._watchers:

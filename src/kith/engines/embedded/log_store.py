@@ -33,10 +33,7 @@ class EmbeddedLog:
 
     def __init__(self, environment: Environment, commits: CommitQueue) -> None:
         self._environment, self._commits, self._positions = environment, commits, environment.positions
-        self.covers = environment.positions.covers
-
-    def joined(self, one: LogPosition, other: LogPosition) -> LogPosition:
-        return one if self.covers(one, other) else other
+        self.covers, self.joined = environment.positions.covers, environment.positions.joined
 
     def bell(self) -> AbstractContextManager[Bell]:
         return bells.bell(self._environment.folder)
