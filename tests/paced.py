@@ -131,9 +131,8 @@ PORTS = {
     "kith.run.wiring.EmbeddedSuggestions": "suggestions",
     "kith.run.folders.EmbeddedRecords": "records",
     "kith.run.services.RingReader": "timelines",
-    "kith.run.services.EmbeddedFanoutState": "fanout",
     "kith.run.consumers.Rings": "timelines",
-    "kith.run.consumers.EmbeddedFanoutState": "fanout",
+    "kith.run.folders.EmbeddedFanoutState": "fanout",
     "kith.run.api.FileQuotas": "quotas",
 }
 """Where the API opens its ports, and how calls of each are named."""

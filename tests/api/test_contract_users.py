@@ -326,6 +326,7 @@ def test_health_readiness_and_metrics_need_no_key(server: Server, people: People
         for family in (
             'kith_request_seconds_bucket{le="0.0001",operation="follow"}',
             'kith_responses_total{operation="follow",status="200"}',
+            'kith_store_call_seconds_bucket{le="5.0",method="apply",port="edges"}',
             "kith_commit_seconds_count",
             "kith_commit_writes_sum",
             "kith_commit_queue_depth",

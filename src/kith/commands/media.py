@@ -36,7 +36,7 @@ def sweep(settings: Settings, *, remove: bool) -> Swept:
             parts.leases.alone("sweep"),
             node_number(parts.leases, NODES_MAX) as number,
         ):
-            media = services.media_over(settings, wiring.posts_over(parts, number))
+            media = services.media_over(settings, wiring.posts_over(parts, number), parts.metrics)
             return await media.sweep(wall_ms(), remove=remove)
 
     return asyncio.run(run())

@@ -15,7 +15,7 @@ import structlog
 
 from kith.core.clock import wall_ms
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.fanout_state import DELIVERIES, EmbeddedFanoutState, rows_of
+from kith.engines.embedded.fanout_state import DELIVERIES, rows_of
 from kith.engines.embedded.timeline_store import Rings
 from kith.home.fanout import consumer as fanout
 from kith.home.fanout.plan import Thresholds
@@ -62,7 +62,7 @@ async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
         consumer = fanout.Fanout(
             Sources(parts.graph),
             timelines,
-            EmbeddedFanoutState(parts.environment, parts.commits, fanout.NAME),
+            parts.fanout_state,
             graphs=parts.graph.graphs,
             policy=fanout_policy(settings),
         )

@@ -1,4 +1,4 @@
-"""What Kith tells about itself: a latency histogram per query type, commits, queue, log, store.
+"""What Kith tells about itself: a latency histogram per query type, commits, queue, calls of stores, log.
 
 Every process counts in plain lists, because a histogram of the Prometheus client costs more than a follow
 check. Twice a second each process leaves its counts in a file of the `metrics` folder; `/metrics` of any
@@ -46,6 +46,8 @@ class ProcessCounts(msgspec.Struct):
     commit_s: Histogram = msgspec.field(default_factory=lambda: Histogram([0] * (len(LATENCY_S) + 1)))
     commit_writes: Histogram = msgspec.field(default_factory=lambda: Histogram([0] * (len(SIZES) + 1)))
     commit_failures: dict[str, int] = {}
+    calls: dict[str, Histogram] = {}  # of ports, by "port method"
+    call_errors: dict[str, int] = {}  # "port method code"
     queue_depth: int = 0
     streams: int = 0
     stream_lag_s: float = 0.0
@@ -74,10 +76,7 @@ class Metrics:
 
     def observe(self, operation: str, started: float, status: int) -> None:
         """One request answered; `started` is `time.perf_counter()` at its beginning."""
-        latency = self._counts.latency.get(operation)
-        if latency is None:
-            latency = self._counts.latency[operation] = Histogram([0] * (len(LATENCY_S) + 1))
-        latency.add(LATENCY_S, time.perf_counter() - started)
+        _add(self._counts.latency, operation, time.perf_counter() - started)
         key = f"{operation} {status}"
         self._counts.responses[key] = self._counts.responses.get(key, 0) + 1
 
@@ -89,6 +88,15 @@ class Metrics:
     def failed(self, error: KithError) -> None:
         """See `CommitObserver`."""
         self._counts.commit_failures[error.code] = self._counts.commit_failures.get(error.code, 0) + 1
+
+    def called(self, call: str, seconds: float) -> None:
+        """See `observed.CallObserver`."""
+        _add(self._counts.calls, call, seconds)
+
+    def call_failed(self, call: str, code: str) -> None:
+        """See `observed.CallObserver`."""
+        key = f"{call} {code}"
+        self._counts.call_errors[key] = self._counts.call_errors.get(key, 0) + 1
 
     def streaming(self, streams: int) -> None:
         """So many streams are open here."""
@@ -155,24 +163,30 @@ class _Collected:
         self._counts, self._gauges = counts, gauges
 
     def collect(self) -> Iterator[Metric]:
-        latency = HistogramMetricFamily("kith_request_seconds", "Time to answer, by query type.", labels=["operation"])
-        for name in sorted({name for counts in self._counts for name in counts.latency}):
-            latency.add_metric([name], *_sum(LATENCY_S, [c.latency[name] for c in self._counts if name in c.latency]))
-        yield latency
-        responses = CounterMetricFamily(
-            "kith_responses", "Answers, by query type and status.", labels=["operation", "status"]
-        )
-        for key in sorted({key for counts in self._counts for key in counts.responses}):
-            responses.add_metric(key.split(" "), sum(counts.responses.get(key, 0) for counts in self._counts))
-        yield responses
+        yield _latencies(
+            "kith_request_seconds", "Time to answer, by query type.", ["operation"],
+            [counts.latency for counts in self._counts],
+        )  # fmt: skip
+        yield _counters(
+            "kith_responses", "Answers, by query type and status.", ["operation", "status"],
+            [counts.responses for counts in self._counts],
+        )  # fmt: skip
+        yield _latencies(
+            "kith_store_call_seconds", "Calls of stores that wait, by port and method.", ["port", "method"],
+            [counts.calls for counts in self._counts],
+        )  # fmt: skip
+        yield _counters(
+            "kith_store_call_errors", "Calls of stores that failed, by error.", ["port", "method", "code"],
+            [counts.call_errors for counts in self._counts],
+        )  # fmt: skip
         seconds = HistogramMetricFamily("kith_commit_seconds", "Time of one synced commit.")
         seconds.add_metric([], *_sum(LATENCY_S, [counts.commit_s for counts in self._counts]))
         yield seconds
         writes = HistogramMetricFamily("kith_commit_writes", "Writes grouped into one commit.")
         writes.add_metric([], *_sum(SIZES, [counts.commit_writes for counts in self._counts]))
         yield writes
-        yield _counter(
-            "kith_commit_failures", "Commits the store refused, by error.", "code",
+        yield _counters(
+            "kith_commit_failures", "Commits the store refused, by error.", ["code"],
             [counts.commit_failures for counts in self._counts],
         )  # fmt: skip
         depth = GaugeMetricFamily("kith_commit_queue_depth", "Writes waiting for a commit.")
@@ -190,9 +204,9 @@ class _Collected:
         lag.add_metric([], max((counts.stream_lag_s for counts in self._counts), default=0.0))
         yield lag
         told = [counts.stream_events for counts in self._counts]
-        yield _counter("kith_stream_events", "Events told to streams.", "event", told)
+        yield _counters("kith_stream_events", "Events told to streams.", ["event"], told)
         ended = [counts.stream_ends for counts in self._counts]
-        yield _counter("kith_stream_ends", "Streams that ended, by cause.", "cause", ended)
+        yield _counters("kith_stream_ends", "Streams that ended, by cause.", ["cause"], ended)
 
 
 def _runs(process: int) -> bool:
@@ -206,10 +220,26 @@ def _runs(process: int) -> bool:
     return True
 
 
-def _counter(name: str, says: str, label: str, counts: list[dict[str, int]]) -> Metric:
-    family = CounterMetricFamily(name, says, labels=[label])
-    for value in sorted({value for one in counts for value in one}):
-        family.add_metric([value], sum(one.get(value, 0) for one in counts))
+def _add(histograms: dict[str, Histogram], name: str, seconds: float) -> None:
+    histogram = histograms.get(name)
+    if histogram is None:
+        histogram = histograms[name] = Histogram([0] * (len(LATENCY_S) + 1))
+    histogram.add(LATENCY_S, seconds)
+
+
+def _counters(name: str, says: str, labels: list[str], counts: list[dict[str, int]]) -> Metric:
+    """Counts by the values of some labels, which stand in their keys with a space between."""
+    family = CounterMetricFamily(name, says, labels=labels)
+    for key in sorted({key for one in counts for key in one}):
+        family.add_metric(key.split(" "), sum(one.get(key, 0) for one in counts))
+    return family
+
+
+def _latencies(name: str, says: str, labels: list[str], histograms: list[dict[str, Histogram]]) -> Metric:
+    """Times by the values of some labels, in keys as above."""
+    family = HistogramMetricFamily(name, says, labels=labels)
+    for key in sorted({key for one in histograms for key in one}):
+        family.add_metric(key.split(" "), *_sum(LATENCY_S, [one[key] for one in histograms if key in one]))
     return family
 
 

@@ -13,13 +13,11 @@ from kith.access.policy import ReadPolicy
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.engines.blobs.blob_store import open_blobs
-from kith.engines.embedded.fanout_state import EmbeddedFanoutState
 from kith.engines.embedded.served_log import ServedFiles
 from kith.engines.embedded.timeline_store import RingReader
 from kith.graph.nodes import NodeJobs
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
-from kith.home.fanout import consumer
 from kith.home.home import Home
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
@@ -41,6 +39,7 @@ from kith.run import keys, limits
 from kith.run.config import Settings
 from kith.run.folders import Opened, media_folder, timelines_folder
 from kith.run.keys import Keys
+from kith.run.observed import CallObserver, observed
 from kith.run.wiring import opened, posts_over, relations, suggestions
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
@@ -91,7 +90,7 @@ async def running(
 async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> AsyncIterator[Services]:
     graph, posts = parts.graph, posts_over(parts, number)
     comments, engagement = Comments(posts), Engagement(posts)
-    media = media_over(settings, posts)
+    media = media_over(settings, posts, parts.metrics)
     profiles = Profiles(posts.store, graph.clock, media.check_image)
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
     suggested = suggestions(settings, parts)
@@ -104,8 +103,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     )
     facts = PostFacts(posts.store, graph, wall_ms)
     affinity = Affinity(graph, comments, facts, wall_ms)
-    fanout = EmbeddedFanoutState(parts.environment, parts.commits, consumer.NAME)
-    skeletons = Skeletons(graph, timelines, fanout, parts.log)
+    skeletons = Skeletons(graph, timelines, parts.fanout_state, parts.log)
     home = Home(skeletons, Ranker(graph, facts, affinity, wall_ms), HomeRules(graph, posts), served=served)
     live = Live(
         posts, engagement, parts.log, parts.metrics,
@@ -145,7 +143,8 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         media.close()
 
 
-def media_over(settings: Settings, posts: Posts) -> MediaLibrary:
+def media_over(settings: Settings, posts: Posts, observer: CallObserver) -> MediaLibrary:
     """Pictures and videos, with their files where the settings say."""
     blobs = open_blobs(settings.media_url, media_folder(settings), sync=settings.durability == "full")
-    return MediaLibrary(posts.store, posts.graph, posts.snowflakes, blobs, limits.media(settings))
+    kept = observed(blobs, "blobs", observer)
+    return MediaLibrary(posts.store, posts.graph, posts.snowflakes, kept, limits.media(settings))

@@ -35,6 +35,7 @@ from kith.run.folders import (
 )
 from kith.run.gauges import gauges
 from kith.run.metrics import Metrics
+from kith.run.observed import observed
 from kith.suggestions.suggestions import Suggestions
 
 
@@ -63,7 +64,8 @@ async def opened(
         observer=metrics,
         on_fatal=on_fatal,
     )
-    store, log = EmbeddedEdges(environment, commits), EmbeddedLog(environment, commits)
+    store = observed(EmbeddedEdges(environment, commits), "edges", metrics)
+    log = observed(EmbeddedLog(environment, commits), "log", metrics)
     store.restore_clock(clock)
     service = Graph(
         store, Graphs(environment.graph_numbers(), lambda: environment.declare([])), clock, walk_max=settings.walk_max
@@ -107,7 +109,7 @@ def relations(settings: Settings, graph: Graph) -> Relations:
 
 def suggestions(settings: Settings, parts: Opened) -> Suggestions:
     """People to follow, over an open folder."""
-    store = EmbeddedSuggestions(parts.environment, parts.commits)
+    store = observed(EmbeddedSuggestions(parts.environment, parts.commits), "suggestions", parts.metrics)
     return Suggestions(parts.graph, store, keep_ms=settings.suggestions_minutes * 60_000)
 
 

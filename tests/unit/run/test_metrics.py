@@ -23,10 +23,15 @@ def test_what_a_process_counted_stays_and_one_that_counted_nothing_leaves_no_fil
     idle, busy = metrics(tmp_path, "worker"), metrics(tmp_path)
     busy.observe("check", time.perf_counter(), 200)
     busy.streaming(3)
+    busy.called("edges apply", 0.003)
+    busy.call_failed("edges apply", "STORE_FULL")
     for each in (idle, busy):
         run(each.render())
         each.close()
     assert [file.name.partition("-")[0] for file in tmp_path.iterdir()] == ["api"]
     later = metrics(tmp_path, "later")
-    assert b'kith_responses_total{operation="check",status="200"} 1.0' in run(later.render())
+    text = run(later.render()).decode()
+    assert 'kith_responses_total{operation="check",status="200"} 1.0' in text
+    assert 'kith_store_call_seconds_bucket{le="0.005",method="apply",port="edges"} 1.0' in text
+    assert 'kith_store_call_errors_total{code="STORE_FULL",method="apply",port="edges"} 1.0' in text
     later.close()

@@ -1,0 +1,69 @@
+"""A wrapper around a port: how long its calls take, and which fail. `/metrics` tells it, by port and method.
+
+Of a port that answers reads at once (`immediate`) only writes are timed: to time a read of the embedded engine costs
+about as much as the read, and a request's time holds it anyway. Of other ports all calls are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, cast
+
+from kith.core.errors import KithError
+
+T = TypeVar("T")
+_WRITES = frozenset(
+    {"apply", "forget", "change_node", "put_note", "put", "deliver", "end_delivery", "withhold", "begin_anew"}
+)
+"""Methods of ports that wait for the disk where reads answer at once."""
+
+
+class CallObserver(Protocol):
+    """Is told of calls of ports, named "port method"."""
+
+    def called(self, call: str, seconds: float) -> None:
+        """One call ended, well or not."""
+        ...
+
+    def call_failed(self, call: str, code: str) -> None:
+        """One call ended with the error of this code; `UNEXPECTED`: with one that no port names."""
+        ...
+
+
+def observed(port: T, name: str, observer: CallObserver) -> T:
+    """The port, called `name`, of whose calls the observer is told."""
+    return cast(T, _Observed(port, name, observer))
+
+
+class _Observed:
+    """Passes everything on. What it looked up once is an attribute, so that a call that is not timed costs nothing."""
+
+    def __init__(self, port: object, name: str, observer: CallObserver) -> None:
+        self._port, self._name, self._observer = port, name, observer
+        self._reads_wait = not getattr(port, "immediate", False)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._port, name)
+        if inspect.iscoroutinefunction(found) and (self._reads_wait or name in _WRITES):
+            found = _timed(found, f"{self._name} {name}", self._observer)
+        self.__dict__[name] = found
+        return found
+
+
+def _timed(method: Callable[..., Any], call: str, observer: CallObserver) -> Callable[..., Any]:
+    async def timed(*arguments: Any, **named: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            return await method(*arguments, **named)
+        except KithError as error:
+            observer.call_failed(call, error.code)
+            raise
+        except Exception:
+            observer.call_failed(call, "UNEXPECTED")
+            raise
+        finally:
+            observer.called(call, time.perf_counter() - started)
+
+    return timed
