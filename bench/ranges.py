@@ -19,6 +19,7 @@ from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.shapes import Listing
+from kith.graph.walk import whole_list
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
 from kith.posts.comments import Comments
@@ -130,7 +131,7 @@ def _edge(graph: Graph, number: int, source: int, destination: int) -> EdgeWrite
 
 
 async def _followed(graph: Graph) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return await graph.store.ids(Listing(graph.graphs.number("follows"), _VIEWER, Direction.OUT))
+    return await whole_list(graph.store, Listing(graph.graphs.number("follows"), _VIEWER, Direction.OUT))
 
 
 async def _by_count(graph: Graph, stories: Stories) -> int:

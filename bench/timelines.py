@@ -26,6 +26,7 @@ from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED
 from kith.graph.shapes import Listing
+from kith.graph.walk import whole_list
 from kith.home.fanout.consumer import NAME, Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.sources import Sources
@@ -177,14 +178,16 @@ _post_ids = itertools.count(1 << 40)
 async def _push_each(service: Graph, rings: Rings, authors: Ids) -> int:
     pushed, graph = 0, service.graphs.number("follows")
     for author in authors.tolist():
-        pushed += await rings.push(next(_post_ids), await service.store.ids(Listing(graph, author, Direction.IN)))
+        pushed += await rings.push(
+            next(_post_ids), await whole_list(service.store, Listing(graph, author, Direction.IN))
+        )
     return pushed
 
 
 def _followers_of_dana(settings: Settings) -> Ids:
     async def run() -> Ids:
         async with opened_graph(settings) as service:
-            return await service.store.ids(Listing(service.graphs.number("follows"), 1, Direction.IN))
+            return await whole_list(service.store, Listing(service.graphs.number("follows"), 1, Direction.IN))
 
     return asyncio.run(run())
 

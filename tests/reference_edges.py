@@ -221,7 +221,7 @@ class ReferenceEdges:
         listings = [Listing(graph, node, direction) for graph, direction in sides for node in nodes.tolist()]
         return np.array(await self.count_many(listings), np.int64).reshape(len(sides), len(nodes))
 
-    async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
+    async def ids(self, listing: Listing, newest: int) -> Ids:
         self._tick()
         return np.array([mark.id for mark in self._marks(listing)[:newest]], np.int64)
 

@@ -102,8 +102,8 @@ def test_an_event_can_be_read_only_after_rows_lists_and_counts_show_it(logged: L
             for event in batch.events:
                 out = Listing(G, event.source, Direction.OUT)
                 into = Listing(G, event.destination, Direction.IN)
-                assert event.destination in (await logged.edges.ids(out)).tolist()
-                assert (await logged.edges.ids(into)).tolist() == [event.source]
+                assert event.destination in (await logged.edges.ids(out, 100)).tolist()
+                assert (await logged.edges.ids(into, 100)).tolist() == [event.source]
                 assert await logged.edges.count_many([into]) == [1]
             at, shown = batch.next, shown + len(batch.events)
             await asyncio.sleep(0)

@@ -15,9 +15,10 @@ from kith.core.paging import Mark, Page, Window, cut
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, Edge, EdgeChange, EdgeWrite, Outcome, State
 from kith.graph.graphs import Graphs
+from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
 from kith.graph.store import EdgeStore
-from kith.graph.walk import walk
+from kith.graph.walk import first_step, walk
 
 PRESENT = frozenset({State.NORMAL, State.NEGATIVE, State.ARCHIVED})
 """The states of an edge that was not removed."""
@@ -59,20 +60,31 @@ class Graph:
         """Entries of `listing` whose id is also in `other`, in the order of `listing`.
 
         Walks `listing` and looks each id up in `other`. Where `other` is much smaller and no longer than a walk may be,
-        reads all of it and sorts.
+        reads all of it and sorts. The beginning of both lists comes with their lengths: most lists are not longer.
         """
-        own, others = await self.store.count_many([listing, other])
+        questions = Questions()
+        counts = questions.counts([listing, other])
+        first = questions.page(listing, first_step(window))
+        beginning = questions.page(other, first_step(Window(window.limit)))
+        answers = await self.store.answer(questions)
+        own, others = answers.counts[counts]
+        page = answers.pages[beginning]
+        known = None if page.more_after else {mark.id for mark in page.items}
         if own > 4 * others and others <= self._walk_max:
-            return await self._sorted(listing, other, window)
+            ids = list(known) if known is not None else (await self.store.ids(other, self._walk_max)).tolist()
+            return await self._sorted(listing, ids, window)
 
         async def in_other(marks: Sequence[Mark]) -> list[bool]:
+            if known is not None:
+                return [mark.id in known for mark in marks]
             ids = np.array([mark.id for mark in marks], np.int64)
             return list(map(bool, await self.store.contains(other, ids)))
 
-        return await walk(self.store, listing, window, in_other, entries_max=self._walk_max)
+        begun = answers.pages[first]
+        return await walk(self.store, listing, window, in_other, entries_max=self._walk_max, begun=begun)
 
-    async def _sorted(self, listing: Listing, other: Listing, window: Window) -> Page:
-        ids = (await self.store.ids(other, self._walk_max)).tolist()
+    async def _sorted(self, listing: Listing, ids: Sequence[int], window: Window) -> Page:
+        """Those of `ids` that `listing` holds, in its order."""
         out = listing.direction is Direction.OUT
         pairs = [(listing.node, id_) if out else (id_, listing.node) for id_ in ids]
         edges = await self.store.get_many(listing.graph, pairs)

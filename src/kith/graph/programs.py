@@ -23,12 +23,11 @@ from kith.core.ids import parse_id
 from kith.graph.edge import Direction, State
 from kith.graph.shapes import Ids, Listing
 from kith.graph.store import Edges
+from kith.graph.walk import READ_MAX
 
 DEPTH_MAX = 16
 PARTS_MAX = 64
 IDS_MAX_DEFAULT = 5_000_000
-READ_MAX = 20_000
-"""How many ids of a list one call reads."""
 ASKED_MAX = 50_000
 """How many ids one call looks up in a list."""
 _PROBE_FACTOR = 8  # reading a whole list beats asking for each id when it is at most this much longer

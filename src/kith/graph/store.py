@@ -87,8 +87,8 @@ class Edges(Protocol):
         """
         ...
 
-    async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
-        """The other ends of a list, newest first: all, or the newest `newest`. int64, one dimension."""
+    async def ids(self, listing: Listing, newest: int) -> Ids:
+        """The other ends of a list, newest first, `newest` at most. int64, one dimension. All of one: `whole_list`."""
         ...
 
     async def chunk(self, listing: Listing, after: bytes | None, limit: int) -> Chunk:

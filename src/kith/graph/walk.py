@@ -11,26 +11,39 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from kith.core.ids import ID_MAX
 from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import POSITION_MIN
-from kith.graph.shapes import Listing
+from kith.graph.shapes import Ids, Listing
 from kith.graph.store import Edges
 
 ShownCheck: TypeAlias = Callable[[Sequence[Mark]], Awaitable[Sequence[bool]]]
 """Answers for each of these entries: is it shown?"""
 BELOW_ALL = Mark(POSITION_MIN, 0)
 """The place before the oldest possible entry: the whole list is newer, and nothing is older."""
+READ_MAX = 20_000
+"""How many ids of a list one call reads."""
 _CHUNK = 512
+"""How many entries a walk reads at a time, unless it is told otherwise."""
 
 
 async def walk(
-    store: Edges, listing: Listing, window: Window, shown: ShownCheck, *, entries_max: int, first: int | None = None
+    store: Edges,
+    listing: Listing,
+    window: Window,
+    shown: ShownCheck,
+    *,
+    entries_max: int,
+    first: int | None = None,
+    begun: Page | None = None,
 ) -> Page:
     """A page of the entries of `listing` for which `shown` says true.
 
-    `entries_max`: stop after looking at this many. `first`: how many to read first, where few will be hidden. The side
-    that the window comes from is not read: it is assumed that there is more.
+    `entries_max`: stop after looking at this many. `first`: how many to read first, where few will be hidden;
+    `begun`: or these, which were read already (`first_step`). The side that the window comes from is not read: it is
+    assumed that there is more.
     """
     backward = window.before is not None
     found: list[Mark] = []
@@ -41,7 +54,7 @@ async def walk(
             await asyncio.sleep(0)  # others get their turn
         step = window._replace(limit=size)
         step = step._replace(before=place) if backward else step._replace(after=place)
-        chunk = await store.page(listing, step)
+        chunk, begun = begun or await store.page(listing, step), None
         marks = chunk.items[::-1] if backward else chunk.items
         found += [mark for mark, keep in zip(marks, await shown(marks), strict=True) if keep]
         more = bool(marks) and (chunk.more_before if backward else chunk.more_after)
@@ -51,6 +64,22 @@ async def walk(
         found, more = found[: window.limit], True
         place = found[-1]
     return (_newer if backward else _older)(found, place, more, window)
+
+
+def first_step(window: Window) -> Window:
+    """The part of a list that a walk reads first."""
+    return window._replace(limit=_CHUNK)
+
+
+async def whole_list(store: Edges, listing: Listing) -> Ids:
+    """All ids of a list, in any order, read READ_MAX a call. For lists that something else bounds."""
+    ids, after = await store.chunk(listing, None, READ_MAX)
+    found = [ids]
+    while after is not None:
+        await asyncio.sleep(0)  # others get their turn
+        ids, after = await store.chunk(listing, after, READ_MAX)
+        found.append(ids)
+    return np.concatenate(found) if len(found) > 1 else ids
 
 
 def past(mark: Mark, step: int) -> Mark:

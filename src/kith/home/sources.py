@@ -18,6 +18,7 @@ from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED, FOLLOWS
 from kith.graph.questions import Questions
 from kith.graph.shapes import Chunk, Ids, Listing
+from kith.graph.walk import whole_list
 
 _FIRST = 4
 """Posts that are read of each outbox in the first round."""
@@ -38,7 +39,7 @@ class Sources:
 
     async def authors(self, user: NodeId) -> Ids:
         """Whom the user follows, and the user."""
-        followed = await self._store.ids(Listing(self._follows, user, Direction.OUT))
+        followed = await whole_list(self._store, Listing(self._follows, user, Direction.OUT))
         return np.append(followed, np.int64(user))
 
     async def outboxes(self, authors: Iterable[int], limit: int, after: Mark | None = None) -> list[Mark]:
@@ -101,7 +102,7 @@ class Sources:
 
     async def followers(self, author: int) -> Ids:
         """Who follows the author."""
-        return await self._store.ids(Listing(self._follows, author, Direction.IN))
+        return await whole_list(self._store, Listing(self._follows, author, Direction.IN))
 
     async def followers_chunk(self, author: int, after: bytes | None, limit: int) -> Chunk:
         """Some of those who follow the author: see `EdgeStore.chunk`."""

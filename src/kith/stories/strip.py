@@ -2,8 +2,8 @@
 
 One entry per author: the reader's own first, then those with unseen stories, then the rest; in each group the authors
 closest to the reader first, then those with the newest story. Of many followed authors only those whose list of
-stories is not empty are looked at (docs/decisions/0007). Limits: the AUTHORS_MAX closest authors, and the newest
-STORIES_MAX stories of each; the answer says where there is more.
+stories is not empty are looked at (docs/decisions/0007). Limits: the FOLLOWED_MAX newest follows, of these the
+AUTHORS_MAX closest authors, and the newest STORIES_MAX stories of each; the answer says where there is more.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from kith.stories.stories import Stories
 
 Closeness: TypeAlias = Callable[[NodeId], Coroutine[Any, Any, Mapping[int, float]]]
 """Takes a reader; says how close authors are to them: 0 or more, greater is closer; 0 where it says nothing."""
+FOLLOWED_MAX = 20_000
+"""Of whom a reader follows, the newest so many are looked at."""
 AUTHORS_MAX = 500
 STORIES_MAX = 50
 LOOKED_AT_MAX = 500
@@ -87,17 +89,21 @@ class Strip:
 
     async def _authors(self, viewer: NodeId) -> tuple[dict[int, float], bool]:
         """The authors to look at, with their closeness; and whether there are more."""
-        authors, close = await together(self._immediate, self._worth_a_look(viewer), self._closeness(viewer))
+        (authors, more), close = await together(self._immediate, self._worth_a_look(viewer), self._closeness(viewer))
         others = {author: close.get(author, 0.0) for author in authors if author != viewer}
         nearest = sorted(others, key=others.__getitem__, reverse=True)[:AUTHORS_MAX]
         own = {int(viewer): 0.0} if viewer in authors else {}
-        return own | {author: others[author] for author in nearest}, len(others) > len(nearest)
+        return own | {author: others[author] for author in nearest}, more or len(others) > len(nearest)
 
-    async def _worth_a_look(self, viewer: NodeId) -> list[int]:
-        """The viewer and whom they follow; where these are many, only those whose list of stories is not empty."""
-        followed = await self._graph.store.ids(Listing(self._follows, viewer, Direction.OUT))
-        authors = np.append(followed, np.int64(viewer))
-        return authors.tolist() if len(authors) <= self._part else await self._stories.with_stories(authors)
+    async def _worth_a_look(self, viewer: NodeId) -> tuple[list[int], bool]:
+        """The viewer and whom they follow, and whether they follow more.
+
+        Where these are many, only those whose list of stories is not empty.
+        """
+        followed = await self._graph.store.ids(Listing(self._follows, viewer, Direction.OUT), FOLLOWED_MAX + 1)
+        authors = np.append(followed[:FOLLOWED_MAX], np.int64(viewer))
+        worth = authors.tolist() if len(authors) <= self._part else await self._stories.with_stories(authors)
+        return worth, len(followed) > FOLLOWED_MAX
 
     async def _entries(self, viewer: NodeId, authors: Sequence[int]) -> list[StripEntry]:
         """An entry for each of `authors` with a story that `viewer` may see."""

@@ -331,6 +331,21 @@ def test_of_very_many_authors_the_closest_are_shown_and_the_strip_says_so(
     assert not scene.strip().partial
 
 
+def test_of_whom_one_follows_beyond_the_bound_the_newest_are_looked_at_and_the_strip_says_so(
+    scene: StoryScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [NodeId(author) for author in range(10, 15)]
+    scene.follow(*((BOB, author) for author in others))
+    for author in others:
+        scene.tell(author)
+    monkeypatch.setattr(strips, "FOLLOWED_MAX", 5)
+    assert not scene.strip().partial
+    monkeypatch.setattr(strips, "FOLLOWED_MAX", 4)
+    shown = scene.strip()
+    assert shown.partial
+    assert len(shown.entries) == 4
+
+
 def test_stories_that_one_may_not_see_neither_hide_others_nor_count(
     scene: StoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

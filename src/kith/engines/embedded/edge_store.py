@@ -125,12 +125,12 @@ class EmbeddedEdges(EmbeddedScans):
         dbs = [(self._graph_db(graph), direction) for graph, direction in sides]
         return read() if len(nodes) * len(sides) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
-    async def ids(self, listing: Listing, newest: int | None = None) -> Ids:
+    async def ids(self, listing: Listing, newest: int) -> Ids:
         def read() -> Ids:
             with self._begin(self._graph_db(listing.graph)) as txn:
                 return ids_of(runs.rows_newest(txn.cursor(), list_prefix(listing), newest))[::-1]
 
-        if newest is not None and newest <= _IN_LOOP_MAX:
+        if newest <= _IN_LOOP_MAX:
             return read()
         (count,) = await self.count_many([listing])
         return read() if count <= _IN_LOOP_MAX else await asyncio.to_thread(read)
