@@ -33,16 +33,20 @@ class Hall:
 
     async def play(self, scene: Callable[[Hall], Awaitable[None]]) -> None:
         clock, edges = FakeClock(), self._whole.edges
-        graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
+        self.graph = graph = Social(edges, Graphs(await edges.declare(BUILT_IN)), HybridClock(clock))
         self.store, self.log = self._whole.records, UpToDate(self._whole.log, self._whole.settle)
         self.objects = Posts(self.store, graph, Snowflakes(0, clock))
         self.engagement = Engagement(self.objects)
         self.live = self.opened()
         for user in (BOB, CAROL):
             await graph.people.follow(user, ALICE)
-        self._whole.settle()
+        self.settle()
         await scene(self)
         await self.live.close()
+
+    def settle(self) -> None:
+        """Let every list show what was written, where lists lag."""
+        self._whole.settle()
 
     def opened(self) -> Live:
         return Live(

@@ -230,20 +230,26 @@ class Privacy:
 
         return by_rows
 
-    async def standing_to(self, author: int, viewers: Sequence[int], *, ties: bool = False) -> list[Standing]:
-        """How the author stands to each of `viewers`. `ties`: read also whom of them the author follows."""
-        questions = Questions()
+    def ask_standing_to(
+        self, questions: Questions, author: int, viewers: Sequence[int], *, ties: bool = False
+    ) -> Callable[[Answers], list[Standing]]:
+        """Ask how the author stands to each of `viewers`. `ties`: also whom of them the author follows."""
         nodes = questions.nodes([author])
         blocked = self.ask_blocked(questions, author, viewers)
-        follows = questions.states([(self._follows, viewer, author) for viewer in viewers])
+        follow_rows = questions.states([(self._follows, viewer, author) for viewer in viewers])
         back = questions.states([(self._follows, author, viewer) for viewer in viewers if ties])
-        answers = await self._store.answer(questions)
-        (node,) = answers.nodes[nodes]
-        follow_back = answers.states[back] if ties else itertools.repeat(None)
-        return [
-            Standing(node.state, node.private, bar, followed is State.NORMAL, following is State.NORMAL, node.labels)
-            for bar, followed, following in zip(blocked(answers), answers.states[follows], follow_back, strict=False)
-        ]
+
+        def standings(answers: Answers) -> list[Standing]:
+            (node,) = answers.nodes[nodes]
+            follow_back = answers.states[back] if ties else itertools.repeat(None)
+            return [
+                Standing(node.state, node.private, bar, follow is State.NORMAL, follows is State.NORMAL, node.labels)
+                for bar, follow, follows in zip(
+                    blocked(answers), answers.states[follow_rows], follow_back, strict=False
+                )
+            ]
+
+        return standings
 
 
 def is_there(node: Node, user: int, viewer: Viewer) -> bool:

@@ -242,19 +242,34 @@ class Posts:
     async def seen_by(
         self, id_: int, viewers: Sequence[int], *, deleted: bool = False
     ) -> tuple[Post | None, list[bool]]:
-        """One post, and whether each of many viewers may see it.
+        """One post, and whether each of many viewers may see it: see `ask_seen_by`.
 
-        If there are viewers, the post has its author's labels too. `deleted`: answer as if the post were not deleted.
         Costs one record and one batch of the graph, however many viewers.
         """
-        (record,) = await self.store.get_many(self._shelf.kind, [id_])
-        if record is None:
+        (post,) = await self.read([id_])
+        if post is None:
             return None, [False] * len(viewers)
-        post = read_post(record)
+        questions = Questions()
+        seen = self.ask_seen_by(questions, post, viewers, deleted=deleted)
+        return seen(await self.graph.store.answer(questions))
+
+    def ask_seen_by(
+        self, questions: Questions, post: Post, viewers: Sequence[int], *, deleted: bool = False
+    ) -> Callable[[Answers], tuple[Post, list[bool]]]:
+        """Ask which of many viewers may see a post. The answer: it, with its author's labels, and whether each may.
+
+        `deleted`: as if the post were not deleted.
+        """
         asked = msgspec.structs.replace(post, deleted=False) if deleted else post
-        authors = await self._privacy.standing_to(post.author, viewers, ties=post.visibility == "friends")
-        seen = [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
-        return with_labels(post, authors[0].labels) if authors else post, seen
+        ties = post.visibility == "friends"
+        standings = self._privacy.ask_standing_to(questions, post.author, viewers, ties=ties)
+
+        def seen(answers: Answers) -> tuple[Post, list[bool]]:
+            authors = standings(answers)
+            allowed = [may_see(asked, NodeId(one), author) for one, author in zip(viewers, authors, strict=True)]
+            return with_labels(post, authors[0].labels) if authors else post, allowed
+
+        return seen
 
     async def outbox(
         self, viewer: Viewer, author: NodeId, window: Window, beside: Beside = nothing_beside

@@ -1,29 +1,65 @@
 """Whom a change concerns: which connected users follow an author, may see a post, hid neither it nor its author.
 
 Costs by how many users are connected, never by how many follow: of the author's followers and the connected users the
-shorter list is read, and the longer one asked. Long lists are taken in parts, so that other requests get their turn.
+shorter list is read, and the longer one asked: in one call of the stores, or two where both are long. Long lists are
+taken in parts, so that other requests get their turn.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from kith.core.ids import NodeId
+from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import FOLLOWS, HIDES, MUTES
-from kith.graph.questions import Questions
+from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Ids, Listing
 from kith.graph.together import together
+from kith.graph.walk import whole_list
 from kith.posts.post import Post
 from kith.posts.posts import Posts
 
 PART = 500
 """Users asked about at once: about a millisecond."""
+_ASKED_AT_ONCE_MAX = 64
+"""For up to so many users it is asked of each whether a list holds them, however long it is; one call answers that."""
+_FIRST_READ = 512
+"""For more users so much of the list is read at once; most lists are not longer."""
 _ASK_FACTOR = 8
 """Reading a whole list beats asking for each id while it is at most this many times longer (as in set programs)."""
+
+
+class Audience(NamedTuple):
+    """A post (None: there never was one), and who of the connected users gets its author's posts.
+
+    `hidden`: whether anybody hid the post.
+    """
+
+    post: Post | None
+    readers: list[int]
+    hidden: bool
+
+
+class Sight(NamedTuple):
+    """What a post is to some users.
+
+    `post`: with its author's labels. `seen`: whether each may see it. `unwanted`: who hid it or muted its author. Of a
+    new post some may have hidden it already: the log has an order for each source only.
+    """
+
+    post: Post | None
+    seen: dict[int, bool]
+    unwanted: set[int]
+
+    @property
+    def wanted_by(self) -> list[int]:
+        """Who may see it, and did not hide it or mute its author."""
+        return [user for user, sees in self.seen.items() if sees and user not in self.unwanted]
 
 
 class Readers:
@@ -58,28 +94,33 @@ class Readers:
         kept_out = zip(posts, states[muted], states[hidden], strict=True)
         return [post for post, *barred in kept_out if State.NORMAL not in barred]
 
-    async def allowed(
-        self, post: int, author: int, users: Sequence[int], *, deleted: bool = False
-    ) -> AsyncIterator[tuple[Post, list[int]]]:
-        """The post, and the users who may see it and did not hide it or mute its author, in parts.
+    async def audience(self, post: int, author: int, connected: Collection[int]) -> Audience:
+        """A post, and the connected users who get its author's posts: followers and the author."""
+        questions = Questions()
+        followers = self._ask_among(questions, Listing(self._follows, author, Direction.IN), connected)
+        hides = questions.counts([Listing(self._hides, post, Direction.IN)])
+        (found,), answers = await together(self.immediate, self._posts.read([post]), self._store.answer(questions))
+        users = await followers(answers)
+        (hidden,) = answers.counts[hides]
+        own = [author] if author in connected and author not in users else []
+        return Audience(found, [*users, *own], hidden > 0)
 
-        Of a new post some may have hidden it already: the log has an order for each source only.
-        `deleted`: who might see it if it were not deleted.
-        """
+    async def sights(self, audience: Audience, users: Sequence[int], *, deleted: bool = False) -> AsyncIterator[Sight]:
+        """What the post of an audience is to these users, in parts. `deleted`: if it were not deleted."""
+        post = audience.post
         for part in _parts(users):
-            (found, seen), muted, (hides,) = await together(
-                self.immediate,
-                self._posts.seen_by(post, part, deleted=deleted),
-                self._store.exists_many(self._mutes, [(NodeId(user), NodeId(author)) for user in part]),
-                self._store.count_many([Listing(self._hides, post, Direction.IN)]),
-            )
-            if found is None:
-                return
-            allowed = [user for user, sees, mute in zip(part, seen, muted, strict=True) if sees and not mute]
-            if hides:
-                hid = await self._store.exists_many(self._hides, [(NodeId(user), NodeId(post)) for user in allowed])
-                allowed = [user for user, hidden in zip(allowed, hid, strict=True) if not hidden]
-            yield found, allowed
+            if post is None:
+                yield Sight(None, dict.fromkeys(part, False), set())
+                continue
+            questions = Questions()
+            seen_by = self._posts.ask_seen_by(questions, post, part, deleted=deleted)
+            mutes = questions.states((self._mutes, user, post.author) for user in part)
+            hides = questions.states((self._hides, user, post.id) for user in part if audience.hidden)
+            answers = await self._store.answer(questions)
+            found, seen = seen_by(answers)
+            muted, hid = answers.states[mutes], answers.states[hides]
+            unwanted = {user for rows in (muted, hid) for user, row in zip(part, rows) if row is State.NORMAL}  # noqa: B905
+            yield Sight(found, dict(zip(part, seen, strict=True)), unwanted)
             await asyncio.sleep(0)
 
     async def seeing(
@@ -93,13 +134,33 @@ class Readers:
 
     async def _among(self, listing: Listing, others: Collection[int]) -> list[int]:
         """Those of the others that the list holds."""
-        (length,) = await self._store.count_many([listing])
-        if not length or not others:
-            return []
-        if length <= _ASK_FACTOR * len(others):
-            return [id_ for id_ in (await self._store.ids(listing)).tolist() if id_ in others]
+        questions = Questions()
+        among = self._ask_among(questions, listing, others)
+        return await among(await self._store.answer(questions))
+
+    def _ask_among(
+        self, questions: Questions, listing: Listing, others: Collection[int]
+    ) -> Callable[[Answers], Awaitable[list[int]]]:
+        """Ask which of the others the list holds. Reads further where both are long."""
         asked: Ids = np.fromiter(others, np.int64, len(others))
-        return [int(id_) for id_ in asked[await self._store.contains(listing, asked)]]
+        if len(others) <= _ASKED_AT_ONCE_MAX:
+            at = questions.members(listing, asked)
+
+            async def held(answers: Answers) -> list[int]:
+                return cast(list[int], asked[answers.members[at]].tolist())
+
+            return held
+        lengths, first = questions.counts([listing]), questions.page(listing, Window(_FIRST_READ))
+
+        async def held_by_long(answers: Answers) -> list[int]:
+            (length,), page = answers.counts[lengths], answers.pages[first]
+            if not page.more_after:
+                return [mark.id for mark in page.items if mark.id in others]
+            if length <= _ASK_FACTOR * len(others):
+                return [id_ for id_ in (await whole_list(self._store, listing)).tolist() if id_ in others]
+            return cast(list[int], asked[await self._store.contains(listing, asked)].tolist())
+
+        return held_by_long
 
 
 def _parts(users: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -36,34 +36,40 @@ class Telling:
 
         The numbers that it has by now come in the next round: the log may tell of a like before it tells of the post.
         """
-        readers, has_numbers = await together(
-            self._readers.immediate, self._readers_of(author), self._rounds.has_numbers(post)
+        audience, has_numbers = await together(
+            self._readers.immediate,
+            self._readers.audience(post, author, self._streams.readers),
+            self._rounds.has_numbers(post),
         )
         if has_numbers:
             self.look_again(step, post, numbers=True)
-        async for found, allowed in self._readers.allowed(post, author, readers):
+        async for sight in self._readers.sights(audience, audience.readers):
+            found = sight.post
+            if found is None:
+                return
             for own in (True, False):
-                streams = self._streams.not_told([user for user in allowed if (user == found.author) is own], step)
+                readers = [user for user in sight.wanted_by if (user == found.author) is own]
+                streams = self._streams.not_told(readers, step)
                 self._send(streams, step, new_post(found, own=own))
                 for stream in streams:
                     stream.watched.add(found.id, found.author)
 
     async def post_deleted(self, step: Step, author: int, post: int) -> None:
         """Send `post_removed` to readers who watch the post, then to others who would have got `new_post`."""
+        audience = await self._readers.audience(post, author, self._streams.readers)
         watching = {stream for stream in self._streams.all() if post in stream.watched}
-        readers = list(dict.fromkeys(stream.user for stream in watching))
-        async for found, could_see in self._readers.seeing(post, readers, deleted=True):
-            deleted = found is not None and found.deleted
+        readers = list(dict.fromkeys([*(stream.user for stream in watching), *audience.readers]))
+        others = set(audience.readers)
+        async for sight in self._readers.sights(audience, readers, deleted=True):
+            deleted = sight.post is not None and sight.post.deleted
             for could in (True, False):
-                alike = self._streams.not_told([user for user in could_see if could_see[user] is could], step)
+                alike = self._streams.not_told([user for user, sees in sight.seen.items() if sees is could], step)
                 streams = [stream for stream in alike if stream in watching]
                 self._send(streams, step, PostRemoved(str(post), why_gone(deleted, could)))
                 for stream in streams:
                     stream.watched.pop(post, None)
-        others = [user for user in await self._readers_of(author) if self._streams.not_told([user], step)]
-        async for found, allowed in self._readers.allowed(post, author, others, deleted=True):
-            if found.deleted:
-                streams = self._streams.not_told(allowed, step)
+            if deleted:
+                streams = self._streams.not_told([user for user in sight.wanted_by if user in others], step)
                 self._send(streams, step, PostRemoved(str(post), "author_deleted"))
 
     def take_away_post(self, step: Step, reader: int, post: int, why: RemovedFor) -> None:
@@ -103,12 +109,6 @@ class Telling:
         """Have the followers of an author load the feed anew."""
         readers = await self._readers.followers(author, self._streams.readers)
         self._reset(self._streams.not_told(readers, step), "changed")
-
-    async def _readers_of(self, author: int) -> list[int]:
-        """Connected users who get an author's posts: followers and the author."""
-        connected = self._streams.readers
-        users = await self._readers.followers(author, connected)
-        return [*users, author] if author in connected and author not in users else users
 
     def _take_away(self, stream: Stream, step: Step, posts: Sequence[int], why: RemovedFor) -> None:
         """Send `post_removed` for each of the posts.

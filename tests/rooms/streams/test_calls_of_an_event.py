@@ -16,7 +16,7 @@ from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.posts.post import PostEdit
 from kith.streams.live import Live
 
-AT_MOST = {"a new post": 5, "a post is deleted": 5, "an edit is read": 1, "a round of one post": 3}
+AT_MOST = {"a new post": 3, "a post is deleted": 3, "an edit is read": 1, "a round of one post": 3}
 
 
 class Nobody:
