@@ -2,6 +2,7 @@
 
 The steps know nothing of each other: this module hands what one answers to the next. When the rules drop so much that
 the page is not full, more is chosen of what is left, in _ROUNDS_MAX rounds at most; after these a page may be short.
+From the second round on the rules come first, for many posts at once: so a few thousand have to be kept out for that.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ class Home:
         seen_before: set[int] = set()
         copies: dict[int, Sequence[int]] = {}
         shown: list[Candidates] = []
-        for _ in range(_ROUNDS_MAX):
+        for round_ in range(_ROUNDS_MAX):
             known: Candidates | None = None  # those of the slate, where they were ranked just now
             if not slate.ids:
                 if slate.is_last:
@@ -166,6 +167,8 @@ class Home:
                 load = slate.load if slate.end is not None else slate.load._replace(are_seen=True)
                 slate, known = await self._rank_below(visit, slate.end, load)
                 choice = None
+            elif round_:
+                slate = await self._shown_of(visit, slate, CHOICE if round_ == 1 else SLATE_MAX)
             if choice is None:
                 taken = Facts.joined([part.facts for part in shown])
                 choice = await self._choose(visit, slate, known, taken, limit - len(posts))
@@ -270,6 +273,12 @@ class Home:
         chosen = found.take(np.array(places, np.int64))
         waiting = set(found.facts.ids.tolist()).difference(chosen.facts.ids.tolist())
         return Choice(chosen, waiting, len(ids))
+
+    async def _shown_of(self, visit: Visit, slate: Slate, count: int) -> Slate:
+        """The slate without those of the best `count` posts, copies included, that are not for the reader."""
+        ids = Slate(slate.best(count), None, slate.copies).every_id()
+        await visit.look((), spare=ids)
+        return slate.without(set(ids).difference(post.id for post in visit.allowed(ids)))
 
     async def _score(self, visit: Visit, ids: Sequence[int]) -> Candidates:
         """Those of the posts that are there, in their order."""

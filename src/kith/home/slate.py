@@ -103,6 +103,18 @@ class Slate(msgspec.Struct, frozen=True):
                     copies[alike[0]] = alike[1:]
         return Slate(left + later, self.end, copies, self.load)
 
+    def without(self, barred: Collection[int]) -> Slate:
+        """What is left where these may not be shown: the best of its copies takes a post's place."""
+        left: list[int] = []
+        copies: dict[int, Sequence[int]] = {}
+        for id_ in self.ids:
+            alike = [one for one in (id_, *self.copies.get(id_, ())) if one not in barred]
+            if alike:
+                left.append(alike[0])
+                if alike[1:]:
+                    copies[alike[0]] = alike[1:]
+        return Slate(left, self.end, copies, self.load)
+
     def pack(self) -> bytes:
         """The slate as a cursor carries it: a head, then 8 bytes a post; `~id`: a copy of the post before."""
         entries = self.ids

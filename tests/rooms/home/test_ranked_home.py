@@ -117,6 +117,22 @@ def test_posts_of_one_who_follows_many_are_the_newest_of_all(run: Run, home: Hom
     assert found == made[::-1]
 
 
+@pytest.mark.parametrize("limit", [1, 20])
+def test_a_page_is_full_however_many_of_the_best_are_kept_out(run: Run, home: HomeScene, limit: int) -> None:
+    shown = [run(home.post(BOB)).id for _ in range(20)]
+    home.clock.ms += 3 * DAY_MS
+    for _ in range(300):
+        run(home.post(CAROL, visibility="friends"))
+    assert [len(page) for page in run(home.pages(limit))] == [limit] * (20 // limit)
+    assert sorted(run(home.all(limit))) == shown
+
+
+def test_a_page_is_full_however_many_copies_of_one_post_are_kept_out(run: Run, home: HomeScene) -> None:
+    other = run(home.post(BOB)).id
+    alike = [run(home.post(CAROL, "the same", visibility="friends" if at else "public")).id for at in range(30)]
+    assert sorted(ids_of(run(home.page(2)).posts)) == sorted([other, alike[0]])
+
+
 # --- hidden, forbidden -------------------------------------------------------------------------------------
 
 
