@@ -134,7 +134,9 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
         async with wiring.opened(settings, "bench", create=False) as parts:
             sources, authored = Sources(parts.graph), parts.graph.graphs.number(AUTHORED)
             state, policy = EmbeddedFanoutState(parts.environment, parts.commits, NAME), _POLICIES[name]
-            fanout = Fanout(sources, rings, state, graphs=parts.graph.graphs, policy=policy, now_ms=lambda: now_ms[0])
+            fanout = Fanout(
+                sources, rings, state, parts.leases, graphs=parts.graph.graphs, policy=policy, now_ms=lambda: now_ms[0]
+            )
             skeletons = Skeletons(parts.graph, rings, state, parts.log)
             for hour in range(_WEEK_H):
                 await parts.graph.store.apply(_writes(authored, hour, weeks.authors[hour]))

@@ -135,7 +135,9 @@ async def _give(rings: Rings, users: Ids, lengths: Iterable[int]) -> None:
 async def _deliver(parts: Opened, rings: Rings, waits: list[float]) -> int:
     """Four posts, delivered by a worker; how many deliveries. `waits`: how long each chunk held it, in seconds."""
     service, state = parts.graph, EmbeddedFanoutState(parts.environment, parts.commits, NAME)
-    worker = Fanout(Sources(service), rings, state, graphs=service.graphs, policy=Thresholds(pull_min=2**40))
+    worker = Fanout(
+        Sources(service), rings, state, parts.leases, graphs=service.graphs, policy=Thresholds(pull_min=2**40)
+    )
     authored, posts = service.graphs.number(AUTHORED), [next(_post_ids) for _ in range(4)]
     events = [Event(authored, None, State.NORMAL, 1, post, 0, service.clock.next()) for post in posts]
     await worker.handle(events)

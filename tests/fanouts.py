@@ -8,6 +8,7 @@ import numpy as np
 from blocking_timelines import BlockingTimelines
 from naive_timelines import NaiveTimelines
 from reference_fanout_state import ReferenceFanoutState
+from reference_leases import own_leases
 from services import Services
 
 from kith.core.ids import NodeId
@@ -17,6 +18,7 @@ from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.fanout.state import Delivery
 from kith.home.sources import Sources
+from kith.leases.holding import Leases
 
 
 class FanoutScene:
@@ -36,16 +38,18 @@ class FanoutScene:
         scene.start(policy, chunks)
         return scene
 
-    def start(self, policy: Thresholds | ByRates, chunks: Chunks | None = None) -> Fanout:
-        """A new worker process."""
+    def start(self, policy: Thresholds | ByRates, chunks: Chunks | None = None, leases: Leases | None = None) -> Fanout:
+        """A new worker process. `leases`: shared with others; otherwise all there were before it are gone."""
         self.worker = Fanout(
             self.sources,
             self.timelines.store,
             self.state,
+            leases or own_leases(),
             graphs=self.graph.graphs,
             policy=policy,
             chunks=chunks,
             now_ms=self.clock,
+            now_s=lambda: self.clock.ms / 1_000,
         )
         return self.worker
 

@@ -128,6 +128,7 @@ class Paced:
 PORTS = {
     "kith.run.wiring.EmbeddedEdges": "edges",
     "kith.run.wiring.EmbeddedLog": "log",
+    "kith.run.wiring.FileLeases": "leases",
     "kith.run.wiring.EmbeddedSuggestions": "suggestions",
     "kith.run.folders.EmbeddedRecords": "records",
     "kith.run.services.RingReader": "timelines",

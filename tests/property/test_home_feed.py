@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from cast import FakeClock
 from engines import Engine, Whole
 from lengths import examples
+from reference_leases import own_leases
 from services import Services, feed_over
 
 from kith.core.events import NOWHERE, LogPosition
@@ -121,6 +123,8 @@ class HomeHistory:
             Sources(self.graph),
             self.rings,
             self.fanout,
+            own_leases(),  # so two may both believe that a delivery is theirs
+            now_s=count().__next__,
             graphs=self.graph.graphs,
             policy=next(self.policies),
             now_ms=self.clock,

@@ -63,6 +63,7 @@ async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
             Sources(parts.graph),
             timelines,
             parts.fanout_state,
+            parts.leases,
             graphs=parts.graph.graphs,
             policy=fanout_policy(settings),
         )
@@ -75,7 +76,10 @@ async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
             done = await reclaim(parts.records, parts.graph, settings.story_hours)
             _log.info("stories reclaimed", stories=done.stories, views=done.views)
 
-        yield Worker(consumer, {EVICT_TIMELINES: evict_timelines, RECLAIM_STORIES: reclaim_stories})
+        try:
+            yield Worker(consumer, {EVICT_TIMELINES: evict_timelines, RECLAIM_STORIES: reclaim_stories})
+        finally:
+            await consumer.close()
 
 
 def fanout_policy(settings: Settings) -> Thresholds | ByRates:

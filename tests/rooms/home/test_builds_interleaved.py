@@ -14,6 +14,7 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from fanouts import FanoutScene
+from reference_leases import own_leases
 from services import Services
 
 from kith.core.clock import hlc_of
@@ -102,7 +103,9 @@ class BuildScene(FanoutScene):
         sources = Sources(self.graph)
         sources._store = Interleaved(self.graph.store, script)  # type: ignore[assignment]
         timelines: Any = Interleaved(self.timelines.store, script)
-        other = Fanout(sources, timelines, self.state, graphs=self.graph.graphs, policy=Thresholds(push_max=5))
+        other = Fanout(
+            sources, timelines, self.state, own_leases(), graphs=self.graph.graphs, policy=Thresholds(push_max=5)
+        )
         await other.handle([Event(0, None, TIMELINE_WANTED, ALICE, 0, 0, self.graph.clock.next())])
         return script.calls
 

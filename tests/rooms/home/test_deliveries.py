@@ -9,19 +9,22 @@ import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from fanouts import FanoutScene
+from reference_leases import ReferenceLeases
 from services import Services
 
 from kith.core.events import BULK_LOADED, Event
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED, FOLLOWS
-from kith.home.fanout import consumer, deliveries
+from kith.home.fanout import deliveries
 from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.deliveries import Chunks
 from kith.home.fanout.plan import Plan, Thresholds, plan_fanout
 from kith.home.fanout.rates import ByRates
 from kith.home.fanout.state import Delivery
 from kith.home.timelines import RATE_MAX
+from kith.leases.background import LOOKED_S
+from kith.leases.holding import Leases
 
 READERS = [BOB, CAROL, *(NodeId(100 + at) for at in range(7)), DANA]
 POST, LATER = 1 << 40, 1 << 41
@@ -215,7 +218,7 @@ def test_deliveries_come_one_after_the_other(run: Run, scene: DeliveryScene) -> 
 def test_where_too_many_are_under_way_one_ends_before_another_begins(
     run: Run, scene: DeliveryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer, "DELIVERIES_MAX", 2)
+    monkeypatch.setattr(deliveries, "DELIVERIES_MAX", 2)
     for post in (1, 2):
         run(scene.post(ALICE, post))
     run(scene.post(ALICE, 2))  # again, which takes no place of its own
@@ -252,6 +255,34 @@ def test_a_delivery_that_fails_holds_up_no_other(
     while run(scene.worker.work_backlog()):
         pass
     assert scene.having(POST) == READERS
+
+
+@pytest.mark.parametrize("ends", ["it is killed", "it stops"])
+def test_what_a_worker_leaves_undelivered_another_that_lives_takes_over(
+    run: Run, scene: DeliveryScene, ends: str
+) -> None:
+    shared = ReferenceLeases(scene.clock)
+    one, other = [
+        scene.start(Thresholds(push_max=5), Chunks(4, 4, 4), Leases(shared, lambda: scene.clock.ms / 1_000))
+        for _ in range(2)
+    ]
+    assert not run(other.work_backlog()), "there is nothing yet"
+    scene.worker = one
+    run(scene.post(ALICE, POST))
+    scene.clock.ms += 20_000
+    assert run(one.work_backlog())
+    scene.clock.ms += int(LOOKED_S * 1_000) - 19_000
+    assert not run(other.work_backlog()), "the first one has it"
+    assert scene.having(POST) == READERS[:4]
+    if ends == "it stops":
+        run(one.close())
+    scene.clock.ms += int((LOOKED_S + 1) * 1_000)
+    while run(other.work_backlog()):
+        pass
+    assert scene.having(POST) == READERS
+    assert run(scene.deliveries()) == []
+    assert not run(one.work_backlog()), "it was only slow, and has lost it"
+    assert run(scene.deliveries()) == []
 
 
 def test_when_all_timelines_are_lost_nothing_is_left_to_deliver(run: Run, scene: DeliveryScene) -> None:

@@ -12,6 +12,7 @@ from distant import Distant
 from naive_timelines import NaiveTimelines
 from reference_edges import ScrambledEdges
 from reference_fanout_state import ReferenceFanoutState
+from reference_leases import own_leases
 from reference_logs import HostileLog, Partitions
 from services import Services, feed_over
 
@@ -43,8 +44,9 @@ def test_posts_of_whom_one_follows_come_home_if_the_log_keeps_its_promise(
         services = await Services.over(edges, clock=clock)
         home = feed_over(services.graph, services.posts, timelines, state, log, now_ms=clock)
         fanout = Fanout(
-            Sources(services.graph), timelines, state, graphs=services.graph.graphs, policy=Thresholds(), now_ms=clock
-        )
+            Sources(services.graph), timelines, state, own_leases(),
+            graphs=services.graph.graphs, policy=Thresholds(), now_ms=clock,
+        )  # fmt: skip
         runner = Runner(fanout, log, Pace(save_s=0.0), clock)
 
         async def work() -> None:

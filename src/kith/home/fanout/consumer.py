@@ -21,12 +21,15 @@ from kith.core.errors import StoreFull
 from kith.core.events import BULK_LOADED, NORMAL, TIMELINE_WANTED, Event
 from kith.core.ids import NodeId
 from kith.graph.graphs import AUTHORED, FOLLOWS, Graphs
-from kith.home.fanout.deliveries import DELIVERIES_MAX, WITHHELD_MAX, Chunks
+from kith.graph.shapes import Chunk
+from kith.graph.together import together
+from kith.home.fanout.deliveries import WITHHELD_MAX, Chunks, Deliveries
 from kith.home.fanout.plan import Plan, Thresholds, plan_fanout
 from kith.home.fanout.rates import POSTS_LOOKED_AT, ByRates, pushed_to_all, rate_of, worth_pushing, worth_rebuilding
 from kith.home.fanout.state import Delivery, FanoutState
 from kith.home.sources import Sources
 from kith.home.timelines import RATE_MAX, TIMELINE_IDS_MAX, Ids, TimelineStore
+from kith.leases.holding import Leases
 
 NAME = "fanout"
 _BUILD_TRIES = 3
@@ -45,16 +48,18 @@ class Fanout:
         sources: Sources,
         timelines: TimelineStore,
         state: FanoutState,
+        leases: Leases,
         *,
         graphs: Graphs,
         policy: Thresholds | ByRates,
         now_ms: Callable[[], int] = wall_ms,
+        now_s: Callable[[], float] = time.monotonic,
         chunks: Chunks | None = None,
     ) -> None:
         self._sources, self._timelines, self._policy, self._now_ms = sources, timelines, policy, now_ms
         self._state, self._chunks = state, chunks or Chunks()
         self._chunk_size = self._chunks.size_first
-        self._deliveries: list[Delivery] | None = None  # the worker's own, the next one first; None: not read yet
+        self._deliveries = Deliveries(state, leases, now_s)
         self._checkpoint_s = 0.0  # when the one that is being made was last noted
         self._authored, self._follows = graphs.number(AUTHORED), graphs.number(FOLLOWS)
 
@@ -105,43 +110,42 @@ class Fanout:
 
         One that fails goes behind the others, and the error is raised.
         """
-        deliveries = await self._under_way()
-        if not deliveries:
+        delivery = await self._deliveries.first()
+        if delivery is None:
             return False
-        delivery = deliveries[0]
-        try:
-            further = await self._push_chunk(delivery)
-        except Exception:
-            failed = delivery._replace(failures=delivery.failures + 1)
-            deliveries[:] = [*deliveries[1:], failed]
-            await self._state.deliver(failed)
-            raise
-        if further is None:
-            await self._state.end_delivery(delivery.post)
-            deliveries.remove(delivery)
-            return bool(deliveries)
-        deliveries[0] = further
-        now_s = time.perf_counter()
-        if now_s - self._checkpoint_s >= self._chunks.checkpoint_s:
-            await self._state.deliver(further)
-            self._checkpoint_s = now_s
-        return True
-
-    async def _under_way(self) -> list[Delivery]:
-        """The deliveries that this worker has to make: those it found when it began, and those of events since."""
-        if self._deliveries is None:
-            self._deliveries = list((await self._state.snapshot()).deliveries)
-        return self._deliveries
-
-    async def _push_chunk(self, delivery: Delivery) -> Delivery | None:
-        """Push a delivery to its next chunk of followers; how far it is then; None: all of them have it.
-
-        Who followed since the delivery began needs none of it: their timeline was dropped, and is built with the post.
-        """
         started = time.perf_counter()
         if delivery.after is None:
             self._checkpoint_s = started
-        chunk = await self._sources.followers_chunk(delivery.author, delivery.after, self._chunk_size)
+        reading = self._sources.followers_chunk(delivery.author, delivery.after, self._chunk_size)
+        try:
+            chunk, ours = await together(self._state.immediate, reading, self._deliveries.hold())
+            if not ours:
+                return self._deliveries.more
+            further = await self._push_chunk(delivery, chunk, started)
+        except Exception:
+            await self._deliveries.failed(delivery)
+            raise
+        if further is None:
+            await self._deliveries.ended()
+            return self._deliveries.more
+        now_s = time.perf_counter()
+        noted = now_s - self._checkpoint_s >= self._chunks.checkpoint_s
+        await self._deliveries.further(further, noted=noted)
+        if noted:
+            self._checkpoint_s = now_s
+        return True
+
+    async def close(self) -> None:
+        """Leave what is under way to other workers."""
+        await self._deliveries.close()
+
+    async def _push_chunk(self, delivery: Delivery, chunk: Chunk, started: float) -> Delivery | None:
+        """Push a delivery to a chunk of followers; how far it is then; None: all of them have it.
+
+        `started`: when the chunk was begun to be read.
+
+        Who followed since the delivery began needs none of it: their timeline was dropped, and is built with the post.
+        """
         withheld: dict[int, int] = {}
         pushed_to = await self._pushed_to(delivery.author, chunk.ids, withheld)
         if withheld:
@@ -160,7 +164,7 @@ class Fanout:
         """Drop every timeline, as each may miss something, and all deliveries."""
         await self._timelines.clear()
         await self._state.begin_anew(await self._timelines.name())
-        self._deliveries = []
+        await self._deliveries.drop()
 
     async def _publish(self, author: int, post: int, withheld: dict[int, int]) -> None:
         """Bring a post to the timelines of the author and the followers, or begin to.
@@ -175,7 +179,7 @@ class Fanout:
         elif plan is Plan.PULL:
             withheld[author] = RATE_MAX
         else:
-            while not await self._begin(Delivery(post, author)):
+            while not await self._deliveries.begin(Delivery(post, author)):
                 await self.work_backlog()
         await self._timelines.push(post, np.append(followers, np.int64(author)))
 
@@ -184,17 +188,6 @@ class Fanout:
         if isinstance(self._policy, Thresholds):
             return plan_fanout(followers, self._policy)
         return Plan.PUSH if followers <= self._chunks.size_first else Plan.HYBRID
-
-    async def _begin(self, delivery: Delivery) -> bool:
-        """Note a delivery, unless it is under way already; false if too many are."""
-        under_way = await self._under_way()
-        if any(other.post == delivery.post for other in under_way):
-            return True
-        if len(under_way) >= DELIVERIES_MAX:
-            return False
-        await self._state.deliver(delivery)
-        under_way.append(delivery)
-        return True
 
     async def _pushed_to(self, author: int, followers: Ids, withheld: dict[int, int]) -> Ids:
         """Those of the followers to whom the author's post is pushed; the timelines of the others note what they lack.
