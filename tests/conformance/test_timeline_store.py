@@ -202,14 +202,20 @@ def test_a_push_reaches_every_user_of_a_large_store(
     assert compared.timelines
     chosen = np.random.default_rng(3)
     users = np.unique(chosen.integers(0, 2**63 - 1, 40_000))
-    with compared.timelines(tmp_path, slots=50_000, now_ms=clock) as opened:
-        store = BlockingTimelines(opened, run)
+    strangers = chosen.integers(0, 2**63 - 1, 10_000)
+
+    async def pushed(store: TimelineStore) -> None:
         for user in users.tolist():
-            store.put(user, ids())
-        strangers = chosen.integers(0, 2**63 - 1, 10_000)
-        assert store.push(7, chosen.permutation(np.concatenate([users, strangers]))) == len(users)
-        assert {tuple(shown(store, user) or ()) for user in users.tolist()} == {(7,)}
-        assert store.count() == len(users)
+            await store.put(user, ids(), await store.begin(user))
+        assert await store.push(7, chosen.permutation(np.concatenate([users, strangers]))) == len(users)
+        for user in users.tolist():
+            timeline = await store.read(user)
+            assert timeline is not None
+            assert timeline.ids.tolist() == [7]
+        assert await store.count() == len(users)
+
+    with compared.timelines(tmp_path, slots=50_000, now_ms=clock) as opened:
+        run(pushed(opened))
 
 
 # --- places --------------------------------------------------------------------------------------------

@@ -95,10 +95,11 @@ class Ledger:
             if sequence:
                 assert self._numbered.setdefault(sequence, edge) == edge, f"two changes are number {sequence}"
 
-    def check_acknowledged(self, store: EmbeddedEdges) -> None:
-        """Each edge is stored as acknowledged, or as something later."""
-        for graph in {key[0] for key in self.edges}:
-            wanted = [edge for key, edge in self.edges.items() if key[0] == graph]
+    def check_acknowledged(self, store: EmbeddedEdges, said: Iterable[tuple[Edge | Kept, int]] | None = None) -> None:
+        """Each edge is stored as acknowledged, or as something later. `said`: only those of these acknowledgements."""
+        keys = self.edges.keys() if said is None else {key_of(edge) for edge, _ in said if not isinstance(edge, Kept)}
+        for graph in {key[0] for key in keys}:
+            wanted = [self.edges[key] for key in keys if key[0] == graph]
             found = run_all(store.get_many(graph, [(edge.source, edge.destination) for edge in wanted]))
             lost = [
                 f"{edge} was acknowledged, {stored} is stored"

@@ -1,10 +1,11 @@
-"""Kills a writer at every single line of each change, and looks at what it leaves.
+"""Kills a writer at every line of each change that changes anything, and looks at what it leaves.
 
-    python timeline_lines.py FOLDER      prints how many kills each change took
+    python timeline_lines.py FOLDER      prints how many kills each change took, in how many lines
 
-The writer is forked, traced, and killed (-9, so nothing is tidied up) at line 1, 2, 3, ... of the engine's code until
-the change completes. Readers, and the next writer, may then see each timeline as it was before, as it was after,
-or between two pushes; the timeline that is put, dropped or evicted may also be gone.
+The writer is forked, traced, and killed (-9, so nothing is tidied up) at every line of the engine's code before which
+something was written; at the lines in between a kill leaves the very same bytes. Readers, and the next writer, may then
+see each timeline as it was before, as it was after, or between two pushes; the timeline that is put, dropped or evicted
+may also be gone.
 """
 
 from __future__ import annotations
@@ -91,29 +92,53 @@ def allowed(change: Change) -> list[set[tuple[int, ...] | None]]:
     return states
 
 
+def traced(folder: Path, change: Change, at_line: Callable[[], None]) -> None:
+    """Open the folder and make the change; `at_line` is called before each line of the engine's."""
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename not in _TRACED:
+            return None  # whose own lines do not count; what it calls is traced again
+        if event == "line":
+            at_line()
+        return trace
+
+    clock = FakeClock()
+    clock.ms += SLOTS
+    sys.settrace(trace)
+    with Rings(folder, slots=SLOTS, now_ms=clock) as store:
+        for step in change.steps:
+            step(BlockingTimelines(store))
+    sys.settrace(None)
+
+
+def written_at(folder: Path, change: Change) -> tuple[list[int], int]:
+    """The lines at which the folder is another than at the line before, and how many lines there are."""
+    lines: list[int] = []
+    count, last = 0, dict[str, bytes]()
+
+    def look() -> None:
+        nonlocal count, last
+        count += 1
+        now = {file.name: file.read_bytes() for file in folder.iterdir()}
+        if now != last:
+            lines.append(count)
+            last = now
+
+    traced(folder, change, look)
+    return lines, count
+
+
 def killed_at(folder: Path, line: int, change: Change) -> bool:
     """Open the folder and make the change, killed at this line of the engine's; False if it was completed."""
 
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
+    def die() -> None:
         nonlocal left
-        if frame.f_code.co_filename not in _TRACED:
-            return None  # whose own lines do not count; what it calls is traced again
-        left -= event == "line"
+        left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return trace
-
-    def work() -> None:
-        clock = FakeClock()
-        clock.ms += SLOTS
-        sys.settrace(trace)
-        with Rings(folder, slots=SLOTS, now_ms=clock) as store:
-            for step in change.steps:
-                step(BlockingTimelines(store))
-        sys.settrace(None)
 
     left = line
-    code = os.waitstatus_to_exitcode(os.waitpid(forked(work), 0)[1])
+    code = os.waitstatus_to_exitcode(os.waitpid(forked(lambda: traced(folder, change, die)), 0)[1])
     assert code in (0, -signal.SIGKILL), f"the writer ended with {code}"
     return code != 0
 
@@ -141,14 +166,16 @@ def main(folder: Path) -> None:
     with Rings(folder / "before", slots=SLOTS, now_ms=clock) as store:
         fill(BlockingTimelines(store), clock)
     for name, change in CHANGES.items():
-        states, line, going = allowed(change), 0, True
-        while going:
-            line += 1
+        states = allowed(change)
+        shutil.copytree(folder / "before", folder / "look")
+        lines, count = written_at(folder / "look", change)
+        for line in [*lines, count + 1]:
             shutil.copytree(folder / "before", folder / "now")
-            going = killed_at(folder / "now", line, change)
+            assert killed_at(folder / "now", line, change) is (line <= count)
             check(folder / "now", states, f"{name}, killed at line {line}")
             shutil.rmtree(folder / "now")
-        print(f"{name}: {line - 1} kills")
+        shutil.rmtree(folder / "look")
+        print(f"{name}: {len(lines)} kills in {count} lines")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from cast import FakeClock
 from engines import Engine, Whole
-from lengths import examples
+from lengths import seeds
 from reference_leases import own_leases
 from services import Services, feed_over
 
@@ -270,7 +270,7 @@ def policies(request: pytest.FixtureRequest) -> list[Thresholds | ByRates]:
     return POLICIES[request.param]  # type: ignore[return-value]
 
 
-@pytest.fixture(params=range(examples(6, 100 * len(POLICIES))), ids="seed {}".format)
+@pytest.fixture(params=seeds(6, 100 * len(POLICIES)), ids="seed {}".format)
 def history(request: pytest.FixtureRequest, policies: list[Thresholds | ByRates]) -> HomeHistory:
     return HomeHistory(random.Random(request.param), policies)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from coroutines import time_flies
 from engines import Engine, Whole
-from lengths import examples
+from lengths import seeds
 from services import Services
 
 from kith.core.clock import wall_ms
@@ -210,7 +210,7 @@ class StreamHistory:
         raise AssertionError(f"shown, and what should be: {wrong}")
 
 
-@pytest.mark.parametrize("seed", range(examples(10, 2 * 400)))
+@pytest.mark.parametrize("seed", seeds(10, 2 * 400))
 @pytest.mark.parametrize("odds", [0.0, 0.1])
 def test_what_streams_tell_adds_up_to_home(engine: Engine, tmp_path: Path, seed: int, odds: float) -> None:
     print(f"seed {seed}")
