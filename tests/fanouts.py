@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
+import random
+from typing import Any, Self
 
 import numpy as np
 from blocking_timelines import BlockingTimelines
+from distant import Distant
 from naive_timelines import NaiveTimelines
 from reference_fanout_state import ReferenceFanoutState
 from reference_leases import own_leases
@@ -16,7 +18,7 @@ from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.deliveries import Chunks
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
-from kith.home.fanout.state import Delivery
+from kith.home.fanout.state import Delivery, FanoutState
 from kith.home.sources import Sources
 from kith.leases.holding import Leases
 
@@ -26,23 +28,29 @@ class FanoutScene:
 
     worker: Fanout
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, *, distant: bool = False) -> None:
+        """`distant`: for the worker all stores are as if across a network."""
         self.graph, self.clock = services.graph, services.clock
         self.sources, self.timelines = Sources(self.graph), BlockingTimelines(NaiveTimelines(100, self.clock))
-        self.state = ReferenceFanoutState()
+        self.state: FanoutState = ReferenceFanoutState()
+        self._written: Any = self.timelines.store
+        if distant:
+            chance = random.Random(1)
+            self.sources._store = Distant(self.graph.store, chance)  # type: ignore[assignment]
+            self.state, self._written = Distant(self.state, chance), Distant(self._written, chance)  # type: ignore[assignment]
 
     @classmethod
-    async def begun(cls, policy: Thresholds | ByRates, chunks: Chunks | None = None) -> Self:
+    async def begun(cls, policy: Thresholds | ByRates, *, distant: bool) -> Self:
         """Over a store of its own, with a worker."""
-        scene = cls(await Services.in_memory())
-        scene.start(policy, chunks)
+        scene = cls(await Services.in_memory(), distant=distant)
+        scene.start(policy)
         return scene
 
     def start(self, policy: Thresholds | ByRates, chunks: Chunks | None = None, leases: Leases | None = None) -> Fanout:
         """A new worker process. `leases`: shared with others; otherwise all there were before it are gone."""
         self.worker = Fanout(
             self.sources,
-            self.timelines.store,
+            self._written,
             self.state,
             leases or own_leases(),
             graphs=self.graph.graphs,

@@ -52,10 +52,10 @@ class DeliveryScene(FanoutScene):
         return [reader for reader, timeline in timelines.items() if timeline is not None and post in timeline.ids]
 
 
-@pytest.fixture
-def scene(run: Run) -> DeliveryScene:
+@pytest.fixture(params=[False, True], ids=["at once", "distant"])
+def scene(run: Run, request: pytest.FixtureRequest) -> DeliveryScene:
     async def begun() -> DeliveryScene:
-        scene = DeliveryScene(await Services.in_memory())
+        scene = DeliveryScene(await Services.in_memory(), distant=request.param)
         await scene.populate()
         scene.restarted()
         return scene

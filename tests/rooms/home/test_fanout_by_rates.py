@@ -31,6 +31,9 @@ def made(*ages_ms: float) -> Ids:
     return np.array([int(NOW_MS - age - EPOCH_MS) << TIME_SHIFT for age in ages_ms], np.int64)
 
 
+DISTANT = pytest.mark.parametrize("distant", [False, True], ids=["at once", "distant"])
+
+
 class RatesScene(FanoutScene):
     """Posts that are fanned out at once, and what is read of them."""
 
@@ -130,14 +133,15 @@ def test_the_settings_choose_the_policy() -> None:
 
 @pytest.mark.parametrize("at_once_max", [0, 16], ids=["follows are looked up first", "all are read at once"])
 @pytest.mark.parametrize("lookups_max", [0, 100], ids=["the whole list is read", "each follow is looked up"])
+@DISTANT
 def test_of_authors_only_the_outboxes_of_those_followed_count(
-    run: Run, lookups_max: int, at_once_max: int, monkeypatch: pytest.MonkeyPatch
+    run: Run, distant: bool, lookups_max: int, at_once_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kith.home.sources._LOOKUPS_MAX", lookups_max)
     monkeypatch.setattr("kith.home.sources._AT_ONCE_MAX", at_once_max)
 
     async def check() -> None:
-        scene = await RatesScene.begun(ByRates())
+        scene = await RatesScene.begun(ByRates(), distant=distant)
         await scene.follow(ALICE, BOB, CAROL, DANA)
         posts = {author: [await scene.post(author) for _ in range(9)] for author in (ALICE, BOB, CAROL, DANA)}
 
@@ -155,9 +159,10 @@ def test_of_authors_only_the_outboxes_of_those_followed_count(
 # --- the worker ----------------------------------------------------------------------------------------
 
 
-def test_who_reads_seldom_lacks_posts_of_a_prolific_author_and_knows_it(run: Run) -> None:
+@DISTANT
+def test_who_reads_seldom_lacks_posts_of_a_prolific_author_and_knows_it(run: Run, distant: bool) -> None:
     async def check() -> None:
-        scene = await RatesScene.begun(ByRates(5.0))
+        scene = await RatesScene.begun(ByRates(5.0), distant=distant)
         await scene.follow(ALICE, CAROL, DANA)
         await scene.follow(BOB, CAROL)
         for _ in range(20):
@@ -174,9 +179,10 @@ def test_who_reads_seldom_lacks_posts_of_a_prolific_author_and_knows_it(run: Run
     run(check())
 
 
-def test_who_comes_to_read_often_gets_a_timeline_that_lacks_nothing(run: Run) -> None:
+@DISTANT
+def test_who_comes_to_read_often_gets_a_timeline_that_lacks_nothing(run: Run, distant: bool) -> None:
     async def check() -> None:
-        scene = await RatesScene.begun(ByRates(5.0))
+        scene = await RatesScene.begun(ByRates(5.0), distant=distant)
         await scene.follow(ALICE, CAROL)
         posts = [await scene.post(CAROL) for _ in range(10)]
         assert len(scene.shown(ALICE)) == 4
@@ -190,11 +196,14 @@ def test_who_comes_to_read_often_gets_a_timeline_that_lacks_nothing(run: Run) ->
     run(check())
 
 
-def test_of_one_post_only_so_many_timelines_are_rebuilt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@DISTANT
+def test_of_one_post_only_so_many_timelines_are_rebuilt(
+    run: Run, distant: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(consumer, "_REBUILDS_PER_POST_MAX", 1)
 
     async def check() -> None:
-        scene = await RatesScene.begun(ByRates(5.0))
+        scene = await RatesScene.begun(ByRates(5.0), distant=distant)
         for reader in (ALICE, BOB):
             await scene.follow(reader, CAROL)
         for _ in range(10):
@@ -211,11 +220,14 @@ def test_of_one_post_only_so_many_timelines_are_rebuilt(run: Run, monkeypatch: p
     run(check())
 
 
-def test_where_no_more_authors_may_withhold_others_push_to_all(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@DISTANT
+def test_where_no_more_authors_may_withhold_others_push_to_all(
+    run: Run, distant: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(consumer, "WITHHELD_MAX", 1)
 
     async def check() -> None:
-        scene = await RatesScene.begun(ByRates(1.5))
+        scene = await RatesScene.begun(ByRates(1.5), distant=distant)
         await scene.follow(ALICE, BOB, CAROL)
         of_bob = [await scene.post(BOB) for _ in range(8)]
         of_carol = [await scene.post(CAROL) for _ in range(8)]

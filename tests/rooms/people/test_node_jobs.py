@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import msgspec
 import pytest
 from cast import ALICE, BOB, FakeClock
 from coroutines import Run, time_flies
+from distant import Distant
+from reference_edges import ReferenceEdges
 from reference_leases import ReferenceLeases, own_leases
+from reference_records import records_over
 from services import Services, service_over
 
 from kith.core.errors import StoreUnavailable
@@ -27,11 +31,13 @@ JOB = "job/archive-1-1"
 FOLLOWEES = [NodeId(user) for user in range(10, 20)]
 
 
-@pytest.fixture
-def room(run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Services:
+@pytest.fixture(params=[False, True], ids=["at once", "distant"])
+def room(run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Services:
     """Alice follows FOLLOWEES, and a process that was killed had just begun to archive her; a page has two edges."""
     monkeypatch.setattr(nodes, "_PAGE", 2)
-    made: Services = run(Services.in_memory(clock=clock))
+    edges = ReferenceEdges()
+    store: Any = Distant(edges, random.Random(1)) if request.param else edges
+    made: Services = run(Services.over(store, records_over(edges), clock))
     run(begun(made))
     return made
 
