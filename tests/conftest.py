@@ -11,7 +11,7 @@ import pytest
 import structlog
 from cast import FakeClock
 from coroutines import Run
-from engines import BOTH, REFERENCE, Engine, engines_with, open_embedded
+from engines import BOTH, HOSTILE, REFERENCE, Engine, engines_with, open_embedded
 from hypothesis import HealthCheck, settings
 from services import service_over
 
@@ -80,7 +80,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """An argument `engine` is each engine that has the PORT of the module; two names stand for some of them only."""
     asked: dict[str, Callable[[Engine], bool]] = {
         "engine": lambda _: True,
-        "compared": lambda engine: engine is not REFERENCE,  # with the reference
+        "compared": lambda engine: engine not in (REFERENCE, HOSTILE),  # with the reference, which the latter wraps
         "lasting": lambda engine: engine.keeps,
     }
     port = getattr(metafunc.module, "PORT", None)

@@ -209,6 +209,17 @@ def _reference_leases(folder: Path, now_ms: Clock) -> Iterator[LeaseStore]:
     yield ReferenceLeases(now_ms)
 
 
+def _away(opens: Callable[..., AbstractContextManager[T]]) -> Callable[..., AbstractContextManager[T]]:
+    """The same, as if across a network."""
+
+    @contextmanager
+    def opened(*where: Any, **settings: Any) -> Iterator[T]:
+        with opens(*where, **settings) as store:
+            yield Distant(store, random.Random(4))  # type: ignore[misc]
+
+    return opened
+
+
 class SettledEdges(ScrambledEdges):
     """An engine without transactions whose lists have arrived whenever a call returns."""
 
@@ -364,10 +375,20 @@ EMBEDDED = Engine(
     leases=_embedded_leases,
     credentials=_embedded_credentials,
 )
+HOSTILE = Engine(
+    "hostile",
+    whole=_hostile,
+    logs=_hostile_log,
+    timelines=_away(_reference_timelines),
+    fanout_state=_away(_reference_fanout_state),
+    quotas=_away(_reference_quotas),
+    leases=_away(_reference_leases),
+    keeps=False,
+)
 ENGINES = (
     REFERENCE,
     EMBEDDED,
-    Engine("hostile", whole=_hostile, logs=_hostile_log, keeps=False),
+    HOSTILE,
     Engine(
         "no-transactions",
         edges=lambda folder: _only_edges(_without_transactions(folder)),
