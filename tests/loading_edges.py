@@ -1,0 +1,174 @@
+"""Imports of files of edges into a data folder, and all that can be seen of the graph afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from edges import all_pages
+from reference_leases import own_leases
+
+from kith.commands.edges import import_edges
+from kith.commands.transfer import loading
+from kith.commands.transfer.loading import Imported
+from kith.core.ids import NodeId
+from kith.graph.audit import audit
+from kith.graph.edge import Direction, State
+from kith.graph.graph import Graph
+from kith.graph.nodes import NodeOperation
+from kith.graph.shapes import Listing
+from kith.people.removal import account_jobs
+from kith.run import wiring
+from kith.run.config import Settings
+from kith.run.wiring import opened_graph
+
+FOLLOWS = "follows"
+ALICE, BOB, CAROL, ELSEWHERE = 1, 2, 3, 1 << 61
+OLD = 5  # a position before every other
+
+
+class Silent:
+    """Progress that nobody looks at; after `stop_after` calls the process dies."""
+
+    def __init__(self, stop_after: int = 1 << 62) -> None:
+        self._left = stop_after
+
+    def _step(self, *_: int) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise Killed
+
+    reading = writing = _step
+
+
+class Killed(BaseException):
+    """Stands for a kill; real ones are in `fault/test_import_kill.py`."""
+
+
+def die(*_: object, **__: object) -> None:
+    """The process dies here."""
+    raise Killed
+
+
+class Drawn(NamedTuple):
+    """All that can be seen of a graph: edges with their positions, every list, every count."""
+
+    edges: dict[tuple[int, int], tuple[State, int]]
+    lists: dict[tuple[int, Direction], list[tuple[int, int]]]
+    counts: dict[tuple[int, Direction], int]
+
+
+def file_of(folder: Path, rows: Iterable[tuple[int, ...]], name: str = "edges.csv") -> Path:
+    """A file with these rows."""
+    path = folder / name
+    path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    return path
+
+
+def bring(
+    set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = False, progress: Silent | None = None
+) -> Imported:
+    """`kith import edges`."""
+    return import_edges(set_to, graph, path, progress or Silent(), mutual=mutual)
+
+
+def merge(set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = False) -> Imported:
+    """Import by merging, even into an empty graph."""
+
+    async def run() -> Imported:
+        async with opened_graph(set_to) as service:
+            report = Path(set_to.data) / "refused.tsv"
+            return await loading.load_merging(path, service, graph, report, Silent(), mutual=mutual)
+
+    return asyncio.run(run())
+
+
+def do(set_to: Settings, *calls: tuple[str, int, int]) -> None:
+    """Writes of users: `("follow", ALICE, BOB)`."""
+
+    async def run() -> None:
+        async with opened_graph(set_to) as service:
+            people = wiring.relations(set_to, service)
+            for call, one, other in calls:
+                await getattr(people, call)(NodeId(one), NodeId(other))
+
+    asyncio.run(run())
+
+
+def archive(set_to: Settings, user: int, operation: NodeOperation = NodeOperation.ARCHIVE) -> None:
+    """Send a user away, or back, with all edges."""
+
+    async def run() -> None:
+        async with opened_graph(set_to) as service:
+            jobs = account_jobs(service, own_leases())
+            await jobs.start(operation, NodeId(user))
+            await jobs.wait()
+
+    asyncio.run(run())
+
+
+def look(set_to: Settings, graph: str = FOLLOWS) -> Drawn:
+    """The graph as it is, audited."""
+
+    async def run() -> Drawn:
+        async with opened_graph(set_to) as service:
+            return await _look(service, graph)
+
+    return asyncio.run(run())
+
+
+async def _look(service: Graph, graph: str) -> Drawn:
+    number, store = service.graphs.number(graph), service.store
+    found = await audit(store, graph, number, settle_s=0)
+    assert found.clean, found
+    edges = {}
+    async for chunk in store.edges(number):
+        for ends in chunk:
+            edges[int(ends.edge.source), int(ends.edge.destination)] = (ends.edge.state, ends.edge.position)
+    nodes = sorted({node for pair in edges for node in pair})
+    lists, counts = {}, {}
+    for node in nodes:
+        for direction in Direction:
+            listing = Listing(number, node, direction)
+            lists[node, direction] = [
+                tuple(mark) for mark in await all_pages(lambda w, at=listing: store.page(at, w), 50)
+            ]
+            (counts[node, direction],) = await store.count_many([listing])
+            assert counts[node, direction] == len(lists[node, direction])
+    return Drawn(edges, lists, counts)
+
+
+def timeless(graph: Graph, known: Iterable[tuple[int, ...]]) -> Drawn:
+    """The graph with positions that an import chose itself as 0: they are its time, in which two imports differ."""
+    given_positions = {row[2] for row in known if len(row) == 3}
+    edges = {
+        pair: (state, position if position in given_positions else 0) for pair, (state, position) in graph.edges.items()
+    }
+    lists = {
+        key: [(at if at in given_positions else 0, other) for at, other in marks] for key, marks in graph.lists.items()
+    }
+    return Drawn(edges, lists, graph.counts)
+
+
+def wanted(rows: Iterable[tuple[int, int, int]]) -> dict[tuple[int, int], tuple[State, int]]:
+    """What rows with positions must leave; an edge given twice has its greatest position."""
+    edges: dict[tuple[int, int], tuple[State, int]] = {}
+    for source, destination, position in rows:
+        if source != destination:
+            _, before = edges.get((source, destination), (State.NORMAL, position))
+            edges[source, destination] = (State.NORMAL, max(before, position))
+    return edges
+
+
+def random_rows(seed: int, count: int, width: int) -> list[tuple[int, ...]]:
+    """Rows with many duplicates, a hub, far ids and far positions."""
+    chosen = random.Random(seed)
+    nodes = [0, *range(1, 12), 1 << 40, ELSEWHERE, (1 << 63) - 1]
+    places = [-(2**62), -1, 0, 1, 7, 1 << 47, (1 << 48) - 1, 1 << 48, 2**62]
+    return [
+        (chosen.choice(nodes), 3 if chosen.random() < 0.4 else chosen.choice(nodes), chosen.choice(places))[:width]
+        for _ in range(count)
+    ]

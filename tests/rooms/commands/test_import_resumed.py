@@ -1,0 +1,194 @@
+"""An import that is cut short, or killed, is finished by the next one, and until then nobody uses the graph."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+from loading_edges import (
+    ALICE,
+    ELSEWHERE,
+    Killed,
+    Silent,
+    bring,
+    die,
+    do,
+    file_of,
+    look,
+    random_rows,
+    wanted,
+)
+
+from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch
+from kith.engines.embedded.folder_locks import alone
+from kith.graph.edge import State
+from kith.run import supervisor
+from kith.run.config import Settings
+
+
+def cut_short(set_to: Settings, path: Path, calls: int, **how: bool) -> None:
+    """Start an import that dies when it reports progress for the `calls`-th time."""
+    with pytest.raises(Killed):
+        bring(set_to, path, progress=Silent(calls), **how)
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+@pytest.mark.parametrize(
+    ("way", "calls"),
+    [*(("bulk", calls) for calls in (0, 1, 5, 13, 30, 44, 45, 46, 50, 54, 58)),  # from the 45th on it writes ranges
+     *(("merge", calls) for calls in (0, 1, 5, 13, 30, 44))],
+)  # fmt: skip
+def test_an_import_cut_short_resumes_and_ends_the_same(set_to: Settings, tmp_path: Path, calls: int, way: str) -> None:
+    if way == "merge":
+        do(set_to, ("follow", 50, 51))
+    rows = random_rows(7, 120, 3)
+    path = file_of(tmp_path, rows)
+    refused = sum(row[0] == row[1] for row in rows)
+    cut_short(set_to, path, calls)
+    done = bring(set_to, path)
+    assert (done.way, done.refused) == (way, refused)
+    assert {pair: end for pair, end in look(set_to).edges.items() if pair != (50, 51)} == wanted(rows)  # type: ignore[arg-type]
+
+
+class Writing(Silent):
+    """Keeps what is said of writing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[tuple[int, int]] = []
+
+    def writing(self, *done_of: int) -> None:
+        self.said.append((done_of[0], done_of[1]))
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+def test_a_resumed_import_first_says_what_was_written_before(set_to: Settings, tmp_path: Path) -> None:
+    path = file_of(tmp_path, random_rows(7, 120, 3))
+    whole = Writing()
+    bring(msgspec.structs.replace(set_to, data=str(tmp_path / "whole")), path, progress=whole)
+    assert whole.said[0] == (0, whole.said[-1][0])
+    cut_short(set_to, path, 54)
+    rest = Writing()
+    bring(set_to, path, progress=rest)
+    assert 0 < rest.said[0][0] < rest.said[-1][0]
+    assert rest.said == whole.said[-len(rest.said) :]
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+def test_another_file_must_wait_until_the_first_is_done(set_to: Settings, tmp_path: Path) -> None:
+    first, other = file_of(tmp_path, random_rows(1, 100, 3)), file_of(tmp_path, [(1, 2)], "other.csv")
+    cut_short(set_to, first, 10)
+    with pytest.raises(Conflict, match="another file"):
+        bring(set_to, other)
+    bring(set_to, first)
+    assert bring(set_to, other).way == "merge"
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+@pytest.mark.parametrize("calls", [0, 10, 50])
+def test_a_graph_half_loaded_is_not_served(set_to: Settings, tmp_path: Path, calls: int) -> None:
+    path = file_of(tmp_path, random_rows(1, 100, 3))
+    cut_short(set_to, path, calls)
+    with pytest.raises(StoreMismatch, match="cut short"):
+        supervisor.prepare(set_to)
+    bring(set_to, path)
+    supervisor.prepare(set_to)
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+def test_a_graph_half_loaded_is_not_served_after_an_import_into_another(set_to: Settings, tmp_path: Path) -> None:
+    first = file_of(tmp_path, random_rows(1, 100, 3))
+    cut_short(set_to, first, 50)
+    with contextlib.suppress(Conflict):  # to wait for the first one is as good
+        bring(set_to, file_of(tmp_path, [(1, 2)], "other.csv"), "matches")
+    with pytest.raises(StoreMismatch, match="follows"):
+        supervisor.prepare(set_to)
+    bring(set_to, first)
+    supervisor.prepare(set_to)
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+@pytest.mark.parametrize("calls", [10, 50])
+def test_a_graph_half_loaded_takes_no_other_writer(set_to: Settings, tmp_path: Path, calls: int) -> None:
+    """A second import must not merge into a graph that the first one is loading in sorted order."""
+    path = file_of(tmp_path, random_rows(1, 100, 3))
+    cut_short(set_to, path, calls)
+    with alone(Path(set_to.data)) as only:  # as the first one holds it
+        assert only
+        with pytest.raises(KithError):
+            bring(set_to, file_of(tmp_path, [(1, 2)], "other.csv"))
+    bring(set_to, path)
+    look(set_to)
+
+
+@pytest.fixture
+def written(
+    set_to: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: None, small_chunks: None
+) -> list[tuple[int, ...]]:
+    """The rows of edges.csv; its load was killed between its last commit and the end of its working folder."""
+
+    rows = random_rows(1, 100, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", die)
+        with pytest.raises(Killed):
+            bring(set_to, file_of(tmp_path, rows))
+    return rows
+
+
+ONE_MORE = (ALICE, ELSEWHERE + 5, 1)
+
+
+@pytest.mark.parametrize("then", ["the same file", "another file", "a server"])
+def test_killed_when_all_was_written_a_load_is_done(
+    set_to: Settings, tmp_path: Path, written: list[tuple[int, ...]], then: str
+) -> None:
+    if then == "the same file":
+        bring(set_to, tmp_path / "edges.csv")
+    elif then == "another file":
+        bring(set_to, file_of(tmp_path, [ONE_MORE], "other.csv"))
+        written.append(ONE_MORE)
+    else:
+        supervisor.prepare(set_to)
+    assert look(set_to).edges == wanted(written)  # type: ignore[arg-type]
+
+
+def test_killed_when_all_was_written_an_unfollow_since_then_is_not_undone(
+    set_to: Settings, tmp_path: Path, written: list[tuple[int, ...]]
+) -> None:
+    def removed() -> set[tuple[int, int]]:
+        return {pair for pair, (state, _) in look(set_to).edges.items() if state is State.REMOVED}
+
+    do(set_to, ("unfollow", *next(pair for pair in wanted(written))))  # type: ignore[arg-type]
+    before = removed()
+    assert len(before) == 1
+    bring(set_to, file_of(tmp_path, [ONE_MORE], "other.csv"))
+    assert removed() == before
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+def test_after_a_damaged_file_the_whole_one_can_be_imported(set_to: Settings, tmp_path: Path) -> None:
+    """As the message of the refusal says."""
+    rows = [(n, n + 1, n * 7919 % 1_000_003) for n in range(3000)]
+    whole = gzip.compress("".join(f"{s},{d},{p}\n" for s, d, p in rows).encode())
+    path = tmp_path / "edges.csv.gz"
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BadRequest, match="run again with a whole file"):
+        bring(set_to, path)
+    path.write_bytes(whole)
+    bring(set_to, path)
+    assert look(set_to).edges == wanted(rows)
+
+
+@pytest.mark.usefixtures("tiny", "small_chunks")
+def test_lines_refused_before_a_kill_stay_counted_and_reported(set_to: Settings, tmp_path: Path) -> None:
+    path = file_of(tmp_path, [(n % 5, n % 7, n) for n in range(200)])
+    selves = [n + 1 for n in range(200) if n % 5 == n % 7]
+    for calls in (2, 3, 4, 5):
+        cut_short(set_to, path, calls)
+    assert bring(set_to, path).refused == len(selves)
+    report = (Path(set_to.data) / "imports" / "edges.csv.refused.tsv").read_text().splitlines()
+    assert sorted({int(line.split("\t")[0]) for line in report}) == selves

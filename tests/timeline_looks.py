@@ -1,0 +1,39 @@
+"""What tests ask of a TimelineStore, in a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from blocking_timelines import BlockingTimelines
+
+from kith.home.timelines import Ids
+
+
+def ids(*values: int) -> Ids:
+    return np.array(values, np.int64)
+
+
+def shown(store: BlockingTimelines, user: int) -> list[int] | None:
+    """A timeline as a list."""
+    found = store.read(user)
+    assert found is None or found.ids.dtype == np.int64
+    return None if found is None else found.ids.tolist()
+
+
+def push_all(store: BlockingTimelines, posts: Iterable[int], user: int) -> None:
+    """Push each post to one user."""
+    for post in posts:
+        store.push(post, ids(user))
+
+
+def floor(store: BlockingTimelines, user: int) -> int | None:
+    """Above which id a timeline has all it was ever given; None where there is none."""
+    found = store.read(user)
+    return None if found is None else found.floor
+
+
+def lacks_from(store: BlockingTimelines, user: int) -> int:
+    """The lowest rate that was withheld from a timeline; 0 where there is none."""
+    found = store.read(user)
+    return 0 if found is None else found.lacks_from
