@@ -43,6 +43,7 @@ ELSEWHERE = {
 ONLY = {
     "Exists": "exists", "ExistMany": "exists", "CountAnswer": "count", "RelationshipsAnswer": "relationships",
     "UsersLookedUp": "users", "PostsLookedUp": "posts", "PostsViewed": "posts", "JobStarted": "job",
+    "WebhooksAnswer": "webhooks",
 }  # fmt: skip
 """Answers that only wrap one value: methods answer that value."""
 BATCHES = {

@@ -32,6 +32,7 @@ class Row(NamedTuple):
 ALL, OWN, SERVER, ACTS = (200,) * 5, (200, 200, 200, 200, 403), (200, 200, 200, 403, 403), (400, 400, 200, 200, 200)
 SEES, DOES, MAKES = (200, 404, 200, 200, 404), (400, 400, 200, 200, 404), (400, 400, 201, 201, 404)
 ENDS, LISTS, STRANGE = (400, 400, 204, 404, 404), (200, 404, 200, 200, 403), (200, 404, 200, 200, 200)
+GONE = (404, 404, 404, 403, 403)
 CONTENT = {"content": {"text": "x"}}
 FORM = {"file": ("x", photo())}
 """Sent as a form, not as JSON."""
@@ -147,6 +148,12 @@ ROWS = [
     Row("DELETE", "/users/{user_id}/see-fewer", "/users/{c}/see-fewer", ACTS),
     Row("GET", "/feed/stream", "/feed/stream", ACTS),
     Row("GET", "/watch", "/watch", ALL),
+    Row("POST", "/webhooks", "/webhooks", (400, 400, 400, 403, 403), {"url": "ftp://app.example"}),
+    Row("GET", "/webhooks", "/webhooks", SERVER),
+    Row("GET", "/webhooks/{webhook_id}", "/webhooks/7", GONE),
+    Row("GET", "/webhooks/{webhook_id}/dead", "/webhooks/7/dead", GONE),
+    Row("POST", "/webhooks/{webhook_id}/replay", "/webhooks/7/replay", GONE),
+    Row("DELETE", "/webhooks/{webhook_id}", "/webhooks/7", GONE),
     Row("POST", "/users/{user_id}/deactivate", "/users/{a}/deactivate", (202, 202, 202, 202, 403)),
     Row("POST", "/users/{user_id}/reactivate", "/users/{a}/reactivate", (202, 202, 202, 202, 403)),
     Row("DELETE", "/users/{user_id}", "/users/{a}", (202, 202, 202, 202, 403)),

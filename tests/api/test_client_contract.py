@@ -45,7 +45,8 @@ SAMPLES: dict[str, Any] = {
     "alt_text": "x", "file": b"x", "link": "https://kith.example", "visibility": "custom", "attributes": {"a": 1},
     "location": Location(latitude=1, longitude=2, name="x"),
     "key": "k", "cursor": "c", "sort": "top", "state": "normal", "type": "latest", "request_id": "r", "reason": "x",
-    "display_name": "x", "bio": "x",
+    "display_name": "x", "bio": "x", "url": "https://app.example", "graphs": ["follows"], "kinds": ["edge"],
+    "secret": "x" * 20,
 }  # fmt: skip
 """Arguments by their names; of any other, one that is a number stands for an id, a switch is turned on."""
 SWITCHES = {"private", "allow_comments", "allow_sharing", "is_verified", "refresh"}

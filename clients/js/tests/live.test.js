@@ -217,6 +217,18 @@ live("labels", async () => {
   assert.deepEqual((await kith.deleteLabels("post", id)).labels, []);
 });
 
+live("webhooks", async () => {
+  const made = await kith.createWebhook("https://app.example/hook", { kinds: ["edge"] });
+  assert.match(made.secret, /^whsec_/);
+  assert.deepEqual(idsOf(await kith.webhooks()), [made.id]);
+  const { secret, ...shown } = made;
+  assert.deepEqual(Object.keys(await kith.webhook(made.id)).sort(), Object.keys(shown).sort());
+  assert.deepEqual(await kith.webhookDeadLetters(made.id), { letters: [], count: 0 });
+  assert.equal(await kith.replayWebhook(made.id), 0);
+  await kith.deleteWebhook(made.id);
+  await assert.rejects(kith.webhook(made.id), { code: "WEBHOOK_NOT_FOUND" });
+});
+
 live("accounts go, come back, and go for good", async () => {
   await kith.asUser(109).follow(ALICE);
   for (const change of ["deactivateUser", "reactivateUser", "deleteUser"]) {

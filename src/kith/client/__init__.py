@@ -1,10 +1,11 @@
 """The Python client, for app code: `Kith` (sync) and `AsyncKith` (async) with the same methods.
 
-Rooms of calls: `graphs` (the graph and relations), `users`, `discovery` (people to follow), `posts`, `comments`, `home`
-(the feed), `stories`, `uploads` (media), `moderation`, `operations`; `asking` has what they are built from and
-`programs` the set programs. `routes` makes methods of them, `clients` does the I/O, `wire` the rest: requests, retries,
-tokens. `streams` is the feed as it happens, `watching` all that changes. Records: `answers`, and `objects` for what
-people make; `errors`. It needs `kith.core`, httpx and msgspec only; `docs/client.md` shows it in use.
+Rooms of calls: `graphs` (the graph and relations), `users`, `discovery` (people to follow), `posts`, `comments`,
+`home` (the feed), `stories`, `uploads` (media), `moderation`, `webhooks`, `operations`; `asking` has what they are
+built from and `programs` the set programs. `routes` makes methods of them, `clients` does the I/O, `wire` the rest:
+requests, retries, tokens. `streams` is the feed as it happens, `watching` all that changes. Records: `answers`, and
+`objects` for what people make; `errors`. It needs `kith.core`, httpx and msgspec only; `docs/client.md` shows it in
+use.
 """
 
 from msgspec import UNSET
@@ -64,6 +65,7 @@ from kith.client.objects import (
 from kith.client.programs import Program, in_, out
 from kith.client.streams import EngagementUpdate, FeedEvent, FeedReset, NewPost, PostRemoved, PostUpdated
 from kith.client.watching import Change, EdgeChange
+from kith.client.webhooks import DeadLetter, DeadLetters, NewWebhook, Webhook, WebhookState
 from kith.client.wire import Retry
 
 __all__ = [
@@ -78,6 +80,8 @@ __all__ = [
     "Comment",
     "CommentPage",
     "Content",
+    "DeadLetter",
+    "DeadLetters",
     "Direction",
     "Edge",
     "EdgeChange",
@@ -104,6 +108,7 @@ __all__ = [
     "Media",
     "Mute",
     "NewPost",
+    "NewWebhook",
     "Op",
     "Page",
     "Post",
@@ -126,6 +131,8 @@ __all__ = [
     "Unreachable",
     "Viewed",
     "Visibility",
+    "Webhook",
+    "WebhookState",
     "Why",
     "WhyPart",
     "Written",

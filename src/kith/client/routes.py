@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from kith.client import comments, discovery, graphs, home, moderation, operations, posts, stories, uploads, users
+from kith.client import webhooks as hooks
 from kith.client.answers import Page
 from kith.client.wire import Call, Plan
 
@@ -209,6 +210,13 @@ class Routes:
     labels = Route(moderation.labels)
     put_labels = Route(moderation.put_labels)
     delete_labels = Route(moderation.delete_labels)
+
+    create_webhook = Route(hooks.create_webhook)
+    webhooks = Route(hooks.webhooks)
+    webhook = Route(hooks.webhook)
+    delete_webhook = Route(hooks.delete_webhook)
+    webhook_dead_letters = Route(hooks.webhook_dead_letters)
+    replay_webhook = Route(hooks.replay_webhook)
 
     is_alive = Route(operations.is_alive)
     is_ready = Route(operations.is_ready)

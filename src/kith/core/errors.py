@@ -8,9 +8,10 @@
     ├── Forbidden           the caller is known, and may not do this
     ├── NotFound            it does not exist, or the caller must not see it
     │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound · StoryNotFound · MediaNotFound
+    │   └── WebhookNotFound
     ├── MethodNotAllowed    the path exists, for another method
     ├── Conflict            allowed in general, but not in the present state
-    │   ├── FollowLimitReached · RequesterLimitReached · IdempotencyKeyReused · UsernameTaken
+    │   ├── FollowLimitReached · RequesterLimitReached · IdempotencyKeyReused · UsernameTaken · WebhookLimitReached
     │   └── TokenTooOld
     ├── RateLimited         too many requests in a window of time; `retry_after_s` says when to try again
     ├── TooManyStreams      too many at once
@@ -132,6 +133,10 @@ class MediaNotFound(NotFound):
     code = "MEDIA_NOT_FOUND"
 
 
+class WebhookNotFound(NotFound):
+    code = "WEBHOOK_NOT_FOUND"
+
+
 class MethodNotAllowed(KithError):
     code = "METHOD_NOT_ALLOWED"
 
@@ -160,6 +165,10 @@ class UsernameTaken(Conflict):
     """Another user has this name, in this spelling or another."""
 
     code = "USERNAME_TAKEN"
+
+
+class WebhookLimitReached(Conflict):
+    code = "WEBHOOK_LIMIT_REACHED"
 
 
 class TokenTooOld(Conflict):

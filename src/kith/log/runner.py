@@ -85,6 +85,7 @@ class Runner:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._consumer, self._log, self._pace, self._now_ms = consumer, log, pace or Pace(), now_ms
+        self.name = consumer.name
         self._share: Subscription | None = None
         self._stopping = asyncio.Event()
         self._save_due_ms = self._backlog_due_ms = 0

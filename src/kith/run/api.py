@@ -37,6 +37,7 @@ from kith.api.resources.stories import StoriesResource
 from kith.api.resources.stream import StreamResource
 from kith.api.resources.suggestions import SuggestionsResource
 from kith.api.resources.watch import WatchResource
+from kith.api.resources.webhooks import WebhooksResource
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
 from kith.engines.embedded import quota_store
@@ -108,6 +109,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         LabelsResource(services.moderation),
         FilesResource(services.media),
         watching,
+        WebhooksResource(services.webhooks, graph.graphs, services.posts.snowflakes.next, services.watch),
         ServiceResource(partial(_problems, services), metrics.render, pages),
     ]
     operations = [operation for resource in resources for operation in operations_of(resource)]

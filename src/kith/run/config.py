@@ -172,6 +172,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Positive, _doc("Streams one user may hold open in one API process; beyond: TOO_MANY_STREAMS.")
     ] = 10
     watchers_max: Annotated[Positive, _doc("Readers of /watch one API process holds open; beyond: OVERLOADED.")] = 1_000
+    webhooks_max: Annotated[
+        int, Meta(ge=1, le=1_000), _doc("Webhooks; beyond: WEBHOOK_LIMIT_REACHED. Each reads the log by itself.")
+    ] = 20
+    webhook_retry_hours: Annotated[
+        float,
+        Meta(ge=0, le=720),
+        _doc("Hours a change is sent again to a webhook that does not take it; then it is a dead letter."),
+    ] = 24.0
+    outbound_networks: Annotated[
+        tuple[str, ...],
+        _doc("Networks, such as 10.0.0.0/8, that webhooks may call although they are not public; for an intranet."),
+    ] = ()
     stream_heartbeat_s: Annotated[
         float, Meta(ge=1, le=300), _doc("Seconds without an event after which a stream says that it is there.")
     ] = 15.0

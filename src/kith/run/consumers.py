@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 
@@ -21,12 +21,19 @@ from kith.home.fanout import consumer as fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.sources import Sources
-from kith.log.runner import Consumer
+from kith.log.runner import Pace, Runner
+from kith.outbound.addresses import networks_of
+from kith.outbound.outbound import Outbound
 from kith.run.config import Settings
 from kith.run.folders import Opened, timelines_folder
 from kith.stories.reclaiming import reclaim
+from kith.watch.tokens import WatchTokens
+from kith.webhooks.webhook import Secrets
+from kith.webhooks.webhooks import PREFIX, Webhooks
+from kith.webhooks.worker import NAME as WEBHOOK_WORKER
+from kith.webhooks.worker import WebhookWorker
 
-_DAY_MS = 86_400_000
+_DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
 _log = structlog.get_logger("kith")
 
 
@@ -41,10 +48,27 @@ EVICT_TIMELINES = Task("unread timelines are given up", every_s=600.0)
 RECLAIM_STORIES = Task("stories are reclaimed", every_s=3_600.0)
 
 
-class Worker(NamedTuple):
-    """What a worker process runs: a consumer, and its tasks beside the log."""
+class Follower(Protocol):
+    """Follows the log: a `Runner`, or whoever keeps places in it otherwise."""
 
-    consumer: Consumer
+    @property
+    def name(self) -> str:
+        """As it is registered."""
+        ...
+
+    async def run(self) -> None:
+        """Follow it until stopped."""
+        ...
+
+    def stop(self) -> None:
+        """Save how far it is, and return from `run`."""
+        ...
+
+
+class Worker(NamedTuple):
+    """What a worker process runs: who follows the log, and tasks beside it."""
+
+    follower: Follower
     tasks: Mapping[Task, Callable[[], Coroutine[Any, Any, None]]]
 
 
@@ -77,7 +101,8 @@ async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
             _log.info("stories reclaimed", stories=done.stories, views=done.views)
 
         try:
-            yield Worker(consumer, {EVICT_TIMELINES: evict_timelines, RECLAIM_STORIES: reclaim_stories})
+            runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
+            yield Worker(runner, {EVICT_TIMELINES: evict_timelines, RECLAIM_STORIES: reclaim_stories})
         finally:
             await consumer.close()
 
@@ -93,7 +118,36 @@ def _fanout_gauges(environment: Environment) -> Mapping[str, float]:
     return {"fanout_deliveries": len(environment.notes(rows_of(DELIVERIES)))}
 
 
+@contextlib.asynccontextmanager
+async def _webhooks(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+    """Sends what changes to webhooks, each from a place of its own in the log."""
+    signing = await parts.credentials.secret("signing")
+    secrets, store = Secrets(signing), parts.store
+    webhooks = Webhooks(store, parts.log, secrets, webhooks_max=settings.webhooks_max, now_ms=wall_ms)
+    outbound = Outbound(networks_of(settings.outbound_networks))
+    try:
+        worker = WebhookWorker(
+            webhooks,
+            parts.log,
+            lambda: store.declare(()),
+            parts.leases,
+            outbound.send,
+            secrets,
+            WatchTokens(signing).issue,
+            give_up_ms=int(settings.webhook_retry_hours * _HOUR_MS),
+            now_ms=wall_ms,
+        )
+        yield Worker(worker, {})
+    finally:
+        await outbound.close()
+
+
+def _webhook_gauges(environment: Environment) -> Mapping[str, float]:
+    return {"webhooks": len(environment.notes(PREFIX))}
+
+
 CONSUMERS: Mapping[str, Registered] = {
     fanout.NAME: Registered(_fanout, _fanout_gauges),
+    WEBHOOK_WORKER: Registered(_webhooks, _webhook_gauges),
 }
 """By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""

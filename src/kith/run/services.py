@@ -47,6 +47,8 @@ from kith.streams.live import Live
 from kith.suggestions.suggestions import Suggestions
 from kith.watch.seeing import Seeing, Visible
 from kith.watch.watch import Watch
+from kith.webhooks.webhook import Secrets
+from kith.webhooks.webhooks import Webhooks
 
 
 class Services(NamedTuple):
@@ -71,6 +73,7 @@ class Services(NamedTuple):
     home: Home
     live: Live
     watch: Watch
+    webhooks: Webhooks
 
 
 @contextlib.asynccontextmanager
@@ -123,6 +126,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     }  # fmt: skip
     seeing = Seeing(graph.store, posts.store, privacy, ReadPolicy(graph, privacy), visible)
     watch = Watch(parts.log, lambda: graph.store.declare(()), known.signing, seeing, time.monotonic)
+    hooks = Webhooks(graph.store, parts.log, Secrets(known.signing), webhooks_max=settings.webhooks_max, now_ms=wall_ms)
     try:
         await jobs.resume()
         await openings.resume()
@@ -130,6 +134,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
             parts, number, known, privacy, people,
             profiles, jobs, openings, suggested, posts, comments, engagement,
             Moderation(posts), media, stories, Strip(graph, stories, affinity.by_author), home, live, watch,
+            hooks,
         )  # fmt: skip
     finally:
         looking.cancel()

@@ -14,7 +14,6 @@ import structlog
 
 from kith.core.errors import Unavailable
 from kith.leases.holding import Leases
-from kith.log.runner import Pace, Runner
 from kith.run import logs, processes
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS, Task
@@ -30,15 +29,14 @@ async def work(name: str, settings: Settings) -> None:
         opened(settings, name, create=False, on_fatal=processes.replace_process) as parts,
         CONSUMERS[name].open(settings, parts) as worker,
     ):
-        runner = Runner(worker.consumer, parts.log, Pace(tries_max=settings.log_tries_max))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, runner.stop)
+            loop.add_signal_handler(number, worker.follower.stop)
         beside = [
             asyncio.create_task(processes.stay_with_supervisor()),
             *(asyncio.create_task(_every(task, do, parts.leases)) for task, do in worker.tasks.items()),
         ]
-        await runner.run()
+        await worker.follower.run()
         for task in beside:
             task.cancel()
 

@@ -22,7 +22,7 @@ from kith.graph.graphs import Graphs
 from kith.log.store import Batch, Bell, LogStore
 from kith.watch.seeing import Pending, Seeing
 from kith.watch.tokens import UserWatchTokens, WatchTokens
-from kith.watch.told import kind_of, nodes_of, told
+from kith.watch.told import Change, kind_of, nodes_of, told
 from kith.watch.wanted import Wanted
 
 TOLD_MAX = 100
@@ -174,6 +174,11 @@ class Watch:
         self._ahead.pop(watcher, None)
         self._joining = [place for place in self._joining if place.watcher is not watcher]
 
+    async def tell(self, events: Sequence[Event]) -> list[Change]:
+        """Events that have a kind, as watchers are told of them."""
+        await self._know(events)
+        return [told(event, self.token(event.mark), self._graphs) for event in events]
+
     async def close(self) -> None:
         """End every watcher."""
         self._end_all("stopping")
@@ -235,10 +240,13 @@ class Watch:
     async def _read(self, after: LogPosition) -> Batch:
         """The next events, whose graphs are known then."""
         batch = await self._log.read(after, TOLD_MAX)
-        if not self._graphs.knows({event.graph for event in batch.events if event.graph}):
-            self._graphs = Graphs(await self._all_graphs())
+        await self._know(batch.events)
         await asyncio.sleep(0)  # others get their turn, however long the log is
         return batch
+
+    async def _know(self, events: Sequence[Event]) -> None:
+        if not self._graphs.knows({event.graph for event in events if event.graph}):
+            self._graphs = Graphs(await self._all_graphs())
 
     def _end_all(self, why: str) -> None:
         for watcher in (*self._watchers, *(place.watcher for place in self._joining)):

@@ -61,7 +61,7 @@ def test_a_consumer_is_registered_under_its_own_name(settings: Settings, run: Ru
             assert all(task.every_s > 0 for task in worker.tasks)
             for do in worker.tasks.values():
                 await do()
-            return worker.consumer.name
+            return worker.follower.name
 
     assert run(opened()) == name
 
@@ -126,7 +126,7 @@ def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) 
 
     assert run(told()) == {
         "log_events", "log_sequence", "log_bytes", "log_leases", "log_leases_lost", "log_leases_lag_events",
-        "store_bytes", "fanout_deliveries",
+        "store_bytes", "fanout_deliveries", "webhooks",
     }  # fmt: skip
 
 

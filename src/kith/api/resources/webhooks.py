@@ -1,0 +1,168 @@
+"""/webhooks: URLs of the app that are told what changes. Server keys only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from kith.api.answers import CountAnswer, Time
+from kith.api.call import Call
+from kith.api.operations import delete, get, post
+from kith.api.parameters import Id, IdempotencyKey
+from kith.api.presenter import time_of
+from kith.core.ids import NodeId
+from kith.graph.graphs import Graphs
+from kith.watch.watch import Watch
+from kith.webhooks.webhooks import Seen, Webhooks
+
+DEAD_SHOWN_MAX = 100
+Limit = Annotated[int | None, Meta(ge=1, le=DEAD_SHOWN_MAX, description=f"How many, 1 to {DEAD_SHOWN_MAX}.")]
+
+
+class WebhookRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Where to send what. `graphs` and `kinds` as for /watch; `secret`: to sign with, made where it is left out."""
+
+    url: str
+    graphs: list[str] = []
+    kinds: list[str] = []
+    secret: str | None = None
+
+
+class WebhookState(msgspec.Struct, frozen=True, rename="camel"):
+    """How its deliveries stand. `place`: up to where it is told, a token of /watch; null: lost, and a gap is told.
+
+    `eventsBehind`: events of the log that follow, wanted or not; `gap`: some were forgotten before they were told.
+    `failures`: tries in a row that failed; `lastStatus`, `lastError`: of the last try; `resting`: its host failed so
+    often that it is not tried until `nextTryAt`.
+    """
+
+    place: str | None
+    events_behind: int
+    gap: bool
+    failures: int
+    last_status: int | None
+    last_error: str
+    resting: bool
+    next_try_at: Time | None
+    dead_letters: int
+
+
+class WebhookAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """A webhook; its secret is not told."""
+
+    id: str
+    url: str
+    graphs: list[str]
+    kinds: list[str]
+    created_at: Time
+    state: WebhookState
+
+
+class WebhookMade(WebhookAnswer, frozen=True, kw_only=True, rename="camel"):
+    """A webhook that was made, and its secret, which is told this once."""
+
+    secret: str
+
+
+class WebhooksAnswer(msgspec.Struct, frozen=True):
+    """All of them, oldest first."""
+
+    webhooks: list[WebhookAnswer]
+
+
+class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
+    """A change that was given up, as /watch tells it."""
+
+    change: dict[str, Any]
+    tries: int
+    error: str
+    failed_at: Time
+
+
+class DeadLetters(
+    msgspec.Struct,
+    frozen=True,
+):
+    """Some of them, oldest first, and how many there are."""
+
+    letters: list[DeadLetter]
+    count: int
+
+
+class WebhooksResource:
+    """Webhooks. `next_id`: makes ids."""
+
+    def __init__(self, webhooks: Webhooks, graphs: Graphs, next_id: Callable[[], NodeId], watch: Watch) -> None:
+        self._webhooks, self._graphs, self._next_id, self._watch = webhooks, graphs, next_id, watch
+
+    @post("/webhooks", "Have changes sent to a URL", callers="server", status=201)
+    async def create_webhook(
+        self, call: Call, body: WebhookRequest, idempotency_key: IdempotencyKey = None
+    ) -> WebhookMade:
+        """From now on, what /watch would tell is POSTed there: signed with the secret, at least once, in order for a
+        key, and tried again for hours where it is not taken. Answer 2xx within 15 seconds. The URL must be public;
+        redirects are not followed. docs/webhooks.md shows how to check the signature.
+        """
+        seen, secret = await self._webhooks.create(
+            self._next_id(), body.url, graphs=body.graphs, kinds=body.kinds, known=self._graphs, secret=body.secret,
+            key=idempotency_key,
+        )  # fmt: skip
+        answer = self._answer(seen)
+        return WebhookMade(**msgspec.structs.asdict(answer), secret=secret)
+
+    @get("/webhooks", "All webhooks", callers="server")
+    async def webhooks(self, call: Call) -> WebhooksAnswer:
+        """Oldest first."""
+        return WebhooksAnswer([self._answer(seen) for seen in await self._webhooks.look_at_all()])
+
+    @get("/webhooks/{webhook_id}", "A webhook, and how its deliveries stand", callers="server")
+    async def webhook(self, call: Call, webhook_id: Id) -> WebhookAnswer:
+        """Its secret is not told again."""
+        return self._answer(await self._webhooks.look_at(webhook_id))
+
+    @delete("/webhooks/{webhook_id}", "End a webhook", callers="server", status=204)
+    async def delete_webhook(self, call: Call, webhook_id: Id) -> None:
+        """A delivery that is on its way may still arrive. Its dead letters are forgotten."""
+        await self._webhooks.delete(webhook_id)
+
+    @get("/webhooks/{webhook_id}/dead", "Changes that a webhook did not take", callers="server")
+    async def webhook_dead_letters(self, call: Call, webhook_id: Id, limit: Limit = None) -> DeadLetters:
+        """Those that were tried for `webhook_retry_hours` and given up, so that others could follow."""
+        found = await self._webhooks.dead(webhook_id)
+        changes = await self._watch.tell([failure.event for failure in found[: limit or DEAD_SHOWN_MAX]])
+        letters = [
+            DeadLetter(
+                msgspec.json.decode(msgspec.json.encode(change)),
+                failure.tries,
+                failure.error,
+                time_of(failure.failed_at_ms),
+            )
+            for change, failure in zip(changes, found, strict=False)
+        ]
+        return DeadLetters(letters, len(found))
+
+    @post("/webhooks/{webhook_id}/replay", "Send dead letters again", callers="server")
+    async def replay_webhook(self, call: Call, webhook_id: Id) -> CountAnswer:
+        """All of them, once, beside what is new, and marked `replayed`; what is not taken is a dead letter again. How
+        many.
+        """
+        return CountAnswer(await self._webhooks.replay(webhook_id))
+
+    def _answer(self, seen: Seen) -> WebhookAnswer:
+        webhook, standing = seen.webhook, seen.webhook.standing
+        state = WebhookState(
+            None if seen.at is None else self._watch.token(seen.at),
+            0 if seen.behind is None else seen.behind.events,
+            standing.gap or seen.behind is None or seen.behind.lost,
+            standing.failures,
+            standing.status,
+            standing.error,
+            standing.resting,
+            time_of(standing.next_try_ms) if standing.next_try_ms else None,
+            seen.dead,
+        )
+        names = list(webhook.graphs), list(webhook.kinds)
+        return WebhookAnswer(str(webhook.id), webhook.url, *names, time_of(webhook.created_ms), state)

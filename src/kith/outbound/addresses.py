@@ -1,0 +1,43 @@
+"""Which addresses may be called on behalf of users: public ones, and those of networks that a setting names.
+
+Whoever may name an address can otherwise reach what only this machine reaches: its own ports, the intranet, a cloud's
+metadata. So what is not plainly a public unicast address is refused, also addresses of IPv6 that stand for one of IPv4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TypeAlias
+
+from kith.core.errors import BadRequest
+
+Network: TypeAlias = IPv4Network | IPv6Network
+_UNICAST = IPv6Network("2000::/3")
+"""All of IPv6 that is given to the public. Outside: loopback, private, link-local, multicast, IPv4-mapped, NAT64."""
+_REFUSED: tuple[Network, ...] = (
+    IPv4Network("192.0.0.0/24"),  # protocol assignments; a cloud's metadata among them
+    IPv4Network("168.63.129.16/32"),  # a cloud's metadata at a public address
+    IPv4Network("192.88.99.0/24"),  # relays of 6to4
+    IPv6Network("2001::/32"),  # Teredo: carries an address of IPv4
+    IPv6Network("2002::/16"),  # 6to4: the same
+    IPv6Network("3fff::/20"),  # documentation
+)
+
+
+def networks_of(names: Iterable[str]) -> tuple[Network, ...]:
+    """Networks by names such as `10.0.0.0/8`; BadRequest for what is none."""
+    try:
+        return tuple(map(ip_network, names))
+    except ValueError as error:
+        raise BadRequest(f"not a network: {error}; name one such as 10.0.0.0/8") from None
+
+
+def may_call(address: str, allowed: Sequence[Network] = ()) -> bool:
+    """Whether an address, as a resolver names it, may be called."""
+    found = ip_address(address)
+    if any(found in network for network in allowed):
+        return True
+    if found.is_multicast or not found.is_global or any(found in network for network in _REFUSED):
+        return False
+    return not isinstance(found, IPv6Address) or found in _UNICAST

@@ -1,0 +1,66 @@
+"""A circuit breaker per host: one that failed some times in a row rests, then one request tries it.
+
+So a host that is down costs its neighbours no connections and no deadlines, however many want to call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from kith.outbound.errors import SendFailed, Why
+
+OPEN_AFTER = 5
+"""Failures in a row after which a host rests."""
+REST_S, REST_S_MAX = 5.0, 300.0
+"""How long it rests; doubled with each failure after."""
+HOSTS_MAX = 10_000
+"""Failing hosts that are known; beyond, the one that failed first is forgotten."""
+_TRIED_S = 1.0
+_DOUBLINGS_MAX = 10
+
+
+class _Circuit:
+    failures, until_s, trying = 0, 0.0, False
+
+
+class Pass:
+    """Leave to call a host. `failed`: what became of it, for whoever holds it to say; None: nobody knows."""
+
+    failed: bool | None = None
+
+
+class Circuits:
+    """The circuits of one process. `now_s`: a clock that never goes back."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._failing: dict[str, _Circuit] = {}
+
+    @contextmanager
+    def passing(self, host: str) -> Iterator[Pass]:
+        """Call a host meanwhile. SendFailed while it rests, or while another tries it."""
+        circuit = self._failing.get(host)
+        if circuit is not None and circuit.failures >= OPEN_AFTER:
+            rest_s = _TRIED_S if circuit.trying else circuit.until_s - self._now_s()
+            if rest_s > 0:
+                raise SendFailed(Why.RESTING, f"{host} failed {circuit.failures} times in a row, and rests", rest_s)
+            circuit.trying = True
+        passed = Pass()
+        try:
+            yield passed
+        finally:
+            if circuit is not None:
+                circuit.trying = False
+            if passed.failed is False:
+                self._failing.pop(host, None)
+            elif passed.failed:
+                self._failed(host)
+
+    def _failed(self, host: str) -> None:
+        if host not in self._failing and len(self._failing) >= HOSTS_MAX:
+            del self._failing[next(iter(self._failing))]
+        circuit = self._failing.setdefault(host, _Circuit())
+        circuit.failures += 1
+        doublings = min(max(0, circuit.failures - OPEN_AFTER), _DOUBLINGS_MAX)
+        circuit.until_s = self._now_s() + min(REST_S_MAX, REST_S * 2**doublings)

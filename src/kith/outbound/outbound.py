@@ -1,0 +1,151 @@
+"""One request to an address that a user gave, and its answer: bounded in time and size, redirects not followed.
+
+Nothing of the machine's own is used for it: no proxies from the environment, no cookies, no credentials.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import httpcore
+import httpx
+
+from kith.core.errors import BadRequest
+from kith.outbound.addresses import Network
+from kith.outbound.circuits import Circuits
+from kith.outbound.errors import SendFailed, Why
+from kith.outbound.pinned import Pinned, Resolve, resolved
+
+CONNECT_S, WHOLE_S = 5.0, 15.0
+"""Longest that connecting may take, and all of a request with its answer."""
+ANSWER_BYTES_MAX = 1 << 16
+"""Bytes of an answer that are read; the rest is left."""
+URL_CHARS_MAX = 2_048
+RETRY_AFTER_S_MAX = 86_400.0
+_CONNECTIONS_MAX, _KEPT_MAX, _KEPT_S = 100, 20, 30.0
+_UNAVAILABLE = 500
+
+
+class Answer(NamedTuple):
+    """What came back. `headers`: by lower-case names. `body`: its first ANSWER_BYTES_MAX bytes.
+
+    `retry_after_s`: for how long the host asks to be left alone; 0 where it does not.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    retry_after_s: float = 0.0
+
+
+def check_url(url: str) -> httpx.URL:
+    """The parts of a URL that may be called, as far as it says by itself; BadRequest says what is wrong."""
+    try:
+        found = httpx.URL(url) if len(url) <= URL_CHARS_MAX else None
+    except (httpx.InvalidURL, UnicodeError):
+        found = None
+    if found is None or found.scheme not in ("http", "https") or not found.host:
+        raise BadRequest(f"url must be http:// or https:// with a host, {URL_CHARS_MAX} characters at most")
+    if found.userinfo or found.fragment:
+        raise BadRequest("url must have no user, password or fragment; a delivery is known by its signature")
+    return found
+
+
+class Outbound:
+    """Sends requests. `allowed`: networks that may be called although they are not public."""
+
+    def __init__(
+        self,
+        allowed: Sequence[Network] = (),
+        *,
+        resolve: Resolve = resolved,
+        tls: ssl.SSLContext | None = None,
+        connect_s: float = CONNECT_S,
+        whole_s: float = WHOLE_S,
+        circuits: Circuits | None = None,
+    ) -> None:
+        self._connect_s, self._whole_s = connect_s, whole_s
+        self._circuits = circuits or Circuits(time.monotonic)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=tls,
+            max_connections=_CONNECTIONS_MAX,
+            max_keepalive_connections=_KEPT_MAX,
+            keepalive_expiry=_KEPT_S,
+            network_backend=Pinned(allowed, resolve),
+        )
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
+        """The answer to a request, whatever its status. Errors: SendFailed."""
+        try:
+            where = check_url(url)
+        except BadRequest as error:
+            raise SendFailed(Why.URL, error.message) from None
+        host = where.netloc.decode()
+        with self._circuits.passing(host) as passed:
+            try:
+                answer = await self._sent(method, where, host, headers, body)
+            except SendFailed as error:
+                passed.failed = error.why is not Why.REFUSED  # which says nothing of the host
+                raise
+            passed.failed = answer.status >= _UNAVAILABLE
+            return answer
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pool.aclose()
+
+    async def _sent(self, method: str, where: httpx.URL, host: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        url = httpcore.URL(scheme=where.raw_scheme, host=where.raw_host, port=where.port, target=where.raw_path)
+        sent = [("Host", host), *headers.items()]
+        waits = {"connect": self._connect_s}  # the rest is bounded as a whole
+        try:
+            async with (
+                asyncio.timeout(self._whole_s),
+                self._pool.stream(method, url, headers=sent, content=body, extensions={"timeout": waits}) as response,
+            ):
+                found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+                return Answer(response.status, found, await _start_of(response), retry_after_s(found))
+        except (TimeoutError, httpcore.TimeoutException):
+            raise SendFailed(Why.TIMEOUT, f"{host} did not answer within {self._whole_s:g} s") from None
+        except httpcore.ConnectError as error:
+            raise _unconnected(host, error) from None
+        except (httpcore.NetworkError, httpcore.ProtocolError, OSError):
+            raise SendFailed(Why.BROKEN, f"{host} ended the connection before its answer was whole") from None
+
+
+async def _start_of(response: httpcore.Response) -> bytes:
+    """The first bytes of an answer; leaving the rest ends the connection."""
+    body = b""
+    async for chunk in response.aiter_stream():
+        body += chunk
+        if len(body) >= ANSWER_BYTES_MAX:
+            break
+    return body[:ANSWER_BYTES_MAX]
+
+
+def _unconnected(host: str, error: httpcore.ConnectError) -> SendFailed:
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        return SendFailed(Why.UNREACHED, f"{host} takes no connection")
+    told = getattr(cause, "verify_message", None) or "the handshake failed"
+    return SendFailed(Why.TLS, f"no TLS with {host}: {told}")
+
+
+def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> float:
+    """For how long an answer asks to wait: a number of seconds, or until a date; 0 if it does not, or is unreadable."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(min(int(text[:9]), RETRY_AFTER_S_MAX))
+    try:
+        at = email.utils.parsedate_to_datetime(text)
+    except (ValueError, IndexError, TypeError):
+        return 0.0
+    now_s = time.time() if now_s is None else now_s
+    return max(0.0, min(RETRY_AFTER_S_MAX, at.timestamp() - now_s))

@@ -1,0 +1,73 @@
+"""Connects to hosts by name: resolved once, every address checked, connected to one of those that were checked.
+
+So a name that says another address when it is asked again, as in DNS rebinding, gains nothing. The name of the host
+stays that of the URL for TLS and the Host header, as these are made above.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import httpcore
+
+from kith.outbound.addresses import Network, may_call
+from kith.outbound.errors import SendFailed, Why
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""(host, port) -> its addresses. OSError where it has none."""
+
+
+async def resolved(host: str, port: int) -> list[str]:
+    """The addresses of a host, as the machine resolves it, each once."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class Pinned(httpcore.AsyncNetworkBackend):
+    """Opens connections to checked addresses. One address that may not be called refuses its host."""
+
+    def __init__(self, allowed: Sequence[Network], resolve: Resolve = resolved) -> None:
+        self._allowed, self._resolve, self._below = allowed, resolve, httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's name
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect to the first checked address that takes it. Errors: SendFailed; those of httpcore."""
+        failed: httpcore.NetworkError | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                for address in await self._checked(host, port):
+                    try:
+                        return await self._below.connect_tcp(address, port, None, local_address, socket_options)
+                    except httpcore.NetworkError as error:
+                        failed = error
+        except TimeoutError:
+            raise httpcore.ConnectTimeout from None
+        raise failed or httpcore.ConnectError
+
+    async def sleep(self, seconds: float) -> None:
+        """See httpcore."""
+        await asyncio.sleep(seconds)
+
+    async def _checked(self, host: str, port: int) -> Sequence[str]:
+        try:
+            addresses = await self._resolve(host, port)
+        except (OSError, UnicodeError):
+            addresses = ()
+        if not addresses:
+            raise SendFailed(Why.UNRESOLVED, f"the name {host} has no address")
+        for address in addresses:
+            if not may_call(address, self._allowed):
+                raise SendFailed(
+                    Why.REFUSED,
+                    f"{host} is at {address}, which is no public address; allow its network in `outbound_networks`",
+                )
+        return addresses

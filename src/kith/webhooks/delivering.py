@@ -1,0 +1,268 @@
+"""One webhook, from its place in the log on: reads what it wants, sends it, moves the place, again and again.
+
+What is next is sent until the endpoint has it or it is given up, and only then what follows: so changes of a key come
+in their order, and an endpoint that fails holds back itself. The place moves after the answer: a process that stops in
+between sends again what the endpoint may have (at least once).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import structlog
+
+from kith import __version__
+from kith.core.events import Event, LogPosition
+from kith.graph.graphs import Graphs
+from kith.leases.holding import Held
+from kith.log.store import Failure, LogStore
+from kith.outbound.errors import SendFailed, Why
+from kith.outbound.outbound import Answer
+from kith.watch.told import told
+from kith.watch.wanted import wanted_of
+from kith.webhooks.next_step import CHANGES_MAX, TRIES_MIN, Outcome, changes_max, next_step, wait_ms
+from kith.webhooks.signature import sign
+from kith.webhooks.webhook import Secrets, group_of
+from kith.webhooks.webhooks import DEAD_MAX, Kept, Webhooks
+
+READ_MAX = 1_000
+"""Events that are read at a time."""
+BODY_BYTES_MAX = 1 << 19
+"""Bytes of the changes in a delivery, unless one alone has more."""
+LOOK_S = 1.0
+"""How often a webhook is looked at: whether it was ended, and whether dead letters are to be sent again."""
+SAVE_S = 5.0
+"""How often the place is saved while nothing comes that is wanted."""
+_GAP = b'{"kind":"gap"}'
+_FOR_EVER_MS = 1 << 62
+_encode = msgspec.json.Encoder().encode
+_log = structlog.get_logger("kith.webhooks")
+
+
+Send = Callable[[str, str, Mapping[str, str], bytes], Coroutine[Any, Any, Answer]]
+"""See `outbound.Outbound.send`."""
+
+
+class Due(NamedTuple):
+    """A change to send. `until`: the place once it, and all before it, is done."""
+
+    event: Event
+    change: bytes
+    until: LogPosition
+
+
+class Desk(Protocol):
+    """What the deliveries of a process share."""
+
+    webhooks: Webhooks
+    log: LogStore
+    send: Send
+    secrets: Secrets
+    give_up_ms: int
+    now_ms: Callable[[], int]
+    chance: Callable[[], float]
+    token: Callable[[LogPosition], str]
+    rings: int
+    """How often new events rang."""
+
+    async def graphs_of(self, events: Sequence[Event]) -> Graphs:
+        """All graphs, those of these events among them."""
+        ...
+
+    async def news(self, rings: int, within_s: float) -> None:
+        """Wait until it has rung more often than that, so long at most."""
+        ...
+
+
+class Delivering:
+    """One webhook in the hands of this process."""
+
+    def __init__(self, desk: Desk, kept: Kept, held: Held) -> None:
+        self._desk, self._kept, self._held = desk, kept, held
+        self._group = group_of(kept.webhook.id)
+        self._due: deque[Due] = deque()
+        self._gap = kept.webhook.standing.gap
+        self._read_to = self._done = self._saved = LogPosition(b"")
+        self._save_due_ms = self._look_due_ms = 0
+
+    async def run(self) -> None:
+        """Deliver until the webhook is ended, or another process has it. Errors: Unavailable."""
+        await self._begin()
+        while await self._step():
+            pass
+
+    async def _begin(self) -> None:
+        """Take the place up. Where it is lost, or lies in what a restore lost, go on from now, and tell of the gap."""
+        progress, end = await self._desk.log.progress(self._group), await self._desk.log.end()
+        lost = progress is None or not self._desk.log.covers(end, progress.at)
+        self._gap = self._gap or lost
+        self._read_to = self._done = end if progress is None or lost else progress.at
+        self._saved = LogPosition(b"") if lost else self._done
+
+    async def _step(self) -> bool:
+        """Send what is due, or read on; whether there is more to do."""
+        desk, rings = self._desk, self._desk.rings
+        self._held.check()
+        kept = await desk.webhooks.reread(self._kept)
+        if kept is None:
+            return False
+        self._kept = kept
+        await self._replay()
+        pause_ms = wait_ms(kept.webhook.standing, desk.now_ms())
+        if pause_ms:
+            await asyncio.sleep(min(LOOK_S, pause_ms / 1000))
+        elif self._due or await self._read() or self._gap:
+            if self._due or self._gap:
+                await self._deliver()
+        else:
+            await self._save_at_times()
+            await desk.news(rings, LOOK_S)
+        return True
+
+    async def _read(self) -> bool:
+        """Read on, and note what is wanted; whether there was anything."""
+        desk, webhook = self._desk, self._kept.webhook
+        batch = await desk.log.read(self._read_to, READ_MAX)
+        self._gap = self._gap or batch.lost
+        graphs = await desk.graphs_of(batch.events)
+        wanted = wanted_of(webhook.kinds, webhook.graphs, (), graphs)
+        until = self._read_to
+        for event in batch.events:
+            until = desk.log.joined(until, event.mark)
+            if wanted.may_want(event):
+                self._due.append(Due(event, _change(event, desk.token, graphs), until))
+        self._read_to = batch.next
+        if not self._due:
+            self._done = self._read_to
+        return bool(batch.events)
+
+    async def _deliver(self) -> None:
+        """Try what is next, and note what came of it before the place moves: a stop in between repeats."""
+        desk = self._desk
+        standing = msgspec.structs.replace(self._kept.webhook.standing, gap=self._gap)
+        due = _fitting(self._due, changes_max(standing))
+        outcome = await self._send([*([_GAP] if self._gap else []), *(one.change for one in due)])
+        step = next_step(standing, outcome, desk.now_ms(), await self._patience_ms(len(due)), desk.chance())
+        self._held.check()
+        kept = await desk.webhooks.stand(self._kept, step.standing)
+        if kept is None or step.verdict == "again":
+            self._kept = kept or self._kept  # changed meanwhile: the next step looks at it anew
+            return
+        self._kept, self._gap = kept, step.standing.gap
+        tries = standing.failures + 1
+        given_up = due if step.verdict == "give up" else ()
+        for _ in due:
+            self._done = self._due.popleft().until
+        if not self._due:
+            self._done = self._read_to
+        await self._save({one.event.mark: self._dead(one.event, tries, outcome.error) for one in given_up})
+
+    async def _patience_ms(self, due: int) -> int:
+        """For how long what is next may hold back what follows. For ever: where it is a gap alone, which must be told;
+        and where there is no room for another dead letter.
+        """
+        desk = self._desk
+        if self._kept.webhook.standing.failures + 1 < TRIES_MIN:
+            return desk.give_up_ms
+        dead = len(await desk.log.failures(self._group, DEAD_MAX))
+        return desk.give_up_ms if due and dead + due <= DEAD_MAX else _FOR_EVER_MS
+
+    async def _send(self, changes: Sequence[bytes], *, replayed: bool = False) -> Outcome:
+        """One request."""
+        desk, webhook = self._desk, self._kept.webhook
+        secret = desk.secrets.open(webhook)
+        if secret is None:
+            return Outcome(None, "its secret was sealed by another store; delete this webhook, and make it anew")
+        name, body = delivery(webhook.id, changes, replayed=replayed)
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": f"Kith/{__version__}",
+            "Kith-Webhook": str(webhook.id),
+            "Kith-Delivery": name,
+            "Kith-Signature": sign(secret, body, desk.now_ms() // 1000),
+        }
+        try:
+            answer = await self._held.while_ours(desk.send("POST", webhook.url, headers, body))
+        except SendFailed as error:
+            outcome = Outcome(None, error.message, error.retry_after_s, error.why is Why.RESTING)
+        else:
+            outcome = Outcome(answer.status, _said(answer.status), answer.retry_after_s)
+        if not outcome.delivered and not outcome.resting:
+            failures = webhook.standing.failures + 1
+            _log.warning("a delivery failed", webhook=webhook.id, delivery=name, tries=failures, error=outcome.error)
+        return outcome
+
+    async def _replay(self) -> None:
+        """Send dead letters again that a person asked for: once, beside what is new."""
+        desk = self._desk
+        if 0 < self._look_due_ms - desk.now_ms() <= LOOK_S * 1000:
+            return
+        self._look_due_ms = desk.now_ms() + int(LOOK_S * 1000)
+        letters = [one.event for one in await desk.log.failures(self._group, DEAD_MAX) if not one.dead]
+        graphs = await desk.graphs_of(letters)
+        due = [Due(event, _change(event, desk.token, graphs), event.mark) for event in letters]
+        while due:
+            part = _fitting(due, CHANGES_MAX)
+            outcome = await self._send([one.change for one in part], replayed=True)
+            self._held.check()
+            if not outcome.delivered:
+                await self._keep_dead(due, outcome.error)
+                return
+            await desk.log.save(self._group, None, dict.fromkeys((one.event.mark for one in part), None))
+            due = due[len(part) :]
+
+    async def _keep_dead(self, due: Sequence[Due], error: str) -> None:
+        dead = {one.event.mark: self._dead(one.event, TRIES_MIN, error) for one in due}
+        await self._desk.log.save(self._group, None, dead)
+
+    def _dead(self, event: Event, tries: int, error: str) -> Failure:
+        return Failure(self._group, event, tries, error, self._desk.now_ms(), 0, dead=True)
+
+    async def _save_at_times(self) -> None:
+        """Move the place while nothing comes that is wanted, from time to time. Not past a gap that is not told."""
+        now_ms = self._desk.now_ms()
+        if self._done != self._saved and not self._gap and not 0 < self._save_due_ms - now_ms <= SAVE_S * 1000:
+            self._save_due_ms = now_ms + int(SAVE_S * 1000)
+            await self._save({})
+
+    async def _save(self, dead: Mapping[LogPosition, Failure | None]) -> None:
+        """Move the place to what is done, with what was given up on the way."""
+        self._held.check()
+        await self._desk.log.save(self._group, self._done, dead)
+        self._saved = self._done
+
+
+def delivery(webhook: int, changes: Sequence[bytes], *, replayed: bool = False) -> tuple[str, bytes]:
+    """The name and the body of a delivery. The name follows from its changes, so a repetition has the same."""
+    listed = b",".join(changes)
+    name = hashlib.blake2b(b"%d\n" % webhook + listed, digest_size=16).hexdigest()
+    head = b'{"delivery":"%b","webhook":"%d","replayed":%b' % (name.encode(), webhook, _encode(replayed))
+    return name, head + b',"changes":[%b]}' % listed
+
+
+def _fitting(due: Iterable[Due], changes: int) -> list[Due]:
+    """The first of these, as many as fit into a delivery: one at least."""
+    found: list[Due] = []
+    size = 0
+    for one in islice(due, changes):
+        size += len(one.change)
+        if found and size > BODY_BYTES_MAX:
+            break
+        found.append(one)
+    return found
+
+
+def _change(event: Event, token: Callable[[LogPosition], str], graphs: Graphs) -> bytes:
+    return _encode(told(event, token(event.mark), graphs))
+
+
+def _said(status: int) -> str:
+    if 200 <= status < 300:
+        return ""
+    return f"it answered {status}" + (", a redirect, which is not followed" if 300 <= status < 400 else "")

@@ -1,0 +1,63 @@
+"""What is kept of a webhook: what it wants, where to, its sealed secret, and how its deliveries stand.
+
+Its place in the log and its dead letters are those of a group of the log's own (`group_of`).
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import msgspec
+
+from kith.core.errors import BadRequest
+from kith.core.signing import Signer
+from kith.webhooks.next_step import Standing
+
+SECRET_CHARS_MIN, SECRET_CHARS_MAX = 16, 256
+_SECRET_BYTES = 32
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True):
+    """A webhook. `graphs` and `kinds`: names of what is wanted, as for `/watch`; empty: all."""
+
+    id: int
+    url: str
+    graphs: tuple[str, ...]
+    kinds: tuple[str, ...]
+    secret: str  # sealed: see `Secrets`
+    created_ms: int
+    key: str = ""  # the digest of the Idempotency-Key that it was made with
+    standing: Standing = Standing()
+
+
+def group_of(id_: int) -> str:
+    """Under which name the log keeps the place and the dead letters of a webhook."""
+    return f"webhook/{id_}"
+
+
+class Secrets:
+    """Seals the secrets of webhooks, so that none stands readable in the log or a backup of it."""
+
+    def __init__(self, signing: bytes) -> None:
+        self._signer = Signer(signing, "webhook-secret")
+
+    def seal(self, id_: int, secret: str) -> str:
+        """As it is kept."""
+        return self._signer.seal(secret.encode(), str(id_).encode())
+
+    def open(self, webhook: Webhook) -> str | None:
+        """The secret of a webhook; None if another store sealed it."""
+        found = self._signer.open(webhook.secret, str(webhook.id).encode())
+        return None if found is None else found.decode()
+
+
+def checked_secret(secret: str | None) -> str:
+    """A secret to sign with, made where none is given. BadRequest for one that can be guessed, or is no plain text."""
+    if secret is None:
+        return "whsec_" + secrets.token_urlsafe(_SECRET_BYTES)
+    if not SECRET_CHARS_MIN <= len(secret) <= SECRET_CHARS_MAX or not (secret.isascii() and secret.isprintable()):
+        raise BadRequest(
+            f"secret must have {SECRET_CHARS_MIN} to {SECRET_CHARS_MAX} printable ASCII characters; "
+            "leave it out, and one is made"
+        )
+    return secret

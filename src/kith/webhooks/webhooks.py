@@ -1,0 +1,215 @@
+"""Webhooks: made, found, ended; their dead letters, listed and sent again.
+
+Each is a note in one of `webhooks_max` slots. A slot is taken, changed and freed under the condition that it is as it
+was read, so the bound is exact, and a worker that was overtaken changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from kith.core.errors import BadRequest, Conflict, IdempotencyKeyReused, WebhookLimitReached, WebhookNotFound
+from kith.core.events import LogPosition
+from kith.graph.graphs import Graphs
+from kith.graph.store import Notes
+from kith.log.store import Behind, Failure, LogStore
+from kith.outbound.outbound import check_url
+from kith.records.claims import KEY_CHARS_MAX
+from kith.watch.wanted import wanted_of
+from kith.webhooks.next_step import Standing
+from kith.webhooks.webhook import Secrets, Webhook, checked_secret, group_of
+
+PREFIX = "webhook/"
+"""Of the notes: `webhook/<slot>`, a Webhook as JSON."""
+KEYS = "webhook-key/"
+"""Of the notes that claim an Idempotency-Key: `webhook-key/<digest>`, the id of the webhook that it stands for."""
+DEAD_MAX = 1_000
+"""Dead letters that are kept of a webhook; while there are so many, it gives up nothing and goes on trying."""
+_REWRITES_MAX = 16
+_encode, _decode = msgspec.json.encode, msgspec.json.Decoder(Webhook).decode
+
+
+class Kept(NamedTuple):
+    """A webhook as it stands in its slot."""
+
+    key: str
+    raw: bytes
+    webhook: Webhook
+
+
+class Seen(NamedTuple):
+    """A webhook and how far it is. `at`, `behind`: None where its place is lost, as after a rebuild: a gap is told."""
+
+    webhook: Webhook
+    at: LogPosition | None
+    behind: Behind | None
+    dead: int
+
+
+class Webhooks:
+    """All webhooks of a store. `webhooks_max`: the setting of this name."""
+
+    def __init__(
+        self,
+        notes: Notes,
+        log: LogStore,
+        secrets: Secrets,
+        *,
+        webhooks_max: int,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._notes, self._log, self._secrets, self._now_ms = notes, log, secrets, now_ms
+        self._webhooks_max = webhooks_max
+
+    async def create(
+        self,
+        id_: int,
+        url: str,
+        *,
+        graphs: Sequence[str],
+        kinds: Sequence[str],
+        known: Graphs,
+        secret: str | None = None,
+        key: str | None = None,
+    ) -> tuple[Seen, str]:
+        """Tell a URL what changes from now on; with its secret, which is told this once.
+
+        The same Idempotency-Key answers the same webhook while it is there. Errors: BadRequest for a URL or secret that
+        cannot be used; UnknownGraph; IdempotencyKeyReused; WebhookLimitReached.
+        """
+        check_url(url)
+        wanted_of(kinds, graphs, (), known)
+        asked = Webhook(
+            id=id_, url=url, graphs=tuple(dict.fromkeys(graphs)), kinds=tuple(dict.fromkeys(kinds)),
+            secret=checked_secret(secret), created_ms=self._now_ms(), key=_digest(key) if key else "",
+        )  # fmt: skip
+        for _ in range(_REWRITES_MAX):
+            if asked.key and (earlier := await self._claimed(asked)):
+                return await self._answered(earlier, asked, given=secret is not None)
+            # The place first: without the note it is nobody's, and the note without it would begin with a gap.
+            await self._log.save(group_of(id_), await self._log.end(), {})
+            made = await self._slot(msgspec.structs.replace(asked, secret=self._secrets.seal(id_, asked.secret)))
+            if not asked.key or await self._notes.get_note(KEYS + asked.key) == _encode(id_):
+                return await self._seen(made.webhook), asked.secret
+            await self.keep(made, None)  # the same key was claimed before this one could be seen
+        raise Conflict("this Idempotency-Key is used by many at once; try again")
+
+    async def _claimed(self, asked: Webhook) -> Webhook | None:
+        """Claim its key for it; or the webhook that the key stands for, if that is there."""
+        found = await self._notes.get_note(KEYS + asked.key)
+        if found is not None:
+            for kept in await self.all():
+                if _encode(kept.webhook.id) == found:
+                    return kept.webhook
+        await self._notes.put_note(KEYS + asked.key, _encode(asked.id), only_if=found)
+        return None
+
+    async def _slot(self, made: Webhook) -> Kept:
+        """Take a free slot; WebhookLimitReached."""
+        raw = _encode(made)
+        for slot in range(self._webhooks_max):
+            if await self._notes.put_note(f"{PREFIX}{slot:05}", raw, only_if=None):
+                return Kept(f"{PREFIX}{slot:05}", raw, made)
+        raise WebhookLimitReached(
+            f"there are {self._webhooks_max} webhooks; delete one, or raise the setting `webhooks_max`",
+            max=self._webhooks_max,
+        )
+
+    async def _answered(self, made: Webhook, asked: Webhook, *, given: bool) -> tuple[Seen, str]:
+        """What the request that made it was answered. `given`: whether the secret of this one was."""
+        secret = self._secrets.open(made)
+        same = (made.url, made.graphs, made.kinds) == (asked.url, asked.graphs, asked.kinds)
+        if secret is None or not same or (given and secret != asked.secret):
+            raise IdempotencyKeyReused(
+                "this Idempotency-Key came with other content before; use a new key for another webhook"
+            )
+        return await self._seen(made), secret
+
+    async def all(self) -> list[Kept]:
+        """Every webhook, as it stands, oldest first."""
+        notes = await self._notes.notes(PREFIX)
+        found = [Kept(key, raw, _decode(raw)) for key, raw in notes.items()]
+        return sorted(found, key=lambda kept: kept.webhook.id)
+
+    async def look_at_all(self) -> list[Seen]:
+        """Every webhook and how far it is, oldest first."""
+        return [await self._seen(kept.webhook) for kept in await self.all()]
+
+    async def look_at(self, id_: int) -> Seen:
+        """A webhook and how far it is; WebhookNotFound."""
+        return await self._seen((await self._found(id_)).webhook)
+
+    async def delete(self, id_: int) -> None:
+        """End a webhook; a delivery that is on its way may still arrive. Its dead letters go first. WebhookNotFound."""
+        for _ in range(_REWRITES_MAX):
+            kept = await self._found(id_)
+            await self._forget_dead(id_)
+            if await self.keep(kept, None):
+                if kept.webhook.key:
+                    await self._notes.put_note(KEYS + kept.webhook.key, None, only_if=_encode(id_))
+                return
+        raise Conflict(f"webhook {id_} is being changed by many at once; try again", id=str(id_))
+
+    async def dead(self, id_: int, limit: int = DEAD_MAX) -> list[Failure]:
+        """The changes that were given up, as the log holds them, `limit` at most; WebhookNotFound."""
+        await self._found(id_)
+        return [one for one in await self._log.failures(group_of(id_), limit) if one.dead]
+
+    async def replay(self, id_: int) -> int:
+        """Have all dead letters sent once more by the worker, beside what is new; how many. WebhookNotFound."""
+        found = await self.dead(id_)
+        revived = {one.event.mark: msgspec.structs.replace(one, dead=False, next_try_ms=0) for one in found}
+        if revived:
+            await self._log.save(group_of(id_), None, revived)
+        return len(revived)
+
+    # For the worker.
+
+    async def reread(self, kept: Kept) -> Kept | None:
+        """A webhook as it is now; None if it was ended."""
+        raw = await self._notes.get_note(kept.key)
+        if raw is None:
+            return None
+        found = _decode(raw)
+        return Kept(kept.key, raw, found) if found.id == kept.webhook.id else None
+
+    async def stand(self, kept: Kept, standing: Standing) -> Kept | None:
+        """Keep how deliveries stand; None, and nothing kept, if the webhook was changed since it was read."""
+        if kept.webhook.standing == standing:
+            return kept
+        changed = msgspec.structs.replace(kept.webhook, standing=standing)
+        return Kept(kept.key, _encode(changed), changed) if await self.keep(kept, changed) else None
+
+    async def keep(self, kept: Kept, changed: Webhook | None) -> bool:
+        """Put another in its slot, or none; whether it was as it was read."""
+        raw = None if changed is None else _encode(changed)
+        return await self._notes.put_note(kept.key, raw, only_if=kept.raw)
+
+    async def _found(self, id_: int) -> Kept:
+        for kept in await self.all():
+            if kept.webhook.id == id_:
+                return kept
+        raise WebhookNotFound(f"there is no webhook {id_}; GET /webhooks lists them", id=str(id_))
+
+    async def _seen(self, webhook: Webhook) -> Seen:
+        group = group_of(webhook.id)
+        progress = await self._log.progress(group)
+        dead = len([one for one in await self._log.failures(group) if one.dead])
+        at, behind = (None, None) if progress is None else progress
+        return Seen(webhook, at, behind, dead)
+
+    async def _forget_dead(self, id_: int) -> None:
+        found = await self._log.failures(group_of(id_))
+        if found:
+            await self._log.save(group_of(id_), None, {one.event.mark: None for one in found})
+
+
+def _digest(key: str) -> str:
+    """What stands for an Idempotency-Key; BadRequest for one that is too long."""
+    if len(key) > KEY_CHARS_MAX:
+        raise BadRequest(f"Idempotency-Key must have 1 to {KEY_CHARS_MAX} printable ASCII characters")
+    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,106 @@
+"""All webhooks of a store: each is delivered by one process at a time, which holds its lease.
+
+Several workers divide them, and one that comes to its end leaves its own to the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+
+import structlog
+
+from kith.core.errors import Unavailable
+from kith.core.events import Event, LogPosition
+from kith.graph.graphs import Graphs
+from kith.leases.background import Background
+from kith.leases.holding import Held, Leases
+from kith.log.store import Bell, LogStore
+from kith.webhooks.delivering import LOOK_S, Delivering, Send
+from kith.webhooks.webhook import Secrets, group_of
+from kith.webhooks.webhooks import Kept, Webhooks
+
+NAME = "webhooks"
+_GATHERED_S = 0.02
+"""Shortest time between two rings: what comes close together is sent together."""
+_log = structlog.get_logger("kith.webhooks")
+
+
+class WebhookWorker:
+    """Delivers all webhooks that no other process delivers; see `delivering.Desk` for what these share."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        webhooks: Webhooks,
+        log: LogStore,
+        graphs: Callable[[], Awaitable[Mapping[str, int]]],
+        leases: Leases,
+        send: Send,
+        secrets: Secrets,
+        token: Callable[[LogPosition], str],
+        *,
+        give_up_ms: int,
+        now_ms: Callable[[], int],
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`graphs`: the numbers of all graphs. `give_up_ms`: for how long a change is tried that is not taken."""
+        self.webhooks, self.log, self.send, self.secrets, self.token = webhooks, log, send, secrets, token
+        self.give_up_ms, self.now_ms, self.chance = give_up_ms, now_ms, chance
+        self._all_graphs, self._graphs = graphs, Graphs({})
+        self._background = Background(leases)
+        self._stopping = asyncio.Event()
+        self.rings, self._rung = 0, asyncio.Event()
+
+    def stop(self) -> None:
+        """Stop; what is on its way is sent again by whoever comes next."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Deliver until stopped."""
+        with self.log.bell() as bell:
+            ringing = asyncio.create_task(self._ring(bell))
+            try:
+                while not self._stopping.is_set():
+                    try:
+                        await self._look()
+                    except Unavailable as error:
+                        _log.warning("webhooks wait for the store", error=error.message)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._stopping.wait(), LOOK_S)
+            finally:
+                ringing.cancel()
+                await asyncio.wait([ringing])
+                await self._background.close()
+
+    async def graphs_of(self, events: Sequence[Event]) -> Graphs:
+        """See `delivering.Desk`. Others declare new ones while this process runs."""
+        if not self._graphs.names() or not self._graphs.knows({event.graph for event in events if event.graph}):
+            self._graphs = Graphs(await self._all_graphs())
+        return self._graphs
+
+    async def news(self, rings: int, within_s: float) -> None:
+        """See `delivering.Desk`."""
+        if self.rings == rings:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._rung.wait(), within_s)
+
+    async def _look(self) -> None:
+        """Take up every webhook that nobody delivers."""
+        for kept in await self.webhooks.all():
+            self._background.start(group_of(kept.webhook.id), partial(self._deliver, kept))
+
+    async def _deliver(self, kept: Kept, held: Held) -> None:
+        await Delivering(self, kept, held).run()
+
+    async def _ring(self, bell: Bell) -> None:
+        while True:
+            await bell.rung(LOOK_S)
+            self.rings += 1
+            self._rung.set()
+            self._rung = asyncio.Event()
+            await asyncio.sleep(_GATHERED_S)
