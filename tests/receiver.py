@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ class Answer(NamedTuple):
 class Endpoint:
     """A running endpoint. `answer`: what it answers, by what came."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.got: list[Delivery] = []
         self.answer: Callable[[Delivery], Answer] = lambda _: Answer()
         self.ending = threading.Event()
@@ -70,6 +71,9 @@ class Endpoint:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # who hangs up is no news
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.port = int(self._server.server_address[1])
         self.url = f"http://127.0.0.1:{self.port}/hook"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -87,9 +91,9 @@ class Endpoint:
 
 
 @contextmanager
-def endpoint() -> Iterator[Endpoint]:
+def endpoint(tls: ssl.SSLContext | None = None) -> Iterator[Endpoint]:
     """An endpoint that takes everything until told otherwise."""
-    running = Endpoint()
+    running = Endpoint(tls)
     try:
         yield running
     finally:

@@ -28,6 +28,7 @@ ANSWER_BYTES_MAX = 1 << 16
 URL_CHARS_MAX = 2_048
 RETRY_AFTER_S_MAX = 86_400.0
 _CONNECTIONS_MAX, _KEPT_MAX, _KEPT_S = 100, 20, 30.0
+_PORTS = range(1, 1 << 16)
 _UNAVAILABLE = 500
 
 
@@ -49,7 +50,7 @@ def check_url(url: str) -> httpx.URL:
         found = httpx.URL(url) if len(url) <= URL_CHARS_MAX else None
     except (httpx.InvalidURL, UnicodeError):
         found = None
-    if found is None or found.scheme not in ("http", "https") or not found.host:
+    if found is None or found.scheme not in ("http", "https") or not found.host or (found.port or 1) not in _PORTS:
         raise BadRequest(f"url must be http:// or https:// with a host, {URL_CHARS_MAX} characters at most")
     if found.userinfo or found.fragment:
         raise BadRequest("url must have no user, password or fragment; a delivery is known by its signature")

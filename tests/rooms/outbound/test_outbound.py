@@ -1,0 +1,296 @@
+"""Requests to addresses of users, over real connections: only to what was checked, bounded, and told apart."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from coroutines import run_all
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from receiver import Answer, Endpoint, endpoint
+
+from kith.outbound.addresses import networks_of
+from kith.outbound.circuits import OPEN_AFTER
+from kith.outbound.errors import SendFailed, Why
+from kith.outbound.outbound import ANSWER_BYTES_MAX, Outbound, retry_after_s
+
+LOCAL = networks_of(["127.0.0.1/32"])
+
+
+@pytest.fixture
+def app() -> Iterator[Endpoint]:
+    with endpoint() as running:
+        yield running
+
+
+class Resolver:
+    """Says what a test says, and notes what it was asked."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self._answers, self.asked = list(answers), list[str]()
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append(host)
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+def with_outbound(act: Callable[[Outbound], Awaitable[Any]], allowed: Any = LOCAL, **options: Any) -> Any:
+    """What `act` answers, or why there is no answer."""
+
+    async def played() -> Any:
+        outbound = Outbound(allowed, **options)
+        try:
+            return await act(outbound)
+        except SendFailed as error:
+            return error
+        finally:
+            await outbound.close()
+
+    return run_all(played())
+
+
+def sent(url: str, allowed: Any = LOCAL, **options: Any) -> Any:
+    return with_outbound(lambda outbound: outbound.send("POST", url, {"X-Asked": "yes"}, b"body"), allowed, **options)
+
+
+def test_a_request_arrives_as_it_was_made_and_its_answer_comes_back(app: Endpoint) -> None:
+    app.answer = lambda _: Answer(418, {"Retry-After": "7", "X-Told": "tea"}, b"short and stout")
+    answer = sent(app.url + "?q=1")
+    assert (answer.status, answer.body, answer.headers["x-told"], answer.retry_after_s) == (
+        418, b"short and stout", "tea", 7.0
+    )  # fmt: skip
+    (got,) = app.got
+    assert (got.path, got.body, got.headers["x-asked"]) == ("/hook?q=1", b"body", "yes")
+    assert got.headers["host"] == f"127.0.0.1:{app.port}"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f.1", "0.0.0.0"])
+def test_this_machine_is_not_called_however_it_is_written(app: Endpoint, host: str) -> None:
+    failed = sent(f"http://{host}:{app.port}/hook", allowed=())
+    assert failed.why is Why.REFUSED
+    assert "outbound_networks" in failed.message
+    assert not app.got
+
+
+@pytest.mark.parametrize("host", ["[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]"])
+def test_nor_is_it_by_addresses_of_ipv6(app: Endpoint, host: str) -> None:
+    assert sent(f"http://{host}:{app.port}/hook").why in (Why.REFUSED, Why.UNRESOLVED)
+    assert not app.got
+
+
+def test_a_name_is_resolved_once_and_what_was_checked_is_called(app: Endpoint) -> None:
+    """The name says an allowed address first and a forbidden one from then on, as in DNS rebinding."""
+    rebinding = Resolver(["127.0.0.1"], ["127.0.0.2"])
+    url = f"http://app.example:{app.port}/hook"
+    assert sent(url, resolve=rebinding).status == 200
+    assert rebinding.asked == ["app.example"]
+    assert app.got[0].headers["host"] == f"app.example:{app.port}"
+    assert sent(url, resolve=rebinding).why is Why.REFUSED
+    assert len(app.got) == 1
+
+
+def test_one_forbidden_address_refuses_its_host(app: Endpoint) -> None:
+    assert sent(f"http://app.example:{app.port}/", resolve=Resolver(["127.0.0.1", "10.0.0.1"])).why is Why.REFUSED
+    assert not app.got
+
+
+def test_an_address_that_takes_no_connection_gives_way_to_the_next(app: Endpoint) -> None:
+    both = networks_of(["127.0.0.0/8"])
+    found = Resolver(["127.0.0.2", "127.0.0.1"])
+    assert sent(f"http://app.example:{app.port}/", allowed=both, resolve=found).status == 200
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_an_answer_and_nothing_more(app: Endpoint, status: int) -> None:
+    app.answer = lambda _: Answer(status, {"Location": f"http://169.254.169.254:{app.port}/meta"})
+    assert sent(app.url).status == status
+    assert len(app.got) == 1
+
+
+def test_no_proxy_of_the_machine_is_used(app: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    with endpoint() as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        assert sent(app.url).status == 200
+        assert not proxy.got
+
+
+def test_who_hangs_is_left_after_the_deadline(app: Endpoint) -> None:
+    app.answer = lambda _: Answer(hangs=True)
+    assert sent(app.url, whole_s=0.2).why is Why.TIMEOUT
+
+
+def test_who_never_takes_the_connection_is_left_after_the_deadline_to_connect() -> None:
+    async def never(host: str, port: int) -> Sequence[str]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    assert sent("http://app.example/", resolve=never, connect_s=0.1).why is Why.TIMEOUT
+
+
+def test_an_answer_without_end_is_left_at_a_bound(app: Endpoint) -> None:
+    app.answer = lambda _: Answer(body=b"x" * (3 * ANSWER_BYTES_MAX))
+    assert len(sent(app.url).body) == ANSWER_BYTES_MAX
+
+
+def test_an_answer_that_is_cut_off_is_none(app: Endpoint) -> None:
+    app.answer = lambda _: Answer(body=b"the first half", cut=True)
+    assert sent(app.url).why is Why.BROKEN
+
+
+@pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 9999 what\r\n\r\n", b"HTTP/1.1 200 OK\r\nx"])
+def test_what_is_no_http_is_told_apart(said: bytes) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            connection.recv(65_536)
+            connection.sendall(said)
+            connection.close()
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        assert sent(f"http://127.0.0.1:{server.getsockname()[1]}/").why is Why.BROKEN
+        thread.join()
+
+
+def test_a_port_that_nobody_listens_on_and_a_name_of_nothing_are_told_apart() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        port = server.getsockname()[1]
+    assert sent(f"http://127.0.0.1:{port}/").why is Why.UNREACHED
+    assert sent("http://app.example/", resolve=Resolver([])).why is Why.UNRESOLVED
+    assert sent("http://nothing.invalid/").why is Why.UNRESOLVED
+
+
+@pytest.mark.parametrize(
+    "url", ["", "app", "ftp://app.example/", "http://", "http://me:secret@app.example/", "http://app.example/#x",
+            "file:///etc/passwd", "http://app.example:99999/", "https://" + "x" * 3_000]
+)  # fmt: skip
+def test_what_cannot_be_called_is_refused_before_it_is(url: str) -> None:
+    assert sent(url).why is Why.URL
+
+
+def test_a_failing_host_rests_and_its_path_is_never_told(app: Endpoint) -> None:
+    app.answer = lambda _: Answer(500)
+    url = app.url + "/secret-path?token=secret-query"
+
+    async def act(outbound: Outbound) -> None:
+        for _ in range(OPEN_AFTER):
+            assert (await outbound.send("POST", url, {})).status == 500
+        await outbound.send("POST", url, {})
+
+    failed = with_outbound(act)
+    assert failed.why is Why.RESTING
+    assert failed.retry_after_s > 0
+    assert "secret" not in failed.message
+    assert len(app.got) == OPEN_AFTER
+
+
+def test_who_refuses_a_request_does_not_rest(app: Endpoint) -> None:
+    app.answer = lambda _: Answer(400)
+
+    async def act(outbound: Outbound) -> Any:
+        return [(await outbound.send("POST", app.url, {})).status for _ in range(2 * OPEN_AFTER)]
+
+    assert with_outbound(act) == [400] * (2 * OPEN_AFTER)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("", 0.0), ("12", 12.0), (" 12 ", 12.0), ("-1", 0.0), ("soon", 0.0), ("9" * 30, 86_400.0), ("١٢", 0.0),
+        ("Thu, 01 Jan 1970 00:01:00 GMT", 50.0), ("Thu, 01 Jan 1970 00:00:01 GMT", 0.0), ("Thu, 99 Jan", 0.0),
+        ("Fri, 01 Jan 2100 00:00:00 GMT", 86_400.0),
+    ],
+)  # fmt: skip
+def test_retry_after_is_seconds_or_a_date(text: str, seconds: float) -> None:
+    assert retry_after_s({"retry-after": text}, now_s=10) == seconds
+
+
+# TLS
+
+
+class Authority:
+    """Who signs certificates of tests."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._key = folder, ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "tests")])
+        self.root = self._signed(self._name, self._key, [], ca=True)
+
+    def _signed(self, name: x509.Name, key: Any, hosts: Sequence[str], *, ca: bool) -> x509.Certificate:
+        now = datetime.datetime.now(datetime.UTC)
+        names = [x509.IPAddress(ipaddress.ip_address(h)) if h[0].isdigit() else x509.DNSName(h) for h in hosts]
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        )
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return builder.sign(self._key, hashes.SHA256())
+
+    def trusted(self) -> ssl.SSLContext:
+        """For clients that trust it and nobody else."""
+        pem = self.root.public_bytes(serialization.Encoding.PEM).decode()
+        return ssl.create_default_context(cadata=pem)
+
+    def serving(self, host: str) -> ssl.SSLContext:
+        """For a server of this name."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        signed = self._signed(x509.Name([]), key, [host], ca=False)
+        file = self._folder / f"{host}.pem"
+        plain = serialization.NoEncryption()
+        pem = serialization.Encoding.PEM
+        file.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain) + signed.public_bytes(pem))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+        return context
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def test_tls_is_made_with_the_name_of_the_host_at_the_address_that_was_checked(authority: Authority) -> None:
+    named: list[str | None] = []
+    context = authority.serving("app.example")
+    context.sni_callback = lambda _socket, name, _context: named.append(name)
+    with endpoint(tls=context) as app:
+        url = f"https://app.example:{app.port}/hook"
+        answer = sent(url, resolve=Resolver(["127.0.0.1"]), tls=authority.trusted())
+        assert answer.status == 200
+        assert named == ["app.example"]
+
+
+@pytest.mark.parametrize("trusts", [True, False])
+def test_who_is_not_who_the_url_names_or_is_not_trusted_gets_nothing(authority: Authority, *, trusts: bool) -> None:
+    named = "another.example" if trusts else "app.example"
+    with endpoint(tls=authority.serving(named)) as app:
+        url = f"https://app.example:{app.port}/hook"
+        trusted = {"tls": authority.trusted()} if trusts else {}
+        failed = sent(url, resolve=Resolver(["127.0.0.1"]), **trusted)
+        assert failed.why is Why.TLS
+        assert not app.got
+
+
+def test_a_host_without_tls_is_told_apart(app: Endpoint) -> None:
+    assert sent(f"https://127.0.0.1:{app.port}/").why is Why.TLS
