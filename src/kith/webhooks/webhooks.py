@@ -87,26 +87,28 @@ class Webhooks:
             id=id_, url=url, graphs=tuple(dict.fromkeys(graphs)), kinds=tuple(dict.fromkeys(kinds)),
             secret=checked_secret(secret), created_ms=self._now_ms(), key=_digest(key) if key else "",
         )  # fmt: skip
+        if not asked.key:
+            return await self._seen((await self._make(asked)).webhook), asked.secret
+        made: Kept | None = None
         for _ in range(_REWRITES_MAX):
-            if asked.key and (earlier := await self._claimed(asked)):
-                return await self._answered(earlier, asked, given=secret is not None)
-            # The place first: without the note it is nobody's, and the note without it would begin with a gap.
-            await self._log.save(group_of(id_), await self._log.end(), {})
-            made = await self._slot(msgspec.structs.replace(asked, secret=self._secrets.seal(id_, asked.secret)))
-            if not asked.key or await self._notes.get_note(KEYS + asked.key) == _encode(id_):
-                return await self._seen(made.webhook), asked.secret
-            await self.keep(made, None)  # the same key was claimed before this one could be seen
+            claim = await self._notes.get_note(KEYS + asked.key)
+            of_key = [kept.webhook for kept in await self.all() if kept.webhook.key == asked.key]
+            claimed = next((one for one in of_key if _encode(one.id) == claim), None)
+            if claimed is not None:
+                if made is not None and claimed.id != id_:
+                    await self.keep(made, None)
+                return await self._answered(claimed, asked, given=secret is not None)
+            if not of_key:
+                made = await self._make(asked)
+            first = of_key[0].id if of_key else id_
+            await self._notes.put_note(KEYS + asked.key, _encode(first), only_if=claim)
         raise Conflict("this Idempotency-Key is used by many at once; try again")
 
-    async def _claimed(self, asked: Webhook) -> Webhook | None:
-        """Claim its key for it; or the webhook that the key stands for, if that is there."""
-        found = await self._notes.get_note(KEYS + asked.key)
-        if found is not None:
-            for kept in await self.all():
-                if _encode(kept.webhook.id) == found:
-                    return kept.webhook
-        await self._notes.put_note(KEYS + asked.key, _encode(asked.id), only_if=found)
-        return None
+    async def _make(self, asked: Webhook) -> Kept:
+        """Keep it, from the end of the log on."""
+        # The place first: without the note it is nobody's, and the note without it would begin with a gap.
+        await self._log.save(group_of(asked.id), await self._log.end(), {})
+        return await self._slot(msgspec.structs.replace(asked, secret=self._secrets.seal(asked.id, asked.secret)))
 
     async def _slot(self, made: Webhook) -> Kept:
         """Take a free slot; WebhookLimitReached."""
