@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from calls import add_edges, make, ok
+from calls import add_edges, code, make, ok
 from cast import People
-from receiver import Delivery, Endpoint, endpoint
+from receiver import Answer, Delivery, Endpoint, endpoint
 from servers import API, Server, eventually, serving
+
+from kith.client import ApiError, Kith
+from kith.core.events import NOWHERE
+from kith.log.store import Failure
+from kith.run import wiring
+from kith.run.config import Settings
 
 SECRET = "whsec_that-only-the-tests-know"
 LOCAL = "127.0.0.0/8"
@@ -79,3 +89,139 @@ def test_what_changes_is_sent_signed_and_as_watch_tells_it(
         assert next(line for line in lines if line["kind"] != "here") == said
     eventually(lambda: state(hooked, made)["lastStatus"] == 200)
     assert state(hooked, made)["failures"] == state(hooked, made)["deadLetters"] == 0
+
+
+def test_how_deliveries_stand_is_seen_and_the_log_tells_no_secret(
+    local: Server, hooked: httpx.Client, app: Endpoint, people: People
+) -> None:
+    app.answer = lambda _: Answer(500)
+    made = webhook(hooked, app, kinds=["edge"], graphs=["follows"], secret=SECRET)
+    add_edges(hooked, "follows", (people.alice, people.bob))
+    eventually(lambda: state(hooked, made)["failures"] >= 2)
+    seen = state(hooked, made)
+    assert (seen["lastStatus"], seen["lastError"], seen["deadLetters"]) == (500, "it answered 500", 0)
+    assert seen["eventsBehind"] > 0
+    assert seen["nextTryAt"]
+    assert "a delivery failed" in local.output()
+    assert SECRET not in local.output()
+    assert "/hook" not in local.output()
+    assert SECRET not in hooked.get(f"{API}/webhooks/{made['id']}").text + hooked.get(f"{API}/webhooks").text
+
+
+def test_a_dead_letter_is_listed_as_it_was_told_and_sent_again(
+    local: Server, hooked: httpx.Client, app: Endpoint, people: People
+) -> None:
+    made = webhook(hooked, app, graphs=["follows"])
+    add_edges(hooked, "follows", (people.alice, people.bob))
+    eventually(lambda: app.taken)
+    asyncio.run(give_up_all(local, f"webhook/{made['id']}"))
+    listed = ok(hooked.get(f"{API}/webhooks/{made['id']}/dead"))
+    assert listed["count"] == state(hooked, made)["deadLetters"] == len(listed["letters"])
+    assert (listed["letters"][-1]["change"], listed["letters"][-1]["error"]) == (app.taken[0], "why")
+    assert ok(hooked.post(f"{API}/webhooks/{made['id']}/replay")) == {"count": listed["count"]}
+    eventually(lambda: state(hooked, made)["deadLetters"] == 0 and app.got[-1].told["replayed"])
+    assert app.got[-1].changes[-1] == app.taken[0]
+
+
+async def give_up_all(server: Server, group: str) -> None:
+    """Make dead letters of all follows so far."""
+    async with wiring.opened(Settings(data=str(server.data)), "test", create=False) as parts:
+        follows = parts.graph.graphs.number("follows")
+        events = (await parts.log.read(NOWHERE, 10_000)).events
+        dead = {one.mark: Failure(group, one, 9, "why", 0, 0, dead=True) for one in events if one.graph == follows}
+        await parts.log.save(group, None, dead)
+
+
+def test_a_private_address_is_never_called_whatever_leads_there(server: Server, app: Endpoint, people: People) -> None:
+    """By its number, by a name, or by a redirect from somewhere that may be called."""
+    with server.client() as http:
+        for url in (app.url, app.url.replace("127.0.0.1", "localhost")):
+            made = ok(http.post(f"{API}/webhooks", json={"url": url, "graphs": ["follows"]}), 201)
+            add_edges(http, "follows", (people.alice, people.bob if "localhost" in url else people.carol))
+            eventually(lambda made=made: "no public address" in state(http, made)["lastError"])
+            assert http.delete(f"{API}/webhooks/{made['id']}").status_code == 204
+    assert not app.got
+
+
+def test_a_redirect_is_not_followed_and_said_so(hooked: httpx.Client, app: Endpoint, people: People) -> None:
+    with endpoint() as elsewhere:
+        app.answer = lambda _: Answer(302, {"Location": elsewhere.url})
+        made = webhook(hooked, app, graphs=["follows"])
+        add_edges(hooked, "follows", (people.alice, people.bob))
+        eventually(lambda: "redirect" in state(hooked, made)["lastError"])
+        assert not elsewhere.got
+
+
+def test_one_that_hangs_or_is_cut_off_holds_back_no_other(hooked: httpx.Client, app: Endpoint, people: People) -> None:
+    with endpoint() as hanging, endpoint() as cut:
+        hanging.answer, cut.answer = lambda _: Answer(hangs=True), lambda _: Answer(body=b"half", cut=True)
+        for one in (hanging, cut):
+            webhook(hooked, one, graphs=["follows"])
+        webhook(hooked, app, graphs=["follows"])
+        for at in range(50):
+            add_edges(hooked, "follows", (people.alice + 1 + at, people.dana))
+        eventually(lambda: len(app.taken) == 50 and hanging.got and cut.got)
+        assert [change["source"] for change in app.taken] == [str(people.alice + 1 + at) for at in range(50)]
+
+
+def test_nothing_is_missing_and_the_order_holds_over_kills_of_the_worker(
+    tmp_path: Path, app: Endpoint, people: People
+) -> None:
+    with serving(tmp_path, KITH_OUTBOUND_NETWORKS=LOCAL) as server, server.client() as http:
+        webhook(http, app, graphs=["follows"])
+        killed = []
+
+        def kill_now_and_then(_: Delivery) -> Answer:
+            if len(killed) < 3:
+                killed.append(worker_of(server))
+                os.kill(killed[-1], signal.SIGKILL)
+            return Answer()
+
+        app.answer = kill_now_and_then
+        for at in range(200):
+            add_edges(http, "follows", (people.alice + 1 + at, people.dana))
+        wanted = [str(people.alice + 1 + at) for at in range(200)]
+        eventually(lambda: {change["source"] for change in heard(app)} == set(wanted), 60)
+        assert len(killed) == 3
+        assert list(dict.fromkeys(change["source"] for change in heard(app))) == wanted
+
+
+def heard(app: Endpoint) -> list[dict[str, Any]]:
+    return [change for one in list(app.got) for change in one.changes]
+
+
+def worker_of(server: Server) -> int:
+    """The process that delivers the webhooks of a server."""
+    tasks = Path(f"/proc/{server.process.pid}/task").glob("*/children")
+    children = [child for task in tasks for child in task.read_text().split()]
+    return next(int(child) for child in children if b"webhooks" in Path(f"/proc/{child}/cmdline").read_bytes())
+
+
+def test_what_cannot_be_a_webhook_is_refused_and_so_are_too_many(hooked: httpx.Client, app: Endpoint) -> None:
+    wrong = [
+        ({"url": "app.example"}, 400, "INVALID_REQUEST"), ({}, 400, "INVALID_REQUEST"),
+        ({"url": app.url, "kinds": ["likes"]}, 400, "INVALID_REQUEST"),
+        ({"url": app.url, "graphs": ["nonsense"]}, 404, "GRAPH_NOT_FOUND"),
+        ({"url": app.url, "secret": "short"}, 400, "INVALID_REQUEST"),
+        ({"url": app.url, "more": 1}, 400, "INVALID_REQUEST"),
+    ]  # fmt: skip
+    for body, status, error in wrong:
+        assert code(hooked.post(f"{API}/webhooks", json=body), status) == error
+    for _ in range(3):
+        webhook(hooked, app)
+    assert code(hooked.post(f"{API}/webhooks", json={"url": app.url}), 409) == "WEBHOOK_LIMIT_REACHED"
+
+
+def test_the_clients_methods_make_find_and_end_webhooks(local: Server, app: Endpoint) -> None:
+    with Kith(local.url, local.key) as kith:
+        made = kith.create_webhook(app.url, graphs=["follows"], key="once")
+        assert kith.create_webhook(app.url, graphs=["follows"], key="once") == made
+        (listed,) = kith.webhooks()
+        assert listed == kith.webhook(made.id)
+        assert (listed.url, listed.graphs, listed.state.failures) == (app.url, ["follows"], 0)
+        assert kith.webhook_dead_letters(made.id, limit=5).count == kith.replay_webhook(made.id) == 0
+        assert made.secret not in local.output()
+        kith.delete_webhook(made.id)
+        assert kith.webhooks() == []
+        with pytest.raises(ApiError, match="WEBHOOK_NOT_FOUND"):
+            kith.webhook(made.id)
