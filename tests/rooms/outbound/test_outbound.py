@@ -140,7 +140,7 @@ def test_who_never_takes_the_connection_is_left_after_the_deadline_to_connect() 
 
 
 def test_an_answer_without_end_is_left_at_a_bound(app: Endpoint) -> None:
-    app.answer = lambda _: Answer(body=b"x" * (3 * ANSWER_BYTES_MAX))
+    app.answer = lambda _: Answer(body=b"x" * (3 * ANSWER_BYTES_MAX), cut=True)
     assert len(sent(app.url).body) == ANSWER_BYTES_MAX
 
 
@@ -195,6 +195,20 @@ def test_a_failing_host_rests_and_its_path_is_never_told(app: Endpoint) -> None:
     assert failed.retry_after_s > 0
     assert "secret" not in failed.message
     assert len(app.got) == OPEN_AFTER
+
+
+def test_a_host_that_cannot_be_reached_rests_and_one_that_must_not_be_does_not() -> None:
+    async def whys(outbound: Outbound, url: str) -> list[Why]:
+        found = []
+        for _ in range(OPEN_AFTER + 2):
+            with pytest.raises(SendFailed) as failed:
+                await outbound.send("POST", url, {})
+            found.append(failed.value.why)
+        return found
+
+    gone, private = "http://gone.invalid/", "http://10.0.0.1/"
+    assert with_outbound(lambda outbound: whys(outbound, gone)) == [Why.UNRESOLVED] * OPEN_AFTER + [Why.RESTING] * 2
+    assert with_outbound(lambda outbound: whys(outbound, private)) == [Why.REFUSED] * (OPEN_AFTER + 2)
 
 
 def test_who_refuses_a_request_does_not_rest(app: Endpoint) -> None:

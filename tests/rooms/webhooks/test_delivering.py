@@ -336,6 +336,29 @@ def test_a_worker_that_is_killed_between_a_delivery_and_its_note_repeats_it_in_o
     play(scene)
 
 
+def test_a_kill_repeats_the_delivery_under_way_and_no_other(play: Play) -> None:
+    async def scene(world: World) -> None:
+        await world.create()
+        await world.write(2 * CHANGES_MAX + 50)
+        async with world.working() as process:
+
+            def killed_at_the_second(_: Sent) -> int:
+                if len(world.app.got) == 2:
+                    for task in (process, *deliveries()):
+                        task.cancel()
+                return 200
+
+            world.app.answer = killed_at_the_second
+            await asyncio.wait([process])
+        world.app.answer = lambda _: 200
+        async with world.working():
+            await until(lambda: set(world.app.numbers()) == set(range(1, world.written + 1)))
+        assert len(world.app.numbers()) == world.written + CHANGES_MAX
+        assert in_order(world.app.numbers())
+
+    play(scene)
+
+
 def test_of_two_workers_one_delivers_a_webhook_and_the_other_takes_it_over(play: Play) -> None:
     async def scene(world: World) -> None:
         await world.create()
