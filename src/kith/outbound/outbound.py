@@ -13,22 +13,20 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import httpcore
-import httpx
 
 from kith.core.errors import BadRequest
 from kith.outbound.addresses import Network
 from kith.outbound.circuits import Circuits
 from kith.outbound.errors import SendFailed, Why
 from kith.outbound.pinned import Pinned, Resolve, resolved
+from kith.outbound.urls import Target, check_url
 
 CONNECT_S, WHOLE_S = 5.0, 15.0
 """Longest that connecting may take, and all of a request with its answer."""
 ANSWER_BYTES_MAX = 1 << 16
 """Bytes of an answer that are read; the rest is left."""
-URL_CHARS_MAX = 2_048
 RETRY_AFTER_S_MAX = 86_400.0
 _CONNECTIONS_MAX, _KEPT_MAX, _KEPT_S = 100, 20, 30.0
-_PORTS = range(1, 1 << 16)
 _UNAVAILABLE = 500
 
 
@@ -42,19 +40,6 @@ class Answer(NamedTuple):
     headers: Mapping[str, str]
     body: bytes
     retry_after_s: float = 0.0
-
-
-def check_url(url: str) -> httpx.URL:
-    """The parts of a URL that may be called, as far as it says by itself; BadRequest says what is wrong."""
-    try:
-        found = httpx.URL(url) if len(url) <= URL_CHARS_MAX else None
-    except (httpx.InvalidURL, UnicodeError):
-        found = None
-    if found is None or found.scheme not in ("http", "https") or not found.host or (found.port or 1) not in _PORTS:
-        raise BadRequest(f"url must be http:// or https:// with a host, {URL_CHARS_MAX} characters at most")
-    if found.userinfo or found.fragment:
-        raise BadRequest("url must have no user, password or fragment; a delivery is known by its signature")
-    return found
 
 
 class Outbound:
@@ -86,10 +71,9 @@ class Outbound:
             where = check_url(url)
         except BadRequest as error:
             raise SendFailed(Why.URL, error.message) from None
-        host = where.netloc.decode()
-        with self._circuits.passing(host) as passed:
+        with self._circuits.passing(where.authority) as passed:
             try:
-                answer = await self._sent(method, where, host, headers, body)
+                answer = await self._sent(method, where, headers, body)
             except SendFailed as error:
                 passed.failed = error.why is not Why.REFUSED  # which says nothing of the host
                 raise
@@ -100,8 +84,9 @@ class Outbound:
         """Close every connection."""
         await self._pool.aclose()
 
-    async def _sent(self, method: str, where: httpx.URL, host: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        url = httpcore.URL(scheme=where.raw_scheme, host=where.raw_host, port=where.port, target=where.raw_path)
+    async def _sent(self, method: str, where: Target, headers: Mapping[str, str], body: bytes) -> Answer:
+        host = where.authority
+        url = httpcore.URL(scheme=where.scheme, host=where.host, port=where.port, target=where.path)
         sent = [("Host", host), *headers.items()]
         waits = {"connect": self._connect_s}  # the rest is bounded as a whole
         try:

@@ -23,15 +23,12 @@ from kith.home.fanout.rates import ByRates
 from kith.home.sources import Sources
 from kith.log.runner import Pace, Runner
 from kith.outbound.addresses import networks_of
-from kith.outbound.outbound import Outbound
 from kith.run.config import Settings
 from kith.run.folders import Opened, timelines_folder
 from kith.stories.reclaiming import reclaim
 from kith.watch.tokens import WatchTokens
+from kith.webhooks import webhooks
 from kith.webhooks.webhook import Secrets
-from kith.webhooks.webhooks import PREFIX, Webhooks
-from kith.webhooks.worker import NAME as WEBHOOK_WORKER
-from kith.webhooks.worker import WebhookWorker
 
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
 _log = structlog.get_logger("kith")
@@ -121,13 +118,17 @@ def _fanout_gauges(environment: Environment) -> Mapping[str, float]:
 @contextlib.asynccontextmanager
 async def _webhooks(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
     """Sends what changes to webhooks, each from a place of its own in the log."""
+    # The HTTP client is imported where it is used: all other processes start without it.
+    from kith.outbound.outbound import Outbound  # noqa: PLC0415
+    from kith.webhooks.worker import WebhookWorker  # noqa: PLC0415
+
     signing = await parts.credentials.secret("signing")
     secrets, store = Secrets(signing), parts.store
-    webhooks = Webhooks(store, parts.log, secrets, webhooks_max=settings.webhooks_max, now_ms=wall_ms)
+    kept = webhooks.Webhooks(store, parts.log, secrets, webhooks_max=settings.webhooks_max, now_ms=wall_ms)
     outbound = Outbound(networks_of(settings.outbound_networks))
     try:
         worker = WebhookWorker(
-            webhooks,
+            kept,
             parts.log,
             lambda: store.declare(()),
             parts.leases,
@@ -143,11 +144,11 @@ async def _webhooks(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
 
 
 def _webhook_gauges(environment: Environment) -> Mapping[str, float]:
-    return {"webhooks": len(environment.notes(PREFIX))}
+    return {"webhooks": len(environment.notes(webhooks.PREFIX))}
 
 
 CONSUMERS: Mapping[str, Registered] = {
     fanout.NAME: Registered(_fanout, _fanout_gauges),
-    WEBHOOK_WORKER: Registered(_webhooks, _webhook_gauges),
+    webhooks.NAME: Registered(_webhooks, _webhook_gauges),
 }
 """By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""

@@ -17,12 +17,14 @@ from kith.core.events import LogPosition
 from kith.graph.graphs import Graphs
 from kith.graph.store import Notes
 from kith.log.store import Behind, Failure, LogStore
-from kith.outbound.outbound import check_url
+from kith.outbound.urls import check_url
 from kith.records.claims import KEY_CHARS_MAX
 from kith.watch.wanted import wanted_of
 from kith.webhooks.next_step import Standing
 from kith.webhooks.webhook import Secrets, Webhook, checked_secret, group_of
 
+NAME = "webhooks"
+"""Of the worker that delivers them."""
 PREFIX = "webhook/"
 """Of the notes: `webhook/<slot>`, a Webhook as JSON."""
 KEYS = "webhook-key/"

@@ -21,9 +21,8 @@ from kith.leases.holding import Held, Leases
 from kith.log.store import Bell, LogStore
 from kith.webhooks.delivering import LOOK_S, Delivering, Send
 from kith.webhooks.webhook import Secrets, group_of
-from kith.webhooks.webhooks import Kept, Webhooks
+from kith.webhooks.webhooks import NAME, Kept, Webhooks
 
-NAME = "webhooks"
 _GATHERED_S = 0.02
 """Shortest time between two rings: what comes close together is sent together."""
 _log = structlog.get_logger("kith.webhooks")

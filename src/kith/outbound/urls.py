@@ -1,0 +1,48 @@
+"""URLs that may be called, as far as they say by themselves; what their hosts resolve to is checked when they are."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
+
+from kith.core.errors import BadRequest
+
+URL_CHARS_MAX = 2_048
+_PORTS = range(1, 1 << 16)
+_PATH_SAFE = "/%:@!$&'()*+,;=-._~"
+
+
+class Target(NamedTuple):
+    """A URL in parts, as a request carries them: all ASCII. `port`: None for the usual one."""
+
+    scheme: str
+    host: str
+    port: int | None
+    authority: str  # host and port, as in the Host header
+    path: str  # with the query
+
+
+def check_url(url: str) -> Target:
+    """The parts of a URL that may be called; BadRequest says what is wrong with one that may not."""
+    try:
+        found = _parts(url) if len(url) <= URL_CHARS_MAX and url.isprintable() and " " not in url else None
+    except ValueError:  # brackets, ports, labels of names
+        found = None
+    if found is None or found.scheme not in ("http", "https") or not found.host or (found.port or 1) not in _PORTS:
+        raise BadRequest(f"url must be http:// or https:// with a host, {URL_CHARS_MAX} characters at most")
+    if "@" in urlsplit(url).netloc or "#" in url:
+        raise BadRequest("url must have no user, password or fragment; a delivery is known by its signature")
+    return found
+
+
+def _parts(url: str) -> Target:
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port
+    if ":" in host:
+        shown = f"[{IPv6Address(host)}]"
+    else:
+        shown = host = host.encode("idna").decode()
+    query = "?" + quote(parts.query, safe=_PATH_SAFE + "?") if parts.query else ""
+    path = quote(parts.path or "/", safe=_PATH_SAFE) + query
+    return Target(parts.scheme, host, port, shown if port is None else f"{shown}:{port}", path)
