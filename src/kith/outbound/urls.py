@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 from kith.core.errors import BadRequest
 
 URL_CHARS_MAX = 2_048
-_PORTS = range(1, 1 << 16)
+_PORTS = (None, *range(1, 1 << 16))  # None: the usual one
 _PATH_SAFE = "/%:@!$&'()*+,;=-._~"
 
 
@@ -29,7 +29,7 @@ def check_url(url: str) -> Target:
         found = _parts(url) if len(url) <= URL_CHARS_MAX and url.isprintable() and " " not in url else None
     except ValueError:  # brackets, ports, labels of names
         found = None
-    if found is None or found.scheme not in ("http", "https") or not found.host or (found.port or 1) not in _PORTS:
+    if found is None or found.scheme not in ("http", "https") or not found.host or found.port not in _PORTS:
         raise BadRequest(f"url must be http:// or https:// with a host, {URL_CHARS_MAX} characters at most")
     if "@" in urlsplit(url).netloc or "#" in url:
         raise BadRequest("url must have no user, password or fragment; a delivery is known by its signature")

@@ -175,7 +175,7 @@ def test_a_port_that_nobody_listens_on_and_a_name_of_nothing_are_told_apart() ->
 
 @pytest.mark.parametrize(
     "url", ["", "app", "ftp://app.example/", "http://", "http://me:secret@app.example/", "http://app.example/#x",
-            "file:///etc/passwd", "http://app.example:99999/", "https://" + "x" * 3_000]
+            "file:///etc/passwd", "http://app.example:99999/", "http://app.example:0/", "https://" + "x" * 3_000]
 )  # fmt: skip
 def test_what_cannot_be_called_is_refused_before_it_is(url: str) -> None:
     assert sent(url).why is Why.URL
