@@ -674,6 +674,45 @@ export interface Operations {
    */
   deleteLabels(kind: "post" | "user", id: Int64, options?: CallOptions): Promise<LabelsAnswer>;
   /**
+   * Have changes sent to a URL.
+   *
+   * From now on, what /watch would tell is POSTed there: signed with the secret, at least once, in order for a
+   * key, and tried again for hours where it is not taken. Answer 2xx within 15 seconds. The URL must be public;
+   * redirects are not followed. docs/webhooks.md shows how to check the signature.
+   */
+  createWebhook(url: string, options?: Omit<WebhookRequest, "url"> & { key?: string } & CallOptions): Promise<WebhookMade>;
+  /**
+   * All webhooks.
+   *
+   * Oldest first.
+   */
+  webhooks(options?: CallOptions): Promise<WebhooksAnswer["webhooks"]>;
+  /**
+   * A webhook, and how its deliveries stand.
+   *
+   * Its secret is not told again.
+   */
+  webhook(webhook: Int64, options?: CallOptions): Promise<WebhookAnswer>;
+  /**
+   * End a webhook.
+   *
+   * A delivery that is on its way may still arrive. Its dead letters are forgotten.
+   */
+  deleteWebhook(webhook: Int64, options?: CallOptions): Promise<void>;
+  /**
+   * Changes that a webhook did not take.
+   *
+   * Those that were tried for `webhook_retry_hours` and given up, so that others could follow.
+   */
+  webhookDeadLetters(webhook: Int64, options?: { limit?: number } & CallOptions): Promise<DeadLetters>;
+  /**
+   * Send dead letters again.
+   *
+   * All of them, once, beside what is new, and marked `replayed`; what is not taken is a dead letter again. How
+   * many.
+   */
+  replayWebhook(webhook: Int64, options?: CallOptions): Promise<CountAnswer["count"]>;
+  /**
    * Is the process alive?
    *
    * Answers as long as the process can answer.
@@ -1296,6 +1335,73 @@ export interface LabelsAnswer {
 export interface LabelsRequest {
   labels: Array<"hide" | "limit" | "sensitive">;
   reason?: string;
+}
+
+/** Where to send what. `graphs` and `kinds` as for /watch; `secret`: to sign with, made where it is left out. */
+export interface WebhookRequest {
+  url: string;
+  graphs?: string[];
+  kinds?: string[];
+  secret?: string | null;
+}
+
+/** A webhook that was made, and its secret, which is told this once. */
+export interface WebhookMade {
+  id: string;
+  url: string;
+  graphs: string[];
+  kinds: string[];
+  createdAt: string;
+  state: WebhookState;
+  secret: string;
+}
+
+/**
+ * How its deliveries stand. `place`: up to where it is told, a token of /watch; null: lost, and a gap is told.
+ *
+ * `eventsBehind`: events of the log that follow, wanted or not; `gap`: some were forgotten before they were told.
+ * `failures`: tries in a row that failed; `lastStatus`, `lastError`: of the last try; `resting`: its host failed so
+ * often that it is not tried until `nextTryAt`.
+ */
+export interface WebhookState {
+  place: string | null;
+  eventsBehind: number;
+  gap: boolean;
+  failures: number;
+  lastStatus: number | null;
+  lastError: string;
+  resting: boolean;
+  nextTryAt: string | null;
+  deadLetters: number;
+}
+
+/** All of them, oldest first. */
+export interface WebhooksAnswer {
+  webhooks: WebhookAnswer[];
+}
+
+/** A webhook; its secret is not told. */
+export interface WebhookAnswer {
+  id: string;
+  url: string;
+  graphs: string[];
+  kinds: string[];
+  createdAt: string;
+  state: WebhookState;
+}
+
+/** Some of them, oldest first, and how many there are. */
+export interface DeadLetters {
+  letters: DeadLetter[];
+  count: number;
+}
+
+/** A change that was given up, as /watch tells it. */
+export interface DeadLetter {
+  change: Record<string, unknown>;
+  tries: number;
+  error: string;
+  failedAt: string;
 }
 
 /** The process is alive. */

@@ -92,6 +92,12 @@ export const OPERATIONS = {
   labels: { verb: "GET", path: "/api/v1/labels/<kind>/{id}" },
   putLabels: { verb: "PUT", path: "/api/v1/labels/<kind>/{id}", takes: ["labels"], fields: ["reason"] },
   deleteLabels: { verb: "DELETE", path: "/api/v1/labels/<kind>/{id}" },
+  createWebhook: { verb: "POST", path: "/api/v1/webhooks", takes: ["url"], fields: ["graphs", "kinds", "secret"], headers: { key: "Idempotency-Key" } },
+  webhooks: { verb: "GET", path: "/api/v1/webhooks", only: "webhooks" },
+  webhook: { verb: "GET", path: "/api/v1/webhooks/{webhook}" },
+  deleteWebhook: { verb: "DELETE", path: "/api/v1/webhooks/{webhook}", deletes: true },
+  webhookDeadLetters: { verb: "GET", path: "/api/v1/webhooks/{webhook}/dead", query: ["limit"] },
+  replayWebhook: { verb: "POST", path: "/api/v1/webhooks/{webhook}/replay", only: "count" },
   isAlive: { verb: "GET", path: "/healthz", health: true },
   isReady: { verb: "GET", path: "/readyz", health: true },
 };
