@@ -11,6 +11,11 @@ from cast import ALICE, BOB, FakeClock
 from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_records import records_over
 
+from kith.boards.boards import Boards
+from kith.boards.following import BoardFollowing
+from kith.boards.pins import Pins
+from kith.boards.settling import Settling
+from kith.boards.upkeep import Upkeep
 from kith.core.clock import HybridClock
 from kith.core.errors import InvalidContent
 from kith.core.ids import NodeId, Snowflakes
@@ -59,7 +64,9 @@ class Services:
     def __init__(self, edges: EdgeStore, records: RecordStore, graphs: Graphs, clock: FakeClock, **limits: int) -> None:
         self.edges, self.records, self.clock = edges, records, clock
         self.graph = Social(edges, graphs, HybridClock(clock), **limits)
-        self.people = self.graph.people
+        self.people = self.graph.people = Relations(
+            self.graph, self.graph.privacy, self.graph.limits, tie_changed=self.settling.tie_changed
+        )
 
     @classmethod
     async def over(
@@ -83,6 +90,26 @@ class Services:
     @cached_property
     def posts(self) -> Posts:
         return Posts(self.records, self.graph, self.snowflakes)
+
+    @cached_property
+    def settling(self) -> Settling:
+        return Settling(self.graph, self.records)
+
+    @cached_property
+    def upkeep(self) -> Upkeep:
+        return Upkeep(self.settling)
+
+    @cached_property
+    def boards(self) -> Boards:
+        return Boards(self.settling, self.snowflakes, self.upkeep.prepare, self.upkeep.finish)
+
+    @cached_property
+    def board_following(self) -> BoardFollowing:
+        return BoardFollowing(self.boards, follows_max=self.graph.limits.follows_max)
+
+    @cached_property
+    def pins(self) -> Pins:
+        return Pins(self.boards, self.posts)
 
     @cached_property
     def comments(self) -> Comments:

@@ -20,14 +20,20 @@ from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import (
     AUTHORED,
+    BOARD_FOLLOWS,
+    BOARD_MEMBERS,
+    BOARD_UNFOLLOWS,
+    BOARDS,
     COMMENT_LIKES,
     COMMENTED,
     COMMENTS,
     FLOCK_AWAY,
     FOLLOWS,
     HIDES,
+    IMPLICIT_FOLLOWS,
     LIKES,
     MENTIONED,
+    PINS,
     POST_REPLIES,
     REPLIES,
     SAVES,
@@ -45,16 +51,19 @@ T = TypeVar("T")
 _TOLD_TO_USERS = frozenset({State.NORMAL, State.NEGATIVE})
 """States of edges that hold. The others tell who took something back, or left."""
 
-_COMMENTING = "POST /posts/{id}/comments"
+_COMMENTING, _FOLLOWING = "POST /posts/{id}/comments", "POST and DELETE /boards/{id}/follow"
 KEPT_BY_ROUTES = {
     AUTHORED: "POST /posts", COMMENTS: _COMMENTING, REPLIES: _COMMENTING, COMMENTED: _COMMENTING,
     COMMENT_LIKES: "POST /comments/{id}/like", LIKES: "POST /posts/{id}/like", SAVES: "POST /posts/{id}/save",
     SHARES: "POST /posts/{id}/share", HIDES: "POST /posts/{id}/hide", VIEWS: "POST /posts/{id}/view",
     STORIES: "POST /stories", STORY_VIEWS: "POST /stories/{id}/view", MENTIONED: "POST /posts",
-    POST_REPLIES: _COMMENTING, FLOCK_AWAY: "execute of FlockDB's interface",
+    POST_REPLIES: _COMMENTING, FLOCK_AWAY: "execute of FlockDB's interface", BOARDS: "POST /boards",
+    BOARD_FOLLOWS: _FOLLOWING, BOARD_UNFOLLOWS: _FOLLOWING,
+    IMPLICIT_FOLLOWS: _FOLLOWING, BOARD_MEMBERS: "POST /boards/{id}/collaborators/{user}",
+    PINS: "POST /boards/{id}/pins",
 }  # fmt: skip
-"""The graphs of posts, comments and stories, with the route that writes each. Outboxes, comments and counts are exact
-because nothing else writes them: a raw edge could put a post into another's outbox, or count a like of nobody.
+"""The graphs of posts, comments, stories and boards, with the route that writes each. Outboxes, comments and counts are
+exact because nothing else writes them: a raw edge could put a post into another's outbox, or count a like of nobody.
 """
 
 

@@ -8,11 +8,11 @@
     ├── Forbidden           the caller is known, and may not do this
     ├── NotFound            it does not exist, or the caller must not see it
     │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound · StoryNotFound · MediaNotFound
-    │   └── WebhookNotFound
+    │       · BoardNotFound · WebhookNotFound
     ├── MethodNotAllowed    the path exists, for another method
     ├── Conflict            allowed in general, but not in the present state
     │   ├── FollowLimitReached · RequesterLimitReached · IdempotencyKeyReused · UsernameTaken · WebhookLimitReached
-    │   └── TokenTooOld
+    │   └── TokenTooOld · BoardLimitReached · NotFollowing
     ├── RateLimited         too many requests in a window of time; `retry_after_s` says when to try again
     ├── TooManyStreams      too many at once
     ├── Unavailable         the service cannot do it now; a write that had begun may be done all the same
@@ -137,6 +137,12 @@ class WebhookNotFound(NotFound):
     code = "WEBHOOK_NOT_FOUND"
 
 
+class BoardNotFound(NotFound):
+    """Like PostNotFound, for a board; also a secret one, to all but its members."""
+
+    code = "BOARD_NOT_FOUND"
+
+
 class MethodNotAllowed(KithError):
     code = "METHOD_NOT_ALLOWED"
 
@@ -175,6 +181,18 @@ class TokenTooOld(Conflict):
     """A token to watch from, behind which events were forgotten."""
 
     code = "TOKEN_TOO_OLD"
+
+
+class BoardLimitReached(Conflict):
+    """As many boards as a user may own, or members as a board may have."""
+
+    code = "BOARD_LIMIT_REACHED"
+
+
+class NotFollowing(Conflict):
+    """A board to unfollow that the user does not follow, and never did."""
+
+    code = "NOT_FOLLOWING"
 
 
 class RateLimited(KithError):

@@ -34,18 +34,25 @@ SUGGESTION_HIDES = "suggestion_hides"  # user -> user they do not want suggested
 POST_REPLIES = "post_replies"  # post -> reply to any comment on it, to count them; posts, streams
 MENTIONED = "mentioned"  # user -> post that mentions them, at the post's time; posts
 FLOCK_AWAY = "flock_away"  # node -> one of its sides in a graph, archived by FlockDB's clients; flockdb
+BOARDS = "boards"  # owner -> board, at the time it was made; NEGATIVE: a secret one; boards
+BOARD_FOLLOWS = "board_follows"  # user -> board they follow by itself; boards, home
+BOARD_UNFOLLOWS = "board_unfollows"  # user -> board they do not follow, though they follow its owner; boards, home
+IMPLICIT_FOLLOWS = "implicit_follows"  # user -> owner of a board that they follow, whom they do not follow; boards
+BOARD_MEMBERS = "board_members"  # user -> board on which they may pin, beside its owner; boards
+PINS = "pins"  # board -> post, at the time it was pinned; boards, home
 BUILT_IN = (
     FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, LIKES, SAVES, SHARES, HIDES,
     VIEWS, AUTHORED, COMMENTS, REPLIES, COMMENT_LIKES, COMMENTED, FEWER, STORIES, STORY_VIEWS,
     SUGGESTION_HIDES, POST_REPLIES, MENTIONED, FLOCK_AWAY,
+    BOARDS, BOARD_FOLLOWS, BOARD_UNFOLLOWS, IMPLICIT_FOLLOWS, BOARD_MEMBERS, PINS,
 )  # fmt: skip
 """Stores number them in this order; new ones come last."""
-_BETWEEN_OBJECTS = (COMMENTS, REPLIES, POST_REPLIES)
+_BETWEEN_OBJECTS = (COMMENTS, REPLIES, POST_REPLIES, PINS)
 _TO_OBJECTS = (
     LIKES, SAVES, SHARES, HIDES, VIEWS, AUTHORED, COMMENT_LIKES, COMMENTED, STORIES, STORY_VIEWS, MENTIONED,
-    FLOCK_AWAY,
+    FLOCK_AWAY, BOARDS, BOARD_FOLLOWS, BOARD_UNFOLLOWS, BOARD_MEMBERS,
 )  # fmt: skip
-_BY_OTHERS = (MENTIONED,)
+_BY_OTHERS = (MENTIONED, BOARD_MEMBERS)
 GRAPHS_MAX = 255
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
@@ -66,9 +73,9 @@ class Graphs:
         self._numbers, self._declared = dict(numbers), declared
         self._names = {number: name for name, number in numbers.items()}
         self.between_objects = frozenset(numbers[name] for name in _BETWEEN_OBJECTS if name in numbers)
-        """Numbers of the graphs without users: at both ends are posts or comments, whose ids may equal a user's."""
+        """Numbers of the graphs without users: at both ends are objects (posts...), whose ids may equal a user's."""
         self.to_objects = self.between_objects | {numbers[name] for name in _TO_OBJECTS if name in numbers}
-        """Numbers of the graphs whose destinations are posts, comments or stories, not users."""
+        """Numbers of the graphs whose destinations are posts, comments, stories or boards, not users."""
         self.by_others = frozenset(numbers[name] for name in _BY_OTHERS if name in numbers)
         """Numbers of the graphs in which others write a user's edges: they may tell what the user must not see."""
 

@@ -7,7 +7,8 @@ block, whichever came first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -64,14 +65,25 @@ class Relationship(msgspec.Struct, frozen=True, rename="camel"):
     muting: bool
 
 
+class TieChanged(Protocol):
+    """Told after two users' follow or block changed, for what rooms above make depend on it."""
+
+    def __call__(self, user: NodeId, other: NodeId, /, *, ended: bool) -> Awaitable[WriteMark]:
+        """`ended`: `user` follows nothing of `other` any more. Answers the mark of what it changed itself."""
+        ...
+
+
 class Relations:
     """The rules of following, blocking and muting. All ids are user ids."""
 
-    def __init__(self, graph: Graph, privacy: Privacy, limits: RelationLimits) -> None:
+    def __init__(
+        self, graph: Graph, privacy: Privacy, limits: RelationLimits, *, tie_changed: TieChanged | None = None
+    ) -> None:
         self._graph, self._store, self._privacy, self._limits = graph, graph.store, privacy, limits
         number = graph.graphs.number
         self._follows, self._blocks, self._mutes = number(FOLLOWS), number(BLOCKS), number(MUTES)
         self._requests, self._fewer = number(FOLLOW_REQUESTS), number(FEWER)
+        self._tie_changed = tie_changed
 
     # --- following -------------------------------------------------------------------------------------
 
@@ -85,9 +97,12 @@ class Relations:
         return await self._follow(actor, target, if_public=True) or await self._request(actor, target)
 
     async def unfollow(self, actor: NodeId, target: NodeId) -> RelationWritten:
-        """Undo `follow`; takes a request back, too."""
+        """Undo `follow`; takes a request back, and the follows of single boards of theirs, too."""
         _check_two(actor, target)
-        return await self._remove([(self._follows, actor, target), (self._requests, actor, target)])
+        written = await self._remove([(self._follows, actor, target), (self._requests, actor, target)])
+        if self._tie_changed is None or (mark := await self._tie_changed(actor, target, ended=True)) is NO_MARK:
+            return written
+        return RelationWritten(False, True, mark)
 
     async def remove_follower(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Make `target` no longer follow `actor`."""
@@ -156,6 +171,10 @@ class Relations:
         for graph in (self._follows, self._requests):
             writes += [self._graph.dropping(graph, actor, target), self._graph.dropping(graph, target, actor)]
         changes, mark = await self._graph.write(writes)
+        if self._tie_changed is not None:
+            for user, other in ((actor, target), (target, actor)):
+                dropped = await self._tie_changed(user, other, ended=False)
+                mark = mark if dropped is NO_MARK else dropped
         return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def unblock(self, actor: NodeId, target: NodeId) -> RelationWritten:
@@ -248,7 +267,11 @@ class Relations:
     async def _follow(self, actor: NodeId, target: NodeId, *, if_public: bool) -> RelationWritten | None:
         """Write the follow, and drop a request that waited for it; None if the account is private."""
         answered = self._graph.dropping(self._requests, actor, target, chained=True)
-        return await self._write_allowed(self._conditional(self._follows, actor, target, if_public=if_public), answered)
+        follow = self._conditional(self._follows, actor, target, if_public=if_public)
+        written = await self._write_allowed(follow, answered)
+        if self._tie_changed is not None and written is not None and written.changed:
+            await self._tie_changed(actor, target, ended=False)
+        return written
 
     async def _request(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Write a request to follow a private account; follow it, if it became public meanwhile."""

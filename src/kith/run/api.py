@@ -22,6 +22,7 @@ from kith.api.exchange import Serve
 from kith.api.operations import Operation, operations_of
 from kith.api.presenter import Presenter
 from kith.api.resources.accounts import AccountsResource
+from kith.api.resources.boards import BoardsResource
 from kith.api.resources.comments import CommentsResource
 from kith.api.resources.engagement import EngagementResource
 from kith.api.resources.files import FILES_PATH, FilesResource
@@ -106,6 +107,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         HomeResource(services.home, services.posts, present),
         stream,
         StoriesResource(services.stories, services.strip, access, present),
+        BoardsResource(services.boards, services.board_following, services.pins, access, present),
         LabelsResource(services.moderation),
         FilesResource(services.media),
         watching,

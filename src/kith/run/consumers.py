@@ -13,6 +13,9 @@ from typing import Any, NamedTuple, Protocol
 
 import structlog
 
+from kith.boards import upkeep as boards
+from kith.boards.settling import Settling
+from kith.boards.upkeep import Upkeep
 from kith.core.clock import wall_ms
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.fanout_state import DELIVERIES, rows_of
@@ -147,8 +150,16 @@ def _webhook_gauges(environment: Environment) -> Mapping[str, float]:
     return {"webhooks": len(environment.notes(webhooks.PREFIX))}
 
 
+@contextlib.asynccontextmanager
+async def _boards(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+    """Settles what follows, blocks and changed boards mean for those who follow boards."""
+    consumer = Upkeep(Settling(parts.graph, parts.records))
+    yield Worker(Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max)), {})
+
+
 CONSUMERS: Mapping[str, Registered] = {
     fanout.NAME: Registered(_fanout, _fanout_gauges),
     webhooks.NAME: Registered(_webhooks, _webhook_gauges),
+    boards.NAME: Registered(_boards),
 }
 """By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""

@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kith.access.policy import ReadPolicy
+from kith.boards.boards import Boards
+from kith.boards.following import BoardFollowing
+from kith.boards.pins import Pins
+from kith.boards.settling import Settling
+from kith.boards.upkeep import Upkeep
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.engines.blobs.blob_store import open_blobs
@@ -68,6 +73,9 @@ class Services(NamedTuple):
     engagement: Engagement
     moderation: Moderation
     media: MediaLibrary
+    boards: Boards
+    board_following: BoardFollowing
+    pins: Pins
     stories: Stories
     strip: Strip
     home: Home
@@ -112,10 +120,14 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         posts, engagement, parts.log, parts.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
     )  # fmt: skip
-    people = relations(settings, graph)
+    settling = Settling(graph, parts.records)
+    upkeep = Upkeep(settling)
+    boards = Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
+    following, pins = BoardFollowing(boards, follows_max=settings.follows_max), Pins(boards, posts)
+    people = relations(settings, graph, settling)
     openings = Openings(graph, people, parts.leases)
     jobs = account_jobs(
-        graph, parts.leases, posts.erase, comments.erase, stories.erase,
+        graph, parts.leases, posts.erase, comments.erase, stories.erase, boards.erase,
         forget=profiles.forget, restored=openings.returned, beside=comments.beside,
     )  # fmt: skip
     looking = asyncio.create_task(keep_looking(jobs.resume, openings.resume))
@@ -133,7 +145,8 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         yield Services(
             parts, number, known, privacy, people,
             profiles, jobs, openings, suggested, posts, comments, engagement,
-            Moderation(posts), media, stories, Strip(graph, stories, affinity.by_author), home, live, watch,
+            Moderation(posts), media, boards, following, pins,
+            stories, Strip(graph, stories, affinity.by_author), home, live, watch,
             hooks,
         )  # fmt: skip
     finally:

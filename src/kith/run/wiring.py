@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 
+from kith.boards.settling import Settling
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import StoreMismatch
 from kith.core.ids import Snowflakes
@@ -102,9 +103,10 @@ def keep(settings: Settings) -> Keep:
     )
 
 
-def relations(settings: Settings, graph: Graph) -> Relations:
-    """The rules of people, over an open folder."""
-    return Relations(graph, Privacy(graph), RelationLimits(settings.follows_max, settings.batch_max))
+def relations(settings: Settings, graph: Graph, settling: Settling) -> Relations:
+    """The rules of people, over an open folder. `settling`: what their follows mean for boards."""
+    limits = RelationLimits(settings.follows_max, settings.batch_max)
+    return Relations(graph, Privacy(graph), limits, tie_changed=settling.tie_changed)
 
 
 def suggestions(settings: Settings, parts: Opened) -> Suggestions:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from kith.boards.board import read_board
 from kith.core.events import BULK_LOADED, NODE_CHANGED, RECORD_CHANGED, RECORD_FORGOTTEN, Event, changed_node
 from kith.core.labels import names_of
 from kith.graph.edge import State
@@ -99,6 +100,15 @@ class MediaTold(RecordTold, tag="media", frozen=True, gc=False):
     alt_text: str
 
 
+class BoardTold(RecordTold, tag="board", frozen=True, gc=False):
+    """A board, whoever may see it: `secret` says whether others than its members do."""
+
+    owner: str
+    name: str
+    secret: bool
+    created_at: datetime
+
+
 class NodeTold(Change, tag="node", frozen=True, gc=False):
     """An account, or what else is a node of edges. `state`: normal, archived (deactivated) or removed."""
 
@@ -122,13 +132,14 @@ class LoadedTold(Change, tag="loaded", frozen=True, gc=False):
     edges: int
 
 
-KINDS = ("edge", "post", "story", "comment", "profile", "media", "node", "forgotten", "loaded")
+KINDS = ("edge", "post", "story", "comment", "profile", "media", "board", "node", "forgotten", "loaded")
 _KIND_OF = {
     RecordKind.POST: "post",
     RecordKind.STORY: "story",
     RecordKind.COMMENT: "comment",
     RecordKind.USER: "profile",
     RecordKind.MEDIA: "media",
+    RecordKind.BOARD: "board",
 }
 _STATES = [state.name.lower() for state in State]
 
@@ -255,12 +266,28 @@ def _media(token: str, at: datetime, record: Record) -> Change:
     )
 
 
+def _board(token: str, at: datetime, record: Record) -> Change:
+    board = read_board(record)
+    return BoardTold(
+        token,
+        at,
+        str(record.id),
+        str(record.updated_at),
+        board.deleted,
+        str(board.owner),
+        board.name,
+        board.secret,
+        _time(board.created_at),
+    )
+
+
 _TOLD: dict[RecordKind, Callable[[str, datetime, Record], Change]] = {
     RecordKind.POST: _post,
     RecordKind.STORY: _post,
     RecordKind.COMMENT: _comment,
     RecordKind.USER: _profile,
     RecordKind.MEDIA: _media,
+    RecordKind.BOARD: _board,
 }
 
 

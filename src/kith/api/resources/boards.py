@@ -1,0 +1,362 @@
+"""/boards: boards of pins, who follows them, and what is on them (article 002)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kith.access.policy import ReadPolicy, check_own_read
+from kith.api.answers import CountAnswer, ListAnswer, Pagination, Time
+from kith.api.call import Call
+from kith.api.operations import ask, delete, get, patch, post
+from kith.api.parameters import Cursor, Id, IdempotencyKey, Limit, ObjectLimit
+from kith.api.presenter import AuthorAnswer, PostsAnswer, Presenter, UsersAnswer, time_of
+from kith.boards.board import Board
+from kith.boards.boards import Boards
+from kith.boards.following import BoardFollowing, Kind
+from kith.boards.pins import Pins
+from kith.core.ids import parse_id
+from kith.core.paging import Page, Window
+
+
+class BoardRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A new board. `secret`: it is there for its members only."""
+
+    name: str
+    secret: bool = False
+
+
+class BoardChange(msgspec.Struct, forbid_unknown_fields=True):
+    """What to change of a board; what is left out stays."""
+
+    name: str | None = None
+    secret: bool | None = None
+
+
+class BoardMove(msgspec.Struct, forbid_unknown_fields=True):
+    """Who shall own the board: one of its collaborators."""
+
+    owner: int | str
+
+
+class BoardMerge(msgspec.Struct, forbid_unknown_fields=True):
+    """Which board of the same owner takes the pins and followers."""
+
+    into: int | str
+
+
+class PinRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The post to put on the board."""
+
+    post: int | str
+
+
+class BoardsCheckRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Users and boards, 25 at most in all."""
+
+    users: list[int | str] = []
+    boards: list[int | str] = []
+
+
+class BoardAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """A board. The counts are exact; `pinCount` is of all pins, whoever may see them."""
+
+    id: str
+    owner: AuthorAnswer
+    name: str
+    secret: bool
+    follower_count: int
+    pin_count: int
+    created_at: Time
+
+
+class BoardsAnswer(msgspec.Struct, frozen=True):
+    """A page of boards, newest first; of very many it may be short and still have more."""
+
+    items: list[BoardAnswer]
+    pagination: Pagination
+
+
+class BoardFollowedAnswer(msgspec.Struct, frozen=True):
+    """Whether the acting user now follows the board, and whether that is new."""
+
+    following: bool
+    changed: bool
+    token: str | None
+
+
+class PinnedAnswer(msgspec.Struct, frozen=True):
+    """Whether the post is now on the board, and whether that is new."""
+
+    pinned: bool
+    changed: bool
+    token: str | None
+
+
+class InvitedAnswer(msgspec.Struct, frozen=True):
+    """Whether the user is now a collaborator of the board."""
+
+    member: bool
+    token: str | None
+
+
+class FollowedKind(msgspec.Struct, frozen=True):
+    """How the acting user follows a user or board. A user: `explicit`, or `implicit` where only some of their boards
+    are followed. A board: `explicit` by itself, or `implicit` through its owner.
+    """
+
+    id: str
+    following: bool
+    kind: Kind
+
+
+class BoardsChecked(msgspec.Struct, frozen=True):
+    """One row a user and one a board, in the order asked."""
+
+    users: list[FollowedKind]
+    boards: list[FollowedKind]
+
+
+class InterestsAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """Exact counts: public boards, boards followed by themselves, and users followed by single boards, both ways.
+    `boardsUnfollowed` is there for the user alone.
+    """
+
+    board_count: int
+    boards_followed: int
+    boards_unfollowed: int | None
+    implicit_following: int
+    implicit_followers: int
+
+
+class BoardsResource:
+    """Boards, who follows them, and what is on them."""
+
+    def __init__(
+        self, boards: Boards, following: BoardFollowing, pins: Pins, access: ReadPolicy, present: Presenter
+    ) -> None:
+        self._boards, self._following, self._pins = boards, following, pins
+        self._access, self._present = access, present
+
+    @post("/boards", "Make a board", status=201, callers="acting", quota="posts")
+    async def create_board(self, call: Call, body: BoardRequest, idempotency_key: IdempotencyKey = None) -> BoardAnswer:
+        """Who follows its owner follows it from now on, unless it is secret."""
+        making = self._boards.create(call.acting, body.name, secret=body.secret, key=idempotency_key)
+        return (await self._answers([await call.writing(making)]))[0]
+
+    @get("/boards/{board_id}", "A board")
+    async def get_board(self, call: Call, board_id: Id) -> BoardAnswer:
+        """404 for what does not exist, is deleted, or is not there for the acting user."""
+        return (await self._answers([await self._boards.get(call.viewer, board_id)]))[0]
+
+    @patch("/boards/{board_id}", "Change a board", callers="acting")
+    async def edit_board(self, call: Call, board_id: Id, body: BoardChange) -> BoardAnswer:
+        """Its owner only. A board that becomes secret loses its followers."""
+        changing = self._boards.change(call.acting, board_id, name=body.name, secret=body.secret)
+        return (await self._answers([await call.writing(changing)]))[0]
+
+    @delete("/boards/{board_id}", "Delete a board", status=204, callers="acting")
+    async def delete_board(self, call: Call, board_id: Id) -> None:
+        """For good, with its pins; the posts stay. Its owner only."""
+        call.wrote(await self._boards.delete(call.acting, board_id))
+
+    @post("/boards/{board_id}/move", "Give a board to a collaborator", callers="acting")
+    async def move_board(self, call: Call, board_id: Id, body: BoardMove) -> BoardAnswer:
+        """Who follows it by itself goes on doing so; who followed it through the owner does no more. Its owner only."""
+        moving = self._boards.move(call.acting, board_id, parse_id(body.owner, "owner"))
+        return (await self._answers([await call.writing(moving)]))[0]
+
+    @post("/boards/{board_id}/merge", "Merge a board into another", callers="acting")
+    async def merge_board(self, call: Call, board_id: Id, body: BoardMerge) -> BoardAnswer:
+        """The other one of the same owner takes the pins and followers; this one is gone. Of very many, some follow."""
+        into = parse_id(body.into, "into")
+        call.wrote(await self._boards.merge(call.acting, board_id, into))
+        return (await self._answers([await self._boards.get(call.viewer, into)]))[0]
+
+    @get("/users/{user_id}/boards", "The boards of a user")
+    async def user_boards(
+        self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
+    ) -> BoardsAnswer:
+        """Newest first; secret ones for their members only."""
+        await self._access.check_may_see_lists(call.caller, user_id)
+        query = f"boards {user_id}"
+        return await self._page(
+            call, query, await self._boards.of_owner(call.viewer, user_id, self._window(call, query, limit, cursor))
+        )
+
+    # --- collaborators ---------------------------------------------------------------------------------
+
+    @post("/boards/{board_id}/collaborators/{user_id}", "Invite a collaborator", callers="acting")
+    async def invite_collaborator(self, call: Call, board_id: Id, user_id: Id) -> InvitedAnswer:
+        """They see the board, also if it is secret, and may pin on it. Its owner only."""
+        return InvitedAnswer(True, call.wrote(await self._boards.invite(call.acting, board_id, user_id)))
+
+    @delete("/boards/{board_id}/collaborators/{user_id}", "Dismiss a collaborator", callers="acting")
+    async def dismiss_collaborator(self, call: Call, board_id: Id, user_id: Id) -> InvitedAnswer:
+        """For its owner, and for collaborators who leave. Their pins stay."""
+        return InvitedAnswer(False, call.wrote(await self._boards.dismiss(call.acting, board_id, user_id)))
+
+    @get("/boards/{board_id}/collaborators", "Who pins on a board")
+    async def board_collaborators(
+        self, call: Call, board_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
+    ) -> UsersAnswer:
+        """Newest first; for its owner and collaborators."""
+        query = f"collaborators {board_id}"
+        page = await self._boards.members(call.viewer, board_id, self._window(call, query, limit, cursor))
+        shown = await self._access.without_unseen(call.caller, page)
+        return UsersAnswer(await self._present.users(shown), call.pagination(query, shown))
+
+    @get("/users/{user_id}/collaborations", "Boards of others on which a user pins")
+    async def collaborations(
+        self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
+    ) -> BoardsAnswer:
+        """The user's own; the newest invitation first."""
+        check_own_read(call.caller, user_id)
+        query = f"collaborations {user_id}"
+        return await self._page(
+            call, query, await self._boards.joined(user_id, self._window(call, query, limit, cursor))
+        )
+
+    # --- following -------------------------------------------------------------------------------------
+
+    @post("/boards/{board_id}/follow", "Follow a board", callers="acting")
+    async def follow_board(self, call: Call, board_id: Id) -> BoardFollowedAnswer:
+        """Of a user whom one follows: takes back that it was unfollowed. Repeating it changes nothing."""
+        following, changed, mark = await self._following.follow(call.acting, board_id)
+        return BoardFollowedAnswer(following, changed, call.wrote(mark))
+
+    @delete("/boards/{board_id}/follow", "Unfollow a board", callers="acting")
+    async def unfollow_board(self, call: Call, board_id: Id) -> BoardFollowedAnswer:
+        """Also one that is followed through its owner. 409 `NOT_FOLLOWING` for one that never was."""
+        following, changed, mark = await self._following.unfollow(call.acting, board_id)
+        return BoardFollowedAnswer(following, changed, call.wrote(mark))
+
+    @ask("/boards/check", "Which users and boards I follow", callers="acting")
+    async def check_boards(self, call: Call, body: BoardsCheckRequest) -> BoardsChecked:
+        """25 at most in all; `none` also for what is not there for the acting user."""
+        users = [parse_id(user, "users") for user in body.users]
+        boards = [parse_id(board, "boards") for board in body.boards]
+        checked = await self._following.check(call.acting, users, boards)
+        return BoardsChecked(_kinds(users, checked.users), _kinds(boards, checked.boards))
+
+    @get("/boards/{board_id}/followers", "Who follows a board")
+    async def board_followers(self, call: Call, board_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
+        """Through its owner or by itself, newest follow first, at the same cost at any depth."""
+        query = f"board followers {board_id}"
+        page = await self._following.followers(call.viewer, board_id, call.window(query, limit, cursor))
+        return await self._people(call, query, page)
+
+    @get("/boards/{board_id}/followers/count", "How many follow a board")
+    async def count_board_followers(self, call: Call, board_id: Id) -> CountAnswer:
+        """Exact."""
+        return CountAnswer(await self._following.follower_count(call.viewer, board_id))
+
+    @get("/users/{user_id}/boards-followed", "The boards that a user follows by themselves")
+    async def boards_followed(
+        self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
+    ) -> BoardsAnswer:
+        """Newest follow first. The boards of users whom they follow are not among them."""
+        await self._access.check_may_see_lists(call.caller, user_id)
+        query = f"boards-followed {user_id}"
+        return await self._page(
+            call, query, await self._following.followed(call.viewer, user_id, self._window(call, query, limit, cursor))
+        )
+
+    @get("/users/{user_id}/boards-unfollowed", "The boards that a user unfollowed")
+    async def boards_unfollowed(
+        self, call: Call, user_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
+    ) -> BoardsAnswer:
+        """The user's own: boards of users whom they follow. Newest first."""
+        check_own_read(call.caller, user_id)
+        query = f"boards-unfollowed {user_id}"
+        return await self._page(
+            call, query, await self._following.unfollowed(user_id, self._window(call, query, limit, cursor))
+        )
+
+    @get("/users/{user_id}/implicit-following", "Users of whom a user follows single boards")
+    async def implicit_following(
+        self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
+    ) -> ListAnswer:
+        """Newest first; without those whom they follow as users."""
+        query = f"implicit-following {user_id}"
+        reading = self._following.implicit_following(user_id, call.window(query, limit, cursor))
+        return await self._people(call, query, await self._access.if_lists_seen(call.caller, [user_id], reading))
+
+    @get("/users/{user_id}/implicit-followers", "Who follows single boards of a user")
+    async def implicit_followers(
+        self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None
+    ) -> ListAnswer:
+        """Newest first; without those who follow the user."""
+        query = f"implicit-followers {user_id}"
+        reading = self._following.implicit_followers(user_id, call.window(query, limit, cursor))
+        return await self._people(call, query, await self._access.if_lists_seen(call.caller, [user_id], reading))
+
+    @get("/users/{user_id}/interests", "How much a user follows of boards")
+    async def interests(self, call: Call, user_id: Id) -> InterestsAnswer:
+        """Exact counts."""
+        reading = self._following.interests(user_id)
+        counts = await self._access.if_lists_seen(call.caller, [user_id], reading)
+        own = call.caller.system or call.caller.user == user_id
+        unfollowed = counts.boards_unfollowed if own else None
+        return InterestsAnswer(
+            counts.boards, counts.boards_followed, unfollowed, counts.implicit_following, counts.implicit_followers
+        )
+
+    # --- pins ------------------------------------------------------------------------------------------
+
+    @post("/boards/{board_id}/pins", "Pin a post", callers="acting", quota="posts")
+    async def pin_post(self, call: Call, board_id: Id, body: PinRequest) -> PinnedAnswer:
+        """Its owner and collaborators, who must see the post. Repeating it changes nothing."""
+        changed, mark = await self._pins.add(call.acting, board_id, parse_id(body.post, "post"))
+        return PinnedAnswer(True, changed, call.wrote(mark))
+
+    @delete("/boards/{board_id}/pins/{post_id}", "Unpin a post", callers="acting")
+    async def unpin_post(self, call: Call, board_id: Id, post_id: Id) -> PinnedAnswer:
+        """Its owner and collaborators. Repeating it changes nothing."""
+        changed, mark = await self._pins.remove(call.acting, board_id, post_id)
+        return PinnedAnswer(False, changed, call.wrote(mark))
+
+    @get("/boards/{board_id}/pins", "What is on a board")
+    async def board_pins(
+        self, call: Call, board_id: Id, limit: ObjectLimit = None, cursor: Cursor = None
+    ) -> PostsAnswer:
+        """The newest pin first: what of it the acting user may see."""
+        query = f"pins {board_id}"
+        window, (known, beside) = self._window(call, query, limit, cursor), self._present.reading(call.viewer)
+        posts, page = await self._pins.of_board(call.viewer, board_id, window, beside)
+        return PostsAnswer(await self._present.posts(call.viewer, posts, known=known), call.pagination(query, page))
+
+    # --- answers ---------------------------------------------------------------------------------------
+
+    def _window(self, call: Call, query: str, limit: int | None, cursor: str | None) -> Window:
+        return call.window_of_objects(query, limit, cursor)
+
+    async def _people(self, call: Call, query: str, page: Page) -> ListAnswer:
+        return call.answer(query, await self._access.without_unseen(call.caller, page))
+
+    async def _page(self, call: Call, query: str, found: tuple[list[Board], Page]) -> BoardsAnswer:
+        boards, page = found
+        return BoardsAnswer(await self._answers(boards), call.pagination(query, page))
+
+    async def _answers(self, boards: Sequence[Board]) -> list[BoardAnswer]:
+        """Boards that the viewer may see, as answers."""
+        owners = await self._present.authors([board.owner for board in boards])
+        followers = await self._following.follower_counts(boards)
+        pins = await self._pins.counts([board.id for board in boards])
+        return [
+            BoardAnswer(
+                str(board.id),
+                owners[board.owner],
+                board.name,
+                board.secret,
+                following,
+                pinned,
+                time_of(board.created_at),
+            )
+            for board, following, pinned in zip(boards, followers, pins, strict=True)
+        ]
+
+
+def _kinds(ids: Sequence[int], kinds: Sequence[Kind]) -> list[FollowedKind]:
+    return [FollowedKind(str(id_), kind != "none", kind) for id_, kind in zip(ids, kinds, strict=True)]

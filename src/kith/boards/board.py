@@ -1,0 +1,84 @@
+"""A board, as stored, and the rules for its own fields. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kith.core.clock import Hlc
+from kith.core.errors import BoardNotFound
+from kith.graph.edge import State
+from kith.records.fields import check_text
+from kith.records.store import Record, RecordKind
+
+NAME_CHARS_MAX = 100
+BOARDS_MAX = 10_000
+"""Boards that a user may own. A program that names all of them reads this many ids."""
+MEMBERS_MAX = 1_000
+"""Collaborators that a board may have."""
+PAST_OWNERS_MAX = 8
+
+
+class Board(msgspec.Struct, frozen=True, array_like=True):
+    """A board, as stored: an array in this order. New fields come last and have a default.
+
+    `since`: follows and unfollows of the board with versions up to this one are void. `owned_since`: the version with
+    which it came to its owner. `merged_into`: the board that took its pins and followers when it was deleted, with the
+    version `merged_at`; 0: none. `past_owners`: the last PAST_OWNERS_MAX, as some may have followed them by it alone.
+    """
+
+    owner: int
+    id: int
+    created_at: int  # ms since the epoch; its place in its owner's list
+    name: str
+    secret: bool = False
+    deleted: bool = False
+    since: int = 0
+    owned_since: int = 0
+    merged_into: int = 0
+    merged_at: int = 0
+    past_owners: tuple[int, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be followed: it is there, for others than its members too."""
+        return not (self.deleted or self.secret)
+
+    @property
+    def listed_as(self) -> State:
+        """The state of the edge from its owner: how the list of their boards shows it."""
+        return State.REMOVED if self.deleted else State.NEGATIVE if self.secret else State.NORMAL
+
+
+def owned_by(board: Board, owner: int, version: Hlc) -> Board:
+    """The board, given to another."""
+    past = tuple(one for one in dict.fromkeys((board.owner, *board.past_owners)) if one != owner)[:PAST_OWNERS_MAX]
+    return msgspec.structs.replace(board, owner=owner, owned_since=version, past_owners=past)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Board).decode
+
+
+def board_record(board: Board, version: Hlc) -> Record:
+    """The record of a board."""
+    return Record(RecordKind.BOARD, board.id, version, _encode(board))
+
+
+def read_board(record: Record) -> Board:
+    """The board of a record."""
+    return _decode(record.data)
+
+
+def check_name(name: str) -> None:
+    """InvalidContent unless a board may have this name."""
+    check_text(name, needed=True, chars_max=NAME_CHARS_MAX, field="name")
+
+
+def fingerprint_of(name: str, secret: bool) -> bytes:
+    """Bytes that are equal only for equal requests."""
+    return _encode((name, secret))
+
+
+def missing(id_: int) -> BoardNotFound:
+    """The error for a board that does not exist, or that the viewer must not see."""
+    return BoardNotFound("there is no such board, or it is not there for you", id=str(id_))

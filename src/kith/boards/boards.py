@@ -1,0 +1,377 @@
+"""Makes, changes, moves, merges and deletes boards; who sees which board, and who may pin on it.
+
+A board is a record and an edge from its owner; the edge's state says whether others than members see it. What a change
+means for those who follow or unfollowed the board is done page by page by `upkeep`, from a note that is written first:
+so a process may stop anywhere, and another goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from kith.boards.board import (
+    BOARDS_MAX,
+    MEMBERS_MAX,
+    Board,
+    board_record,
+    check_name,
+    fingerprint_of,
+    missing,
+    owned_by,
+    read_board,
+)
+from kith.boards.settling import Settling
+from kith.core.clock import Hlc
+from kith.core.errors import BadRequest, BoardLimitReached, Conflict, Forbidden, SelfEdge, UserNotFound
+from kith.core.ids import NodeId, Snowflakes, made_at_ms
+from kith.core.labels import HIDE
+from kith.core.paging import Mark, Page, Window
+from kith.core.tokens import WriteMark
+from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
+from kith.graph.graphs import BOARD_MEMBERS
+from kith.graph.merged import merged
+from kith.graph.questions import Answers, Questions
+from kith.graph.shapes import Listing
+from kith.graph.walk import walk
+from kith.people.accounts import check_active, is_removed
+from kith.people.privacy import SYSTEM, Privacy, Standing, Viewer
+from kith.records.claims import claim_of, first_of
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.store import AtVersion, Put, RecordKind
+
+BOARD_LOOKS_MAX = 5_000
+"""How many boards a page of a list may look at to find those that its viewer may see."""
+
+Prepare: TypeAlias = Callable[[Board, Board, Hlc], Awaitable[None]]
+"""Notes, before a change of a board is written, what the change will mean for others. `Upkeep.prepare`."""
+Finish: TypeAlias = Callable[[int], Awaitable[WriteMark]]
+"""Does what was noted for a board, or as much of it as a request waits for. `Upkeep.finish`."""
+
+
+class BoardWritten(NamedTuple):
+    """A board after a write, and the place of the write for read-your-writes."""
+
+    board: Board
+    mark: WriteMark
+
+
+class Boards:
+    """Writes boards, and reads those that a viewer may see."""
+
+    def __init__(self, settling: Settling, snowflakes: Snowflakes, prepare: Prepare, finish: Finish) -> None:
+        self.settling, self._snowflakes = settling, snowflakes
+        self._prepare, self._finish = prepare, finish
+        self.graph, self.store, self._records = settling.graph, settling.store, settling.records
+        self._privacy = Privacy(self.graph)
+        self._boards, self._members = settling.boards, self.graph.graphs.number(BOARD_MEMBERS)
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    async def create(self, actor: NodeId, name: str, *, secret: bool = False, key: str | None = None) -> BoardWritten:
+        """Make a board of `actor`. With a `key`, a repetition within 24 h returns the same board and makes no other.
+
+        Errors: InvalidContent; Forbidden if the actor is deactivated; BoardLimitReached; IdempotencyKeyReused.
+        """
+        check_name(name)
+        await check_active(self.store, actor)
+        await self._check_room(actor)
+        id_, version = self._snowflakes.next(), self.graph.clock.next()
+        claim = None if key is None else claim_of("board", actor, key, fingerprint_of(name, secret), id_, version)
+        board = Board(actor, id_, made_at_ms(id_), name, secret, owned_since=version)
+        put = await self._records.put([board_record(board, version)], [self._listing(board, version)], claim=claim)
+        if claim is not None and put.claimed is not None:
+            id_, version = first_of(put.claimed, claim)
+            board = Board(actor, id_, made_at_ms(id_), name, secret, owned_since=version)
+            if not self._records.transactional:  # the first try may have stopped half way; writing it again finishes it
+                put = await self._records.put([board_record(board, version)], [self._listing(board, version)])
+        if put.refusal is Outcome.INACTIVE or (not self._records.transactional and await is_removed(self.store, actor)):
+            gone, later = msgspec.structs.replace(board, name="", deleted=True), Hlc(version + 1)
+            await self._records.put([board_record(gone, later)], [self._listing(gone, later)])
+            await check_active(self.store, actor)
+            raise Forbidden("your account was deactivated meanwhile; try again", id=str(actor))
+        return BoardWritten(board, put.mark)
+
+    async def change(
+        self, actor: NodeId, id_: int, *, name: str | None = None, secret: bool | None = None
+    ) -> BoardWritten:
+        """Rename a board, or make it secret or public. Errors: BoardNotFound; Forbidden for all but its owner.
+
+        One that becomes secret has no followers any more.
+        """
+        if name is not None:
+            check_name(name)
+
+        def changed(board: Board, version: Hlc) -> Board:
+            hidden = board.secret if secret is None else secret
+            since = version if hidden and not board.secret else board.since
+            return msgspec.structs.replace(board, name=name or board.name, secret=hidden, since=since)
+
+        return await self._rewrite(actor, id_, changed)
+
+    async def delete(self, actor: NodeId, id_: int) -> WriteMark:
+        """Empty a board for good. Errors: BoardNotFound; Forbidden for all but its owner."""
+        return (await self._rewrite(actor, id_, lambda board, _: _emptied(board))).mark
+
+    async def move(self, actor: NodeId, id_: int, to: NodeId) -> BoardWritten:
+        """Give a board to `to`, one of its members, who takes it with those who follow it by itself.
+
+        Errors: BoardNotFound; Forbidden for all but its owner, where the two block each other, where `to` is no member,
+        and where one of the board's followers and `to` block each other; UserNotFound if `to` is not there;
+        BoardLimitReached.
+        """
+        board = await self.get(actor, id_)
+        if board.owner == to:
+            raise SelfEdge("this board is theirs already; name another user", id=str(to))
+        await self._check_may_take(board, actor, to)
+        moved = await self._rewrite(actor, id_, lambda board, version: owned_by(board, to, version))
+        drop = self.graph.dropping(self._members, to, NodeId(id_))
+        await self.store.apply([drop])
+        return moved
+
+    async def merge(self, actor: NodeId, id_: int, into: int) -> WriteMark:
+        """Put the pins and followers of a board on another of the same owner, and delete it.
+
+        Errors: BadRequest for one and the same; BoardNotFound; Forbidden for boards of others; Conflict between a
+        secret board and a public one, as that would show or hide what is pinned.
+        """
+        if id_ == into:
+            raise BadRequest("a board cannot be merged into itself; name another", id=str(id_))
+        board, target = await self.get(actor, id_), await self.get(actor, into)
+        for one in (board, target):
+            if one.owner != actor:
+                raise _not_owner(one.id)
+        if board.secret != target.secret:
+            raise Conflict("one of these boards is secret; make both secret, or neither, first", id=str(id_))
+        return (await self._rewrite(actor, id_, lambda one, at: _emptied(one, into, at))).mark
+
+    async def erase(self, listing: Listing, ids: Sequence[int]) -> None:
+        """Empty boards of a removed owner; may be repeated. `listing`: the list that is being removed."""
+        if (listing.graph, listing.direction) != (self._boards, Direction.OUT):
+            return
+        for id_ in ids:
+
+            async def empty(id_: int = id_) -> tuple[Put, None]:
+                (record,) = await self._records.get_many(RecordKind.BOARD, [id_])
+                board = None if record is None else read_board(record)
+                if record is None or board is None or board.deleted or board.owner != listing.node:
+                    return NOTHING_TO_DO, None
+                gone, version = _emptied(board), next_version(self.graph.clock, record)
+                await self._prepare(board, gone, version)
+                seen = AtVersion(RecordKind.BOARD, id_, record.updated_at)
+                return await self._records.put([board_record(gone, version)], only_if=[seen]), None
+
+            await rewrite("a board of this account", id_, empty)
+
+    # --- members ---------------------------------------------------------------------------------------
+
+    async def invite(self, actor: NodeId, id_: int, member: NodeId) -> WriteMark:
+        """Make `member` a collaborator: they see the board, and pin on it. Repeating it changes nothing.
+
+        Errors: BoardNotFound; Forbidden for all but its owner, and where the two block each other; SelfEdge;
+        UserNotFound; BoardLimitReached.
+        """
+        board = await self._owned(actor, id_)
+        if member == board.owner:
+            raise SelfEdge("this board is theirs; invite another user", id=str(member))
+        (count,) = await self.store.count_many([Listing(self._members, id_, Direction.IN)])
+        if count >= MEMBERS_MAX:
+            raise BoardLimitReached(f"a board has {MEMBERS_MAX} collaborators at most", max=MEMBERS_MAX)
+        write = msgspec.structs.replace(
+            self.graph.adding(self._members, member, NodeId(id_)),
+            if_active=True,
+            unless=self._privacy.blocks_between(actor, [member]),
+        )
+        (change,), mark = await self.graph.write([write])
+        if change.outcome is Outcome.FORBIDDEN:
+            raise Forbidden("one of you has blocked the other", id=str(member))
+        if change.outcome is Outcome.INACTIVE:
+            raise UserNotFound("this account is deactivated", id=str(member))
+        return mark
+
+    async def dismiss(self, actor: NodeId, id_: int, member: NodeId) -> WriteMark:
+        """Undo `invite`; for the owner, and for the member themselves. Errors: BoardNotFound; Forbidden for others."""
+        board = await self.get(actor, id_)
+        if actor not in (board.owner, member):
+            raise _not_owner(id_)
+        return (await self.graph.write([self.graph.dropping(self._members, member, NodeId(id_))]))[1]
+
+    async def members(self, viewer: Viewer, id_: int, window: Window) -> Page:
+        """The collaborators of a board, the newest first, for its owner and members. BoardNotFound; Forbidden."""
+        board = await self.get(viewer, id_)
+        if viewer not in (SYSTEM, board.owner) and not await self._is_member(viewer, id_):
+            raise Forbidden("only its owner and members may see who else pins on a board", id=str(id_))
+        return await self.store.page(Listing(self._members, id_, Direction.IN), window)
+
+    async def for_pinning(self, actor: NodeId, id_: int) -> Board:
+        """A board on which `actor` may pin. Errors: BoardNotFound; Forbidden for all but its owner and members."""
+        await check_active(self.store, actor)
+        board = await self.get(actor, id_)
+        if actor != board.owner and not await self._is_member(actor, id_):
+            raise Forbidden("only the owner of a board and those whom they invited may pin on it", id=str(id_))
+        return board
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    async def get(self, viewer: Viewer, id_: int) -> Board:
+        """One board; BoardNotFound if `viewer` must not see it."""
+        (board,) = await self.visible(viewer, [id_])
+        if board is None:
+            raise missing(id_)
+        return board
+
+    async def visible(self, viewer: Viewer, ids: Sequence[int]) -> list[Board | None]:
+        """The board of each id, or None if `viewer` must not see it: one batch of records and one of the graph."""
+        boards, questions = await self.settling.read(ids), Questions()
+        seen = self.ask_seeing(questions, viewer, boards)
+        return seen(await self.store.answer(questions))
+
+    def ask_seeing(
+        self, questions: Questions, viewer: Viewer, boards: Sequence[Board | None]
+    ) -> Callable[[Answers], list[Board | None]]:
+        """Ask which of these boards `viewer` may see."""
+        there = [board for board in boards if board is not None and not board.deleted]
+        standings = self._privacy.ask_standings(questions, viewer, [board.owner for board in there])
+        secret = [board.id for board in there if board.secret]
+        asked = questions.states([(self._members, viewer, id_) for id_ in secret] if isinstance(viewer, int) else [])
+
+        def seen(answers: Answers) -> list[Board | None]:
+            found: Mapping[int, Standing] = standings(answers)
+            states = zip(secret, answers.states[asked], strict=False)
+            mine = {id_ for id_, state in states if state == State.NORMAL}
+            return [
+                board
+                if board is not None
+                and not board.deleted
+                and may_see(board, viewer, found[board.owner], member=board.id in mine)
+                else None
+                for board in boards
+            ]
+
+        return seen
+
+    async def of_owner(self, viewer: Viewer, owner: NodeId, window: Window) -> tuple[list[Board], Page]:
+        """The boards of `owner` that `viewer` may see, newest first, and their page, as if there were no others."""
+        lists = [Listing(self._boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.NEGATIVE)]
+        return await self.listed(viewer, lists, window)
+
+    async def joined(self, user: NodeId, window: Window) -> tuple[list[Board], Page]:
+        """The boards of others on which `user` may pin, the newest invitation first."""
+        return await self.listed(user, [Listing(self._members, user, Direction.OUT)], window)
+
+    async def listed(self, viewer: Viewer, lists: Sequence[Listing], window: Window) -> tuple[list[Board], Page]:
+        """The boards of some lists that `viewer` may see, newest first, and their page."""
+        shown: dict[int, Board] = {}
+
+        async def are_shown(marks: Sequence[Mark]) -> list[bool]:
+            boards = await self.visible(viewer, [mark.id for mark in marks])
+            shown.update((board.id, board) for board in boards if board is not None)
+            return [board is not None for board in boards]
+
+        first = window.limit + 1
+        pages = [
+            await walk(self.store, listing, window, are_shown, entries_max=BOARD_LOOKS_MAX, first=first)
+            for listing in lists
+        ]
+        page = pages[0] if len(pages) == 1 else merged(pages, window)
+        return [shown[mark.id] for mark in page.items], page
+
+    # --- how -------------------------------------------------------------------------------------------
+
+    async def _owned(self, actor: NodeId, id_: int) -> Board:
+        board = await self.get(actor, id_)
+        if board.owner != actor:
+            raise _not_owner(id_)
+        return board
+
+    async def _is_member(self, viewer: Viewer, id_: int) -> bool:
+        return isinstance(viewer, int) and await self.graph.exists(self._members, NodeId(viewer), NodeId(id_))
+
+    async def _check_room(self, owner: NodeId) -> None:
+        """BoardLimitReached if a user has as many boards as one may."""
+        states = (State.NORMAL, State.NEGATIVE)
+        counts = await self.store.count_many([Listing(self._boards, owner, Direction.OUT, state) for state in states])
+        if sum(counts) >= BOARDS_MAX:
+            raise BoardLimitReached(f"a user may own {BOARDS_MAX} boards; delete or merge some first", max=BOARDS_MAX)
+
+    async def _check_may_take(self, board: Board, actor: NodeId, to: NodeId) -> None:
+        """The errors of `move` that are about who takes the board."""
+        if board.owner != actor:
+            raise _not_owner(board.id)
+        if any(await self._privacy.blocked_either_way(actor, [to])):
+            raise Forbidden("one of you has blocked the other", id=str(to))
+        if not await self._is_member(to, board.id):
+            raise Forbidden("only a collaborator can take a board; invite them first", id=str(to))
+        (node,) = await self.store.nodes([to])
+        if node.state != State.NORMAL or node.labels & HIDE:
+            raise UserNotFound("there is no such account, or it is not there for you", id=str(to))
+        await self._check_room(to)
+        followers = Listing(self.settling.own, board.id, Direction.IN)
+        for direction in Direction:
+            barred = await self.store.ids(Listing(self.settling.blocks, to, direction))
+            if len(barred) and (await self.store.contains(followers, barred)).any():
+                raise Forbidden(
+                    "some who follow this board and its new owner block each other; it cannot be theirs with these "
+                    "followers. Make it secret first, or merge what they should have",
+                    id=str(to),
+                )
+
+    def _listing(self, board: Board, version: Hlc) -> EdgeWrite:
+        """The edge that lists a board with its owner as it is now. Equal arguments give an equal edge."""
+        owner, id_ = NodeId(board.owner), NodeId(board.id)
+        edge = Edge(self._boards, owner, id_, board.listed_as, board.created_at, version)
+        return EdgeWrite(edge, if_active=board.listed_as == State.NORMAL)
+
+    async def _rewrite(self, actor: NodeId, id_: int, change: Callable[[Board, Hlc], Board]) -> BoardWritten:
+        """Replace a board by what `change` makes of it and its new version; retry if somebody else changed it."""
+
+        async def replace() -> tuple[Put, Board]:
+            (record,) = await self._records.get_many(RecordKind.BOARD, [id_])
+            stored, questions = None if record is None else read_board(record), Questions()
+            seeing = self.ask_seeing(questions, actor, [stored])
+            (board,) = seeing(await self.store.answer(questions))
+            if board is None or record is None:
+                raise missing(id_)
+            if board.owner != actor:
+                raise _not_owner(id_)
+            await check_active(self.store, actor)
+            version = next_version(self.graph.clock, record)
+            new = change(board, version)
+            await self._prepare(board, new, version)
+            edges = [EdgeWrite(self._edge_of(new, version))]
+            if new.owner != board.owner:
+                gone = Edge(self._boards, NodeId(board.owner), NodeId(id_), State.REMOVED, board.created_at, version)
+                edges.append(EdgeWrite(gone))
+            seen = AtVersion(RecordKind.BOARD, id_, record.updated_at)
+            return await self._records.put([board_record(new, version)], edges, only_if=[seen]), new
+
+        put, new = await rewrite("this board", id_, replace)
+        mark = await self._finish(id_)
+        return BoardWritten(new, mark if mark.updated_at > put.mark.updated_at else put.mark)
+
+    def _edge_of(self, board: Board, version: Hlc) -> Edge:
+        return Edge(self._boards, NodeId(board.owner), NodeId(board.id), board.listed_as, board.created_at, version)
+
+
+def may_see(board: Board, viewer: Viewer, owner: Standing, *, member: bool) -> bool:
+    """Whether `viewer` may see a board that is not deleted: the hard rules. Pure. `owner`: as they stand to them."""
+    if owner.state == State.REMOVED:
+        return False
+    if viewer is SYSTEM or viewer == board.owner:
+        return True
+    if owner.state != State.NORMAL or owner.blocked or owner.labels & HIDE:
+        return False
+    if board.secret:
+        return member
+    return owner.followed or not owner.private
+
+
+def _emptied(board: Board, into: int = 0, at: int = 0) -> Board:
+    """What remains of a deleted board, or one that was merged into another."""
+    return msgspec.structs.replace(board, name="", deleted=True, merged_into=into, merged_at=at)
+
+
+def _not_owner(id_: int) -> Forbidden:
+    return Forbidden("only its owner may do this with a board", id=str(id_))

@@ -1,0 +1,283 @@
+"""Who follows which board: by itself, or through its owner. Checks, lists and counts, as programs over plain edges.
+
+A board's followers are those of its owner, less those who unfollowed the board, and those who follow it by itself. A
+check looks up three rows, however many boards a user ever unfollowed; a page of followers reads as much of two lists as
+it shows; a count is that of three lists. `settling` keeps these lists apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from kith.boards.board import Board, missing
+from kith.boards.boards import Boards
+from kith.boards.settling import later
+from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, NotFollowing, SelfEdge
+from kith.core.ids import NodeId
+from kith.core.paging import Mark, Page, Window
+from kith.core.tokens import NO_MARK, WriteMark
+from kith.graph.edge import Direction, Edge, EdgeChange, Outcome, State
+from kith.graph.graph import mark_of
+from kith.graph.merged import merged
+from kith.graph.questions import Questions
+from kith.graph.shapes import Listing
+from kith.graph.walk import walk
+from kith.people.accounts import check_active
+from kith.people.privacy import Privacy, Viewer
+
+CHECKED_MAX = 25
+"""Users and boards that one check takes (article 002)."""
+FOLLOWER_LOOKS_MAX = 10_000
+"""How many entries of a list a page of followers may look at, whatever the length of the list."""
+Kind: TypeAlias = Literal["explicit", "implicit", "none"]
+
+
+class BoardFollowed(NamedTuple):
+    """Whether the acting user now follows a board, whether that is new, and the place of the write."""
+
+    following: bool
+    changed: bool
+    mark: WriteMark
+
+
+class Checked(NamedTuple):
+    """How the acting user follows a user or board, in the order asked."""
+
+    users: list[Kind]
+    boards: list[Kind]
+
+
+class Interests(NamedTuple):
+    """Exact counts of a user's lists. `unfollowed` is their own."""
+
+    boards: int
+    boards_followed: int
+    boards_unfollowed: int
+    implicit_following: int
+    implicit_followers: int
+
+
+class BoardFollowing:
+    """The rules of following boards. `follows_max`: how many boards a user may follow, and unfollow, by themselves."""
+
+    def __init__(self, boards: Boards, *, follows_max: int) -> None:
+        self._boards, self._settling, self._follows_max = boards, boards.settling, follows_max
+        self._graph, self._store = boards.graph, boards.store
+        self._privacy = Privacy(self._graph)
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    async def follow(self, actor: NodeId, id_: int) -> BoardFollowed:
+        """Make `actor` follow a board. Where they follow its owner, this takes their unfollow back, and no more.
+
+        Errors: BoardNotFound; SelfEdge for their own; Forbidden for a secret board, where one blocks the other, and to
+        a deactivated account; FollowLimitReached.
+        """
+        board = await self._boards.get(actor, id_)
+        if board.owner == actor:
+            raise SelfEdge("nobody follows their own boards", id=str(id_))
+        if board.secret:
+            raise Forbidden("a secret board has members, no followers", id=str(id_))
+        follow = await self._observe(actor, board)
+        settling, target = self._settling, NodeId(id_)
+        if follow is not None and follow.state == State.NORMAL:
+            changes = await self._store.apply([self._graph.dropping(settling.against, actor, target)])
+        else:
+            changes = await self._add(settling.own, actor, board)
+        mark = later(mark_of(changes), await settling.settle([(actor, board)]))
+        return BoardFollowed(True, changes[0].outcome is Outcome.APPLIED, mark)
+
+    async def unfollow(self, actor: NodeId, id_: int) -> BoardFollowed:
+        """Make `actor` follow a board no more, also one that they follow through its owner.
+
+        Errors: BoardNotFound; SelfEdge for their own; NotFollowing for one that they never followed; Forbidden to a
+        deactivated account.
+        """
+        (board,) = await self._settling.read([id_])
+        if board is None or board.deleted:
+            raise missing(id_)
+        if board.owner == actor:
+            raise SelfEdge("nobody follows their own boards", id=str(id_))
+        follow = await self._observe(actor, board)
+        settling, target = self._settling, NodeId(id_)
+        (own,) = await self._store.get_many(settling.own, [(actor, id_)])
+        if own is None or own.state != State.NORMAL:
+            await self._boards.get(actor, id_)  # who does not follow it learns of it only what they may see
+        if follow is not None and follow.state == State.NORMAL and board.is_open:
+            changes = await self._add(settling.against, actor, board)
+        elif own is None:
+            (against,) = await self._store.get_many(settling.against, [(actor, id_)])
+            if against is None:
+                raise NotFollowing("you do not follow this board", id=str(id_))
+            return BoardFollowed(False, False, NO_MARK)
+        else:
+            changes = await self._store.apply([self._graph.dropping(settling.own, actor, target)])
+        mark = later(mark_of(changes), await settling.settle([(actor, board)]))
+        return BoardFollowed(False, changes[0].outcome is Outcome.APPLIED, mark)
+
+    async def _observe(self, actor: NodeId, board: Board) -> Edge | None:
+        """The follow of the owner. What is written from now on is newer than all that could make it void."""
+        (rows,) = await self._settling.rows([(actor, board)])
+        for edge in (rows.follow, *rows.blocks):
+            if edge is not None:
+                self._graph.clock.observe(edge.updated_at)
+        self._graph.clock.observe(max(board.since, board.owned_since))
+        return rows.follow
+
+    async def _add(self, graph: int, actor: NodeId, board: Board) -> list[EdgeChange]:
+        """Write what a user says of a board, on the conditions of a follow."""
+        write = msgspec.structs.replace(
+            self._graph.adding(graph, actor, NodeId(board.id)),
+            out_limit=self._follows_max,
+            unless=self._privacy.blocks_between(actor, [board.owner]),
+            if_active=True,
+        )
+        changes = await self._store.apply([write])
+        match changes[0].outcome:
+            case Outcome.OVER_LIMIT:
+                limit = self._follows_max
+                raise FollowLimitReached(
+                    f"a user may follow, and unfollow, {limit} boards at most; follow fewer first", max=limit
+                )
+            case Outcome.FORBIDDEN:
+                raise missing(board.id)
+            case Outcome.INACTIVE:
+                await check_active(self._store, actor)
+                raise missing(board.id)
+            case _:
+                return changes
+
+    # --- checks ----------------------------------------------------------------------------------------
+
+    async def check(self, actor: NodeId, users: Sequence[int], boards: Sequence[int]) -> Checked:
+        """How `actor` follows each user and board; "none" for what is not there for them.
+
+        A user is followed implicitly if one of their boards is. A board is followed explicitly if it is by itself.
+        One batch of records and one of the graph. BatchTooLarge beyond CHECKED_MAX.
+        """
+        if len(users) + len(boards) > CHECKED_MAX:
+            raise BatchTooLarge(f"at most {CHECKED_MAX} users and boards a request", max=CHECKED_MAX)
+        settling, found, questions = self._settling, await self._settling.read(boards), Questions()
+        seeing = self._boards.ask_seeing(questions, actor, found)
+        people = self._privacy.ask_standings(questions, actor, users)
+        implicit = questions.states([(settling.implicit, actor, user) for user in users])
+        said = questions.states(
+            [(graph, actor, board) for board in boards for graph in (settling.own, settling.against)]
+        )
+        follows = questions.states(
+            [(settling.follows, actor, -1 if board is None else board.owner) for board in found if board is not None]
+        )
+        answers = await self._store.answer(questions)
+        standings, through = people(answers), iter(answers.states[follows])
+        states, seen = iter(answers.states[said]), seeing(answers)
+        kinds: list[Kind] = []
+        for stored, board in zip(found, seen, strict=True):
+            own, against = next(states), next(states)
+            follow = None if stored is None else next(through)
+            there = board is not None and board.is_open and board.owner != actor
+            kinds.append(_kind_of(follow, own, against) if there else "none")
+        ties = zip(users, answers.states[implicit], strict=True)
+        return Checked(
+            [
+                "none"
+                if user == actor or standings[user].blocked or standings[user].state != State.NORMAL
+                else "explicit"
+                if standings[user].followed
+                else "implicit"
+                if tie == State.NORMAL
+                else "none"
+                for user, tie in ties
+            ],
+            kinds,
+        )
+
+    # --- lists -----------------------------------------------------------------------------------------
+
+    async def followers(self, viewer: Viewer, id_: int, window: Window) -> Page:
+        """Who follows a board, whether through its owner or by itself, the newest follow first. BoardNotFound."""
+        board = await self._boards.get(viewer, id_)
+        if not board.is_open:
+            return Page([], False, False)
+        settling, first = self._settling, window.limit + 1
+
+        async def not_unfollowed(marks: Sequence[Mark]) -> list[bool]:
+            unfollowed = await self._store.exists_many(settling.against, [(mark.id, id_) for mark in marks])
+            return [not one for one in unfollowed]
+
+        async def not_through(marks: Sequence[Mark]) -> list[bool]:
+            through = await self._store.exists_many(settling.follows, [(mark.id, board.owner) for mark in marks])
+            return [not one for one in through]
+
+        pages = [
+            await walk(self._store, listing, window, shown, entries_max=FOLLOWER_LOOKS_MAX, first=first)
+            for listing, shown in (
+                (Listing(settling.follows, board.owner, Direction.IN), not_unfollowed),
+                (Listing(settling.own, id_, Direction.IN), not_through),
+            )
+        ]
+        return merged(pages, window)
+
+    async def follower_count(self, viewer: Viewer, id_: int) -> int:
+        """How many follow a board. BoardNotFound."""
+        return (await self.follower_counts([await self._boards.get(viewer, id_)]))[0]
+
+    async def follower_counts(self, boards: Sequence[Board]) -> list[int]:
+        """How many follow each board: of three lists the lengths."""
+        settling = self._settling
+        counts = await self._store.count_many(
+            [
+                listing
+                for board in boards
+                for listing in (
+                    Listing(settling.follows, board.owner, Direction.IN),
+                    Listing(settling.against, board.id, Direction.IN),
+                    Listing(settling.own, board.id, Direction.IN),
+                )
+            ]
+        )
+        threes = zip(counts[::3], counts[1::3], counts[2::3], strict=True)
+        return [
+            through - unfollowed + own if board.is_open else 0
+            for board, (through, unfollowed, own) in zip(boards, threes, strict=True)
+        ]
+
+    async def followed(self, viewer: Viewer, user: NodeId, window: Window) -> tuple[list[Board], Page]:
+        """The boards that a user follows by themselves and that `viewer` may see, the newest follow first."""
+        return await self._boards.listed(viewer, [Listing(self._settling.own, user, Direction.OUT)], window)
+
+    async def unfollowed(self, user: NodeId, window: Window) -> tuple[list[Board], Page]:
+        """The boards that a user unfollowed, though they follow the owner, the newest first."""
+        return await self._boards.listed(user, [Listing(self._settling.against, user, Direction.OUT)], window)
+
+    async def implicit_following(self, user: NodeId, window: Window) -> Page:
+        """The users of whom `user` follows single boards, the newest first."""
+        return await self._store.page(Listing(self._settling.implicit, user, Direction.OUT), window)
+
+    async def implicit_followers(self, user: NodeId, window: Window) -> Page:
+        """Those who follow single boards of `user`, the newest first."""
+        return await self._store.page(Listing(self._settling.implicit, user, Direction.IN), window)
+
+    async def interests(self, user: NodeId) -> Interests:
+        """Exact counts of a user's lists; of their boards, the public ones."""
+        settling = self._settling
+        return Interests(
+            *await self._store.count_many(
+                [
+                    Listing(settling.boards, user, Direction.OUT),
+                    Listing(settling.own, user, Direction.OUT),
+                    Listing(settling.against, user, Direction.OUT),
+                    Listing(settling.implicit, user, Direction.OUT),
+                    Listing(settling.implicit, user, Direction.IN),
+                ]
+            )
+        )
+
+
+def _kind_of(follow: State | None, own: State | None, against: State | None) -> Kind:
+    """How a board is followed. Pure. `follow`: of its owner; `own`, `against`: what was said of the board itself."""
+    if follow == State.NORMAL:
+        return "none" if against == State.NORMAL else "implicit"
+    return "explicit" if own == State.NORMAL else "none"

@@ -1,0 +1,51 @@
+"""Pins: posts on boards, newest first. A pin is an edge from board to post; who sees which is decided by both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kith.boards.boards import Boards
+from kith.core.ids import NodeId
+from kith.core.paging import Page, Window
+from kith.core.tokens import WriteMark
+from kith.graph.edge import Direction, Outcome
+from kith.graph.graphs import PINS
+from kith.graph.shapes import Listing
+from kith.people.privacy import Viewer
+from kith.posts.post import Post
+from kith.posts.posts import Beside, Posts, nothing_beside
+
+
+class Pins:
+    """Puts posts on boards, takes them off, and lists them."""
+
+    def __init__(self, boards: Boards, posts: Posts) -> None:
+        self._boards, self._posts, self._graph = boards, posts, boards.graph
+        self._pins = self._graph.graphs.number(PINS)
+
+    async def add(self, actor: NodeId, board: int, post: int) -> tuple[bool, WriteMark]:
+        """Put a post on a board; whether that is new. One that is there keeps its place.
+
+        Errors: BoardNotFound; Forbidden for all but its owner and members; PostNotFound.
+        """
+        await self._boards.for_pinning(actor, board)
+        await self._posts.get(actor, post)
+        (change,), mark = await self._graph.write([self._graph.adding(self._pins, NodeId(board), NodeId(post))])
+        return change.outcome is Outcome.APPLIED, mark
+
+    async def remove(self, actor: NodeId, board: int, post: int) -> tuple[bool, WriteMark]:
+        """Take a post off a board, whoever may see the post. Errors: BoardNotFound; Forbidden as in `add`."""
+        await self._boards.for_pinning(actor, board)
+        (change,), mark = await self._graph.write([self._graph.dropping(self._pins, NodeId(board), NodeId(post))])
+        return change.outcome is Outcome.APPLIED, mark
+
+    async def of_board(
+        self, viewer: Viewer, board: int, window: Window, beside: Beside = nothing_beside
+    ) -> tuple[list[Post], Page]:
+        """The posts on a board that `viewer` may see, the newest pin first, and their page. BoardNotFound."""
+        await self._boards.get(viewer, board)
+        return await self._posts.listed(viewer, Listing(self._pins, board, Direction.OUT), window, beside)
+
+    async def counts(self, boards: Sequence[int]) -> list[int]:
+        """How many pins each board has, whoever may see them."""
+        return await self._graph.store.count_many([Listing(self._pins, board, Direction.OUT) for board in boards])

@@ -1,0 +1,233 @@
+"""What holds of a user and a board, decided from rows alone: whichever process looks, in whatever order.
+
+Somebody follows a board if they follow its owner and did not unfollow it, or do not follow its owner and followed it by
+itself. So that a board's followers can be counted as three lists, an unfollow is there only beside a follow of the
+owner, and a follow of a board only where there is none. What a later statement made void is dropped by `settle`: after
+each write by whoever wrote, and again by `upkeep` for every such change in the log. A drop names the version that it
+drops, so what was said since stays, and repeating it changes nothing. Works on an engine without transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+
+from kith.boards.board import Board, read_board
+from kith.core.clock import COUNTER_BITS, Hlc
+from kith.core.ids import NodeId
+from kith.core.tokens import NO_MARK, WriteMark
+from kith.graph.edge import Direction, Edge, EdgeWrite, State
+from kith.graph.graph import Graph, mark_of
+from kith.graph.graphs import BLOCKS, BOARD_FOLLOWS, BOARD_UNFOLLOWS, BOARDS, FOLLOWS, IMPLICIT_FOLLOWS
+from kith.graph.shapes import Ids, Listing
+from kith.graph.together import together
+from kith.records.store import RecordKind, RecordStore
+
+Pair: TypeAlias = tuple[int, Board]
+_AGREED_TRIES = 8
+"""How often an implicit follow is looked at again, as others may change what it depends on meanwhile."""
+
+
+class Rows(NamedTuple):
+    """The stored edges that decide about a user and a board. `blocks`: of the user and the owner, either way."""
+
+    follow: Edge | None  # user -> owner
+    own: Edge | None  # user -> board, followed by itself
+    against: Edge | None  # user -> board, unfollowed
+    blocks: Sequence[Edge | None] = ()
+
+
+class Settling:
+    """Reads the rows of users and boards, and drops what is void."""
+
+    def __init__(self, graph: Graph, records: RecordStore) -> None:
+        self.graph, self.store, self.records = graph, graph.store, records
+        number = graph.graphs.number
+        self.follows, self.blocks = number(FOLLOWS), number(BLOCKS)
+        self.own, self.against = number(BOARD_FOLLOWS), number(BOARD_UNFOLLOWS)
+        self.implicit, self.boards = number(IMPLICIT_FOLLOWS), number(BOARDS)
+
+    async def read(self, ids: Sequence[int]) -> list[Board | None]:
+        """The board of each id as it is stored, whoever may see it; None where there never was one."""
+        records = await self.records.get_many(RecordKind.BOARD, ids)
+        return [None if record is None else read_board(record) for record in records]
+
+    async def rows(self, pairs: Sequence[Pair]) -> list[Rows]:
+        """The rows of each user and board."""
+        ties = [(user, board.owner) for user, board in pairs]
+        said = [(user, board.id) for user, board in pairs]
+        follows, out, into, own, against = await together(
+            self.store.immediate,
+            self.store.get_many(self.follows, ties),
+            self.store.get_many(self.blocks, ties),
+            self.store.get_many(self.blocks, [(owner, user) for user, owner in ties]),
+            self.store.get_many(self.own, said),
+            self.store.get_many(self.against, said),
+        )
+        return [
+            Rows(follow, followed, unfollowed, blocks)
+            for follow, followed, unfollowed, *blocks in zip(follows, own, against, out, into, strict=True)
+        ]
+
+    async def settle(self, pairs: Sequence[Pair]) -> WriteMark:
+        """Drop what is void of what these users said of these boards, and agree the implicit follows with it.
+
+        Followers of a board that was merged into another are carried over first.
+        """
+        mark, ties = NO_MARK, dict[tuple[int, int], None]()
+        while pairs:
+            rows = await self.rows(pairs)
+            carried = [
+                (user, board.merged_into, _carried(row.own, board))
+                for (user, board), row in zip(pairs, rows, strict=True)
+                if row.own is not None and _is_carried(user, board, row)
+            ]
+            writes = [write for *_, write in carried]
+            writes += [
+                EdgeWrite(_dropped(edge)) for pair, row in zip(pairs, rows, strict=True) for edge in void(*pair, row)
+            ]
+            if writes:
+                mark = later(mark, mark_of(await self.store.apply(writes)))
+            ties |= {(user, owner): None for user, board in pairs for owner in (board.owner, *board.past_owners)}
+            targets = await self.read([into for _, into, _ in carried])
+            pairs = [(user, board) for (user, *_), board in zip(carried, targets, strict=True) if board is not None]
+        for user, owner in ties:
+            mark = later(mark, await self.agree(user, owner))
+        return mark
+
+    async def tie_changed(self, user: NodeId, owner: NodeId, *, ended: bool) -> WriteMark:
+        """Settle what a user said of an owner's boards, after a follow, unfollow or block of the two.
+
+        `ended`: the user follows nothing of the owner's any more; where there was no follow of the owner to drop, this
+        is noted in its row.
+        """
+        boards = await self.said(user, owner)
+        if not boards:
+            return NO_MARK
+        if ended:
+            edge = self.graph.now(self.follows, user, owner, State.REMOVED)
+            write = EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.REMOVED}))
+            await self.store.apply([write])
+        return await self.settle([(user, board) for board in boards])
+
+    async def said(self, user: int, owner: int) -> list[Board]:
+        """The boards of an owner that a user followed or unfollowed by themselves, as the rows say.
+
+        Where lists may lag, the owner's are read, not the user's, which are the ones that change.
+        """
+        theirs = [Listing(graph, user, Direction.OUT) for graph in (self.own, self.against)]
+        boards = [Listing(self.boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
+        if self.store.transactional:
+            counts = await self.store.count_many([*theirs, *boards])
+            if not (counts[0] or counts[1]) or not (counts[2] or counts[3]):
+                return []
+            if counts[0] + counts[1] < counts[2] + counts[3]:
+                ids = np.concatenate([await self.store.ids(listing) for listing in theirs])
+                found = await self.read(np.unique(ids).tolist())
+                return [board for board in found if board is not None and board.owner == owner]
+        ids = np.concatenate([await self.store.ids(listing) for listing in boards])
+        there = [await self.store.contains(listing, ids) for listing in theirs]
+        found = await self.read(ids[there[0] | there[1]].tolist())
+        return [board for board in found if board is not None and board.owner == owner]
+
+    async def agree(self, user: int, owner: int) -> WriteMark:
+        """Make the implicit follow of an owner say whether the user follows any board of theirs by itself.
+
+        Looks again after it wrote: whoever writes last, here or on another host, sees what is so.
+        """
+        mark = NO_MARK
+        for _ in range(_AGREED_TRIES):
+            (row,) = await self.store.get_many(self.implicit, [(user, owner)])
+            if row is not None and row.state == State.ARCHIVED:
+                break  # one of the two is away
+            holds = row is not None and row.state == State.NORMAL
+            wanted = user != owner and await self._follows_any(user, owner)
+            if holds == wanted:
+                break
+            change = self.graph.adding if wanted else self.graph.dropping
+            changes = await self.store.apply([change(self.implicit, NodeId(user), NodeId(owner))])
+            mark = mark_of(changes)
+        return mark
+
+    async def _follows_any(self, user: int, owner: int) -> bool:
+        """Whether a user follows a board of an owner's by itself."""
+        theirs, boards = Listing(self.own, user, Direction.OUT), Listing(self.boards, owner, Direction.OUT)
+        followed, owned = await self.store.count_many([theirs, boards])
+        if self.store.transactional and not (followed and owned):
+            return False
+        if self.store.transactional and followed < owned:
+            return await self._meet(theirs, boards)
+        return await self._meet(boards, theirs)
+
+    async def _meet(self, listing: Listing, other: Listing) -> bool:
+        """Whether two lists have an id in common; the first is read, the second asked."""
+        ids: Ids = await self.store.ids(listing)
+        return bool(len(ids)) and bool((await self.store.contains(other, ids)).any())
+
+
+def later(mark: WriteMark, after: WriteMark) -> WriteMark:
+    """The mark of two writes, the second made after the first; either may have changed nothing."""
+    return mark if after is NO_MARK else after
+
+
+def void(user: int, board: Board, rows: Rows) -> list[Edge]:
+    """Those of what a user said of a board, and holds as stored, that no longer counts. Pure.
+
+    Of the follow of the owner and what was said of the board, the later statement counts; a follow that was dropped
+    and the blocks of the two count from their last change on.
+    """
+    said = [edge for edge in (rows.own, rows.against) if edge is not None and edge.state == State.NORMAL]
+    if not board.is_open or user == board.owner:
+        return said
+    follow, follows = rows.follow, rows.follow is not None and rows.follow.state == State.NORMAL
+    dropped_at = _dropped_at(rows, board)
+    return [
+        edge
+        for edge in said
+        if edge.updated_at <= max(board.since, dropped_at)
+        or (edge is rows.own and follows)
+        or (edge is rows.against and _is_unfounded(edge, follow, board))
+    ]
+
+
+def _is_unfounded(against: Edge, follow: Edge | None, board: Board) -> bool:
+    """Whether an unfollow is not of a follow of the owner that is there, or follows were begun anew after it."""
+    if follow is None or follow.state not in (State.NORMAL, State.ARCHIVED):
+        return True
+    return follow.state == State.NORMAL and max(said_at(against), board.owned_since) < said_at(follow)
+
+
+def _dropped_at(rows: Rows, board: Board) -> int:
+    """When the user and the owner last took each other's follows back, or blocked each other; 0: never."""
+    ended = [edge.updated_at for edge in rows.blocks if edge is not None]
+    if rows.follow is not None and rows.follow.state == State.REMOVED and rows.follow.updated_at > board.owned_since:
+        ended.append(rows.follow.updated_at)
+    return max(ended, default=0)
+
+
+def said_at(edge: Edge) -> int:
+    """The version with which an edge that holds was made. One that came back with an account has a newer one, and its
+    old position.
+    """
+    return min(edge.updated_at, (edge.position + 1) << COUNTER_BITS)
+
+
+def _dropped(edge: Edge) -> Edge:
+    """The end of exactly this version of an edge: of two with one version, the removed one remains."""
+    return msgspec.structs.replace(edge, state=State.REMOVED)
+
+
+def _is_carried(user: int, board: Board, rows: Rows) -> bool:
+    """Whether a user followed, by itself, a board that was merged into another. Pure."""
+    if not board.merged_into or rows.own is None or rows.own.state != State.NORMAL:
+        return False
+    return rows.own not in void(user, msgspec.structs.replace(board, deleted=False), rows)
+
+
+def _carried(edge: Edge, board: Board) -> EdgeWrite:
+    """The follow of the board into which one was merged, as if said when it was."""
+    into = msgspec.structs.replace(edge, destination=NodeId(board.merged_into), updated_at=Hlc(board.merged_at))
+    return EdgeWrite(into, keep_live=True)

@@ -1,0 +1,215 @@
+"""What a change of a board means for all who follow it, and what any change in the log means for boards.
+
+A board that is deleted, hidden, moved or merged may have a million followers. Before the change is written, a note says
+that it is coming; then the lists of the board are settled page by page, with a checkpoint after each. Whoever made the
+change does the first pages, and the consumer of the log the rest, also of a process that stopped. The consumer settles
+every follow, block and statement about a board again, once lists show it: that repairs what a process left undone, and
+what was written past the rules (imports, raw edges, accounts that come back). All of it may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kith.boards.board import Board, read_board
+from kith.boards.settling import Settling, later
+from kith.core.clock import Hlc, ms_of
+from kith.core.events import BULK_LOADED, Event
+from kith.core.ids import NodeId
+from kith.core.paging import Mark, Window
+from kith.core.tokens import NO_MARK, WriteMark
+from kith.graph.edge import Direction, Edge, EdgeWrite, State
+from kith.graph.graph import mark_of
+from kith.graph.graphs import AUTHORED, BOARD_MEMBERS, PINS
+from kith.graph.shapes import Listing
+from kith.records.store import RecordKind
+
+NAME = "boards"
+_PAGE = 500
+_SLICES_AT_ONCE = 4
+"""How many pages of a board's lists a request settles itself."""
+_NOTE = "boards/"
+_PREPARED_MS = 60_000
+"""Longer than a request takes from the note of a change to the change."""
+
+
+class Change(msgspec.Struct, frozen=True, array_like=True):
+    """A noted change of a board: the version that it makes, who owned the board before, and how far it is settled."""
+
+    board: int
+    version: int
+    owner: int
+    step: int = 0  # which of the lists of the board
+    after: Mark | None = None
+
+
+class Upkeep:
+    """The consumer `boards`, and what writers of boards ask of it."""
+
+    name = NAME
+
+    def __init__(self, settling: Settling) -> None:
+        self._settling, self._graph, self._store = settling, settling.graph, settling.store
+        number = self._graph.graphs.number
+        self._pins, self._members, self._authored = number(PINS), number(BOARD_MEMBERS), number(AUTHORED)
+
+    # --- changes of boards -----------------------------------------------------------------------------
+
+    async def prepare(self, before: Board, after: Board, version: Hlc) -> None:
+        """Note that a board is about to be changed, if that means something for others."""
+        if (before.owner, before.is_open, before.deleted) == (after.owner, after.is_open, after.deleted):
+            return
+        change = Change(before.id, version, before.owner)
+        await self._store.put_note(_key(change), _encode(change))
+
+    async def finish(self, board: int) -> WriteMark:
+        """Settle the first pages of what was changed of a board, so that who changed it sees it done."""
+        mark = NO_MARK
+        for _ in range(_SLICES_AT_ONCE):
+            noted = await self._store.notes(f"{_NOTE}{board}-")
+            if not noted:
+                break
+            mark = later(mark, await self._work(*next(iter(noted.items()))))
+        return mark
+
+    async def work_backlog(self) -> bool:
+        """Settle a page of each noted change; true if more remains."""
+        noted = await self._store.notes(_NOTE)
+        for item in noted.items():
+            await self._work(*item)
+        return bool(await self._store.notes(_NOTE)) if noted else False
+
+    async def _work(self, key: str, raw: bytes) -> WriteMark:
+        """Settle a page of a change, and note how far that is; nothing while the change itself is not written."""
+        change = _decode(raw)
+        (record,) = await self._settling.records.get_many(RecordKind.BOARD, [change.board])
+        if record is None or record.updated_at < change.version:
+            if ms_of(self._graph.clock.next()) >= ms_of(change.version) + _PREPARED_MS:
+                await self._store.put_note(key, None, only_if=raw)
+            return NO_MARK
+        board, lists = read_board(record), self._lists(change.board)
+        if change.step == len(lists):
+            await self._store.put_note(key, None, only_if=raw)
+            return NO_MARK
+        mark = NO_MARK if change.step or change.after else await self._list(board, change)
+        listing = lists[change.step]
+        page = await self._store.page(listing, Window(_PAGE, after=change.after))
+        mark = later(mark, await self._settle(board, listing, page.items))
+        step, after = (change.step, page.oldest) if page.more_after else (change.step + 1, None)
+        done = msgspec.structs.replace(change, step=step, after=after)
+        await self._store.put_note(key, None if step == len(lists) else _encode(done), only_if=raw)
+        return mark
+
+    def _lists(self, board: int) -> list[Listing]:
+        """The lists of a board that a change of it may concern."""
+        return [
+            Listing(self._settling.own, board, Direction.IN),
+            Listing(self._settling.against, board, Direction.IN),
+            Listing(self._pins, board, Direction.OUT),
+            Listing(self._members, board, Direction.IN),
+        ]
+
+    async def _list(self, board: Board, change: Change) -> WriteMark:
+        """Make the list of each owner's boards show the board as its record says."""
+        boards = self._settling.boards
+        owners = dict.fromkeys((board.owner, change.owner))
+        rows = await self._store.get_many(boards, [(owner, board.id) for owner in owners])
+        writes = []
+        for owner, row in zip(owners, rows, strict=True):
+            state = board.listed_as if owner == board.owner else State.REMOVED
+            stored = State.REMOVED if row is None else row.state
+            if stored not in (state, State.ARCHIVED) or (stored == State.ARCHIVED and state == State.REMOVED):
+                edge = self._graph.now(boards, NodeId(owner), NodeId(board.id), state)
+                writes.append(EdgeWrite(msgspec.structs.replace(edge, position=board.created_at), supersede=True))
+        return mark_of(await self._store.apply(writes)) if writes else NO_MARK
+
+    async def _settle(self, board: Board, listing: Listing, marks: Sequence[Mark]) -> WriteMark:
+        if not marks:
+            return NO_MARK
+        if listing.graph in (self._settling.own, self._settling.against):
+            return await self._settling.settle([(one.id, board) for one in marks])
+        return await self._empty(board, listing, marks) if board.deleted else NO_MARK
+
+    async def _empty(self, board: Board, listing: Listing, marks: Sequence[Mark]) -> WriteMark:
+        """Drop pins and members of a deleted board; pins of one that was merged come to the other."""
+        out = listing.direction is Direction.OUT
+        ends = [(board.id, one.id) if out else (one.id, board.id) for one in marks]
+        writes = []
+        for edge in await self._store.get_many(listing.graph, ends):
+            if edge is None or edge.state != State.NORMAL:
+                continue
+            if board.merged_into and out:
+                writes.append(EdgeWrite(msgspec.structs.replace(edge, source=NodeId(board.merged_into))))
+            writes.append(EdgeWrite(msgspec.structs.replace(edge, state=State.REMOVED)))
+        return mark_of(await self._store.apply(writes)) if writes else NO_MARK
+
+    # --- changes in the log ----------------------------------------------------------------------------
+
+    async def handle(self, events: Sequence[Event]) -> None:
+        """Settle what each change concerns. Any of them may come again, and in any order."""
+        settling = self._settling
+        for event in events:
+            source, destination = NodeId(event.source), NodeId(event.destination)
+            if event.state == BULK_LOADED:
+                await self.lost()
+            elif event.state > State.REMOVED:
+                continue
+            elif event.graph == settling.follows and event.state in (State.NORMAL, State.REMOVED):
+                await settling.tie_changed(source, destination, ended=False)
+            elif event.graph == settling.blocks and event.state == State.NORMAL:
+                await settling.tie_changed(source, destination, ended=False)
+                await settling.tie_changed(destination, source, ended=False)
+            elif event.graph in (settling.own, settling.against) and event.state in (State.NORMAL, State.REMOVED):
+                await self._settle_one(source, destination)
+            elif event.graph == settling.boards and event.before is not None and not self._store.transactional:
+                await self._look_again(destination)
+            elif event.graph == self._authored and event.state == State.REMOVED:
+                await self._unpin(destination)
+
+    async def lost(self) -> None:
+        """Settle all that was ever said of boards."""
+        for graph in (self._settling.own, self._settling.against):
+            async for chunk in self._store.edges(graph):
+                edges = [ends.edge for ends in chunk if ends.edge.state == State.NORMAL]
+                boards = await self._settling.read([edge.destination for edge in edges])
+                pairs = [(edge.source, board) for edge, board in zip(edges, boards, strict=True) if board is not None]
+                await self._settling.settle(pairs)
+
+    async def _settle_one(self, user: int, id_: int) -> None:
+        (board,) = await self._settling.read([id_])
+        if board is not None:
+            await self._settling.settle([(user, board)])
+
+    async def _look_again(self, id_: int) -> None:
+        """Settle a board once the lists of its owners show a change of it, as they may not have when it was settled."""
+        (record,) = await self._settling.records.get_many(RecordKind.BOARD, [id_])
+        if record is not None:
+            change = Change(id_, record.updated_at, read_board(record).owner)
+            await self._store.put_note(_key(change), _encode(change))
+
+    async def _unpin(self, post: int) -> None:
+        """Take a deleted post off every board."""
+        listing, window = Listing(self._pins, post, Direction.IN), Window(_PAGE)
+        while True:
+            page = await self._store.page(listing, window)
+            edges = await self._store.get_many(self._pins, [(one.id, post) for one in page.items])
+            writes = [EdgeWrite(_ended(edge)) for edge in edges if edge is not None and edge.state == State.NORMAL]
+            if writes:
+                await self._store.apply(writes)
+            if not page.more_after:
+                break
+            window = Window(_PAGE, after=page.oldest)
+
+
+def _ended(edge: Edge) -> Edge:
+    return msgspec.structs.replace(edge, state=State.REMOVED)
+
+
+def _key(change: Change) -> str:
+    return f"{_NOTE}{change.board}-{change.version:x}"
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Change).decode

@@ -1,0 +1,45 @@
+"""One page of several lists, as if they were one list in the order of (position, id). Pure.
+
+Each list gives a page for the same window; what the merged page shows is only what is known of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kith.core.paging import Mark, Page, Window
+from kith.graph.walk import BELOW_ALL
+
+
+def merged(pages: Sequence[Page], window: Window) -> Page:
+    """The page for `window` of all lists together. `pages`: what each has for it, for the same limit.
+
+    A list's page may be short and still have more (`graph.walk`): then the merged page ends where that one does.
+    """
+    backward = window.before is not None
+    marks = sorted({mark for page in pages for mark in page.items}, reverse=not backward)
+    ends = [page.newest if backward else page.oldest for page in pages if _more(page, backward)]
+    known = [end for end in ends if end is not None]
+    end = (min(known) if backward else max(known)) if known else None
+    if end is not None:
+        marks = [mark for mark in marks if (mark <= end if backward else mark >= end)]
+    more = bool(ends)
+    if len(marks) > window.limit:
+        marks, more = marks[: window.limit], True
+        end = marks[-1]
+    if window.before is not None:
+        return _page(marks[::-1], window.before > BELOW_ALL, more, end)
+    return _page(marks, more, window.after is not None, end)
+
+
+def _more(page: Page, backward: bool) -> bool:
+    """Whether a list has more on the side that the window leads to."""
+    return page.more_before if backward else page.more_after
+
+
+def _page(items: list[Mark], more_after: bool, more_before: bool, end: Mark | None) -> Page:
+    """A page that covers its items, and the list up to `end` where that is beyond them."""
+    known = [*items, *([] if end is None else [end])]
+    if not known:
+        return Page([], False, False)
+    return Page(items, more_after, more_before, (max(known), min(known)))

@@ -1,0 +1,324 @@
+"""For any history of follows, blocks, and boards made, hidden, moved, merged and deleted, every list and count is what
+a naive model of article 002 says: on an engine with transactions and on one that delays, repeats and reorders, where
+processes stop between any two writes and repeat what they had no answer to.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from cast import FakeClock
+from coroutines import answer, run_all
+from edges import all_pages
+from engines import Engine, Whole
+from services import Services
+
+from kith.core.events import NOWHERE, LogPosition
+from kith.core.ids import NodeId
+from kith.core.paging import Window
+from kith.people.privacy import SYSTEM
+
+PORT = "whole"
+PEOPLE = [NodeId(user) for user in range(1, 6)]
+Pair = tuple[int, int]
+
+
+class Stopped(Exception):
+    """The process ended here."""
+
+
+class Stopping:
+    """A store whose process ends before one of its next writes, once it was told so."""
+
+    def __init__(self, store: Any) -> None:
+        self._store, self.left = store, -1
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("apply", "put", "put_note"):
+            if self.left == 0:
+                self.left = -1
+                raise Stopped
+            self.left -= self.left > 0
+        return getattr(self._store, name)
+
+
+class Owned(NamedTuple):
+    """A board as the model knows it."""
+
+    owner: int
+    secret: bool
+
+
+class Naive:
+    """Who follows whom and what, as sets, by the article's rules said one by one."""
+
+    def __init__(self) -> None:
+        self.follows: set[Pair] = set()
+        self.blocks: set[Pair] = set()
+        self.boards: dict[int, Owned] = {}
+        self.own: set[Pair] = set()  # (user, board) followed by itself
+        self.against: set[Pair] = set()
+        self.members: set[Pair] = set()
+
+    def blocked(self, one: int, other: int) -> bool:
+        return (one, other) in self.blocks or (other, one) in self.blocks
+
+    def forget(self, user: int, owner: int) -> None:
+        """Nothing holds any more that a user said of single boards of an owner."""
+        theirs = {(user, board) for board, owned in self.boards.items() if owned.owner == owner}
+        self.own -= theirs
+        self.against -= theirs
+
+    def follow(self, user: int, owner: int) -> None:
+        if not self.blocked(user, owner) and (user, owner) not in self.follows:
+            self.follows.add((user, owner))
+            self.forget(user, owner)
+
+    def unfollow(self, user: int, owner: int) -> None:
+        self.follows.discard((user, owner))
+        self.forget(user, owner)
+
+    def block(self, one: int, other: int) -> None:
+        self.blocks.add((one, other))
+        self.unfollow(one, other)
+        self.unfollow(other, one)
+
+    def sees(self, user: int, board: int) -> bool:
+        owned = self.boards.get(board)
+        if owned is None or (owned.owner != user and self.blocked(user, owned.owner)):
+            return False
+        return not owned.secret or user == owned.owner or (user, board) in self.members
+
+    def follow_board(self, user: int, board: int) -> None:
+        owned = self.boards.get(board)
+        if owned is None or owned.secret or owned.owner == user or not self.sees(user, board):
+            return
+        if (user, owned.owner) in self.follows:
+            self.against.discard((user, board))
+        else:
+            self.own.add((user, board))
+
+    def unfollow_board(self, user: int, board: int) -> None:
+        owned = self.boards.get(board)
+        if owned is None or owned.secret or owned.owner == user or not self.sees(user, board):
+            return
+        if (user, owned.owner) in self.follows:
+            self.against.add((user, board))
+        self.own.discard((user, board))
+
+    def close(self, board: int) -> None:
+        """Nobody follows a board any more."""
+        self.own = {pair for pair in self.own if pair[1] != board}
+        self.against = {pair for pair in self.against if pair[1] != board}
+
+    def hide(self, board: int, secret: bool) -> None:
+        self.boards[board] = self.boards[board]._replace(secret=secret)
+        if secret:
+            self.close(board)
+
+    def delete(self, board: int) -> None:
+        self.close(board)
+        del self.boards[board]
+
+    def move(self, board: int, to: int) -> None:
+        self.boards[board] = self.boards[board]._replace(owner=to)
+        self.members.discard((to, board))
+        for user in map(int, PEOPLE):
+            pair = (user, board)
+            if user == to or (user, to) in self.follows:
+                self.own.discard(pair)
+            if user == to or (user, to) not in self.follows:
+                self.against.discard(pair)
+
+    def merge(self, board: int, into: int) -> None:
+        owner = self.boards[into].owner
+        carried = {(user, into) for user, followed in self.own if followed == board}
+        self.own |= {pair for pair in carried if (pair[0], owner) not in self.follows}
+        self.delete(board)
+
+    def followers(self, board: int) -> set[int]:
+        owned = self.boards[board]
+        if owned.secret:
+            return set()
+        through = {user for user, owner in self.follows if owner == owned.owner and (user, board) not in self.against}
+        return through | {user for user, followed in self.own if followed == board}
+
+    def kind(self, user: int, owner: int) -> str:
+        if (user, owner) in self.follows:
+            return "explicit"
+        return (
+            "implicit" if any(self.boards[board].owner == owner for one, board in self.own if one == user) else "none"
+        )
+
+    def board_kind(self, user: int, board: int) -> str:
+        if board not in self.boards or user not in self.followers(board):
+            return "none"
+        return "explicit" if (user, board) in self.own else "implicit"
+
+
+class History:
+    """Random things that happen to Kith and to the model alike."""
+
+    def __init__(self, seed: int) -> None:
+        self.chosen, self.clock, self.naive = random.Random(seed), FakeClock(), Naive()
+        self.at: LogPosition = NOWHERE
+        self.made = self.stops = 0
+
+    async def begin(self, whole: Whole) -> None:
+        self.whole = whole
+        self.edges, self.records = Stopping(whole.edges), Stopping(whole.records)
+        self.kith = await Services.over(self.edges, self.records, self.clock)  # type: ignore[arg-type]
+        self.steps = (self.edges, self.records)
+
+    async def act(self) -> None:
+        """One random thing that happens; whoever was stopped in it does it again."""
+        chosen, naive, kith = self.chosen, self.naive, self.kith
+        one, other = chosen.sample(PEOPLE, 2)
+        board = NodeId(chosen.choice(sorted(naive.boards))) if naive.boards else NodeId(0)
+        owned = naive.boards.get(board)
+        owner = NodeId(owned.owner if owned else 1)
+        following = kith.board_following
+        match chosen.randrange(22):
+            case 0 | 1 | 2:
+                await self.does(lambda: kith.people.follow(one, other))
+                naive.follow(one, other)
+            case 3 | 4:
+                await self.does(lambda: kith.people.unfollow(one, other))
+                naive.unfollow(one, other)
+            case 5:
+                await self.does(lambda: kith.people.block(one, other))
+                naive.block(one, other)
+            case 6 | 7:
+                await self.does(lambda: kith.people.unblock(one, other))
+                naive.blocks.discard((one, other))
+            case 8 | 9 | 10 | 11:
+                await self.does(lambda: following.follow(one, board))
+                naive.follow_board(one, board)
+            case 12 | 13 | 14:
+                await self.does(lambda: following.unfollow(one, board))
+                naive.unfollow_board(one, board)
+            case 15 | 16 if len(naive.boards) < 8:
+                await self.make(one)
+            case 17 if owned:
+                secret = not owned.secret
+                await self.does(lambda: kith.boards.change(owner, board, secret=secret))
+                naive.hide(board, secret)
+            case 18 if owned and len(naive.boards) > 3:
+                await self.does(lambda: kith.boards.delete(owner, board))
+                naive.delete(board)
+            case 19 | 20 if owned and one != owner:
+                await self.move(owner, board, one)
+            case 21 if owned:
+                into = NodeId(chosen.choice(sorted(naive.boards)))
+                target = naive.boards[into]
+                if into != board and target == owned:
+                    await self.does(lambda: kith.boards.merge(owner, board, into))
+                    naive.merge(board, into)
+
+    async def make(self, owner: NodeId) -> None:
+        self.made += 1
+        key, name = f"key {self.made}", f"board {self.made}"
+        await self.does(lambda: self.kith.boards.create(owner, name, key=key))
+        board = (await self.kith.boards.create(owner, name, key=key)).board
+        self.naive.boards[board.id] = Owned(owner, secret=False)
+
+    async def move(self, owner: NodeId, board: NodeId, to: NodeId) -> None:
+        naive, kith = self.naive, self.kith
+        if naive.blocked(owner, to):
+            return
+        await self.does(lambda: kith.boards.invite(owner, board, to))
+        naive.members.add((to, board))
+        barred = any(naive.blocked(user, to) for user, followed in naive.own if followed == board)
+        self.whole.settle()  # whom one blocks is read from a list
+        await self.does(lambda: kith.boards.move(owner, board, to))
+        if not barred:
+            naive.move(board, to)
+
+    async def does(self, act: Any) -> None:
+        """Somebody does something; they may be stopped in it, and then do it again."""
+        store = self.chosen.choice(self.steps)
+        if self.chosen.random() < 0.6:
+            store.left = self.chosen.randrange(3)
+        try:
+            await answer(act())
+        except Stopped:
+            self.stops += 1
+            await answer(act())
+        store.left = -1
+
+    async def catch_up(self, *, some: bool = False) -> None:
+        """The consumer handles what it can read; some of it twice."""
+        upkeep, log = self.kith.upkeep, self.whole.log
+        while True:
+            batch = await log.read(self.at, self.chosen.randint(1, 20))
+            await upkeep.handle(batch.events)
+            if self.chosen.random() < 0.8:
+                self.at = batch.next
+            if some or not batch.events:
+                break
+        for _ in range(1 if some else 100):
+            if not await upkeep.work_backlog():
+                break
+
+    async def check(self) -> None:
+        """Every list, count and check, once lists show what was written and the consumer handled it."""
+        for _ in range(3):  # what it writes itself comes by the log, too
+            self.whole.settle()
+            await self.catch_up()
+        self.whole.settle()
+        naive, kith, chosen = self.naive, self.kith, self.chosen
+        following, limit = kith.board_following, chosen.randint(1, 3)
+        for board in sorted(naive.boards):
+            viewer = SYSTEM if chosen.random() < 0.5 else NodeId(naive.boards[board].owner)
+            backward = chosen.random() < 0.3
+            fetch = partial(following.followers, viewer, board)
+            listed = await all_pages(fetch, limit, backward=backward)
+            assert [mark.id for mark in listed] == [mark.id for mark in sorted(listed, reverse=True)]
+            assert sorted(mark.id for mark in listed) == sorted(naive.followers(board))
+            assert await following.follower_count(viewer, board) == len(listed)
+        for user in PEOPLE:
+            own = {board for one, board in naive.own if one == user}
+            against = {board for one, board in naive.against if one == user}
+            boards, page = await following.followed(SYSTEM, user, Window(50))
+            assert ({board.id for board in boards}, page.more_after) == (own, False)
+            assert {board.id for board in (await following.unfollowed(user, Window(50)))[0]} == against
+            implicit = {other for other in PEOPLE if naive.kind(user, other) == "implicit"}
+            back = {other for other in PEOPLE if naive.kind(other, user) == "implicit"}
+            assert {mark.id for mark in (await following.implicit_following(user, Window(50))).items} == implicit
+            assert {mark.id for mark in (await following.implicit_followers(user, Window(50))).items} == back
+            public = [board for board, owned in naive.boards.items() if owned == (user, False)]
+            sizes = (len(public), len(own), len(against), len(implicit), len(back))
+            assert await following.interests(user) == sizes
+            asked = chosen.sample(sorted(naive.boards), min(8, len(naive.boards)))
+            checked = await following.check(user, PEOPLE, asked)
+            assert checked.users == [naive.kind(user, other) for other in PEOPLE]
+            assert checked.boards == [naive.board_kind(user, board) for board in asked]
+            shown, _ = await kith.boards.of_owner(SYSTEM, user, Window(50))
+            assert {board.id for board in shown} == {b for b, owned in naive.boards.items() if owned.owner == user}
+
+    async def live(self) -> None:
+        for moment in range(120):
+            self.clock.ms += self.chosen.choice((0, 1, 5_000))
+            await self.act()
+            if self.chosen.random() < 0.3:
+                await self.catch_up(some=True)
+            if moment % 6 == 5:
+                await self.check()
+        assert self.stops > 0, "nobody was ever stopped"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_boards_are_what_a_naive_model_says(tmp_path: Path, engine: Engine, seed: int) -> None:
+    history = History(seed)
+
+    async def live(whole: Whole) -> None:
+        await history.begin(whole)
+        await history.live()
+
+    assert engine.whole
+    with engine.whole(tmp_path, now_ms=history.clock) as whole:
+        run_all(live(whole))
