@@ -19,7 +19,8 @@ CALLERS = ("system", "server", "server for Alice", "Alice", "Bob", "nobody", "ba
 
 class Row(NamedTuple):
     """What each of CALLERS gets. `{a}`: Alice, whose data it is; `{b}`: Bob; `{c}`: Carol; `{job}`, `{post}`,
-    `{comment}`, `{story}` and `{media}`: of Alice; `{name}`: her username.
+    `{comment}`, `{story}`, `{media}`, `{board}` (Carol pins on it) and `{other}`, one more: of Alice; `{carols}`: a
+    board of Carol's; `{name}`: Alice's username.
     """
 
     method: str
@@ -130,6 +131,35 @@ ROWS = [
     Row("POST", "/stories/{story_id}/view", "/stories/{story}/view", DOES),
     Row("GET", "/stories/{story_id}/viewers", "/stories/{story}/viewers", SEES),
     Row("GET", "/users/{user_id}/stories", "/users/{a}/stories", LISTS),
+    Row("POST", "/boards", "/boards", (400, 400, 201, 201, 201), {"name": "x"}),
+    Row("GET", "/boards/{board_id}", "/boards/{board}", SEES),
+    Row("PATCH", "/boards/{board_id}", "/boards/{board}", DOES, {"secret": True}),
+    Row("DELETE", "/boards/{board_id}", "/boards/{board}", ENDS),
+    Row("POST", "/boards/{board_id}/move", "/boards/{board}/move", (400, 400, 200, 403, 404), {"owner": "{c}"}),
+    Row("POST", "/boards/{board_id}/merge", "/boards/{board}/merge", (400, 400, 200, 404, 404), {"into": "{other}"}),
+    Row("GET", "/users/{user_id}/boards", "/users/{a}/boards", LISTS),
+    Row("POST", "/boards/{board_id}/collaborators/{user_id}", "/boards/{board}/collaborators/{d}", DOES),
+    Row("DELETE", "/boards/{board_id}/collaborators/{user_id}", "/boards/{board}/collaborators/{c}", DOES),
+    Row("GET", "/boards/{board_id}/collaborators", "/boards/{board}/collaborators", SEES),
+    Row("GET", "/users/{user_id}/collaborations", "/users/{a}/collaborations", (200, 403, 200, 200, 403)),
+    Row("POST", "/boards/{board_id}/follow", "/boards/{board}/follow", (400, 400, 400, 400, 404)),
+    Row("POST", "/boards/{board_id}/follow", "/boards/{carols}/follow", ACTS),
+    Row("DELETE", "/boards/{board_id}/follow", "/boards/{carols}/follow", (400, 400, 409, 409, 409)),
+    Row("POST", "/boards/check", "/boards/check", ACTS, {"users": ["{a}"], "boards": ["{board}"]}),
+    Row("GET", "/boards/{board_id}/followers", "/boards/{board}/followers", SEES),
+    Row("GET", "/boards/{board_id}/followers/count", "/boards/{board}/followers/count", SEES),
+    Row("GET", "/users/{user_id}/boards-followed", "/users/{a}/boards-followed", LISTS),
+    Row("GET", "/users/{user_id}/boards-unfollowed", "/users/{a}/boards-unfollowed", (200, 403, 200, 200, 403)),
+    Row("GET", "/users/{user_id}/implicit-following", "/users/{a}/implicit-following", LISTS),
+    Row("GET", "/users/{user_id}/implicit-followers", "/users/{a}/implicit-followers", LISTS),
+    Row("GET", "/users/{user_id}/interests", "/users/{a}/interests", LISTS),
+    Row("POST", "/boards/{board_id}/pins", "/boards/{board}/pins", DOES, {"post": "{post}"}),
+    Row("DELETE", "/boards/{board_id}/pins/{post_id}", "/boards/{board}/pins/{post}", DOES),
+    Row("GET", "/boards/{board_id}/pins", "/boards/{board}/pins", SEES),
+    Row("GET", "/graph/{graph}/{node}/out", "/graph/boards/{a}/out", OWN),
+    Row("GET", "/graph/{graph}/{node}/out", "/graph/board_members/{a}/out", SERVER),
+    Row("GET", "/graph/{graph}/{node}/out", "/graph/pins/{board}/out", SERVER),
+    Row("GET", "/graph/{graph}/{node}/in", "/graph/implicit_follows/{a}/in", SERVER),
     Row("GET", "/graph/{graph}/{node}/out", "/graph/stories/{a}/out", OWN),
     Row("GET", "/graph/{graph}/{node}/out", "/graph/story_views/{a}/out", OWN),
     Row("GET", "/graph/{graph}/{node}/in", "/graph/story_views/{story}/in", SERVER),
@@ -174,6 +204,11 @@ def callers(server: Server, people: People) -> dict[str, httpx.Client]:
     }
 
 
+def board_of(http: httpx.Client) -> str:
+    """A new board of whom the client acts for."""
+    return str(ok(http.post(f"{API}/boards", json={"name": "x"}), 201)["id"])
+
+
 def filled(value: Any, names: dict[str, str]) -> Any:
     """A template with names for its `{a}`."""
     if isinstance(value, str):
@@ -199,6 +234,10 @@ def test_each_caller_gets_what_the_table_says(server: Server, people: People, ro
     story = ok(clients["Alice"].post(f"{API}/stories", json=CONTENT), 201)["id"]
     media = upload(clients["Alice"], photo())["id"]
     of_alice = {"job": job, "post": post, "comment": comment, "story": story, "media": media}
+    with server.client(acting=people.carol) as carol:
+        of_alice["carols"] = board_of(carol)
+    of_alice |= {"board": board_of(clients["Alice"]), "other": board_of(clients["Alice"])}
+    ok(clients["Alice"].post(f"{API}/boards/{of_alice['board']}/collaborators/{people.carol}"))
     names = dict(zip("abcd", people, strict=True)) | of_alice
     names["name"] = f"A{people.alice}"
     path, body = (filled(part, {name: str(value) for name, value in names.items()}) for part in (row.path, row.body))

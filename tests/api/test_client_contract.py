@@ -45,11 +45,10 @@ SAMPLES: dict[str, Any] = {
     "alt_text": "x", "file": b"x", "link": "https://kith.example", "visibility": "custom", "attributes": {"a": 1},
     "location": Location(latitude=1, longitude=2, name="x"),
     "key": "k", "cursor": "c", "sort": "top", "state": "normal", "type": "latest", "request_id": "r", "reason": "x",
-    "display_name": "x", "bio": "x", "url": "https://app.example", "graphs": ["follows"], "kinds": ["edge"],
+    "display_name": "x", "bio": "x", "name": "x", "url": "https://app.example", "graphs": ["follows"], "kinds": ["edge"],
     "secret": "x" * 20,
 }  # fmt: skip
-"""Arguments by their names; of any other, one that is a number stands for an id, a switch is turned on."""
-SWITCHES = {"private", "allow_comments", "allow_sharing", "is_verified", "refresh"}
+"""Arguments by their names; of any other, a switch is turned on, and one that is a number stands for an id."""
 WORDS = {"graph", "kind", "username", "job_id"}  # of a path; the rest are ids
 
 
@@ -91,7 +90,9 @@ def sample_of(parameter: inspect.Parameter) -> Any:
     """An argument for it."""
     if "Sequence[Id]" in str(parameter.annotation) or "Iterable[Id]" in str(parameter.annotation):
         return [1]
-    return SAMPLES.get(parameter.name, True if parameter.name in SWITCHES else 1)
+    if "bool" in str(parameter.annotation):
+        return True
+    return SAMPLES.get(parameter.name, 1)
 
 
 def first_call(build: Callable[..., Any]) -> Call[Any]:

@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 
 from kith.boards.board import Board, read_board
-from kith.core.clock import COUNTER_BITS, Hlc
+from kith.core.clock import COUNTER_BITS, HLC_MAX, Hlc
 from kith.core.ids import NodeId
 from kith.core.tokens import NO_MARK, WriteMark
-from kith.graph.edge import Direction, Edge, EdgeWrite, State
+from kith.graph.edge import BARRING, Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph, mark_of
 from kith.graph.graphs import BLOCKS, BOARD_FOLLOWS, BOARD_UNFOLLOWS, BOARDS, FOLLOWS, IMPLICIT_FOLLOWS
 from kith.graph.shapes import Ids, Listing
@@ -201,11 +201,14 @@ def _is_unfounded(against: Edge, follow: Edge | None, board: Board) -> bool:
 
 
 def _dropped_at(rows: Rows, board: Board) -> int:
-    """When the user and the owner last took each other's follows back, or blocked each other; 0: never."""
-    ended = [edge.updated_at for edge in rows.blocks if edge is not None]
-    if rows.follow is not None and rows.follow.state == State.REMOVED and rows.follow.updated_at > board.owned_since:
-        ended.append(rows.follow.updated_at)
-    return max(ended, default=0)
+    """When the user last unfollowed the owner, or a block between them ended, since the board is the owner's; 0: never.
+
+    Where one blocks the other now: at the end of time.
+    """
+    if any(block is not None and block.state in BARRING for block in rows.blocks):
+        return HLC_MAX
+    ended = [edge for edge in (rows.follow, *rows.blocks) if edge is not None and edge.state == State.REMOVED]
+    return max((edge.updated_at for edge in ended if edge.updated_at > board.owned_since), default=0)
 
 
 def said_at(edge: Edge) -> int:

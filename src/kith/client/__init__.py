@@ -1,7 +1,7 @@
 """The Python client, for app code: `Kith` (sync) and `AsyncKith` (async) with the same methods.
 
 Rooms of calls: `graphs` (the graph and relations), `users`, `discovery` (people to follow), `posts`, `comments`,
-`home` (the feed), `stories`, `uploads` (media), `moderation`, `webhooks`, `operations`; `asking` has what they are
+`home` (the feed), `stories`, `boards`, `uploads` (media), `moderation`, `webhooks`, `operations`; `asking` has what they are
 built from and `programs` the set programs. `routes` makes methods of them, `clients` does the I/O, `wire` the rest:
 requests, retries, tokens. `streams` is the feed as it happens, `watching` all that changes. Records: `answers`, and
 `objects` for what people make; `errors`. It needs `kith.core`, httpx and msgspec only; `docs/client.md` shows it in
@@ -35,6 +35,10 @@ from kith.client.clients import AsyncKith, Kith
 from kith.client.errors import ApiError, ClientError, Unreachable
 from kith.client.objects import (
     Author,
+    Board,
+    BoardFollow,
+    BoardsChecked,
+    Collaborator,
     Comment,
     CommentPage,
     Content,
@@ -42,12 +46,15 @@ from kith.client.objects import (
     FeedMeta,
     FeedPage,
     Fewer,
+    FollowedKind,
     Hidden,
+    Interests,
     Labels,
     Liked,
     ListedUser,
     Location,
     Media,
+    Pinned,
     Post,
     PostCreated,
     Ranking,
@@ -74,9 +81,13 @@ __all__ = [
     "AsyncKith",
     "Author",
     "Block",
+    "Board",
+    "BoardFollow",
+    "BoardsChecked",
     "Change",
     "Changed",
     "ClientError",
+    "Collaborator",
     "Comment",
     "CommentPage",
     "Content",
@@ -94,9 +105,11 @@ __all__ = [
     "FeedReset",
     "Fewer",
     "Follow",
+    "FollowedKind",
     "Hidden",
     "HiddenSuggestion",
     "Id",
+    "Interests",
     "Job",
     "Kith",
     "Labels",
@@ -111,6 +124,7 @@ __all__ = [
     "NewWebhook",
     "Op",
     "Page",
+    "Pinned",
     "Post",
     "PostCreated",
     "PostRemoved",

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import field
 
-from kith.client.answers import Page, Record
+from kith.client.answers import Changed, Page, Record
 
 Visibility: TypeAlias = Literal["public", "friends", "private", "custom"]
 Sort: TypeAlias = Literal["newest", "oldest", "top"]
@@ -252,3 +252,55 @@ class StoryViewer(Record, frozen=True, kw_only=True):
     id: int
     user: Author
     viewed_at: datetime
+
+
+class Board(Record, frozen=True, kw_only=True):
+    """A board. `follower_count` is of all who follow it, through its owner or by itself; `pin_count` of all pins."""
+
+    id: int
+    owner: Author
+    name: str
+    secret: bool = False
+    follower_count: int = 0
+    pin_count: int = 0
+    created_at: datetime
+
+
+class BoardFollow(Changed, frozen=True, kw_only=True):
+    following: bool
+
+
+class Pinned(Changed, frozen=True, kw_only=True):
+    pinned: bool
+
+
+class Collaborator(Record, frozen=True, kw_only=True):
+    """`member`: whether the user may now pin on the board."""
+
+    member: bool
+    token: str | None = None
+
+
+class FollowedKind(Record, frozen=True, kw_only=True):
+    """How the acting user follows a user or board: a user `implicit` by single boards, a board through its owner."""
+
+    id: int
+    following: bool
+    kind: Literal["explicit", "implicit", "none"]
+
+
+class BoardsChecked(Record, frozen=True, kw_only=True):
+    """In the order asked."""
+
+    users: list[FollowedKind]
+    boards: list[FollowedKind]
+
+
+class Interests(Record, frozen=True, kw_only=True):
+    """Exact counts of a user's lists. `boards_unfollowed`: None for all but the user."""
+
+    board_count: int
+    boards_followed: int
+    boards_unfollowed: int | None = None
+    implicit_following: int
+    implicit_followers: int

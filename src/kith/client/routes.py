@@ -12,7 +12,19 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from kith.client import comments, discovery, graphs, home, moderation, operations, posts, stories, uploads, users
+from kith.client import (
+    boards,
+    comments,
+    discovery,
+    graphs,
+    home,
+    moderation,
+    operations,
+    posts,
+    stories,
+    uploads,
+    users,
+)
 from kith.client import webhooks as hooks
 from kith.client.answers import Page
 from kith.client.wire import Call, Plan
@@ -206,6 +218,40 @@ class Routes:
     story_strip_page = Route(stories.story_strip)
     user_stories = Walk(stories.user_stories)
     user_stories_page = Route(stories.user_stories)
+
+    create_board = Route(boards.create_board)
+    board = Route(boards.board)
+    edit_board = Route(boards.edit_board)
+    delete_board = Route(boards.delete_board)
+    move_board = Route(boards.move_board)
+    merge_board = Route(boards.merge_board)
+    user_boards = Walk(boards.user_boards)
+    user_boards_page = Route(boards.user_boards)
+    invite_collaborator = Route(boards.invite_collaborator)
+    dismiss_collaborator = Route(boards.dismiss_collaborator)
+    board_collaborators = Walk(boards.board_collaborators)
+    board_collaborators_page = Route(boards.board_collaborators)
+    collaborations = Walk(boards.collaborations)
+    collaborations_page = Route(boards.collaborations)
+    follow_board = Route(boards.follow_board)
+    unfollow_board = Route(boards.unfollow_board)
+    check_boards = Route(boards.check_boards)
+    board_followers = Walk(boards.board_followers)
+    board_followers_page = Route(boards.board_followers)
+    count_board_followers = Route(boards.count_board_followers)
+    boards_followed = Walk(boards.boards_followed)
+    boards_followed_page = Route(boards.boards_followed)
+    boards_unfollowed = Walk(boards.boards_unfollowed)
+    boards_unfollowed_page = Route(boards.boards_unfollowed)
+    implicit_following = Walk(boards.implicit_following)
+    implicit_following_page = Route(boards.implicit_following)
+    implicit_followers = Walk(boards.implicit_followers)
+    implicit_followers_page = Route(boards.implicit_followers)
+    interests = Route(boards.interests)
+    pin_post = Route(boards.pin_post)
+    unpin_post = Route(boards.unpin_post)
+    board_pins = Walk(boards.board_pins)
+    board_pins_page = Route(boards.board_pins)
 
     labels = Route(moderation.labels)
     put_labels = Route(moderation.put_labels)
