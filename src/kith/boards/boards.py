@@ -122,7 +122,7 @@ class Boards:
         and where one of the board's followers and `to` block each other; UserNotFound if `to` is not there;
         BoardLimitReached.
         """
-        board = await self.get(actor, id_)
+        board = await self._owned(actor, id_)
         if board.owner == to:
             raise SelfEdge("this board is theirs already; name another user", id=str(to))
         await self._check_may_take(board, actor, to)
@@ -298,8 +298,6 @@ class Boards:
 
     async def _check_may_take(self, board: Board, actor: NodeId, to: NodeId) -> None:
         """The errors of `move` that are about who takes the board."""
-        if board.owner != actor:
-            raise _not_owner(board.id)
         if any(await self._privacy.blocked_either_way(actor, [to])):
             raise Forbidden("one of you has blocked the other", id=str(to))
         if not await self._is_member(to, board.id):

@@ -269,7 +269,7 @@ class Relations:
         answered = self._graph.dropping(self._requests, actor, target, chained=True)
         follow = self._conditional(self._follows, actor, target, if_public=if_public)
         written = await self._write_allowed(follow, answered)
-        if self._tie_changed is not None and written is not None and written.changed:
+        if self._tie_changed is not None and written is not None:  # unchanged, too: the first try may have stopped
             await self._tie_changed(actor, target, ended=False)
         return written
 

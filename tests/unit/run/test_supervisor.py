@@ -11,16 +11,17 @@ from servers import eventually
 
 from kith.run import supervisor
 from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
 
 
 def test_a_worker_that_the_system_does_not_let_start_is_started_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[int] = []
-    refusals = [BlockingIOError(11, "Resource temporarily unavailable")] * 2
+    refusals: list[BlockingIOError] = []
 
     def spawn(name: str) -> int:
-        if started and refusals:
+        if refusals:
             raise refusals.pop()
         started.append(os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ))
         return started[-1]
@@ -31,8 +32,9 @@ def test_a_worker_that_the_system_does_not_let_start_is_started_later(
     for name in (supervisor.processes.SUPERVISOR_VARIABLE, supervisor.processes.SETTINGS_VARIABLE):
         monkeypatch.setenv(name, "")  # so that it is put back
     with supervisor.workers(Settings(data=str(tmp_path))):
+        refusals += [BlockingIOError(11, "Resource temporarily unavailable")] * 2
         os.kill(started[0], signal.SIGKILL)
-        eventually(lambda: len(started) == 2)
+        eventually(lambda: len(started) == len(CONSUMERS) + 1)
     for pid in started:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
