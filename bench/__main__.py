@@ -16,6 +16,7 @@ from rich.table import Table
 
 from bench import (
     flockdb,
+    boards,
     home,
     http,
     linkbench,
@@ -79,6 +80,9 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "watch": log.watch,
     "rebuild": log.rebuild,
     "moderation": moderation.moderation,
+    "boards-check": boards.boards_check,
+    "boards-check-http": boards.boards_check_http,
+    "board-followers": boards.board_followers,
 }
 
 

@@ -13,10 +13,11 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from kith.boards.board import Board, missing
-from kith.boards.boards import Boards
+from kith.boards.boards import Boards, may_see
 from kith.boards.settling import later
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, NotFollowing, SelfEdge
 from kith.core.ids import NodeId
+from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
 from kith.graph.edge import Direction, Edge, EdgeChange, Outcome, State
@@ -26,7 +27,7 @@ from kith.graph.questions import Questions
 from kith.graph.shapes import Listing
 from kith.graph.walk import walk
 from kith.people.accounts import check_active
-from kith.people.privacy import Privacy, Viewer
+from kith.people.privacy import Privacy, Standing, Viewer
 
 CHECKED_MAX = 25
 """Users and boards that one check takes (article 002)."""
@@ -161,37 +162,22 @@ class BoardFollowing:
         if len(users) + len(boards) > CHECKED_MAX:
             raise BatchTooLarge(f"at most {CHECKED_MAX} users and boards a request", max=CHECKED_MAX)
         settling, found, questions = self._settling, await self._settling.read(boards), Questions()
-        seeing = self._boards.ask_seeing(questions, actor, found)
-        people = self._privacy.ask_standings(questions, actor, users)
+        owners = [board.owner for board in found if board is not None and board.is_open]
+        standings = self._privacy.ask_standings(questions, actor, [*users, *owners])
+        own = questions.states([(settling.own, actor, board) for board in boards])
+        against = questions.states([(settling.against, actor, board) for board in boards])
         implicit = questions.states([(settling.implicit, actor, user) for user in users])
-        said = questions.states(
-            [(graph, actor, board) for board in boards for graph in (settling.own, settling.against)]
-        )
-        follows = questions.states(
-            [(settling.follows, actor, -1 if board is None else board.owner) for board in found if board is not None]
-        )
         answers = await self._store.answer(questions)
-        standings, through = people(answers), iter(answers.states[follows])
-        states, seen = iter(answers.states[said]), seeing(answers)
-        kinds: list[Kind] = []
-        for stored, board in zip(found, seen, strict=True):
-            own, against = next(states), next(states)
-            follow = None if stored is None else next(through)
-            there = board is not None and board.is_open and board.owner != actor
-            kinds.append(_kind_of(follow, own, against) if there else "none")
-        ties = zip(users, answers.states[implicit], strict=True)
+        states, known = answers.states, standings(answers)
+        said = zip(found, states[own], states[against], strict=True)
         return Checked(
+            [_kind_of_user(known[user], tie, user == actor) for user, tie in zip(users, states[implicit], strict=True)],
             [
                 "none"
-                if user == actor or standings[user].blocked or standings[user].state != State.NORMAL
-                else "explicit"
-                if standings[user].followed
-                else "implicit"
-                if tie == State.NORMAL
-                else "none"
-                for user, tie in ties
+                if board is None or not board.is_open or not may_see(board, actor, known[board.owner], member=False)
+                else _kind_of(known[board.owner].followed, followed, unfollowed)
+                for board, followed, unfollowed in said
             ],
-            kinds,
         )
 
     # --- lists -----------------------------------------------------------------------------------------
@@ -276,8 +262,17 @@ class BoardFollowing:
         )
 
 
-def _kind_of(follow: State | None, own: State | None, against: State | None) -> Kind:
-    """How a board is followed. Pure. `follow`: of its owner; `own`, `against`: what was said of the board itself."""
-    if follow == State.NORMAL:
-        return "none" if against == State.NORMAL else "implicit"
-    return "explicit" if own == State.NORMAL else "none"
+def _kind_of(through: bool, own: State | None, against: State | None) -> Kind:
+    """How a board is followed. Pure. `through`: its owner is; `own`, `against`: what was said of the board itself."""
+    if through:
+        return "none" if against is State.NORMAL else "implicit"
+    return "explicit" if own is State.NORMAL else "none"
+
+
+def _kind_of_user(user: Standing, implicit: State | None, oneself: bool) -> Kind:
+    """How a user is followed. Pure. `implicit`: the row that says whether one of their boards is."""
+    if oneself or user.blocked or user.state is not State.NORMAL or user.labels & HIDE:
+        return "none"
+    if user.followed:
+        return "explicit"
+    return "implicit" if implicit is State.NORMAL else "none"
