@@ -192,6 +192,39 @@ live("stories", async () => {
   assert.equal(await alice.deleteStory(id), undefined);
 });
 
+live("boards", async () => {
+  const [OWNER, FAN] = ["111", "112"];
+  const [owner, fan] = [OWNER, FAN].map((user) => kith.asUser(user));
+  const { id } = await owner.createBoard("Recipes");
+  assert.equal((await fan.followBoard(id)).following, true);
+  assert.deepEqual(idsOf(await all(fan.boardFollowers(id))), [FAN]);
+  assert.equal(await fan.countBoardFollowers(id), 1);
+  assert.deepEqual(idsOf(await all(fan.boardsFollowed(FAN))), [id]);
+  assert.deepEqual(idsOf(await all(fan.boardsUnfollowed(FAN))), []);
+  assert.deepEqual(idsOf(await all(fan.implicitFollowing(FAN))), [OWNER]);
+  assert.deepEqual(idsOf(await all(owner.implicitFollowers(OWNER))), [FAN]);
+  assert.equal((await fan.interests(FAN)).boardsFollowed, 1);
+  const checked = await fan.checkBoards({ users: [OWNER], boards: [id] });
+  assert.deepEqual([checked.users[0].kind, checked.boards[0].kind], ["implicit", "explicit"]);
+  assert.equal((await fan.unfollowBoard(id)).following, false);
+  const post = await owner.createPost({ text: "soup" });
+  assert.equal((await owner.pinPost(id, post.id)).pinned, true);
+  assert.deepEqual(idsOf(await all(fan.boardPins(id))), [post.id]);
+  assert.equal((await owner.unpinPost(id, post.id)).pinned, false);
+  assert.equal((await owner.inviteCollaborator(id, FAN)).member, true);
+  assert.deepEqual(idsOf(await all(owner.boardCollaborators(id))), [FAN]);
+  assert.deepEqual(idsOf(await all(fan.collaborations(FAN))), [id]);
+  assert.equal((await owner.editBoard(id, { name: "Soups" })).name, "Soups");
+  const other = await owner.createBoard("Stews", { secret: false });
+  assert.equal((await owner.mergeBoard(other.id, id)).id, id);
+  assert.equal((await owner.moveBoard(id, FAN)).owner.id, FAN);
+  assert.equal((await owner.board(id)).name, "Soups");
+  assert.deepEqual(idsOf(await all(owner.userBoards(FAN))), [id]);
+  await fan.inviteCollaborator(id, OWNER);
+  assert.equal((await owner.dismissCollaborator(id, OWNER)).member, false);
+  assert.equal(await fan.deleteBoard(id), undefined);
+});
+
 live("pictures", async () => {
   const sent = [];
   const media = await alice.uploadMedia(await openAsBlob(picture), {

@@ -235,10 +235,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate_server_write: Annotated[NotNegative, _doc("Writes a second of one server key; 0: no limit.")] = 0
     rate_feed_per_minute: Annotated[NotNegative, _doc("Feed loads a minute of one user by token; 0: no limit.")] = 60
     rate_posts_per_hour: Annotated[
-        NotNegative, _doc("New posts and stories an hour of one user by token; 0: no limit.")
+        NotNegative, _doc("New posts, stories and boards an hour of one user by token; 0: no limit.")
     ] = 10
     rate_engagement_per_minute: Annotated[
-        NotNegative, _doc("Likes, shares, saves and comments a minute of one user by token; 0: no limit.")
+        NotNegative, _doc("Likes, shares, saves, pins and comments a minute of one user by token; 0: no limit.")
     ] = 100
     rate_media_per_hour: Annotated[NotNegative, _doc("Uploads an hour of one user by token; 0: no limit.")] = 50
 

@@ -305,7 +305,7 @@ class BoardsResource:
 
     # --- pins ------------------------------------------------------------------------------------------
 
-    @post("/boards/{board_id}/pins", "Pin a post", callers="acting", quota="posts")
+    @post("/boards/{board_id}/pins", "Pin a post", callers="acting", quota="engagement")
     async def pin_post(self, call: Call, board_id: Id, body: PinRequest) -> PinnedAnswer:
         """Its owner and collaborators, who must see the post. Repeating it changes nothing."""
         changed, mark = await self._pins.add(call.acting, board_id, parse_id(body.post, "post"))
