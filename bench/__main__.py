@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import (
-    flockdb,
     boards,
+    flockdb,
     home,
     http,
     linkbench,

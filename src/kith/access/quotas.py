@@ -20,8 +20,11 @@ KINDS: tuple[QuotaName, ...] = get_args(QuotaName)
 """What is counted apart; the order is that of the store. Which operation counts as what stands in its `quota`."""
 _UPLOADS = KINDS.index("media")
 _DONE = {
-    0: "feed loads", 1: "new posts, stories and boards", 2: "likes, shares, saves, pins and comments", _UPLOADS: "uploads",
-}  # fmt: skip
+    0: "feed loads",
+    1: "new posts, stories and boards",
+    2: "likes, shares, saves, pins and comments",
+    _UPLOADS: "uploads",
+}
 
 
 class Charge(NamedTuple):
