@@ -27,14 +27,14 @@ def few(tmp_path: Path) -> Path:
 def answers(said: str) -> list[str]:
     """The answers of a demo, by question: the lines below it."""
     shown = re.findall(r"^ ?\d+\. .*ms\n((?:    .*\n)+)", said, re.MULTILINE)
-    assert len(shown) == 10, said
+    assert len(shown) == 11, said
     return shown
 
 
 def test_demo_once_tells_the_whole_story_and_ends(kith: Kith, few: Path) -> None:
     said = done(kith("demo", "few.csv", "--once", "--port", free_port()))
     assert re.search(r"290 follows in kith-data/demo", said)
-    check, both, newcomer, visible, home, why, comments, stories, suggested, gone = answers(said)
+    check, both, newcomer, visible, home, why, comments, stories, suggested, boards, gone = answers(said)
     assert "Yes; Dana Brook has 29 followers" in check
     assert re.search(r"^    \d+: \w+", both)
     assert re.search(r"is first in the list.* 0 posts before, 6 after", newcomer)
@@ -45,6 +45,9 @@ def test_demo_once_tells_the_whole_story_and_ends(kith: Kith, few: Path) -> None
     assert re.search(r"\d+ likes?: .*: “", comments)
     assert "Dana Brook" in stories
     assert re.search(r": followed by \d+ whom|Nobody else", suggested)
+    count, left = map(int, re.findall(r"(\d+), through Dana Brook, for 3 pins. .*: (\d+) are left", boards)[0])
+    assert count == left + 1 == 30
+    assert "follows Dana Brook, and does not follow this board" in boards
     before, after = map(float, re.findall(r"(0\.\d\d)", gone))
     assert after < before
     assert "gone from home" in gone
@@ -59,7 +62,7 @@ def test_what_a_demo_made_is_there_for_the_next_server_and_the_next_demo_adds_no
     assert people == 26, "the star, a reader, the 9 whom they follow, and 15 fans"
     again = done(kith("demo", "--once", "--data", "data", "--port", free_port()))
     assert "have posted already" in again
-    assert len(answers(again)) == 10
+    assert len(answers(again)) == 11
     with serving(tmp_path) as server, server.client() as http:
         shown = [
             post

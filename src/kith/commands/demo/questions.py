@@ -1,4 +1,4 @@
-"""Ten questions that show what Kith is for, asked of the running server. What is printed is what it answered.
+"""Eleven questions that show what Kith is for, asked of the running server. What is printed is what it answered.
 
 Each question is a function: it asks, and returns its title and one or two lines. Times are those of whole requests.
 """
@@ -169,6 +169,30 @@ async def suggestions(scene: Scene) -> Answer:
     return Answer(f"Whom might {scene.reader.name} know?", rows or ["Nobody else within two hops."])
 
 
+async def boards(scene: Scene) -> Answer:
+    """All boards of a user are followed with them, but for those that one unfollows."""
+    star, new = scene.star, scene.newcomer
+    found = (await scene.ask("GET", f"/users/{star.id}/boards?limit=1", user=star.id))["items"]
+    board = found[0] if found else await scene.ask("POST", "/boards", {"name": "Favourites"}, user=star.id)
+    for post in (await scene.ask("GET", f"/users/{star.id}/posts?limit={_SHOWN}", user=star.id))["items"]:
+        await scene.ask("POST", f"/boards/{board['id']}/pins", {"post": post["id"]}, user=star.id)
+    board = await scene.ask("GET", f"/boards/{board['id']}", user=new)
+    await scene.ask("DELETE", f"/boards/{board['id']}/follow", user=new)
+    less = await scene.ask("GET", f"/boards/{board['id']}/followers/count", user=new)
+    asked = {"users": [str(star.id)], "boards": [board["id"]]}
+    checked = await scene.ask("POST", "/boards/check", asked, user=new)
+    follows = {True: "follows", False: "does not follow"}
+    return Answer(
+        f"Who follows {star.name}'s board “{board['name']}”?",
+        [
+            f"{board['followerCount']:,}, through {star.name}, for {counted(board['pinCount'], 'pin')}. The newcomer "
+            f"unfollows it: {less['count']:,} are left.",
+            f"The newcomer {follows[checked['users'][0]['following']]} {star.name}, and "
+            f"{follows[checked['boards'][0]['following']]} this board.",
+        ],
+    )
+
+
 async def hide_and_block(scene: Scene) -> Answer:
     """Hide, see fewer and block work at once. The reader undoes the first two; the newcomer's block stays."""
     reader, star, new = scene.reader.id, scene.star, scene.newcomer
@@ -195,7 +219,8 @@ async def hide_and_block(scene: Scene) -> Answer:
 
 
 QUESTIONS: list[Callable[[Scene], Awaitable[Answer]]] = [
-    follow_check, intersection, newcomer, publish, ranked_home, why, top_comments, stories, suggestions, hide_and_block,
+    follow_check, intersection, newcomer, publish, ranked_home, why, top_comments, stories, suggestions, boards,
+    hide_and_block,
 ]  # fmt: skip
 
 
