@@ -75,11 +75,11 @@ class Upkeep:
         return mark
 
     async def work_backlog(self) -> bool:
-        """Settle a page of each noted change; true if more remains."""
+        """Settle a page of each noted change; true if more remains, other than what waits for its change."""
         noted = await self._store.notes(_NOTE)
         for item in noted.items():
             await self._work(*item)
-        return bool(await self._store.notes(_NOTE)) if noted else False
+        return bool(noted) and await self._store.notes(_NOTE) not in ({}, noted)
 
     async def _work(self, key: str, raw: bytes) -> WriteMark:
         """Settle a page of a change, and note how far that is; nothing while the change itself is not written."""

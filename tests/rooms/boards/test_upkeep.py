@@ -1,0 +1,63 @@
+"""Changes of boards that many follow: page by page, by whoever comes, and never twice in vain."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from cast import ALICE, FakeClock
+from coroutines import Run
+from services import Services
+
+from kith.boards import upkeep
+from kith.core.ids import NodeId
+from kith.graph.edge import Direction
+from kith.graph.shapes import Listing
+from kith.people.privacy import SYSTEM
+
+CROWD = [NodeId(100 + at) for at in range(20)]
+
+
+@pytest.fixture
+def kith(run: Run, monkeypatch: pytest.MonkeyPatch) -> Services:
+    monkeypatch.setattr(upkeep, "_PAGE", 3)
+    services: Services = run(Services.in_memory(clock=FakeClock()))
+    return services
+
+
+def test_what_a_request_does_not_settle_the_consumer_does(run: Run, kith: Services) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    for user in CROWD:
+        run(kith.board_following.follow(user, board.id))
+    followers = Listing(kith.settling.own, board.id, Direction.IN)
+    run(kith.boards.change(ALICE, board.id, secret=True))
+    (left,) = run(kith.edges.count_many([followers]))
+    assert 0 < left < len(CROWD), "a request settles a few pages"
+    assert run(kith.board_following.follower_count(SYSTEM, board.id)) == 0
+    slices = 0
+    while run(kith.upkeep.work_backlog()):
+        slices += 1
+    assert slices > 1
+    assert run(kith.edges.count_many([followers])) == [0]
+    assert run(kith.edges.notes("")) == {}
+    assert [run(kith.board_following.interests(user)) for user in CROWD] == [(0, 0, 0, 0, 0)] * len(CROWD)
+
+
+def test_a_noted_change_that_was_never_written_is_forgotten(run: Run, kith: Services) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    run(kith.board_following.follow(CROWD[0], board.id))
+    gone = msgspec.structs.replace(board, deleted=True)
+    run(kith.upkeep.prepare(board, gone, kith.graph.clock.next()))
+    assert not run(kith.upkeep.work_backlog()), "it waits, and keeps nobody busy"
+    assert len(run(kith.edges.notes(""))) == 1
+    kith.clock.ms += 61_000
+    run(kith.upkeep.work_backlog())
+    assert run(kith.edges.notes("")) == {}
+    assert run(kith.board_following.follower_count(SYSTEM, board.id)) == 1
+
+
+def test_a_renamed_board_keeps_everybody_and_notes_nothing(run: Run, kith: Services) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    run(kith.board_following.follow(CROWD[0], board.id))
+    assert run(kith.boards.change(ALICE, board.id, name="Soups")).board.name == "Soups"
+    assert run(kith.edges.notes("")) == {}
+    assert run(kith.board_following.follower_count(SYSTEM, board.id)) == 1
