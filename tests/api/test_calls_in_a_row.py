@@ -138,9 +138,9 @@ class Row(NamedTuple):
 CALLS: dict[str, Row] = {
     "check by server key": Row(1, lambda scene: scene.asked(None, "GET", f"/graph/follows/{ALICE}/{BOB}")),
     "check by user token": Row(1, lambda scene: scene.asked(ALICE, "GET", f"/graph/follows/{ALICE}/{BOB}", token=True)),
-    "follow": Row(1, lambda scene: scene.asked(CAROL, "POST", f"/users/{BOB}/follow")),
-    "unfollow": Row(1, lambda scene: scene.asked(CAROL, "DELETE", f"/users/{BOB}/follow")),
-    "block": Row(2, lambda scene: scene.asked(CAROL, "POST", "/users/150/block")),
+    "follow": Row(2, lambda scene: scene.asked(CAROL, "POST", f"/users/{BOB}/follow")),
+    "unfollow": Row(2, lambda scene: scene.asked(CAROL, "DELETE", f"/users/{BOB}/follow")),
+    "block": Row(3, lambda scene: scene.asked(CAROL, "POST", "/users/150/block")),
     "follow a private account": Row(3, lambda scene: scene.asked(CAROL, "POST", f"/users/{PRIVATE}/follow")),
     "relationships": Row(1, lambda scene: scene.asked(CAROL, "POST", "/relationships", targets=[ALICE, BOB, 150])),
     "friends": Row(3, lambda scene: scene.asked(CAROL, "GET", f"/users/{ALICE}/friends")),

@@ -7,8 +7,8 @@ block, whichever came first.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -68,7 +68,7 @@ class Relationship(msgspec.Struct, frozen=True, rename="camel"):
 class TieChanged(Protocol):
     """Told after two users' follow or block changed, for what rooms above make depend on it."""
 
-    def __call__(self, user: NodeId, other: NodeId, /, *, ended: bool) -> Awaitable[WriteMark]:
+    def __call__(self, user: NodeId, other: NodeId, /, *, ended: bool) -> Coroutine[Any, Any, WriteMark]:
         """`ended`: `user` follows nothing of `other` any more. Answers the mark of what it changed itself."""
         ...
 
@@ -172,9 +172,12 @@ class Relations:
             writes += [self._graph.dropping(graph, actor, target), self._graph.dropping(graph, target, actor)]
         changes, mark = await self._graph.write(writes)
         if self._tie_changed is not None:
-            for user, other in ((actor, target), (target, actor)):
-                dropped = await self._tie_changed(user, other, ended=False)
-                mark = mark if dropped is NO_MARK else dropped
+            settled = await together(
+                self._store.immediate,
+                self._tie_changed(actor, target, ended=False),
+                self._tie_changed(target, actor, ended=False),
+            )
+            mark = next((one for one in settled[::-1] if one is not NO_MARK), mark)
         return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def unblock(self, actor: NodeId, target: NodeId) -> RelationWritten:
