@@ -27,9 +27,17 @@ _POSITIONS = (0, 1, -(2**63), 2**63 - 1, _START_MS, 1 << 48)
 class History:
     """One store under random jobs. Few ids and few versions, so that jobs meet each other's rows."""
 
-    def __init__(self, opened: Environment, seed: int, *, repairs: bool = True) -> None:
+    def __init__(
+        self,
+        opened: Environment,
+        seed: int,
+        *,
+        repairs: bool = True,
+        now_ms: Callable[[], int] = lambda: _START_MS,
+        events_max: int = 10_000_000,
+    ) -> None:
         self.environment, self._chosen, self._repairs = opened, random.Random(seed), repairs
-        self._commits = CommitQueue(opened, now_ms=lambda: _START_MS)
+        self._commits = CommitQueue(opened, now_ms=now_ms, events_max=events_max)
         self._edges = EmbeddedEdges(opened, self._commits)
         self._records = EmbeddedRecords(opened, self._commits)
         self._suggestions = EmbeddedSuggestions(opened, self._commits)

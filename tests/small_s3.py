@@ -13,11 +13,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-_WHEN = "2024-01-01T00:00:00.000Z"
+_WHEN, _MODIFIED = "2024-01-01T00:00:00.000Z", "Mon, 01 Jan 2024 00:00:00 GMT"
 
 
 class SmallS3(ThreadingHTTPServer):
-    """One bucket. `files`: key to (bytes, headers). `broken`: answers 500 to everything."""
+    """One bucket. `files`: key to (bytes, headers). `broken`: answers 500 to everything.
+
+    `breaks_after`: how many more requests are answered until it is broken; None: all.
+    """
 
     daemon_threads = True
 
@@ -27,6 +30,7 @@ class SmallS3(ThreadingHTTPServer):
         self.parts: dict[str, dict[int, bytes]] = {}
         self.heads: dict[str, dict[str, str]] = {}
         self.broken = False
+        self.breaks_after: int | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -47,7 +51,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         key, query, body = self._asked()
-        if "partNumber" in query:
+        if self.server.broken:
+            self._answer(500)
+        elif "partNumber" in query:
             self.server.parts[query["uploadId"][0]][int(query["partNumber"][0])] = body
         else:
             self.server.files[key] = body, self._kept()
@@ -81,9 +87,9 @@ class _Handler(BaseHTTPRequestHandler):
                 if name.startswith(prefix)
             )
             self._answer(200, f"<ListBucketResult><IsTruncated>false</IsTruncated>{rows}</ListBucketResult>")
-        elif key in self.server.files and "X-Amz-Signature" in query:
+        elif key in self.server.files and ("X-Amz-Signature" in query or "Authorization" in self.headers):
             data, headers = self.server.files[key]
-            self._answer(200, data, headers)
+            self._answer(200, data, {**headers, "Last-Modified": _MODIFIED, "ETag": '"x"'})
         else:
             self._answer(404)
 
@@ -94,6 +100,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _asked(self) -> tuple[str, dict[str, list[str]], bytes]:
         """Key, query and body of a request."""
+        if self.server.breaks_after is not None:
+            self.server.breaks_after -= 1
+            self.server.broken = self.server.breaks_after < 0
         parts = urlsplit(self.path)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         return unquote(parts.path).split("/", 2)[-1], parse_qs(parts.query, keep_blank_values=True), body

@@ -90,6 +90,7 @@ def test_a_graph_goes_from_generate_to_restore_whole(kith: Kith, here: Kith, tmp
     assert "2,000" in done(kith("audit"))
     assert "kith restore kept --data" in done(kith("backup", "kept"))
     assert "restored into back" in done(kith("restore", "kept", "--data", "back"))
+    assert "the backup in kept is good" in done(kith("restore", "kept", "--drill"))
     assert re.search(r"follows.*2,000.*100\.0+%", done(kith("audit", "--data", "back")))
     done(here("export", "edges", "again.ndjson", "--data", "back"))
     assert (tmp_path / "again.ndjson").read_bytes() == (tmp_path / "out.ndjson").read_bytes()

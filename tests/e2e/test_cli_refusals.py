@@ -52,18 +52,23 @@ REFUSED = [
     ("audit --data none", "holds no Kith data"),
     ("audit --data notastore", "holds no Kith data"),
     ("audit --data damaged", "damaged"),
-    ("backup kept", "already holds a backup"),
     ("backup kith-data", "already holds"),
     ("backup file", "file"),
+    ("backup gs://bucket", "name a folder, or s3://bucket/prefix"),
     ("backup new --data none", "holds no Kith data"),
     ("restore kept", "already holds a store"),
     ("restore none --data new", "holds no backup"),
     ("restore notastore --data new", "holds no backup"),
     ("restore damaged --data new", "damaged"),
     ("restore kept --data file", "file"),
+    ("restore kept --data new --at yesterday", "neither a time, such as .* nor a token"),
+    ("restore kept --data new --at 2001-01-01", "no whole of this backup is as old"),
+    ("restore damaged --data new --at 2001-01-01", "one moment only"),
+    ("restore none --drill", "holds no backup"),
+    ("worker backup", "backup_to"),
     ("rebuild new --from none", "none holds no Kith data"),
     ("rebuild new --from file", "file holds no Kith data"),
-    ("rebuild file --from kept", "file"),
+    ("rebuild file --from kith-data", "file"),
     ("rebuild kith-data --from kith-data", "the folder of that log; name another"),
     ("rebuild new --from kith-data", "a bulk import.*restore a backup"),
     ("token", "--user ID or --server"),
@@ -109,7 +114,7 @@ def test_where_a_rebuild_was_refused_a_backup_can_be_restored_as_it_advises(here
 
 
 @pytest.mark.parametrize(
-    "line", ["import edges none.csv", "audit --data none", "restore kept", "backup kept", "token --user alice"]
+    "line", ["import edges none.csv", "audit --data none", "restore kept", "backup kith-data", "token --user alice"]
 )
 def test_bad_input_gets_no_more_than_that_from_the_command_itself(kith: Kith, stores: Path, line: str) -> None:
     assert stores.exists()

@@ -13,10 +13,12 @@ from rich.markup import escape
 
 from kith.commands.console import Data, out
 from kith.commands.dead import dead_events
+from kith.core.clock import wall_ms
 from kith.core.errors import KithError
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.log.store import LogLease
 from kith.run import config, wiring
+from kith.run.backups.schedule import is_good, read_status
 from kith.run.config import Settings
 from kith.run.folders import open_environment, refuse_unfinished_import
 from kith.run.keys import server_keys
@@ -56,6 +58,7 @@ def examine(settings: Settings) -> list[Finding]:
             found.append(_of_leases(settings))
     except KithError as error:
         found.append(Finding("store", False, error.message))
+    found.append(_of_backups(settings))
     public = settings.host not in ("127.0.0.1", "::1", "localhost")
     found.append(Finding("network", not public, "open to the network: put TLS in front" if public else settings.host))
     return found
@@ -93,3 +96,12 @@ def _of_leases(settings: Settings) -> Finding:
     lost = [one.name for one in leases if one.lost]
     said = f"; lost by {', '.join(lost)}: what it follows it must read anew, or `kith log release` it" if lost else ""
     return Finding("leases of the log", not lost, f"{len(leases) - len(lost)} held{said}")
+
+
+def _of_backups(settings: Settings) -> Finding:
+    if not settings.backup_to:
+        return Finding("backups", True, "none are scheduled; set `backup_to`")
+    status, now_ms = read_status(settings), wall_ms()
+    last = f"the last one is {status.age_s(now_ms) / 60:,.0f} minutes old" if status.good_ms else "there is none yet"
+    failed = f"; {status.error}" if status.error else ""
+    return Finding("backups", is_good(status, settings, now_ms), f"{last}, in {settings.backup_to}{failed}")

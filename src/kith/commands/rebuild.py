@@ -22,7 +22,7 @@ commands = typer.Typer()
 @commands.command("rebuild")
 def run_rebuild(
     folder: Annotated[Path, typer.Argument(help="A new folder, or one that a backup was restored into.")],
-    log: Annotated[Path, typer.Option("--from", help="The data folder, or backup, whose log is done again.")],
+    log: Annotated[Path, typer.Option("--from", help="The data folder whose log is done again.")],
 ) -> None:
     """Do again what the log of a store holds: all of it into a new folder, or what a restored backup lacks.
 

@@ -229,6 +229,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 8
     upload_timeout_ms: Annotated[Positive, _doc("Longest an upload may take; beyond: TIMEOUT.")] = 120_000
 
+    backup_to: Annotated[
+        str,
+        _doc("Where `kith serve` keeps backups: a folder, best of another disk, or s3://bucket/prefix; empty: none."),
+    ] = ""
+    backup_every_minutes: Annotated[Positive, _doc("Minutes after which what is new is backed up.")] = 5
+    backup_whole_every_hours: Annotated[Positive, _doc("Hours after which the whole store is backed up anew.")] = 24
+    backup_keep_days: Annotated[Positive, _doc("Days back to any moment of which a store can be restored.")] = 30
+
     rate_user_read: Annotated[NotNegative, _doc("Reads a second of one user token; 0: no limit.")] = 200
     rate_user_write: Annotated[NotNegative, _doc("Writes a second of one user token; 0: no limit.")] = 20
     rate_server_read: Annotated[NotNegative, _doc("Reads a second of one server key; 0: no limit.")] = 0

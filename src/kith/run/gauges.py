@@ -9,10 +9,12 @@ from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import lag_of
 from kith.log.store import Progress
+from kith.run.backups.schedule import read_status
+from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 
 
-async def gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
+async def gauges(settings: Settings, environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
     """Gauges by name, without the prefix `kith_`: of the log, of the store, and of each registered consumer."""
     first, last = log.bounds()
     values: dict[str, float] = {
@@ -26,6 +28,9 @@ async def gauges(environment: Environment, log: EmbeddedLog) -> Mapping[str, flo
         if progress is not None:
             values |= await _of_group(log, name, progress)
         values |= registered.gauges(environment)
+    if settings.backup_to:
+        status = read_status(settings)
+        values |= {"backup_age_seconds": status.age_s(wall_ms()), "backup_failing": bool(status.error)}
     return values
 
 

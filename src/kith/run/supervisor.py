@@ -29,6 +29,7 @@ from granian.server.mp import MPServer
 from kith.access.credentials import CredentialStore
 from kith.core.errors import Unavailable
 from kith.run import folders, heartbeats, keys, processes, server
+from kith.run.backups import schedule
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 
@@ -160,12 +161,15 @@ def raise_descriptors(settings: Settings) -> None:
 
 @contextlib.contextmanager
 def workers(settings: Settings) -> Iterator[None]:
-    """Run each registered consumer in a process of its own beside the API, and start another when one dies."""
+    """Run each registered consumer, and what makes backups, in a process of its own beside the API.
+
+    When one dies, another is started.
+    """
     os.environ[processes.SUPERVISOR_VARIABLE] = str(os.getpid())
     os.environ[processes.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
     stopping, running = threading.Event(), list[_Worker]()
     try:
-        for name in CONSUMERS:
+        for name in [*CONSUMERS, *([schedule.NAME] if settings.backup_to else [])]:
             running.append(_Worker(name, stopping))
         yield
     finally:

@@ -55,7 +55,9 @@ async def opened(
         environment.close()
         raise
     clock = HybridClock()
-    metrics = Metrics(metrics_folder(settings), lambda: commits.depth, lambda: gauges(environment, log), process)
+    metrics = Metrics(
+        metrics_folder(settings), lambda: commits.depth, lambda: gauges(settings, environment, log), process
+    )
     commits = CommitQueue(
         environment,
         writes_max=settings.commit_writes_max,

@@ -20,6 +20,7 @@ from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import dead
 from kith.log.store import Failure
 from kith.run import consumers, folders, gauges, processes, supervisor, wiring
+from kith.run.backups import schedule
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS, Registered
 
@@ -48,7 +49,7 @@ def failure_of(group: str, event: Event, *, dead: bool) -> Failure:
 
 
 def test_kith_worker_takes_the_names_of_the_registry_and_no_others() -> None:
-    assert get_args(Name) == tuple(CONSUMERS)
+    assert get_args(Name) == (*CONSUMERS, schedule.NAME)
 
 
 @pytest.mark.parametrize("name", CONSUMERS)

@@ -1,1 +1,4 @@
-"""The files of media in a local folder or in S3: `blob_store` implements the BlobStore. Caveats: README.md."""
+"""Files in a local folder or in S3: `blob_store` implements the BlobStore of media, `archives` what backups lie in.
+
+Caveats: README.md.
+"""

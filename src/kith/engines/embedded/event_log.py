@@ -203,6 +203,11 @@ def change_of(event: bytes) -> bytes:
     return event[_MS_BYTES:]
 
 
+def logged_ms(event: bytes) -> int:
+    """When an event of a row was logged, in ms since the epoch; 0 for none."""
+    return int.from_bytes(event[:_MS_BYTES], "big")
+
+
 def _rows(events: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     """The events of each row."""
     start = size = 0

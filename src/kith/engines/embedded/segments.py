@@ -14,7 +14,7 @@ Where the other store ends before that, the segment is refused (`Conflict`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -52,27 +52,70 @@ def last_event(store: Environment) -> int:
         return event_log.bounds(txn, store.log)[1]
 
 
+def whole_after(store: Environment) -> int:
+    """The event after which a log holds every change."""
+    with translated("read", store.folder), store.lmdb.begin() as txn:
+        first, _ = event_log.bounds(txn, store.log)
+    return _whole_after(first, store.get_note(LOG_WHOLE_AFTER))
+
+
+def _whole_after(first: int, note: bytes | None) -> int:
+    return max(first - 1, int(note or b"0"))
+
+
+def event_at(store: Environment, number: int) -> bytes:
+    """An event, with when it was logged; empty where the log does not have it."""
+    with translated("read", store.folder), store.lmdb.begin() as txn:
+        for event in event_log.read_logged(txn, store.log, number - 1, 1):
+            if event.sequence == number:
+                return event.logged_ms + event.change
+    return b""
+
+
 def take(source: Environment, after: int, bytes_max: int) -> Segment:
     """What follows an event, about `bytes_max` of it. Conflict if the log does not have all of that any more."""
     with translated("read", source.folder), source.lmdb.begin() as txn:
         first, last = event_log.bounds(txn, source.log)
         rows = list(event_log.read_rows(txn, source.log, max(after, first), bytes_max))
-    graphs = source.graph_numbers()  # read last, so that no row is of a graph that is not among them
-    notes = {prefix + rest: note for prefix in _IDENTITY for rest, note in source.notes(prefix).items()}
-    whole_after = max(first - 1, int(notes.get(LOG_WHOLE_AFTER, b"0")))
-    if after < whole_after:
+    graphs, notes = identity(source)  # read last, so that no row is of a graph that is not among them
+    needed = _whole_after(first, notes.get(LOG_WHOLE_AFTER))
+    if after < needed:
         raise Conflict(
-            f"the log holds every change after event {whole_after} only (before it are a bulk import, an older version "
+            f"the log holds every change after event {needed} only (before it are a bulk import, an older version "
             "of Kith, or events that were forgotten), and the store to rebuild ends at event "
             f"{after}; restore a backup made after that event, and go on from it"
         )
     return Segment(after, last, rows, graphs, notes)
 
 
-def do(target: Environment, segment: Segment) -> int:
+def identity(store: Environment) -> tuple[dict[str, int], dict[str, bytes]]:
+    """What names a store: its graphs, and the notes that its log does not hold."""
+    graphs = store.graph_numbers()
+    return graphs, {prefix + rest: note for prefix in _IDENTITY for rest, note in store.notes(prefix).items()}
+
+
+def numbered(segment: Segment) -> Iterator[tuple[int, bytes]]:
+    """The events of a segment that follow `after`, each with its number, as `event_at` answers them."""
+    for first, row in segment.rows:
+        for number, event in enumerate(event_log.unpacked(row), first):
+            if number > segment.after:
+                yield number, event
+
+
+def newest(segment: Segment) -> tuple[int, bytes]:
+    """The last event of a segment with its number; `after` and nothing, where it has none."""
+    if not segment.rows:
+        return segment.after, b""
+    first, row = segment.rows[-1]
+    found = event_log.unpacked(row)
+    return first + len(found) - 1, found[-1]
+
+
+def do(target: Environment, segment: Segment, until: int | None = None) -> int:
     """Make a store what it lacks of a segment; the number of its last event then. Nothing, where it has all of it.
 
-    Errors: Conflict, if events are missing between the two, or the store has others; StoreFull, StoreUnavailable.
+    `until`: the last event that is done, if not all. Errors: Conflict, if events are missing between the two, or the
+    store has others; StoreFull, StoreUnavailable.
     """
     at = last_event(target)
     if at < segment.after:
@@ -82,9 +125,11 @@ def do(target: Environment, segment: Segment) -> int:
     with translated("rebuild", target.folder), target.commit() as write:
         writer, done = LogWriter(write.txn, target.log), list[bytes]()
         for first, row in segment.rows:
-            new = event_log.unpacked(row)[max(0, at + 1 - first) :]
+            events = event_log.unpacked(row)
+            wanted = len(events) if until is None else min(len(events), until + 1 - first)
+            new = events[max(0, at + 1 - first) : max(0, wanted)]
             done += map(event_log.change_of, new)
-            if new and not writer.take_over(first, row):
+            if new and (wanted < len(events) or not writer.take_over(first, row)):
                 for event in new:
                     writer.append_logged(event)
         do_all(write.txn, done, target.rows, target.graph_db)

@@ -1,0 +1,200 @@
+"""Files by name in a folder or a bucket, for what is kept there and read again: backups.
+
+A file is there whole or not at all, and survives a power cut once `put` has returned. Errors: StoreFull,
+StoreUnavailable; StoreMismatch for a file that is not there. Credentials of a bucket: the usual AWS_* variables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+
+from kith.core.errors import BadRequest, KithError, StoreFull, StoreMismatch, StoreUnavailable
+from kith.engines.embedded.store_file import sync_folder
+
+_CHUNK_BYTES = 1 << 20
+_TIMEOUT = timedelta(seconds=30)
+_RETRIES = 3
+_DELETED_AT_ONCE = 1_000
+_PARTIAL = ".part"
+"""The end of the name of a file that is being written in a folder."""
+
+
+class Listed(NamedTuple):
+    """One file in a listing. `modified_at_ms`: by the clock of the archive."""
+
+    name: str
+    modified_at_ms: int
+
+
+class Archive(Protocol):
+    """A folder or a bucket. Names are parts of `a-z`, `0-9`, `.` and `-`, separated by `/`."""
+
+    where: str
+    """Its address, as it was given."""
+
+    def put(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Write a file, whole or not at all, in the place of one of this name. An error of `chunks` comes through."""
+        ...
+
+    def read(self, name: str) -> Iterator[bytes]:
+        """The content of a file, chunk by chunk."""
+        ...
+
+    def files(self, prefix: str) -> Iterator[Listed]:
+        """All files of a folder of it, in any order."""
+        ...
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Remove files. A missing one is no error."""
+        ...
+
+
+def open_archive(where: str) -> Archive:
+    """The archive at an address: a folder, which need not be there yet, or `s3://bucket/prefix`.
+
+    BadRequest for another address.
+    """
+    if where.startswith("s3://"):
+        return BucketArchive(where)
+    if "://" in where:
+        raise BadRequest(f"{where} is no place for backups: name a folder, or s3://bucket/prefix")
+    return FolderArchive(Path(where))
+
+
+class FolderArchive:
+    """See `Archive`: a folder. `private`: only its owner may read what is written there."""
+
+    def __init__(self, folder: Path, *, private: bool = True) -> None:
+        self._folder, self.where = folder, str(folder)
+        self._mode = 0o600 if private else 0o644
+
+    def put(self, name: str, chunks: Iterable[bytes]) -> None:
+        file = self._folder / name
+        partial = file.with_name(file.name + _PARTIAL)
+        with _translated(self.where):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, self._mode), "wb") as written:
+                    for chunk in chunks:
+                        written.write(chunk)
+                    written.flush()
+                    os.fsync(written.fileno())
+            except Exception:
+                partial.unlink(missing_ok=True)
+                raise
+            partial.replace(file)
+            for folder in (file.parent, *file.parent.parents):
+                sync_folder(folder)
+                if folder == self._folder:
+                    break
+
+    def read(self, name: str) -> Iterator[bytes]:
+        with _translated(self.where, name), (self._folder / name).open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                yield chunk
+
+    def files(self, prefix: str) -> Iterator[Listed]:
+        with _translated(self.where):
+            for folder, _, names in os.walk(self._folder / prefix):
+                for file in (Path(folder) / name for name in names):
+                    with contextlib.suppress(FileNotFoundError):
+                        yield Listed(file.relative_to(self._folder).as_posix(), file.stat().st_mtime_ns // 1_000_000)
+
+    def delete(self, names: Sequence[str]) -> None:
+        with _translated(self.where):
+            for name in names:
+                (self._folder / name).unlink(missing_ok=True)
+            for folder in {(self._folder / name).parent for name in names}:
+                with contextlib.suppress(OSError):  # something else is in it
+                    folder.rmdir()
+
+
+class BucketArchive:
+    """See `Archive`: a bucket of S3 or of a compatible store, under a prefix."""
+
+    def __init__(self, url: str) -> None:
+        self.where = url
+        try:
+            self._store = S3Store.from_url(
+                url,
+                client_options={
+                    "timeout": _TIMEOUT,
+                    "connect_timeout": _TIMEOUT,
+                    "allow_http": True,  # only where AWS_ENDPOINT_URL says http
+                },
+                retry_config={"max_retries": _RETRIES, "retry_timeout": _TIMEOUT},
+            )
+        except (BaseError, ValueError) as error:
+            raise BadRequest(f"{url} cannot be used: {str(error).splitlines()[0]}") from None
+
+    def put(self, name: str, chunks: Iterable[bytes]) -> None:
+        source = _Source(chunks)
+        try:
+            with _translated(self.where):
+                obstore.put(self._store, name, source)
+        except KithError:
+            if source.failed is not None:  # obstore has its own error for it
+                raise source.failed from None
+            raise
+
+    def read(self, name: str) -> Iterator[bytes]:
+        with _translated(self.where, name):
+            for chunk in obstore.get(self._store, name).stream(_CHUNK_BYTES):
+                yield bytes(chunk)
+
+    def files(self, prefix: str) -> Iterator[Listed]:
+        with _translated(self.where):
+            for found in obstore.list(self._store, prefix):
+                for one in found:
+                    yield Listed(one["path"], int(one["last_modified"].timestamp() * 1000))
+
+    def delete(self, names: Sequence[str]) -> None:
+        with _translated(self.where), contextlib.suppress(FileNotFoundError):
+            for at in range(0, len(names), _DELETED_AT_ONCE):
+                obstore.delete(self._store, list(names[at : at + _DELETED_AT_ONCE]))
+
+
+class _Source:
+    """Chunks for obstore, and the error that they ended with, which it does not pass on."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = iter(chunks)
+        self.failed: BaseException | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._chunks)
+        except StopIteration:
+            raise
+        except BaseException as error:
+            self.failed = error
+            raise
+
+
+@contextlib.contextmanager
+def _translated(where: str, name: str = "") -> Iterator[None]:
+    """Turn errors of the system and of the library into ours, without the text of the library's: it may hold keys."""
+    try:
+        yield
+    except KithError:
+        raise
+    except FileNotFoundError:
+        raise StoreMismatch(f"{name} is missing from {where}: it was removed, or is no backup of Kith") from None
+    except (BaseError, OSError, ValueError) as error:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(f"no room in {where}; make some, then try again. What it held is as it was") from None
+        said = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+        raise StoreUnavailable(f"{where} cannot be used ({said}); try again") from None

@@ -1,0 +1,121 @@
+"""Which parts of a backup make a point in time, and which may go. Pure.
+
+Time in a backup is that of the clock by which events were logged. Should that clock have gone back, a point is before
+the first event that was logged after it: so a store taken back to a time has nothing that was logged later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from kith.core.errors import BadRequest, StoreMismatch
+from kith.run.backups.parts import Part, manifest_of
+
+
+class Goal(NamedTuple):
+    """A point: before the first event logged after `ms`, or up to the event `event` of a line; None: the newest."""
+
+    ms: int | None = None
+    event: int | None = None
+    line: str | None = None
+
+
+class Way(NamedTuple):
+    """A whole, and the increments that are done after it, in order."""
+
+    whole: Part
+    increments: Sequence[Part]
+
+
+NEWEST = Goal()
+
+
+def tip(parts: Sequence[Part]) -> Part | None:
+    """The part after which the next increment goes on: the furthest of the newest line. `parts`: in order.
+
+    An increment, where there is one: so points between the last increment and a newer whole are not left out.
+    """
+    line = [part for part in parts if part.line == parts[-1].line]
+    increments = [part for part in line if part.kind == "increment"]
+    return max(increments or line, key=lambda part: (part.until, part.id), default=None)
+
+
+def way(parts: Sequence[Part], goal: Goal = NEWEST, damaged: Collection[str] = ()) -> Way:
+    """The parts that make a point. `parts`: in order; `damaged`: the ids of those that cannot be read.
+
+    Errors: BadRequest, if no whole is old enough; StoreMismatch, if parts are missing that the point may need.
+    """
+    whole = _whole_before(parts, goal, damaged)
+    increments, reached = list[Part](), whole.until
+    line = [part for part in parts if part.kind == "increment" and part.line == whole.line]
+    while True:
+        # those of files and keys alone
+        increments += [part for part in line if part.after == part.until == reached and part.id > whole.id]
+        following = [part for part in line if part.after <= reached < part.until]
+        if not following:
+            break
+        increments.append(max(following, key=lambda part: part.until))
+        reached = increments[-1].until
+        if _is_past(increments[-1], goal):
+            return Way(whole, increments)
+    _check_readable(part for part in damaged if part > whole.id)
+    beyond = [part.after for part in line if part.after > reached]
+    if beyond:
+        raise StoreMismatch(
+            f"events {reached + 1} to {min(beyond)} are missing from the backup: a part of it was removed; "
+            f"bring it back, or restore with --at a time before that"
+        )
+    if goal.event is not None and max(reached, whole.until_most) < goal.event:
+        raise BadRequest(f"that point is not in the backup, which ends at event {reached} there")
+    return Way(whole, increments)
+
+
+def _check_readable(damaged: Iterable[str]) -> None:
+    """StoreMismatch, if there are parts that may hold more and cannot be read."""
+    for part in damaged:
+        raise StoreMismatch(
+            f"{manifest_of(part)} is damaged, or of a newer Kith, and may hold more; bring it back as it was, or move "
+            "it away to restore without it"
+        )
+
+
+def _whole_before(parts: Sequence[Part], goal: Goal, damaged: Collection[str]) -> Part:
+    """The newest whole from which a point can be reached."""
+
+    def is_fit(part: Part) -> bool:
+        if goal.event is not None:
+            return part.line == goal.line and part.until_most <= goal.event
+        return part.line == parts[-1].line if goal.ms is None else part.reached_ms <= goal.ms
+
+    wholes = [part for part in parts if part.kind == "whole"]
+    found = [part for part in wholes if is_fit(part)]
+    if found:
+        return found[-1]
+    _check_readable(damaged)
+    if goal == NEWEST:
+        raise StoreMismatch("the whole is missing that the increments of this backup follow; it was removed")
+    raise BadRequest("no whole of this backup is as old as that; `kith restore` without --at brings back the newest")
+
+
+def _is_past(increment: Part, goal: Goal) -> bool:
+    """Whether a point lies inside an increment, or at its end."""
+    if goal.event is not None:
+        return increment.until >= goal.event
+    return goal.ms is not None and increment.last_ms > goal.ms
+
+
+def prunable(parts: Sequence[Part], kept_from_ms: int) -> list[Part]:
+    """The parts that no point at or after a time needs; never the newest whole, nor what follows it.
+
+    A whole that is older than that must stay, as points up to the next one begin with it; so must increments after it.
+    """
+    old = [part for part in parts if part.kind == "whole" and part.reached_ms <= kept_from_ms]
+    if not old:
+        return []
+    first = old[-1]
+    return [
+        part
+        for part in parts
+        if part.id < first.id and (part.line != first.line or part.kind == "whole" or part.until <= first.until)
+    ]

@@ -1,0 +1,237 @@
+"""One more part of a backup: an increment of the log, or a whole copy of the store, while servers run.
+
+Every file is read again after it was written. What a part holds is written last; so one that was cut short, wherever,
+does not count, and the next begins where the last good one ended. Of two that are made at once both count: parts may
+overlap.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import lmdb
+import msgspec
+
+from kith.core.clock import wall_ms
+from kith.core.errors import Conflict, StoreMismatch
+from kith.engines.blobs.archives import Archive
+from kith.engines.embedded import segments
+from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.event_log import logged_ms
+from kith.engines.embedded.store_file import STORE_FILE
+from kith.run.backups.chain import tip, way
+from kith.run.backups.parts import (
+    MEDIA,
+    STORE,
+    VERSION,
+    Part,
+    Parts,
+    StoredFile,
+    file_of,
+    manifest_of,
+    next_id,
+    packed,
+    put_verified,
+    read_latest,
+)
+from kith.run.backups.pictures import Names, copy_in, list_of, names_of
+
+BYTES_A_SEGMENT = 2 << 20
+"""Of the log, in a file and in memory: some 200,000 edges."""
+_CHUNK_BYTES = 1 << 20
+_SECRET = "backups"  # noqa: S105 - the name of one; its digest names the store
+
+
+class Made(NamedTuple):
+    """What was made: nothing where nothing was new. `because`: why a whole, where the log could not go on."""
+
+    parts: Sequence[Part]
+    files: int  # of media, copied now
+    because: str
+
+
+class BackUp:
+    """Backs up one store into one archive. `media`: the folder of its files; None where they are in a bucket.
+
+    `progress`: told of the files of media copied so far; an error of it ends the backup, which then does not count.
+    """
+
+    def __init__(
+        self,
+        store: Environment,
+        archive: Archive,
+        media: Path | None,
+        progress: Callable[[int], None] = lambda _: None,
+        now_ms: Callable[[], int] = wall_ms,
+    ) -> None:
+        self.archive = archive
+        self._store, self._media = store, media
+        self._progress, self._now_ms = progress, now_ms
+        self._name = hashlib.sha256(store.secret(_SECRET)).hexdigest()[:32]
+        self._seen: dict[str, Part] = {}
+        self._known: dict[str, Names] = {}  # by parts
+        self._copied = 0
+
+    def make(self, *, whole: bool) -> Made:
+        """Make an increment of what is new, and if `whole`, or where the log cannot go on, a copy of the store too.
+
+        May be called again and again: what was read of the archive is kept.
+
+        Errors: Conflict, where another store is backed up there; StoreFull, StoreUnavailable.
+        """
+        before = read_latest(self.archive, self._seen)
+        _refuse_others(self.archive, before, self._name)
+        self._copied = 0
+        last, made, because = tip(before.whole), list[Part](), ""
+        if last is not None:
+            try:
+                self._check_goes_on(before, last)
+                made += self._increment(before, last)
+            except Conflict as gone:
+                because = gone.message
+        if last is None or because or whole:
+            line = last.line if last is not None and not because else secrets.token_hex(8)
+            last_ms = made[-1].last_ms if made else last.last_ms if last is not None and not because else 0
+            made.append(self._whole(Parts([*before.whole, *made], before.damaged), line, last_ms))
+        return Made(made, self._copied, because)
+
+    def _check_goes_on(self, before: Parts, last: Part) -> None:
+        """Conflict, where the log does not go on from the last part, or that part is of no use."""
+        try:
+            way(before.whole, damaged=before.damaged)
+        except StoreMismatch as error:
+            raise Conflict(error.message) from error
+        if self._history() != list(last.history):
+            raise Conflict("the store was restored since the last backup, and its log went on another way")
+        is_there = segments.whole_after(self._store) <= last.until <= segments.last_event(self._store)
+        if not is_there or mark_of(segments.event_at(self._store, last.until)) != last.mark:
+            raise Conflict(_hole(last.until))
+
+    def _increment(self, before: Parts, last: Part) -> list[Part]:
+        """A part with what the log has after `last`; none, where nothing is new."""
+        began_ms, named, id_ = self._now_ms(), self._identity(), next_id(before, "increment")
+        known = self._names(before.whole)
+        media = copy_in(self._media, self.archive, known, self._count) if self._media else {}
+        new = {name: file for name, file in media.items() if name not in known}
+        if segments.last_event(self._store) == last.until and named == last.identity and not new:
+            return []
+        files: dict[str, StoredFile] = {}
+        first_ms, mark, last_ms, at, end = 0, last.mark, last.last_ms, last.until, -1
+        while end < 0 or at < end:
+            segment = self._taken(at)
+            end = segment.end if end < 0 else end
+            name = f"log-{len(files) + 1:06}"
+            files[name] = put_verified(self.archive, file_of(id_, name), [segments.pack(segment)])
+            first_ms = first_ms or logged_ms(next(segments.numbered(segment), (0, b""))[1])
+            newest, event = segments.newest(segment)
+            if newest > at:
+                at, mark, last_ms = newest, mark_of(event), max(last_ms, logged_ms(event))
+        if new:
+            files[MEDIA] = put_verified(self.archive, file_of(id_, MEDIA), [list_of(new)])
+        part = Part(
+            VERSION, id_, "increment", last.line, self._name, self._history(), last.until, at, at,
+            mark, named, began_ms, first_ms, last_ms, files,
+        )  # fmt: skip
+        return [self._put(part)]
+
+    def _whole(self, before: Parts, line: str, last_ms: int) -> Part:
+        """A part with a copy of the store. `last_ms`: the latest time in its line until now."""
+        began_ms, named, id_ = self._now_ms(), self._identity(), next_id(before, "whole")
+        until = segments.last_event(self._store)
+        mark = mark_of(segments.event_at(self._store, until))
+        files = {STORE: put_verified(self.archive, file_of(id_, STORE), _copied(self._store))}
+        most = segments.last_event(self._store)  # the copy ends somewhere between the two
+        last_ms = max(last_ms, logged_ms(segments.event_at(self._store, most)))
+        if self._media:  # after the store, so that what it names is there
+            media = copy_in(self._media, self.archive, self._names(before.whole), self._count)
+            files[MEDIA] = put_verified(self.archive, file_of(id_, MEDIA), [list_of(media)])
+        part = Part(
+            VERSION, id_, "whole", line, self._name, self._history(), 0, until, most,
+            mark, named, began_ms, 0, last_ms, files,
+        )  # fmt: skip
+        return self._put(part)
+
+    def _put(self, part: Part) -> Part:
+        """Write what a part holds; from now on it counts."""
+        put_verified(self.archive, manifest_of(part.id), [packed(part)])
+        return part
+
+    def _taken(self, after: int) -> segments.Segment:
+        try:
+            return segments.take(self._store, after, BYTES_A_SEGMENT)
+        except Conflict as gone:
+            raise Conflict(_hole(after)) from gone
+
+    def _identity(self) -> str:
+        graphs, notes = segments.identity(self._store)
+        return hashlib.sha256(msgspec.msgpack.encode([sorted(graphs.items()), sorted(notes.items())])).hexdigest()
+
+    def _history(self) -> list[tuple[int, int]]:
+        return [(restore.name, restore.shared) for restore in self._store.history().restores]
+
+    def _names(self, before: Sequence[Part]) -> Names:
+        """The files of media that the newest whole has, and what came after it. Each list is read once."""
+        if not self._media:
+            return {}
+        at = max((number for number, part in enumerate(before) if part.kind == "whole"), default=0)
+        self._known = {
+            part.id: self._known[part.id] if part.id in self._known else names_of(self.archive, [part])
+            for part in before[at:]
+        }
+        return {name: file for names in self._known.values() for name, file in names.items()}
+
+    def _count(self, files: int) -> None:
+        self._copied = files
+        self._progress(files)
+
+
+def _refuse_others(archive: Archive, parts: Parts, store: str) -> None:
+    if any(part.store != store for part in parts.whole):
+        raise Conflict(f"{archive.where} holds the backup of another store; name another place")
+    if not parts.whole and next((True for found in archive.files("") if found.name == STORE_FILE), False):
+        raise Conflict(f"{archive.where} already holds a store, or a backup of an older Kith; name an empty place")
+
+
+def mark_of(event: bytes) -> str:
+    """By what an event is known; empty for none."""
+    return hashlib.sha256(event).hexdigest() if event else ""
+
+
+def _hole(after: int) -> str:
+    return (
+        f"the log does not go on after event {after} of the last backup: a bulk import lies there, or events were "
+        "forgotten (see `log_events_max`), or another copy of the store was put in its place"
+    )
+
+
+def _copied(store: Environment) -> Iterator[bytes]:
+    """A compacted, consistent copy of a store, while others read and write."""
+    reading, writing = os.pipe()
+    failed: list[Exception] = []
+
+    def copy() -> None:
+        try:
+            store.lmdb.copyfd(writing, compact=True)
+        except (lmdb.Error, OSError) as error:
+            failed.append(error)
+        finally:
+            os.close(writing)
+
+    thread = threading.Thread(target=copy, name="kith-backup", daemon=True)
+    thread.start()
+    try:
+        with os.fdopen(reading, "rb") as pipe:
+            while chunk := pipe.read(_CHUNK_BYTES):
+                yield chunk
+    finally:
+        thread.join()
+    for error in failed:
+        with translated("copy the store", store.folder):
+            raise error

@@ -1,0 +1,187 @@
+"""What a part of a backup holds, as it stands in its file.
+
+parts/<part>.json    SHA-256 of what follows, in hex | line feed | JSON of a Part
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from kith.core.errors import StoreMismatch, StoreUnavailable
+from kith.engines.blobs.archives import Archive
+
+VERSION = 1
+PARTS, FILES = "parts", "files"
+STORE, MEDIA = "store.mdb", "media"
+_END = ".json"
+_READ_AT_ONCE = 16
+Kind = Literal["whole", "increment"]
+
+
+class StoredFile(msgspec.Struct, frozen=True):
+    """A file of an archive, as it was written."""
+
+    bytes: int
+    sha256: str
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A whole, or an increment. Times are in ms since the epoch; 0 where there was no event yet.
+
+    A whole is a copy that is made while others write: it has all events up to `until`, and none after `until_most`. An
+    increment has those after `after`, up to `until` (= `until_most`). All parts of one `line` are of one history of one
+    store: increments follow each other across its wholes.
+    """
+
+    version: int
+    id: str
+    kind: Kind
+    line: str
+    store: str
+    history: Sequence[tuple[int, int]]  # the restores that the store had been through: see `engines.embedded.history`
+    after: int
+    until: int
+    until_most: int
+    mark: str  # of the event `until`, by which a log is known that goes on from here
+    identity: str  # of the graphs and keys that the log does not hold
+    began_ms: int
+    first_ms: int
+    last_ms: int  # when its newest event was logged
+    files: Mapping[str, StoredFile]
+
+    @property
+    def reached_ms(self) -> int:
+        """The earliest time to which a whole can take a store back."""
+        return max(self.began_ms, self.last_ms)
+
+
+class Parts(NamedTuple):
+    """The parts of an archive in order, and the ids of those whose files cannot be read, each with why."""
+
+    whole: Sequence[Part]
+    damaged: Mapping[str, str]
+
+
+def manifest_of(part: str) -> str:
+    """The name of the file that says what a part holds."""
+    return f"{PARTS}/{part}{_END}"
+
+
+def file_of(part: str, name: str) -> str:
+    """The name in the archive of a file of a part."""
+    return f"{FILES}/{part}/{name}"
+
+
+def next_id(parts: Parts, kind: Kind) -> str:
+    """An id for one more part."""
+    last = max([one.id for one in parts.whole] + list(parts.damaged), default="0")
+    return f"{int(last.split('-')[0]) + 1:08}-{secrets.token_hex(4)}-{kind}"
+
+
+def packed(part: Part) -> bytes:
+    """A part as its file."""
+    raw = msgspec.json.format(msgspec.json.encode(part))
+    return hashlib.sha256(raw).hexdigest().encode() + b"\n" + raw
+
+
+def unpacked(raw: bytes, name: str) -> Part:
+    """What `packed` made. StoreMismatch, if it is not as it was made, or of a newer Kith."""
+    digest, _, body = raw.partition(b"\n")
+    if hashlib.sha256(body).hexdigest().encode() != digest:
+        raise StoreMismatch(f"{name} is damaged: its bytes are not those that were written")
+    if msgspec.json.decode(body, type=_Versioned).version > VERSION:
+        raise StoreMismatch(f"{name} was written by a newer Kith; upgrade this one first")
+    return msgspec.json.decode(body, type=Part)
+
+
+class _Versioned(msgspec.Struct):
+    version: int
+
+
+def read_parts(archive: Archive) -> Parts:
+    """All parts of an archive. Errors: StoreUnavailable."""
+    with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
+        found = list(threads.map(lambda id_: _read(archive, id_), _ids(archive)))
+    return Parts(
+        [part for part in found if isinstance(part, Part)], dict(one for one in found if isinstance(one, tuple))
+    )
+
+
+def read_latest(archive: Archive, seen: dict[str, Part]) -> Parts:
+    """The parts of an archive that one more goes on from: the newest whole, what follows it, and the increment before.
+
+    `seen`: parts that were read before, by their ids; those that were read now are added.
+    """
+    whole, damaged = list[Part](), dict[str, str]()
+    for id_ in reversed(_ids(archive)):
+        part = seen[id_] if id_ in seen else _read(archive, id_)
+        if isinstance(part, Part):
+            seen[id_] = part
+            whole.append(part)
+        else:
+            damaged[id_] = part[1]
+        if {part.kind for part in whole} == {"whole", "increment"}:
+            break
+    return Parts(whole[::-1], damaged)
+
+
+def _ids(archive: Archive) -> list[str]:
+    names = (found.name.removeprefix(f"{PARTS}/") for found in archive.files(PARTS))
+    return sorted(name.removesuffix(_END) for name in names if name.endswith(_END))
+
+
+def _read(archive: Archive, id_: str) -> Part | tuple[str, str]:
+    """A part; or its id, and why it cannot be read."""
+    name = manifest_of(id_)
+    try:
+        return unpacked(b"".join(archive.read(name)), f"{archive.where}/{name}")
+    except StoreMismatch as error:
+        return id_, error.message
+
+
+def put_verified(archive: Archive, name: str, chunks: Iterable[bytes]) -> StoredFile:
+    """Write a file, read it again, and compare. StoreUnavailable if it is not what was written."""
+    written = _Digest()
+    archive.put(name, written.of(chunks))
+    if digest_of(archive.read(name)) != written.file:
+        raise StoreUnavailable(f"{archive.where} did not keep {name} as it was written; look at it, and try again")
+    return written.file
+
+
+def read_verified(archive: Archive, name: str, file: StoredFile) -> Iterator[bytes]:
+    """The content of a file; in the end StoreMismatch, if it is not what was written."""
+    digest = _Digest()
+    yield from digest.of(archive.read(name))
+    if digest.file != file:
+        raise StoreMismatch(f"{archive.where}/{name} is damaged: its bytes are not those that were written")
+
+
+def digest_of(chunks: Iterable[bytes]) -> StoredFile:
+    """What a file with this content is known by."""
+    digest = _Digest()
+    for _ in digest.of(chunks):
+        pass
+    return digest.file
+
+
+class _Digest:
+    """Looks at chunks as they pass."""
+
+    def __init__(self) -> None:
+        self._sha256, self._bytes = hashlib.sha256(), 0
+
+    def of(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self._sha256.update(chunk)
+            self._bytes += len(chunk)
+            yield chunk
+
+    @property
+    def file(self) -> StoredFile:
+        return StoredFile(self._bytes, self._sha256.hexdigest())

@@ -1,0 +1,40 @@
+"""Removes parts of a backup that no kept point needs, and files that belong to no part.
+
+First what says that a part is there goes, then its files; so a part that is listed is whole, wherever this is cut
+short. The next time finds the files that were left: those of no part, once they are a day old, for until then they may
+be of a part that is being made.
+"""
+
+from __future__ import annotations
+
+from kith.engines.blobs.archives import Archive
+from kith.run.backups.chain import prunable
+from kith.run.backups.parts import FILES, MEDIA, file_of, manifest_of, read_parts
+from kith.run.backups.pictures import names_of
+
+_UNFINISHED_MS = 86_400_000
+
+
+def prune(archive: Archive, kept_from_ms: int, now_ms: int) -> int:
+    """Remove what no point at or after a time needs; how many parts that were. Servers and backups may run.
+
+    Where a part cannot be read, its files stay, and all of media. Errors: StoreMismatch, StoreUnavailable.
+    """
+    parts = read_parts(archive)
+    going = prunable(parts.whole, kept_from_ms)
+    kept = [part for part in parts.whole if part not in going]
+    media = {f"{MEDIA}/{name}" for name in names_of(archive, kept)}
+    archive.delete([manifest_of(part.id) for part in going])
+    files = {file_of(part.id, name) for part in kept for name in part.files}
+    damaged = tuple(file_of(id_, "") for id_ in parts.damaged)
+    listed = [found for found in archive.files(FILES) if not found.name.startswith(damaged)]
+    if not damaged:
+        listed += archive.files(MEDIA)
+    own, named = tuple(file_of(part.id, "") for part in going), files | media
+    archive.delete([
+        found.name
+        for found in listed
+        if found.name not in named
+        and (found.name.startswith(own) or found.modified_at_ms < now_ms - _UNFINISHED_MS)
+    ])  # fmt: skip
+    return len(going)

@@ -1,0 +1,241 @@
+"""Puts a backup into a data folder: a whole, then increments up to a point, and begins a new history there.
+
+The store gets its name last, so a folder that has one is restored whole; cut short, it is done again from the start.
+Tokens up to the point hold; those of what came after it are refused, for other events will have their numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from kith.core.errors import BadRequest, BadToken, Conflict, StoreMismatch
+from kith.core.events import LogPosition
+from kith.core.tokens import WriteTokens
+from kith.engines.blobs.archives import Archive, FolderArchive
+from kith.engines.embedded import fanout_state, segments
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.event_log import logged_ms
+from kith.engines.embedded.folder_locks import alone
+from kith.engines.embedded.history import History, Positions, Restore
+from kith.engines.embedded.journal import JOURNAL_FILE
+from kith.engines.embedded.segments import Segment
+from kith.engines.embedded.store_file import STORE_FILE, sync_folder
+from kith.run.backups.chain import NEWEST, Goal, Way, way
+from kith.run.backups.making import mark_of
+from kith.run.backups.parts import MEDIA, STORE, Part, Parts, file_of, read_parts, read_verified
+from kith.run.backups.pictures import copy_out, names_of
+from kith.run.config import Settings
+from kith.run.folders import media_folder
+from kith.watch.tokens import WatchTokens
+
+_RESTORING = "restoring"
+"""The folder in a data folder in which a store is made before it gets its name."""
+_SIGNING = "secret/signing"
+
+
+class Restored(NamedTuple):
+    """What a folder was made to be. `lost`: files of media that the backup should have, and has not as they were."""
+
+    event: int
+    logged_ms: int  # when that event was logged; 0 where there is none
+    files: int
+    lost: Sequence[str]
+
+
+def restore(
+    settings: Settings, archive: Archive, at: str | None = None, progress: Callable[[int], None] = lambda _: None
+) -> Restored:
+    """Put a backup into the data folder. `at`: a time or a token, see `goal_of`. `progress`: files of media so far.
+
+    Errors: BadRequest, if there is no backup, or no such point in it; Conflict, where a server uses the folder, or it
+    holds a store; StoreMismatch, if a part is missing or damaged.
+    """
+    parts = read_parts(archive)
+    if not parts.whole and not parts.damaged:
+        return _restore_older(settings, archive, at, progress)
+    if not parts.whole:
+        raise StoreMismatch(f"no part of the backup in {archive.where} can be read: {min(parts.damaged.values())}")
+    with _new_store(settings) as folder:
+        goal = goal_of(archive, parts, at, folder)
+        chosen = way(parts.whole, goal, parts.damaged)
+        _fetch(archive, chosen.whole, folder)
+        with _opened(folder, archive.where) as store:
+            event, ms = _go(archive, store, chosen, goal)
+        names = names_of(archive, [chosen.whole, *chosen.increments])
+        lost = copy_out(archive, names, media_folder(settings), progress)
+    return Restored(event, ms, len(names) - len(lost), lost)
+
+
+def goal_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> Goal:
+    """The point that is asked for: the newest, a time (ISO 8601; UTC where no zone is named), or a token's place.
+
+    `at`: the token of a write, or one of `GET /watch`. `folder`: a new one, to look into a store for what signed it.
+    """
+    if at is None:
+        return NEWEST
+    with contextlib.suppress(ValueError):
+        time = datetime.fromisoformat(at)
+        return Goal(ms=int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
+    position = _position_of(_signing(archive, parts.whole, folder), at)
+    refused: BadRequest | None = None
+    for line in dict.fromkeys(part.line for part in reversed(parts.whole)):
+        newest = next(part for part in reversed(parts.whole) if part.line == line)
+        event = Positions(History(tuple(Restore(*one) for one in newest.history))).sequence(position)
+        if event is not None:
+            goal = Goal(event=event, line=line)
+            try:
+                way(parts.whole, goal, parts.damaged)
+            except BadRequest as error:
+                refused = refused or error
+            else:
+                return goal
+    raise refused or BadRequest("that token stands for a write that this backup does not have")
+
+
+def _position_of(secret: bytes, token: str) -> LogPosition:
+    found = WatchTokens(secret).read(token)
+    if found is not None:
+        return found
+    try:
+        return WriteTokens(secret).read(token).at
+    except BadToken:
+        raise BadRequest(
+            f"{token!r} is neither a time, such as 2026-03-01T09:30, nor a token of the store that was backed up"
+        ) from None
+
+
+def _signing(archive: Archive, parts: Sequence[Part], folder: Path) -> bytes:
+    """The secret that the store signs tokens with: each increment has it, and each whole."""
+    for part in reversed(parts):
+        for _, segment in _segments(archive, part):
+            return segment.notes.get(_SIGNING, b"")
+    _fetch(archive, parts[-1], folder)
+    with Environment(folder, create=False) as store:
+        return store.get_note(_SIGNING) or b""
+
+
+def _go(archive: Archive, store: Environment, chosen: Way, goal: Goal) -> tuple[int, int]:
+    """Do the increments up to the point, and begin a history there; the last event, and when it was logged.
+
+    StoreMismatch, if the store is not what the parts promise.
+    """
+    _check(store, chosen.whole, archive)
+    for part in chosen.increments:
+        stopped = False
+        for name, segment in _segments(archive, part):
+            if segments.last_event(store) > segment.end:
+                continue  # the copy of the store ended after it
+            until = _until(segment, goal)
+            try:
+                at = segments.do(store, segment, until)
+            except Conflict as error:
+                raise StoreMismatch(f"{archive.where}/{name} does not follow the part before it") from error
+            stopped = stopped or (until is not None and until <= at)
+            if stopped:
+                break
+        if stopped:
+            break
+        _check(store, part, archive)
+    last, ms = _begin(store)
+    if goal.event is not None and last != goal.event:
+        raise BadRequest(f"that point is not in the backup; the nearest before it is event {last}")
+    return last, ms
+
+
+def _begin(store: Environment) -> tuple[int, int]:
+    """Begin a history after the last event, which is returned with when it was logged."""
+    last = segments.last_event(store)
+    ms = logged_ms(segments.event_at(store, last))
+    store.begin_history()
+    store.put_note(fanout_state.NAME_NOTE, b"0")  # timelines that lie there may be of a later state
+    store.sync()  # the store leaves its journal behind
+    return last, ms
+
+
+def _until(segment: Segment, goal: Goal) -> int | None:
+    """The last event of a segment that belongs to a point; None: all do."""
+    if goal.ms is not None:
+        ms = goal.ms
+        return next((number - 1 for number, event in segments.numbered(segment) if logged_ms(event) > ms), None)
+    return goal.event
+
+
+def _check(store: Environment, part: Part, archive: Archive) -> None:
+    """StoreMismatch, if a store that a part was done to is not what the part promises."""
+    if mark_of(segments.event_at(store, part.until)) != part.mark:
+        raise StoreMismatch(f"what {part.id} in {archive.where} holds is not what was backed up at event {part.until}")
+
+
+def _segments(archive: Archive, part: Part) -> Iterator[tuple[str, Segment]]:
+    """The stretches of the log that an increment holds, in order, each with the name of its file."""
+    for short, file in sorted(part.files.items()):
+        if short not in (STORE, MEDIA):
+            name = file_of(part.id, short)
+            yield name, segments.unpack(b"".join(read_verified(archive, name, file)), f"{archive.where}/{name}")
+
+
+def _fetch(archive: Archive, whole: Part, folder: Path) -> None:
+    """Put the copy of a store into a folder, in the place of any other."""
+    shutil.rmtree(folder, ignore_errors=True)
+    copy = read_verified(archive, file_of(whole.id, STORE), whole.files[STORE])
+    FolderArchive(folder).put(STORE_FILE, copy)
+
+
+@contextlib.contextmanager
+def _new_store(settings: Settings) -> Iterator[Path]:
+    """Hold the data folder alone; yields a folder to make a store in, which becomes that of the data folder."""
+    folder = Path(settings.data)
+    with alone(folder) as only:
+        if not only:
+            raise Conflict(f"a server uses {folder}; stop it first")
+        if (folder / STORE_FILE).exists():
+            raise Conflict(f"{folder} already holds a store; move it away, or name another folder with --data")
+        made = folder / _RESTORING
+        try:
+            yield made
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+        (folder / JOURNAL_FILE).unlink(missing_ok=True)  # of a store that was moved away
+        sync_folder(folder)
+        (made / STORE_FILE).replace(folder / STORE_FILE)
+        shutil.rmtree(made)
+        (folder / STORE_FILE).chmod(0o600)
+        sync_folder(folder)
+
+
+@contextlib.contextmanager
+def _opened(folder: Path, where: str) -> Iterator[Environment]:
+    """Open a store that was copied; an error names where it is from."""
+    try:
+        with Environment(folder, create=False) as store:
+            yield store
+    except StoreMismatch as error:
+        raise StoreMismatch(error.message.replace(str(folder), where), **error.details) from error
+
+
+def _restore_older(settings: Settings, archive: Archive, at: str | None, progress: Callable[[int], None]) -> Restored:
+    """Restore a backup of Kith 0.1: a folder with `store.mdb` and `media/`, without digests."""
+    if not isinstance(archive, FolderArchive) or not (Path(archive.where) / STORE_FILE).is_file():
+        raise BadRequest(f"{archive.where} holds no backup")
+    if at is not None:
+        raise BadRequest(f"{archive.where} holds one moment only; restore it without --at")
+    source, files = Path(archive.where) / MEDIA, 0
+    with _new_store(settings) as folder:
+        shutil.rmtree(folder, ignore_errors=True)
+        FolderArchive(folder).put(STORE_FILE, archive.read(STORE_FILE))
+        with _opened(folder, archive.where) as store:
+            event, ms = _begin(store)
+        target = FolderArchive(media_folder(settings), private=False)
+        for file in source.rglob("*"):
+            if file.is_file() and "#" not in file.name:
+                name = file.relative_to(source).as_posix()
+                target.put(name, archive.read(f"{MEDIA}/{name}"))
+                files += 1
+                progress(files)
+    return Restored(event, ms, files, [])

@@ -1,0 +1,139 @@
+"""Backups that `kith serve` makes by itself: the process `kith worker backup`, and what it tells.
+
+backups.json    in the data folder: a Status. Of several servers of one folder one makes backups
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import structlog
+
+from kith.core.clock import wall_ms
+from kith.core.errors import KithError
+from kith.engines.blobs.archives import FolderArchive, open_archive
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.file_leases import FileLeases
+from kith.leases.holding import Leases
+from kith.run import logs, processes
+from kith.run.backups.making import BackUp, Made
+from kith.run.backups.pruning import prune
+from kith.run.config import Settings
+from kith.run.folders import media_folder, open_environment
+
+NAME = "backup"
+"""Of the worker, and of the lease that one backup of a store is made under."""
+_STATUS_FILE = "backups.json"
+_LOOKED_S, _RETRIED_S = 30.0, 60.0
+_MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
+_log = structlog.get_logger("kith")
+Due = Literal["nothing", "increment", "whole"]
+
+
+class Status(msgspec.Struct, frozen=True):
+    """How scheduled backups go. `good_ms`: until when all is in them. `error`: why the last was not made, or empty."""
+
+    good_ms: int = 0
+    whole_ms: int = 0
+    error: str = ""
+
+    def age_s(self, now_ms: int) -> float:
+        """How old what they hold is; of the epoch, where there is none yet."""
+        return max(0, now_ms - self.good_ms) / 1000
+
+
+def read_status(settings: Settings) -> Status:
+    """How they go; of a fresh folder where nothing is known."""
+    try:
+        return msgspec.json.decode((Path(settings.data) / _STATUS_FILE).read_bytes(), type=Status)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return Status()
+
+
+def due(status: Status, settings: Settings, now_ms: int) -> Due:
+    """What is to be made now. A time that lies ahead, because the clock went back, counts for nothing."""
+    if not 0 <= now_ms - status.whole_ms < settings.backup_whole_every_hours * _HOUR_MS:
+        return "whole"
+    is_late = not 0 <= now_ms - status.good_ms < settings.backup_every_minutes * _MINUTE_MS
+    return "increment" if is_late else "nothing"
+
+
+def is_good(status: Status, settings: Settings, now_ms: int) -> bool:
+    """Whether the last one was made, and not long ago."""
+    return not status.error and status.age_s(now_ms) < 3 * settings.backup_every_minutes * 60
+
+
+def over(
+    settings: Settings, store: Environment, where: str, progress: Callable[[int], None] = lambda _: None
+) -> BackUp:
+    """What backs up a data folder to an address. `progress`: told of the files of media copied so far."""
+    return BackUp(store, open_archive(where), None if settings.media_url else media_folder(settings), progress)
+
+
+async def keep(settings: Settings) -> None:
+    """Make backups when they are due, until this process is ended: at any time, as what is cut short does not count."""
+    logs.configure(settings.log_level)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with open_environment(settings, create=False) as store:
+        async with _leases(store) as leases:
+            await asyncio.gather(processes.stay_with_supervisor(), _keep(settings, store, leases))
+
+
+async def _keep(settings: Settings, store: Environment, leases: Leases) -> None:
+    maker = over(settings, store, settings.backup_to)
+    while True:
+        async with leases.hold(NAME) as held:
+            pause_s = _RETRIED_S if held is None else await turn(settings, maker, wall_ms())
+        await asyncio.sleep(pause_s)
+
+
+async def turn(settings: Settings, maker: BackUp, now_ms: int) -> float:
+    """Make what is due, and after a whole remove what is too old; after how many seconds to look again."""
+    status = read_status(settings)
+    what = due(status, settings, now_ms)
+    if what == "nothing":
+        return min(_LOOKED_S, settings.backup_every_minutes * 60)
+    try:
+        made = await asyncio.to_thread(maker.make, whole=what == "whole")
+        _tell(made)
+        is_whole = any(part.kind == "whole" for part in made.parts)
+        if is_whole:
+            kept_from_ms = now_ms - settings.backup_keep_days * _DAY_MS
+            gone = await asyncio.to_thread(prune, maker.archive, kept_from_ms, now_ms)
+            _log.info("old backups removed", parts=gone)
+        status = Status(now_ms, now_ms if is_whole else status.whole_ms)
+    except (KithError, OSError) as error:
+        message = error.message if isinstance(error, KithError) else str(error)
+        _log.error("no backup was made; tried again", error=message)
+        status = msgspec.structs.replace(status, error=message)
+    await asyncio.to_thread(FolderArchive(Path(settings.data)).put, _STATUS_FILE, [msgspec.json.encode(status)])
+    return _RETRIED_S if status.error else _LOOKED_S
+
+
+def _tell(made: Made) -> None:
+    if made.because:
+        _log.warning("the whole store is backed up, for an increment cannot be", because=made.because)
+    for part in made.parts:
+        size = sum(file.bytes for file in part.files.values())
+        _log.info("backed up", part=part.id, events=part.until - part.after, bytes=size, files=made.files)
+
+
+async def once(maker: BackUp, store: Environment, *, whole: bool) -> Made:
+    """Make one now. Conflict where another process makes one."""
+    async with _leases(store) as leases, leases.alone(NAME):
+        return await asyncio.to_thread(maker.make, whole=whole)
+
+
+@contextlib.asynccontextmanager
+async def _leases(store: Environment) -> AsyncIterator[Leases]:
+    files = FileLeases(store.folder)
+    try:
+        yield Leases(files)
+    finally:
+        files.close()

@@ -1,0 +1,80 @@
+"""What tests of backups share: what of a store a backup must bring back, and an archive that dies at a chosen step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from histories import content
+
+from kith.engines.blobs.archives import Archive, FolderArchive, Listed
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.event_log import read_logged
+from kith.run.backups.restoring import Restored, restore
+from kith.run.config import Settings
+
+State = dict[bytes, list[tuple[bytes, bytes]]]
+_MADE_AGAIN = {b"suggestions"}
+_OF_THE_COPY = (b"format", b"history", b"graphs", b"secret/backups", b"fanout")
+
+
+def state(opened: Environment) -> State:
+    """Every row that a backup must bring back. A graph that nothing is in yet may be declared later than the point."""
+    found = {name: rows for name, rows in content(opened).items() if name not in _MADE_AGAIN and rows}
+    found[b"meta"] = [(key, note) for key, note in found[b"meta"] if not key.startswith(_OF_THE_COPY)]
+    found[b"objects"] = [(key, row) for key, row in found.get(b"objects", []) if key[0] < 128]
+    with opened.lmdb.begin() as txn:
+        found[b"log"] = [
+            (str(event.sequence).encode(), event.logged_ms + event.change)
+            for event in read_logged(txn, opened.log, 0, 10**9)
+        ]
+    return found
+
+
+def restored(archive: Archive, folder: Path, at: str | None = None) -> tuple[Restored, State]:
+    """What a restore into a new folder brings back."""
+    done = restore(Settings(data=str(folder)), archive, at)
+    with Environment(folder, create=False) as store:
+        return done, state(store)
+
+
+class Killed(BaseException):
+    """The process ends here: nothing that it would have done is done."""
+
+
+class Dying:
+    """An archive in a folder that fails at a step: before, within, or right after something is done to it."""
+
+    def __init__(self, folder: Path, error: Callable[[], BaseException] = Killed) -> None:
+        self._real, self._error = FolderArchive(folder), error
+        self.where = self._real.where
+        self.left = 1 << 30
+        """Steps until it fails, once."""
+
+    def step(self) -> None:
+        """One more."""
+        self.left -= 1
+        if not self.left:
+            raise self._error()
+
+    def put(self, name: str, chunks: Iterable[bytes]) -> None:
+        self.step()
+        self._real.put(name, self._watched(chunks))
+        self.step()
+
+    def read(self, name: str) -> Iterator[bytes]:
+        yield from self._watched(self._real.read(name))
+
+    def files(self, prefix: str) -> Iterator[Listed]:
+        return self._real.files(prefix)
+
+    def delete(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.step()
+            self._real.delete([name])
+        self.step()
+
+    def _watched(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+            self.step()

@@ -1,0 +1,310 @@
+"""A store restored to any moment of its history is what it was then, however its backups were made, or failed."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from backups import Dying, Killed, State, restored, state
+from histories import History
+
+from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch
+from kith.core.tokens import WriteMark, WriteTokens
+from kith.engines.blobs.archives import FolderArchive
+from kith.engines.embedded import segments
+from kith.engines.embedded.changes import note_changed
+from kith.engines.embedded.environment import LOG_WHOLE_AFTER, Environment
+from kith.engines.embedded.event_log import LogWriter
+from kith.run.backups import making
+from kith.run.backups.making import BackUp
+from kith.run.backups.parts import read_parts
+from kith.watch.tokens import WatchTokens
+
+_START_MS = 1_700_000_000_000
+_HISTORIES = 3
+
+
+class Told:
+    """A store under a random history, and what it was after each event that it ended a step with."""
+
+    def __init__(self, store: Environment, seed: int) -> None:
+        self.store, self.chosen, self.now_ms = store, random.Random(seed), _START_MS
+        self.history = History(store, seed, repairs=False, now_ms=lambda: self.now_ms)
+        self.was: dict[int, State] = {}
+        self.ms: dict[int, int] = {}
+        """When each event was logged."""
+
+    def steps(self, count: int, *, back_ms: int = 0) -> None:
+        for _ in range(count):
+            before = self.event
+            self.history.step()
+            self.ms |= dict.fromkeys(range(before + 1, self.event + 1), self.now_ms)
+            self.was[self.event] = state(self.store)
+            self.now_ms += self.chosen.randrange(-back_ms, 3)
+
+    @property
+    def event(self) -> int:
+        return segments.last_event(self.store)
+
+    def at(self, ms: int) -> int:
+        """The last event before the first that was logged later."""
+        return next((event - 1 for event in sorted(self.ms) if self.ms[event] > ms), self.event)
+
+    def token(self, event: int) -> str:
+        """What a writer or a watcher was told after an event."""
+        place, secret = self.store.positions.of(event), self.store.secret("signing")
+        if self.chosen.random() < 0.5:
+            return WatchTokens(secret).issue(place)
+        return WriteTokens(secret).issue(WriteMark(place, 1))
+
+
+@contextmanager
+def told(folder: Path, seed: int) -> Iterator[Told]:
+    with Environment(folder) as store:
+        store.secret("signing")
+        one = Told(store, seed)
+        try:
+            yield one
+        finally:
+            one.history.close()
+
+
+def time_of(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat()
+
+
+def test_any_moment_that_is_in_a_backup_comes_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(making, "BYTES_A_SEGMENT", 3_000)
+    for seed in range(_HISTORIES):
+        archive = FolderArchive(tmp_path / f"kept-{seed}")
+        with told(tmp_path / f"data-{seed}", seed) as one:
+            maker = BackUp(one.store, archive, None, now_ms=lambda one=one: one.now_ms)  # type: ignore[misc]
+            one.steps(one.chosen.randrange(10))
+            maker.make(whole=True)
+            first = one.event
+            for _ in range(6):
+                one.steps(one.chosen.randrange(15))
+                whole = one.chosen.random() < 0.3
+                assert maker.make(whole=whole).because == ""
+            acknowledged = one.event
+            one.steps(5)  # after the last backup: these are lost
+            done, found = restored(archive, tmp_path / f"newest-{seed}")
+            assert (done.event, found) == (acknowledged, one.was.get(acknowledged, found)), f"history {seed}"
+            for number, event in enumerate(one.chosen.sample([at for at in one.was if first <= at <= acknowledged], 4)):
+                done, found = restored(archive, tmp_path / f"token-{seed}-{number}", one.token(event))
+                assert (done.event, found) == (event, one.was[event]), f"history {seed} at event {event}"
+            for number in range(4):
+                ms = one.chosen.randrange(one.ms.get(first, _START_MS) + 10, one.now_ms + 10)
+                done, found = restored(archive, tmp_path / f"time-{seed}-{number}", time_of(ms))
+                event = min(one.at(ms), acknowledged)
+                assert done.event == event, f"history {seed} at {ms}"
+                assert found == one.was.get(event, found)
+            with pytest.raises(BadRequest, match="ends at event"):
+                restored(archive, tmp_path / f"lost-{seed}", one.token(one.event))
+
+
+def test_tokens_up_to_the_moment_hold_and_those_of_what_is_lost_are_refused(tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    with told(tmp_path / "data", 1) as one:
+        maker = BackUp(one.store, archive, None)
+        maker.make(whole=True)
+        one.steps(30)
+        maker.make(whole=False)
+        event = sorted(one.was)[10]
+        restored(archive, tmp_path / "back", one.token(event))
+        with Environment(tmp_path / "back") as back:
+            for asked in one.was:
+                is_there = back.positions.sequence(one.store.positions.of(asked)) is not None
+                assert is_there == (asked <= event)
+
+
+def test_a_clock_that_went_back_never_brings_what_was_logged_after_the_time_that_is_asked_for(tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    with told(tmp_path / "data", 2) as one:
+        maker = BackUp(one.store, archive, None, now_ms=lambda: one.now_ms)
+        maker.make(whole=True)
+        for _ in range(4):
+            one.steps(15, back_ms=4)
+            one.now_ms -= 30
+            assert maker.make(whole=False).because == ""
+        for number, ms in enumerate(range(_START_MS, max(one.ms.values()) + 5, 7)):
+            done, found = restored(archive, tmp_path / f"back-{number}", time_of(ms))
+            assert done.event == one.at(ms)
+            assert found == one.was.get(done.event, found)
+
+
+@pytest.mark.parametrize("error", [Killed, lambda: OSError(28, "No space left on device")], ids=["killed", "full"])
+@pytest.mark.parametrize("whole", [False, True], ids=["increment", "whole"])
+def test_a_backup_that_ends_at_any_step_does_not_count_and_the_next_goes_on(
+    tmp_path: Path, error: type[Killed], whole: bool
+) -> None:
+    with told(tmp_path / "data", 3) as one:
+        media = tmp_path / "data" / "media"
+        media.mkdir()
+        (media / "a.png").write_bytes(b"a" * 100)
+        maker = BackUp(one.store, FolderArchive(tmp_path / "before"), media)
+        one.steps(20)
+        maker.make(whole=True)
+        one.steps(20)
+        (media / "b.png").write_bytes(b"b" * 100)
+        before, step, ended = sorted(one.was)[-21], 0, False
+        while not ended:
+            step += 1
+            kept, back = tmp_path / f"kept-{step}", tmp_path / "back"
+            shutil.copytree(tmp_path / "before", kept)
+            dying = Dying(kept, error)
+            dying.left = step
+            try:
+                BackUp(one.store, dying, media).make(whole=whole)
+                ended = True
+            except (Killed, KithError, OSError):
+                done, found = restored(FolderArchive(kept), back)
+                assert done.event in (before, one.event)
+                assert found == one.was[done.event]
+                shutil.rmtree(back)
+                assert BackUp(one.store, FolderArchive(kept), media).make(whole=whole).because == ""
+            done, found = restored(FolderArchive(kept), back)
+            assert (done.event, found, done.files, done.lost) == (one.event, one.was[one.event], 2, [])
+            shutil.rmtree(back)
+        assert step > 8
+
+
+def test_one_altered_or_missing_byte_anywhere_is_told_and_never_restored(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    with told(tmp_path / "data", 4) as one:
+        media = tmp_path / "data" / "media"
+        media.mkdir()
+        (media / "a.png").write_bytes(b"a" * 100)
+        maker = BackUp(one.store, FolderArchive(kept), media)
+        maker.make(whole=True)
+        for _ in range(2):
+            one.steps(10)
+            maker.make(whole=False)
+        was = one.was[one.event]
+    files = sorted(file for file in kept.rglob("*") if file.is_file())
+    assert len(files) == 8
+    chosen = random.Random(5)
+    for number, file in enumerate(files * 6):
+        good = file.read_bytes()
+        at = chosen.randrange(len(good))
+        bad = bytearray(good)
+        bad[at] ^= 1 + at % 255
+        file.write_bytes(bad if number % 2 else good[:at])
+        try:
+            done, found = restored(FolderArchive(kept), tmp_path / f"back-{number}")
+        except StoreMismatch as error:
+            assert str(file.relative_to(kept)) in error.message  # noqa: PT017
+        else:
+            assert found == was
+            assert done.lost == ["a.png"] == [file.name]
+        file.write_bytes(good)
+    for number, file in enumerate(files):
+        good = file.read_bytes()
+        file.unlink()
+        if file.parent.name == "parts" and file == max(one for one in files if one.parent.name == "parts"):
+            file.write_bytes(good)
+            continue  # the last of an untold number: nothing says that it was there
+        try:
+            done, _ = restored(FolderArchive(kept), tmp_path / f"gone-{number}")
+        except StoreMismatch as error:
+            assert "missing" in error.message  # noqa: PT017
+        else:
+            assert done.lost == ["a.png"] == [file.name]
+        file.write_bytes(good)
+
+
+def test_an_increment_that_is_missing_from_the_chain_is_told_and_the_next_backup_is_whole(tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    with told(tmp_path / "data", 6) as one:
+        maker = BackUp(one.store, archive, None, now_ms=lambda: one.now_ms)
+        maker.make(whole=True)
+        for _ in range(3):
+            one.steps(10)
+            maker.make(whole=False)
+        lost = read_parts(archive).whole[2]
+        (tmp_path / "kept" / "parts" / f"{lost.id}.json").unlink()
+        with pytest.raises(StoreMismatch, match=f"events {lost.after + 1} to {lost.until} are missing"):
+            restored(archive, tmp_path / "back")
+        done, found = restored(archive, tmp_path / "earlier", one.token(lost.after))
+        assert found == one.was[done.event]
+        made = BackUp(one.store, archive, None).make(whole=False)
+        assert "are missing from the backup" in made.because
+        done, found = restored(archive, tmp_path / "again")
+        assert (done.event, found) == (one.event, one.was[one.event])
+
+
+def test_where_the_log_has_a_hole_the_next_increment_is_a_whole_backup_and_says_so(tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    with told(tmp_path / "data", 7) as one:
+        maker = BackUp(one.store, archive, None)
+        one.steps(20)
+        maker.make(whole=True)
+        one.steps(5)
+        one.store.put_note(LOG_WHOLE_AFTER, str(one.event).encode())  # as a bulk import leaves it
+        assert "bulk import" in maker.make(whole=False).because
+        assert maker.make(whole=False).parts == []
+        for _ in range(40):
+            with one.store.commit() as write:
+                writer = LogWriter(write.txn, one.store.log)
+                writer.append(note_changed("another", b"1"))
+                writer.flush(events_max=5)
+        made = maker.make(whole=False)
+        assert "events were forgotten" in made.because
+        assert [part.kind for part in made.parts] == ["whole"]
+        _, found = restored(archive, tmp_path / "back")
+        assert found == state(one.store)
+
+
+def test_a_store_that_was_restored_begins_a_line_of_its_own_and_both_can_be_restored(tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    with told(tmp_path / "data", 8) as one:
+        maker = BackUp(one.store, archive, None)
+        maker.make(whole=True)
+        one.steps(20)
+        maker.make(whole=False)
+        middle, lost = sorted(one.was)[10], one.event
+        lost_token, middle_token = one.token(lost), one.token(middle)
+        was = one.was
+        restored(archive, tmp_path / "second", middle_token)
+    with told(tmp_path / "second", 9) as two:
+        maker = BackUp(two.store, archive, None)
+        assert "restored since" in maker.make(whole=False).because
+        two.steps(20)
+        assert maker.make(whole=False).because == ""
+        _, found = restored(archive, tmp_path / "newest")
+        assert found == two.was[two.event]
+        _, found = restored(archive, tmp_path / "before it was lost", lost_token)
+        assert found == was[lost]
+
+
+def test_two_that_are_made_at_once_both_count(tmp_path: Path) -> None:
+    with told(tmp_path / "data", 10) as one:
+        BackUp(one.store, FolderArchive(tmp_path / "kept"), None).make(whole=True)
+        one.steps(10)
+        dying = Dying(tmp_path / "kept")
+        others: list[BackUp] = [BackUp(one.store, FolderArchive(tmp_path / "kept"), None)]
+
+        def meanwhile() -> None:
+            if others:
+                one.steps(5)
+                others.pop().make(whole=False)
+
+        dying.step = meanwhile  # type: ignore[method-assign]
+        BackUp(one.store, dying, None).make(whole=False)
+        one.steps(5)
+        BackUp(one.store, FolderArchive(tmp_path / "kept"), None).make(whole=False)
+        _, found = restored(FolderArchive(tmp_path / "kept"), tmp_path / "back")
+        assert found == one.was[one.event]
+
+
+def test_another_store_is_not_backed_up_to_the_same_place(tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    with told(tmp_path / "one", 11) as one, told(tmp_path / "two", 12) as two:
+        BackUp(one.store, archive, None).make(whole=True)
+        with pytest.raises(Conflict, match="another store"):
+            BackUp(two.store, archive, None).make(whole=False)

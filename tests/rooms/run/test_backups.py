@@ -1,0 +1,318 @@
+"""Backups of a data folder with its files of media, to a folder and to a bucket, and the schedule of a server."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+import typer
+from coroutines import Run
+from small_s3 import SmallS3, small_s3
+
+from kith.commands import backup as command
+from kith.commands.doctor import examine
+from kith.core.clock import wall_ms
+from kith.core.errors import BadRequest, Conflict, StoreMismatch, StoreUnavailable
+from kith.engines.blobs import archives
+from kith.engines.blobs.archives import Archive, FolderArchive, open_archive
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.file_leases import FileLeases
+from kith.leases.holding import Leases
+from kith.run import folders
+from kith.run.backups import schedule
+from kith.run.backups.making import BackUp, Made
+from kith.run.backups.parts import packed, read_parts
+from kith.run.backups.pruning import prune
+from kith.run.backups.restoring import restore
+from kith.run.config import Settings
+
+FILES = {"01/a.png": b"a" * 3000, "01/a.thumbnail.webp": b"b", "ff/c.mp4": b"c" * 70_000}
+_DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A data folder with a graph of its own and three files of media."""
+    made = Settings(data=str(tmp_path / "data"), graphs=("matches",))
+    folders.open_environment(made).close()
+    for name, data in FILES.items():
+        put(made, name, data)
+    return made
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallS3]:
+    monkeypatch.setattr(archives, "_RETRIES", 0)
+    with small_s3() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Archive:
+    if request.param == "bucket":
+        request.getfixturevalue("bucket")
+        return open_archive("s3://bucket/some/prefix")
+    return FolderArchive(tmp_path / "kept")
+
+
+def put(settings: Settings, name: str, data: bytes) -> None:
+    file = folders.media_folder(settings) / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+
+
+def note(settings: Settings, key: str) -> None:
+    """Change something that no event tells."""
+    with folders.open_environment(settings) as store:
+        store.put_note(f"server-key/{key}", b"1")
+
+
+def back_up(settings: Settings, archive: Archive, *, whole: bool = False) -> Made:
+    with folders.open_environment(settings) as store:
+        return schedule.over(settings, store, archive.where).make(whole=whole)
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def names(archive: Archive, prefix: str) -> set[str]:
+    return {found.name for found in archive.files(prefix)}
+
+
+def test_store_and_media_come_back_whole_and_new_files_go_along(
+    settings: Settings, tmp_path: Path, archive: Archive
+) -> None:
+    assert back_up(settings, archive).files == 3
+    put(settings, "02/d.png", b"d" * 10)
+    put(settings, "02/e.png#1", b"half")
+    note(settings, "new")
+    made = back_up(settings, archive)
+    assert ([part.kind for part in made.parts], made.files) == (["increment"], 1)
+    assert back_up(settings, archive).parts == []
+    assert names(archive, "media") == {f"media/{name}" for name in [*FILES, "02/d.png"]}
+    back = Settings(data=str(tmp_path / "back"))
+    done = restore(back, archive)
+    assert (done.files, done.lost) == (4, [])
+    assert held(folders.media_folder(back)) == {**FILES, "02/d.png": b"d" * 10}
+    with folders.open_environment(back, create=False) as store:
+        assert "matches" in store.graph_numbers()
+        assert store.get_note("server-key/new") == b"1"
+    with pytest.raises(Conflict, match="already holds a store"):
+        restore(back, archive)
+
+
+def test_only_its_owner_may_read_a_backup_and_it_may_lie_where_nothing_can_be_written(
+    settings: Settings, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    back_up(settings, FolderArchive(kept))
+    assert {file.stat().st_mode & 0o077 for file in kept.rglob("*") if file.is_file()} == {0}
+    before = held(kept)
+    restore(Settings(data=str(tmp_path / "back")), FolderArchive(kept))
+    assert held(kept) == before
+
+
+def test_a_bucket_that_fails_at_any_request_leaves_what_was_there_and_the_next_backup_goes_on(
+    settings: Settings, tmp_path: Path, bucket: SmallS3
+) -> None:
+    archive = open_archive("s3://bucket/some/prefix")
+    back_up(settings, archive)
+    put(settings, "02/d.png", b"d" * 10)
+    note(settings, "new")
+    before, failed = dict(bucket.files), 0
+    while True:
+        bucket.files = dict(before)
+        bucket.breaks_after = failed
+        try:
+            back_up(settings, archive, whole=failed % 2 == 0)
+        except StoreUnavailable as error:
+            assert "some/prefix" in error.message  # noqa: PT017
+            bucket.breaks_after, bucket.broken = None, False
+            assert len(read_parts(archive).whole) >= 1
+            done = restore(Settings(data=str(tmp_path / f"first-{failed}")), archive)
+            assert done.lost == []
+            back_up(settings, archive)
+            assert restore(Settings(data=str(tmp_path / f"then-{failed}")), archive).files == 4
+            failed += 7
+        else:
+            break
+    assert failed > 20
+
+
+def test_a_file_of_media_that_is_damaged_is_told_and_the_rest_is_restored(
+    settings: Settings, tmp_path: Path, archive: Archive
+) -> None:
+    back_up(settings, archive)
+    archive.put("media/01/a.png", [b"x" * 3000])
+    archive.delete(["media/ff/c.mp4"])
+    back = Settings(data=str(tmp_path / "back"))
+    done = restore(back, archive)
+    assert (done.files, done.lost) == (1, ["01/a.png", "ff/c.mp4"])
+    assert held(folders.media_folder(back)) == {"01/a.thumbnail.webp": b"b"}
+
+
+def test_what_a_backup_that_was_cut_short_copied_is_not_copied_again(settings: Settings, tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    archive.put("media/01/a.png", [FILES["01/a.png"]])
+    there = (tmp_path / "kept" / "media/01/a.png").stat().st_ino
+    back_up(settings, archive)
+    assert (tmp_path / "kept" / "media/01/a.png").stat().st_ino == there
+
+
+def test_media_in_a_bucket_are_not_in_it(settings: Settings, tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    assert back_up(msgspec.structs.replace(settings, media_url="s3://pictures"), archive).files == 0
+    assert names(archive, "media") == set()
+
+
+def test_old_parts_and_what_only_they_hold_are_removed_and_so_is_what_was_cut_short(
+    settings: Settings, tmp_path: Path
+) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    back_up(settings, archive)
+    note(settings, "one")
+    back_up(settings, archive)
+    (folders.media_folder(settings) / "ff/c.mp4").unlink()
+    back_up(settings, archive, whole=True)
+    parts = read_parts(archive).whole
+    newest = parts[-1]
+    archive.put("files/00000009-0-whole/store.mdb", [b"half"])
+    assert prune(archive, 0, newest.began_ms) == 0
+    assert names(archive, "files") > {"files/00000009-0-whole/store.mdb"}
+    assert prune(archive, newest.reached_ms, newest.began_ms) == len(parts) - 1
+    assert "files/00000009-0-whole/store.mdb" in names(archive, "files"), "it may be being made"
+    assert names(archive, "media") >= {"media/ff/c.mp4"}, "it may be of a part that is being made"
+    assert prune(archive, newest.reached_ms, newest.began_ms + 2 * _DAY_MS) == 0
+    assert names(archive, "files") == {f"files/{newest.id}/{name}" for name in newest.files}
+    assert names(archive, "media") == {"media/01/a.png", "media/01/a.thumbnail.webp"}
+    assert restore(Settings(data=str(tmp_path / "back")), archive).lost == []
+
+
+def test_a_backup_of_before_is_still_restored(settings: Settings, tmp_path: Path) -> None:
+    older = tmp_path / "older"
+    with folders.open_environment(settings) as store:
+        store.put_note("kept", b"1")
+        store.copy_to(older)
+    shutil.copytree(folders.media_folder(settings), older / "media")
+    with pytest.raises(Conflict, match="backup of an older Kith"):
+        back_up(settings, FolderArchive(older))
+    back = Settings(data=str(tmp_path / "back"))
+    with pytest.raises(BadRequest, match="one moment only"):
+        restore(back, FolderArchive(older), "2026-01-01")
+    assert restore(back, FolderArchive(older)).files == 3
+    assert held(folders.media_folder(back)) == FILES
+    with folders.open_environment(back, create=False) as store:
+        assert store.get_note("kept") == b"1"
+        assert len(store.history().restores) == 1
+
+
+def test_a_backup_of_a_newer_kith_is_refused_and_a_new_one_does_not_go_on_from_it(
+    settings: Settings, tmp_path: Path
+) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    (part,) = back_up(settings, archive).parts
+    newer = msgspec.structs.replace(part, version=2, id="00000002-0-increment", kind="increment")
+    archive.put("parts/00000002-0-increment.json", [packed(newer)])
+    with pytest.raises(StoreMismatch, match=r"00000002-0-increment.* newer Kith"):
+        restore(Settings(data=str(tmp_path / "back")), archive)
+    assert "newer Kith" in back_up(settings, archive).because
+    assert restore(Settings(data=str(tmp_path / "back")), archive).files == 3
+
+
+def test_a_folder_that_a_server_uses_is_not_restored_into(settings: Settings, tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    back_up(settings, archive)
+    back = Settings(data=str(tmp_path / "back"))
+    with folders.serving(back), pytest.raises(Conflict, match="a server uses"):
+        restore(back, archive)
+    restore(back, archive)
+
+
+def test_one_process_at_a_time_backs_up_a_store(run: Run, settings: Settings, tmp_path: Path) -> None:
+    async def meanwhile() -> None:
+        files = FileLeases(Path(settings.data))
+        async with Leases(files).alone(schedule.NAME):
+            with (
+                pytest.raises(Conflict, match="another process does `backup`"),
+                Environment(Path(settings.data)) as store,
+            ):
+                await schedule.once(schedule.over(settings, store, str(tmp_path / "kept")), store, whole=True)
+        files.close()
+
+    run(meanwhile())
+
+
+def test_a_restore_that_is_cut_short_leaves_no_store_and_is_done_again(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    back_up(settings, archive)
+    back = Settings(data=str(tmp_path / "back"))
+    with monkeypatch.context() as patch:
+        patch.setattr("kith.run.backups.restoring.copy_out", _fails)
+        with pytest.raises(StoreUnavailable):
+            restore(back, archive)
+    assert not (Path(back.data) / "store.mdb").exists()
+    assert restore(back, archive).files == 3
+
+
+def _fails(*_: object) -> None:
+    raise StoreUnavailable("the disk is gone")
+
+
+@contextmanager
+def maker_over(settings: Settings) -> Iterator[tuple[Environment, BackUp]]:
+    with folders.open_environment(settings) as store:
+        yield store, schedule.over(settings, store, settings.backup_to)
+
+
+def test_a_server_backs_up_when_it_is_due_and_says_how_that_goes(run: Run, settings: Settings, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), backup_keep_days=2)
+    archive = FolderArchive(tmp_path / "kept")
+    (finding,) = [one for one in examine(settings) if one.what == "backups"]
+    assert (finding.ok, "there is none yet" in finding.detail) == (False, True)
+    now_ms = wall_ms()
+    with maker_over(settings) as (store, maker):
+        for minutes, parts in ((0, 1), (4, 1), (6, 2), (24 * 60, 4), (5 * 24 * 60, 1)):
+            store.put_note(f"server-key/{minutes:064x}", b"1")
+            run(schedule.turn(settings, maker, now_ms + minutes * 60_000))
+            assert len(read_parts(archive).whole) == parts, f"after {minutes} minutes"
+    status = schedule.read_status(settings)
+    assert (status.good_ms, status.error) == (now_ms + 5 * _DAY_MS, "")
+    (tmp_path / "file").write_text("hello")
+    broken = msgspec.structs.replace(settings, backup_to=str(tmp_path / "file"))
+    with maker_over(broken) as (_, maker):
+        run(schedule.turn(broken, maker, now_ms + 6 * _DAY_MS))
+    status = schedule.read_status(broken)
+    assert (status.good_ms, "cannot be used" in status.error) == (now_ms + 5 * _DAY_MS, True)
+    (finding,) = [one for one in examine(broken) if one.what == "backups"]
+    assert (finding.ok, "cannot be used" in finding.detail) == (False, True)
+    with maker_over(settings) as (_, maker):
+        run(schedule.turn(settings, maker, now_ms + 6 * _DAY_MS))
+    assert schedule.read_status(settings).error == ""
+
+
+def test_a_drill_says_whether_the_backup_is_good(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    archive = FolderArchive(tmp_path / "kept")
+    back_up(settings, archive)
+    command.run_restore(str(tmp_path / "kept"), drill=True)
+    said = capsys.readouterr().out
+    assert "after event 0" in said
+    assert "is good" in said
+    archive.delete(["media/ff/c.mp4"])
+    with pytest.raises(typer.Exit):
+        command.run_restore(str(tmp_path / "kept"), drill=True)
+    assert "not good" in capsys.readouterr().out
+    assert not list(tmp_path.glob("kith-drill-*"))

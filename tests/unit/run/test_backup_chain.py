@@ -1,0 +1,167 @@
+"""The rules of backups: which parts make a point, which may go, and when the next is due."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kith.core.errors import BadRequest, StoreMismatch
+from kith.run.backups.chain import NEWEST, Goal, prunable, tip, way
+from kith.run.backups.parts import Kind, Part, Parts, StoredFile, next_id, packed, unpacked
+from kith.run.backups.schedule import Due, Status, due, is_good
+from kith.run.config import Settings
+
+
+def part(number: int, events: tuple[int, int], ms: tuple[int, int], line: str = "a", most: int = 0) -> Part:
+    """A whole where `events` begin with -1: `(-1, until)`. `ms`: when it began, and its newest event was logged."""
+    after, until = events
+    kind: Kind = "whole" if after < 0 else "increment"
+    return Part(
+        1, f"{number:08}-0-{kind}", kind, line, "store", [],
+        max(0, after), until, most or until, "", "", ms[0], 0, ms[1], {"store.mdb": StoredFile(1, "")},
+    )  # fmt: skip
+
+
+PARTS = [
+    part(1, (-1, 10), (100, 90), most=12),
+    part(2, (10, 20), (200, 190)),
+    part(3, (20, 30), (300, 290)),
+    part(4, (-1, 31), (310, 305), most=33),
+    part(5, (30, 40), (400, 390)),
+    part(6, (-1, 60), (600, 500), line="b"),
+    part(7, (60, 70), (700, 690), line="b"),
+]
+
+POINTS = [
+    (NEWEST, [6, 7]),
+    (Goal(ms=10**6), [6, 7]),
+    (Goal(ms=650), [6, 7]),
+    (Goal(ms=600), [6, 7]),
+    (Goal(ms=599), [4, 5]),
+    (Goal(ms=310), [4, 5]),
+    (Goal(ms=309), [1, 2, 3, 5]),
+    (Goal(ms=290), [1, 2, 3, 5]),
+    (Goal(ms=289), [1, 2, 3]),
+    (Goal(ms=100), [1, 2]),
+    (Goal(event=12, line="a"), [1, 2]),
+    (Goal(event=20, line="a"), [1, 2]),
+    (Goal(event=32, line="a"), [1, 2, 3, 5]),
+    (Goal(event=33, line="a"), [4, 5]),
+    (Goal(event=65, line="b"), [6, 7]),
+]
+
+
+def numbers(parts: object) -> list[int]:
+    return [int(one.id.split("-")[0]) for one in parts]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("goal", "asked"), POINTS)
+def test_a_point_is_made_of_the_newest_whole_before_it_and_the_increments_after_that(
+    goal: Goal, asked: list[int]
+) -> None:
+    found = way(PARTS, goal)
+    assert numbers([found.whole, *found.increments]) == asked
+
+
+@pytest.mark.parametrize(
+    ("goal", "without", "error", "says"),
+    [
+        (Goal(ms=99), 0, BadRequest, "no whole .* as old"),
+        (Goal(event=11, line="a"), 0, BadRequest, "no whole .* as old"),
+        (Goal(event=50, line="a"), 0, BadRequest, "ends at event 40"),
+        (Goal(event=90, line="b"), 0, BadRequest, "ends at event 70"),
+        (Goal(ms=289), 2, StoreMismatch, "events 11 to 20 are missing"),
+        (Goal(ms=309), 3, StoreMismatch, "events 21 to 30 are missing"),
+        (NEWEST, 6, StoreMismatch, "the whole is missing"),
+    ],
+)
+def test_a_point_that_cannot_be_made_says_why(goal: Goal, without: int, error: type[Exception], says: str) -> None:
+    left = [one for one in PARTS if numbers([one]) != [without]]
+    with pytest.raises(error, match=says):
+        way(left, goal)
+
+
+def test_a_part_that_cannot_be_read_is_in_the_way_of_points_that_it_may_hold_only() -> None:
+    damaged = ["00000008-0-increment"]
+    for goal in (NEWEST, Goal(ms=10**6)):
+        with pytest.raises(StoreMismatch, match="00000008-0-increment"):
+            way(PARTS, goal, damaged)
+    assert way(PARTS, Goal(ms=289), damaged)
+
+
+@pytest.mark.parametrize(("count", "last"), [(0, None), (1, 1), (2, 2), (3, 3), (4, 3), (5, 5), (6, 6), (7, 7)])
+def test_the_next_increment_goes_on_from_the_last_one_of_the_newest_line(count: int, last: int | None) -> None:
+    found = tip(PARTS[:count])
+    assert (numbers([found])[0] if found else None) == last
+
+
+@pytest.mark.parametrize(
+    ("kept_from", "gone"), [(0, []), (100, []), (309, []), (310, [1, 2, 3]), (599, [1, 2, 3]), (600, [1, 2, 3, 4, 5])]
+)
+def test_what_no_kept_point_needs_goes(kept_from: int, gone: list[int]) -> None:
+    parts = [*PARTS[:2], part(3, (20, 31), (300, 290)), *PARTS[3:]]
+    assert numbers(prunable(parts, kept_from)) == gone
+    left = [one for one in parts if one not in prunable(parts, kept_from)]
+    for goal, _ in POINTS:
+        if goal.ms is not None and goal.ms >= max(100, kept_from):
+            assert way(left, goal) == way(parts, goal)
+
+
+def test_increments_without_events_go_along_in_their_order() -> None:
+    before, after = part(3, (31, 31), (305, 290)), [part(5, (31, 31), (350, 305)), part(6, (31, 31), (360, 305))]
+    last = part(7, (31, 40), (400, 390))
+    parts = [*PARTS[:2], before, PARTS[3], *after, last]
+    assert numbers(way(parts).increments) == [5, 6, 7]
+    assert tip(parts[:-1]) == after[-1]
+
+
+def test_an_increment_that_reaches_past_the_whole_stays() -> None:
+    parts = [PARTS[0], part(2, (10, 40), (200, 190)), PARTS[3]]
+    assert numbers(prunable(parts, 10**6)) == [1]
+
+
+def test_a_part_is_read_as_it_was_written_and_one_of_a_newer_kith_is_refused() -> None:
+    raw = packed(PARTS[1])
+    assert unpacked(raw, "it") == PARTS[1]
+    for at in range(len(raw)):
+        with pytest.raises(StoreMismatch, match="it is damaged"):
+            unpacked(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :], "it")
+    newer = packed(Part(**{name: getattr(PARTS[1], name) for name in PARTS[1].__struct_fields__} | {"version": 2}))
+    with pytest.raises(StoreMismatch, match="newer Kith"):
+        unpacked(newer, "it")
+
+
+def test_ids_are_in_order_and_no_two_are_alike() -> None:
+    parts = Parts(PARTS, {"00000011-0-whole": "damaged"})
+    one, other = next_id(parts, "increment"), next_id(parts, "increment")
+    assert re.fullmatch(r"00000012-[0-9a-f]{8}-increment", one)
+    assert one != other
+    assert next_id(Parts([], {}), "whole").startswith("00000001-")
+
+
+_MINUTE, _HOUR = 60_000, 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("status", "now_ms", "what"),
+    [
+        (Status(), 100 * _HOUR, "whole"),
+        (Status(100 * _HOUR, 100 * _HOUR), 100 * _HOUR + 4 * _MINUTE, "nothing"),
+        (Status(100 * _HOUR, 100 * _HOUR), 100 * _HOUR + 5 * _MINUTE, "increment"),
+        (Status(124 * _HOUR - 1, 100 * _HOUR), 124 * _HOUR, "whole"),
+        (Status(100 * _HOUR, 100 * _HOUR), 99 * _HOUR, "whole"),
+        (Status(101 * _HOUR, 100 * _HOUR), 100 * _HOUR + 1, "increment"),
+    ],
+    ids=["first", "fresh", "increment", "whole", "clock went back", "clock went back a little"],
+)
+def test_when_the_next_is_due(status: Status, now_ms: int, what: Due) -> None:
+    assert due(status, Settings(), now_ms) == what
+
+
+def test_a_backup_is_good_while_it_is_young_and_the_last_was_made() -> None:
+    settings = Settings()
+    assert is_good(Status(_HOUR, _HOUR), settings, _HOUR + 14 * _MINUTE)
+    assert not is_good(Status(_HOUR, _HOUR), settings, _HOUR + 16 * _MINUTE)
+    assert not is_good(Status(_HOUR, _HOUR, "no room"), settings, _HOUR)
+    assert not is_good(Status(), settings, 100 * _HOUR)
