@@ -79,6 +79,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "streams": streams.streams,
     "watch": log.watch,
     "rebuild": log.rebuild,
+    "increment": log.increment,
     "moderation": moderation.moderation,
     "boards-check": boards.boards_check,
     "boards-check-http": boards.boards_check_http,

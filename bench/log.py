@@ -1,4 +1,4 @@
-"""What the log gives: a history told to a watcher, how late changes are told to a thousand, and a store made anew.
+"""What the log gives: a history told to a watcher, how late changes are told to a thousand, a store made anew, a backup.
 
 Of the thousand each watches one node, and half take nothing after they came.
 """
@@ -15,11 +15,14 @@ import httpx
 import numpy as np
 
 from bench.figures import KEY, SECONDS, Figure, free_port, server
+from kith.engines.blobs.archives import FolderArchive
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.rebuild import rebuild as rebuilt
+from kith.run.backups.making import BackUp
 from kith.run.config import Settings
 
 _EDGES, _A_REQUEST, _USERS = 200_000, 1_000, 330_000
+_MINUTE_S, _A_SECOND = 60, 5_000
 _WATCHERS, _FIRST_WATCHED, _FIRST_OTHER = 1_000, 2_000_000, 3_000_000
 _A_LIVE_REQUEST, _LIVE_A_SECOND = 100, 50
 _LIVE_REQUESTS = int(_LIVE_A_SECOND * SECONDS)
@@ -70,6 +73,31 @@ def rebuild(folder: Path) -> list[Figure]:
         done = rebuilt(source, target)
         took_s = time.perf_counter() - started
     return [Figure("rebuild", done / took_s, "events/s", ">= 150,000", data=f"{_EDGES:,} random follows")]
+
+
+def increment(folder: Path) -> list[Figure]:
+    """A minute of random follows at 5,000 a second, backed up to a folder: written, and read again."""
+    edges, source, kept = _MINUTE_S * _A_SECOND, folder / "source", FolderArchive(folder / "kept")
+    with Environment(source) as store:
+        BackUp(store, kept, None).make(whole=True)
+    with (
+        server(_settings(source)) as settings,
+        httpx.Client(base_url=f"http://127.0.0.1:{settings.port}{_BASE}", headers=_HEADERS, timeout=60) as http,
+    ):
+        chosen = random.Random(1)
+        for _ in range(edges // _A_REQUEST):
+            _write(http, chosen, _A_REQUEST)
+    with Environment(source, create=False) as store:
+        started_s, began_s = time.process_time(), time.perf_counter()
+        (part,) = BackUp(store, kept, None).make(whole=False).parts
+        cpu_s, took_s = time.process_time() - started_s, time.perf_counter() - began_s
+    size = sum(file.bytes for file in part.files.values())
+    says = f"{part.until - part.after:,} events of random follows"
+    return [
+        Figure("increment", cpu_s, "s of one core", "< 1", data=says),
+        Figure("increment-took", took_s, "s", "", data=says),
+        Figure("increment-bytes", size / (part.until - part.after), "bytes/event", "", data=says),
+    ]
 
 
 def _settings(folder: Path) -> Settings:

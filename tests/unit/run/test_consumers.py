@@ -113,7 +113,7 @@ def test_dead_events_are_named_by_group_and_mark(failures: EmbeddedLog, run: Run
 
 @pytest.mark.usefixtures("two")
 def test_metrics_tell_lag_and_failures_of_each_consumer(failures: EmbeddedLog, run: Run) -> None:
-    told = run(gauges.gauges(failures._environment, failures))
+    told = run(gauges.gauges(Settings(), failures._environment, failures))
     assert (told["fanout_lag_events"], told["other_lag_events"]) == (0, 1)
     assert (told["fanout_dead_events"], told["fanout_failed_events"]) == (1, 1)
     assert (told["other_dead_events"], told["other_failed_events"]) == (1, 0)
