@@ -150,9 +150,9 @@ def test_a_backup_that_ends_at_any_step_does_not_count_and_the_next_goes_on(
         maker = BackUp(one.store, FolderArchive(tmp_path / "before"), media)
         one.steps(20)
         maker.make(whole=True)
+        before, step, ended = one.event, 0, False
         one.steps(20)
         (media / "b.png").write_bytes(b"b" * 100)
-        before, step, ended = sorted(one.was)[-21], 0, False
         while not ended:
             step += 1
             kept, back = tmp_path / f"kept-{step}", tmp_path / "back"
@@ -280,6 +280,35 @@ def test_a_store_that_was_restored_begins_a_line_of_its_own_and_both_can_be_rest
         assert found == two.was[two.event]
         _, found = restored(archive, tmp_path / "before it was lost", lost_token)
         assert found == was[lost]
+
+
+def test_an_older_copy_of_the_store_that_took_its_place_is_noticed(tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path / "kept")
+    with told(tmp_path / "data", 13) as one:
+        one.store.secret("backups")
+        one.steps(10)
+        one.store.copy_to(tmp_path / "copy")
+        BackUp(one.store, archive, None).make(whole=True)
+        one.steps(20)
+        BackUp(one.store, archive, None).make(whole=False)
+        reached = one.event
+    with told(tmp_path / "copy", 14) as two:
+        two.steps(5)
+        assert two.event < reached
+        assert "put in its place" in BackUp(two.store, archive, None).make(whole=False).because
+    shutil.rmtree(tmp_path / "copy")
+    with told(tmp_path / "data", 13) as one:
+        one.store.copy_to(tmp_path / "copy")
+        BackUp(one.store, archive, None).make(whole=False)
+    with told(tmp_path / "copy", 15) as two:
+        with told(tmp_path / "data", 16) as one:
+            one.steps(5)
+            BackUp(one.store, archive, None).make(whole=False)
+        while two.event <= max(one.was):
+            two.steps(5)
+        assert "put in its place" in BackUp(two.store, archive, None).make(whole=False).because
+        _, found = restored(archive, tmp_path / "back")
+        assert found == two.was[two.event]
 
 
 def test_two_that_are_made_at_once_both_count(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from granian.server.mp import MPServer
 
 from kith.access.credentials import CredentialStore
 from kith.core.errors import Unavailable
+from kith.engines.blobs.archives import open_archive
 from kith.run import folders, heartbeats, keys, processes, server
 from kith.run.backups import schedule
 from kith.run.config import Settings
@@ -47,7 +48,9 @@ _log = structlog.get_logger("kith")
 
 
 def prepare(settings: Settings) -> None:
-    """Check the folder before any process starts."""
+    """Check the folder, and the place of backups, before any process starts."""
+    if settings.backup_to:
+        open_archive(settings.backup_to)
     with folders.open_environment(settings) as environment:
         folders.refuse_unfinished_import(environment)
 

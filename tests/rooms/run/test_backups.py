@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 import typer
+from backups import Dying
 from coroutines import Run
 from small_s3 import SmallS3, small_s3
 
 from kith.commands import backup as command
 from kith.commands.doctor import examine
 from kith.core.clock import wall_ms
-from kith.core.errors import BadRequest, Conflict, StoreMismatch, StoreUnavailable
+from kith.core.errors import BadRequest, Conflict, StoreFull, StoreMismatch, StoreUnavailable
 from kith.engines.blobs import archives
 from kith.engines.blobs.archives import Archive, FolderArchive, open_archive
 from kith.engines.embedded.environment import Environment
@@ -141,7 +143,7 @@ def test_a_bucket_that_fails_at_any_request_leaves_what_was_there_and_the_next_b
             assert done.lost == []
             back_up(settings, archive)
             assert restore(Settings(data=str(tmp_path / f"then-{failed}")), archive).files == 4
-            failed += 7
+            failed += 11
         else:
             break
     assert failed > 20
@@ -165,6 +167,53 @@ def test_what_a_backup_that_was_cut_short_copied_is_not_copied_again(settings: S
     there = (tmp_path / "kept" / "media/01/a.png").stat().st_ino
     back_up(settings, archive)
     assert (tmp_path / "kept" / "media/01/a.png").stat().st_ino == there
+
+
+def test_a_list_of_media_that_is_damaged_is_told_and_the_next_backup_is_whole(
+    settings: Settings, tmp_path: Path, archive: Archive
+) -> None:
+    (part,) = back_up(settings, archive).parts
+    archive.put(f"files/{part.id}/media", [b"x"])
+    with pytest.raises(StoreMismatch, match=f"{part.id}/media is damaged"):
+        restore(Settings(data=str(tmp_path / "back")), archive)
+    assert f"{part.id}/media is damaged" in back_up(settings, archive).because
+    assert prune(archive, 0, wall_ms() + 2 * _DAY_MS) == 0
+    assert restore(Settings(data=str(tmp_path / "back")), archive).files == 3
+
+
+def test_a_copy_that_fails_half_way_lets_go_of_the_store(settings: Settings, tmp_path: Path) -> None:
+    dying = Dying(tmp_path / "kept", lambda: OSError(28, "No space left on device"))
+    with folders.open_environment(settings) as store:
+        for number in range(6):
+            store.put_note(f"large-{number}", bytes(1 << 20))
+        maker = BackUp(store, dying, None)
+        dying.left = 3  # the first chunk is written, and others wait
+        try:
+            maker.make(whole=True)
+        except StoreFull:  # while it is handled
+            assert "kith-backup" not in {thread.name for thread in threading.enumerate()}
+    assert dying.left == 0
+    assert read_parts(FolderArchive(tmp_path / "kept")).whole == []
+
+
+class Forgetful(FolderArchive):
+    """A place that does not keep the last byte of what is called so."""
+
+    worst = ""
+
+    def put(self, name: str, chunks: Iterable[bytes]) -> None:
+        super().put(name, [b"".join(chunks)[:-1]] if self.worst in name else chunks)
+
+
+@pytest.mark.parametrize("worst", ["store.mdb", "/media", "01/a.png", "parts/"])
+def test_what_is_not_kept_as_it_was_written_does_not_count(settings: Settings, tmp_path: Path, worst: str) -> None:
+    archive = Forgetful(tmp_path / "kept")
+    archive.worst = worst
+    with folders.open_environment(settings) as store:
+        maker = BackUp(store, archive, folders.media_folder(settings))
+        with pytest.raises(StoreUnavailable, match="did not keep"):
+            maker.make(whole=True)
+        assert read_parts(archive).whole == []
 
 
 def test_media_in_a_bucket_are_not_in_it(settings: Settings, tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ overlap.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,8 +95,10 @@ class BackUp:
             try:
                 self._check_goes_on(before, last)
                 made += self._increment(before, last)
-            except Conflict as gone:
+            except (Conflict, StoreMismatch) as gone:
                 because = gone.message
+        elif before.damaged:
+            because = min(before.damaged.values())
         if last is None or because or whole:
             line = last.line if last is not None and not because else secrets.token_hex(8)
             last_ms = made[-1].last_ms if made else last.last_ms if last is not None and not because else 0
@@ -103,11 +106,8 @@ class BackUp:
         return Made(made, self._copied, because)
 
     def _check_goes_on(self, before: Parts, last: Part) -> None:
-        """Conflict, where the log does not go on from the last part, or that part is of no use."""
-        try:
-            way(before.whole, damaged=before.damaged)
-        except StoreMismatch as error:
-            raise Conflict(error.message) from error
+        """Conflict, where the log does not go on from the last part; StoreMismatch, where that is of no use."""
+        way(before.whole, damaged=before.damaged)
         if self._history() != list(last.history):
             raise Conflict("the store was restored since the last backup, and its log went on another way")
         is_there = segments.whole_after(self._store) <= last.until <= segments.last_event(self._store)
@@ -146,11 +146,15 @@ class BackUp:
         began_ms, named, id_ = self._now_ms(), self._identity(), next_id(before, "whole")
         until = segments.last_event(self._store)
         mark = mark_of(segments.event_at(self._store, until))
-        files = {STORE: put_verified(self.archive, file_of(id_, STORE), _copied(self._store))}
+        with contextlib.closing(_copied(self._store)) as copy:  # whatever fails, nobody reads the store after this
+            files = {STORE: put_verified(self.archive, file_of(id_, STORE), copy)}
         most = segments.last_event(self._store)  # the copy ends somewhere between the two
         last_ms = max(last_ms, logged_ms(segments.event_at(self._store, most)))
         if self._media:  # after the store, so that what it names is there
-            media = copy_in(self._media, self.archive, self._names(before.whole), self._count)
+            known: Names = {}
+            with contextlib.suppress(StoreMismatch):  # then what is there is compared, file by file
+                known = self._names(before.whole)
+            media = copy_in(self._media, self.archive, known, self._count)
             files[MEDIA] = put_verified(self.archive, file_of(id_, MEDIA), [list_of(media)])
         part = Part(
             VERSION, id_, "whole", line, self._name, self._history(), 0, until, most,
@@ -211,7 +215,7 @@ def _hole(after: int) -> str:
     )
 
 
-def _copied(store: Environment) -> Iterator[bytes]:
+def _copied(store: Environment) -> Generator[bytes, None, None]:
     """A compacted, consistent copy of a store, while others read and write."""
     reading, writing = os.pipe()
     failed: list[Exception] = []

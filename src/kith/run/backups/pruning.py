@@ -7,6 +7,9 @@ be of a part that is being made.
 
 from __future__ import annotations
 
+import contextlib
+
+from kith.core.errors import StoreMismatch
 from kith.engines.blobs.archives import Archive
 from kith.run.backups.chain import prunable
 from kith.run.backups.parts import FILES, MEDIA, file_of, manifest_of, read_parts
@@ -18,23 +21,20 @@ _UNFINISHED_MS = 86_400_000
 def prune(archive: Archive, kept_from_ms: int, now_ms: int) -> int:
     """Remove what no point at or after a time needs; how many parts that were. Servers and backups may run.
 
-    Where a part cannot be read, its files stay, and all of media. Errors: StoreMismatch, StoreUnavailable.
+    Where a part cannot be read, its files stay, and all of media. Errors: StoreUnavailable.
     """
     parts = read_parts(archive)
     going = prunable(parts.whole, kept_from_ms)
     kept = [part for part in parts.whole if part not in going]
-    media = {f"{MEDIA}/{name}" for name in names_of(archive, kept)}
     archive.delete([manifest_of(part.id) for part in going])
-    files = {file_of(part.id, name) for part in kept for name in part.files}
+    named = {file_of(part.id, name) for part in kept for name in part.files}
     damaged = tuple(file_of(id_, "") for id_ in parts.damaged)
     listed = [found for found in archive.files(FILES) if not found.name.startswith(damaged)]
-    if not damaged:
-        listed += archive.files(MEDIA)
-    own, named = tuple(file_of(part.id, "") for part in going), files | media
-    archive.delete([
-        found.name
-        for found in listed
-        if found.name not in named
-        and (found.name.startswith(own) or found.modified_at_ms < now_ms - _UNFINISHED_MS)
-    ])  # fmt: skip
+    with contextlib.suppress(StoreMismatch):  # a list that cannot be read
+        named |= {f"{MEDIA}/{name}" for name in names_of(archive, kept)}
+        if not damaged:
+            listed += archive.files(MEDIA)
+    own, old_ms = tuple(file_of(part.id, "") for part in going), now_ms - _UNFINISHED_MS
+    unnamed = [found for found in listed if found.name not in named]
+    archive.delete([one.name for one in unnamed if one.name.startswith(own) or one.modified_at_ms < old_ms])
     return len(going)

@@ -97,26 +97,27 @@ def goal_of(archive: Archive, parts: Parts, at: str | None, folder: Path) -> Goa
     raise refused or BadRequest("that token stands for a write that this backup does not have")
 
 
-def _position_of(secret: bytes, token: str) -> LogPosition:
-    found = WatchTokens(secret).read(token)
-    if found is not None:
-        return found
-    try:
-        return WriteTokens(secret).read(token).at
-    except BadToken:
-        raise BadRequest(
-            f"{token!r} is neither a time, such as 2026-03-01T09:30, nor a token of the store that was backed up"
-        ) from None
+def _position_of(secret: bytes | None, token: str) -> LogPosition:
+    """The place of a token. `secret`: what the store signs with; None where it has never signed one."""
+    if secret is not None:
+        found = WatchTokens(secret).read(token)
+        if found is not None:
+            return found
+        with contextlib.suppress(BadToken):
+            return WriteTokens(secret).read(token).at
+    raise BadRequest(
+        f"{token!r} is neither a time, such as 2026-03-01T09:30, nor a token of the store that was backed up"
+    )
 
 
-def _signing(archive: Archive, parts: Sequence[Part], folder: Path) -> bytes:
+def _signing(archive: Archive, parts: Sequence[Part], folder: Path) -> bytes | None:
     """The secret that the store signs tokens with: each increment has it, and each whole."""
     for part in reversed(parts):
         for _, segment in _segments(archive, part):
-            return segment.notes.get(_SIGNING, b"")
+            return segment.notes.get(_SIGNING)
     _fetch(archive, parts[-1], folder)
     with Environment(folder, create=False) as store:
-        return store.get_note(_SIGNING) or b""
+        return store.get_note(_SIGNING)
 
 
 def _go(archive: Archive, store: Environment, chosen: Way, goal: Goal) -> tuple[int, int]:
@@ -126,25 +127,28 @@ def _go(archive: Archive, store: Environment, chosen: Way, goal: Goal) -> tuple[
     """
     _check(store, chosen.whole, archive)
     for part in chosen.increments:
-        stopped = False
-        for name, segment in _segments(archive, part):
-            if segments.last_event(store) > segment.end:
-                continue  # the copy of the store ended after it
-            until = _until(segment, goal)
-            try:
-                at = segments.do(store, segment, until)
-            except Conflict as error:
-                raise StoreMismatch(f"{archive.where}/{name} does not follow the part before it") from error
-            stopped = stopped or (until is not None and until <= at)
-            if stopped:
-                break
-        if stopped:
+        if _is_in(archive, store, part, goal):
             break
         _check(store, part, archive)
     last, ms = _begin(store)
     if goal.event is not None and last != goal.event:
         raise BadRequest(f"that point is not in the backup; the nearest before it is event {last}")
     return last, ms
+
+
+def _is_in(archive: Archive, store: Environment, part: Part, goal: Goal) -> bool:
+    """Do an increment up to the point; whether the point lies in it."""
+    for name, segment in _segments(archive, part):
+        if segments.last_event(store) > segment.end:
+            continue  # the copy of the store ended after it
+        until = _until(segment, goal)
+        try:
+            at = segments.do(store, segment, until)
+        except Conflict as error:
+            raise StoreMismatch(f"{archive.where}/{name} does not follow the part before it") from error
+        if until is not None and until <= at:
+            return True
+    return False
 
 
 def _begin(store: Environment) -> tuple[int, int]:
@@ -220,7 +224,7 @@ def _opened(folder: Path, where: str) -> Iterator[Environment]:
 
 
 def _restore_older(settings: Settings, archive: Archive, at: str | None, progress: Callable[[int], None]) -> Restored:
-    """Restore a backup of Kith 0.1: a folder with `store.mdb` and `media/`, without digests."""
+    """Restore what `kith backup` made before there were parts: a folder with `store.mdb` and `media/`."""
     if not isinstance(archive, FolderArchive) or not (Path(archive.where) / STORE_FILE).is_file():
         raise BadRequest(f"{archive.where} holds no backup")
     if at is not None:
