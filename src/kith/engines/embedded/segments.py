@@ -52,17 +52,6 @@ def last_event(store: Environment) -> int:
         return event_log.bounds(txn, store.log)[1]
 
 
-def whole_after(store: Environment) -> int:
-    """The event after which a log holds every change."""
-    with translated("read", store.folder), store.lmdb.begin() as txn:
-        first, _ = event_log.bounds(txn, store.log)
-    return _whole_after(first, store.get_note(LOG_WHOLE_AFTER))
-
-
-def _whole_after(first: int, note: bytes | None) -> int:
-    return max(first - 1, int(note or b"0"))
-
-
 def event_at(store: Environment, number: int) -> bytes:
     """An event, with when it was logged; empty where the log does not have it."""
     with translated("read", store.folder), store.lmdb.begin() as txn:
@@ -78,7 +67,7 @@ def take(source: Environment, after: int, bytes_max: int) -> Segment:
         first, last = event_log.bounds(txn, source.log)
         rows = list(event_log.read_rows(txn, source.log, max(after, first), bytes_max))
     graphs, notes = identity(source)  # read last, so that no row is of a graph that is not among them
-    needed = _whole_after(first, notes.get(LOG_WHOLE_AFTER))
+    needed = max(first - 1, int(notes.get(LOG_WHOLE_AFTER, b"0")))
     if after < needed:
         raise Conflict(
             f"the log holds every change after event {needed} only (before it are a bulk import, an older version "

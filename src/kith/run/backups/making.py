@@ -110,8 +110,7 @@ class BackUp:
         way(before.whole, damaged=before.damaged)
         if self._history() != list(last.history):
             raise Conflict("the store was restored since the last backup, and its log went on another way")
-        is_there = segments.whole_after(self._store) <= last.until <= segments.last_event(self._store)
-        if not is_there or mark_of(segments.event_at(self._store, last.until)) != last.mark:
+        if mark_of(segments.event_at(self._store, last.until)) != last.mark:
             raise Conflict(_hole(last.until))
 
     def _increment(self, before: Parts, last: Part) -> list[Part]:
