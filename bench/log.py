@@ -1,4 +1,4 @@
-"""What the log gives: a history told to a watcher, how late changes are told to a thousand, a store made anew, a backup.
+"""What the log gives: a history told to a watcher, changes told to a thousand, a store made anew, a backup.
 
 Of the thousand each watches one node, and half take nothing after they came.
 """

@@ -65,7 +65,7 @@ class Services:
         self.edges, self.records, self.clock = edges, records, clock
         self.graph = Social(edges, graphs, HybridClock(clock), **limits)
         self.people = self.graph.people = Relations(
-            self.graph, self.graph.privacy, self.graph.limits, tie_changed=self.settling.tie_changed
+            self.graph, self.graph.privacy, self.graph.limits, ties=self.settling
         )
 
     @classmethod

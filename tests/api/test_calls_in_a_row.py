@@ -84,9 +84,9 @@ async def scene_in(folder: Path, pace: Pace) -> AsyncIterator[Scene]:
             counts = pace.wrap(_quotas(folder), "quotas")
             api = api_over(settings, services, Quotas(counts, limits.quotas(settings)))
             async with CONSUMERS[fanout.NAME].open(settings, services.opened) as worker, client_of(api.door) as http:
-                assert isinstance(worker.consumer, fanout.Fanout)
-                runner = Runner(worker.consumer, services.opened.log)
-                scene = Scene(http, services, pace, runner, worker.consumer, "")
+                assert isinstance(worker.follower, Runner)
+                assert isinstance(worker.follower.consumer, fanout.Fanout)
+                scene = Scene(http, services, pace, worker.follower, worker.follower.consumer, "")
                 yield scene._replace(post=await _fill(scene))
 
 
@@ -138,9 +138,9 @@ class Row(NamedTuple):
 CALLS: dict[str, Row] = {
     "check by server key": Row(1, lambda scene: scene.asked(None, "GET", f"/graph/follows/{ALICE}/{BOB}")),
     "check by user token": Row(1, lambda scene: scene.asked(ALICE, "GET", f"/graph/follows/{ALICE}/{BOB}", token=True)),
-    "follow": Row(2, lambda scene: scene.asked(CAROL, "POST", f"/users/{BOB}/follow")),
-    "unfollow": Row(2, lambda scene: scene.asked(CAROL, "DELETE", f"/users/{BOB}/follow")),
-    "block": Row(3, lambda scene: scene.asked(CAROL, "POST", "/users/150/block")),
+    "follow": Row(1, lambda scene: scene.asked(CAROL, "POST", f"/users/{BOB}/follow")),
+    "unfollow": Row(1, lambda scene: scene.asked(CAROL, "DELETE", f"/users/{BOB}/follow")),
+    "block": Row(2, lambda scene: scene.asked(CAROL, "POST", "/users/150/block")),
     "follow a private account": Row(3, lambda scene: scene.asked(CAROL, "POST", f"/users/{PRIVATE}/follow")),
     "relationships": Row(1, lambda scene: scene.asked(CAROL, "POST", "/relationships", targets=[ALICE, BOB, 150])),
     "friends": Row(3, lambda scene: scene.asked(CAROL, "GET", f"/users/{ALICE}/friends")),

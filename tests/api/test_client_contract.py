@@ -45,8 +45,8 @@ SAMPLES: dict[str, Any] = {
     "alt_text": "x", "file": b"x", "link": "https://kith.example", "visibility": "custom", "attributes": {"a": 1},
     "location": Location(latitude=1, longitude=2, name="x"),
     "key": "k", "cursor": "c", "sort": "top", "state": "normal", "type": "latest", "request_id": "r", "reason": "x",
-    "display_name": "x", "bio": "x", "name": "x", "url": "https://app.example", "graphs": ["follows"], "kinds": ["edge"],
-    "secret": "x" * 20,
+    "display_name": "x", "bio": "x", "name": "x", "url": "https://app.example",
+    "graphs": ["follows"], "kinds": ["edge"], "secret": "x" * 20,
 }  # fmt: skip
 """Arguments by their names; of any other, a switch is turned on, and one that is a number stands for an id."""
 WORDS = {"graph", "kind", "username", "job_id"}  # of a path; the rest are ids

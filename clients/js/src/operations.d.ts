@@ -654,6 +654,204 @@ export interface Operations {
    */
   userStoriesPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<StoriesAnswer>;
   /**
+   * Make a board.
+   *
+   * Who follows its owner follows it from now on, unless it is secret.
+   */
+  createBoard(name: string, options?: Omit<BoardRequest, "name"> & { key?: string } & CallOptions): Promise<BoardAnswer>;
+  /**
+   * A board.
+   *
+   * 404 for what does not exist, is deleted, or is not there for the acting user.
+   */
+  board(board: Int64, options?: CallOptions): Promise<BoardAnswer>;
+  /**
+   * Change a board.
+   *
+   * Its owner only. A board that becomes secret loses its followers.
+   */
+  editBoard(board: Int64, options?: BoardChange & CallOptions): Promise<BoardAnswer>;
+  /**
+   * Delete a board.
+   *
+   * For good, with its pins; the posts stay. Its owner only.
+   */
+  deleteBoard(board: Int64, options?: CallOptions): Promise<void>;
+  /**
+   * Give a board to a collaborator.
+   *
+   * Who follows it by itself goes on doing so; who followed it through the owner does no more. Its owner only.
+   */
+  moveBoard(board: Int64, owner: Int64, options?: CallOptions): Promise<BoardAnswer>;
+  /**
+   * Merge a board into another.
+   *
+   * The other one of the same owner takes the pins and followers; this one is gone. Of very many, some follow.
+   */
+  mergeBoard(board: Int64, into: Int64, options?: CallOptions): Promise<BoardAnswer>;
+  /**
+   * The boards of a user.
+   *
+   * Newest first; secret ones for their members only.
+   */
+  userBoards(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<BoardAnswer, BoardsAnswer>;
+  /**
+   * The boards of a user.
+   *
+   * Newest first; secret ones for their members only.
+   */
+  userBoardsPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<BoardsAnswer>;
+  /**
+   * Invite a collaborator.
+   *
+   * They see the board, also if it is secret, and may pin on it. Its owner only.
+   */
+  inviteCollaborator(board: Int64, user: Int64, options?: CallOptions): Promise<InvitedAnswer>;
+  /**
+   * Dismiss a collaborator.
+   *
+   * For its owner, and for collaborators who leave. Their pins stay.
+   */
+  dismissCollaborator(board: Int64, user: Int64, options?: CallOptions): Promise<InvitedAnswer>;
+  /**
+   * Who pins on a board.
+   *
+   * Newest first; for its owner and collaborators.
+   */
+  boardCollaborators(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
+  /**
+   * Who pins on a board.
+   *
+   * Newest first; for its owner and collaborators.
+   */
+  boardCollaboratorsPage(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
+  /**
+   * Boards of others on which a user pins.
+   *
+   * The user's own; the newest invitation first.
+   */
+  collaborations(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<BoardAnswer, BoardsAnswer>;
+  /**
+   * Boards of others on which a user pins.
+   *
+   * The user's own; the newest invitation first.
+   */
+  collaborationsPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<BoardsAnswer>;
+  /**
+   * Follow a board.
+   *
+   * Of a user whom one follows: takes back that it was unfollowed. Repeating it changes nothing.
+   */
+  followBoard(board: Int64, options?: CallOptions): Promise<BoardFollowedAnswer>;
+  /**
+   * Unfollow a board.
+   *
+   * Also one that is followed through its owner. 409 `NOT_FOLLOWING` for one that never was.
+   */
+  unfollowBoard(board: Int64, options?: CallOptions): Promise<BoardFollowedAnswer>;
+  /**
+   * Which users and boards I follow.
+   *
+   * 25 at most in all; `none` also for what is not there for the acting user.
+   */
+  checkBoards(options?: BoardsCheckRequest & CallOptions): Promise<BoardsChecked>;
+  /**
+   * Who follows a board.
+   *
+   * Through its owner or by itself, newest follow first, at the same cost at any depth.
+   */
+  boardFollowers(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
+  /**
+   * Who follows a board.
+   *
+   * Through its owner or by itself, newest follow first, at the same cost at any depth.
+   */
+  boardFollowersPage(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  /**
+   * How many follow a board.
+   *
+   * Exact.
+   */
+  countBoardFollowers(board: Int64, options?: CallOptions): Promise<CountAnswer["count"]>;
+  /**
+   * The boards that a user follows by themselves.
+   *
+   * Newest follow first. The boards of users whom they follow are not among them.
+   */
+  boardsFollowed(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<BoardAnswer, BoardsAnswer>;
+  /**
+   * The boards that a user follows by themselves.
+   *
+   * Newest follow first. The boards of users whom they follow are not among them.
+   */
+  boardsFollowedPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<BoardsAnswer>;
+  /**
+   * The boards that a user unfollowed.
+   *
+   * The user's own: boards of users whom they follow. Newest first.
+   */
+  boardsUnfollowed(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<BoardAnswer, BoardsAnswer>;
+  /**
+   * The boards that a user unfollowed.
+   *
+   * The user's own: boards of users whom they follow. Newest first.
+   */
+  boardsUnfollowedPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<BoardsAnswer>;
+  /**
+   * Users of whom a user follows single boards.
+   *
+   * Newest first; without those whom they follow as users.
+   */
+  implicitFollowing(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
+  /**
+   * Users of whom a user follows single boards.
+   *
+   * Newest first; without those whom they follow as users.
+   */
+  implicitFollowingPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  /**
+   * Who follows single boards of a user.
+   *
+   * Newest first; without those who follow the user.
+   */
+  implicitFollowers(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
+  /**
+   * Who follows single boards of a user.
+   *
+   * Newest first; without those who follow the user.
+   */
+  implicitFollowersPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  /**
+   * How much a user follows of boards.
+   *
+   * Exact counts.
+   */
+  interests(user: Int64, options?: CallOptions): Promise<InterestsAnswer>;
+  /**
+   * Pin a post.
+   *
+   * Its owner and collaborators, who must see the post. Repeating it changes nothing.
+   */
+  pinPost(board: Int64, post: Int64, options?: CallOptions): Promise<PinnedAnswer>;
+  /**
+   * What is on a board.
+   *
+   * The newest pin first: what of it the acting user may see.
+   */
+  boardPins(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<PostAnswer, PostsAnswer>;
+  /**
+   * What is on a board.
+   *
+   * The newest pin first: what of it the acting user may see.
+   */
+  boardPinsPage(board: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<PostsAnswer>;
+  /**
+   * Unpin a post.
+   *
+   * Its owner and collaborators. Repeating it changes nothing.
+   */
+  unpinPost(board: Int64, post: Int64, options?: CallOptions): Promise<PinnedAnswer>;
+  /**
    * The labels of a post or a user.
    *
    * Its own: a post of a labelled user may have none and be hidden all the same.
@@ -1320,6 +1518,104 @@ export interface ViewerAnswer {
 export interface StoriesAnswer {
   items: StoryAnswer[];
   pagination: Pagination;
+}
+
+/** A new board. `secret`: it is there for its members only. */
+export interface BoardRequest {
+  name: string;
+  secret?: boolean;
+}
+
+/** A board. The counts are exact; `pinCount` is of all pins, whoever may see them. */
+export interface BoardAnswer {
+  id: string;
+  owner: AuthorAnswer;
+  name: string;
+  secret: boolean;
+  followerCount: number;
+  pinCount: number;
+  createdAt: string;
+}
+
+/** What to change of a board; what is left out stays. */
+export interface BoardChange {
+  name?: string | null;
+  secret?: boolean | null;
+}
+
+/** Who shall own the board: one of its collaborators. */
+export interface BoardMove {
+  owner: Int64;
+}
+
+/** Which board of the same owner takes the pins and followers. */
+export interface BoardMerge {
+  into: Int64;
+}
+
+/** A page of boards, newest first; of very many it may be short and still have more. */
+export interface BoardsAnswer {
+  items: BoardAnswer[];
+  pagination: Pagination;
+}
+
+/** Whether the user is now a collaborator of the board. */
+export interface InvitedAnswer {
+  member: boolean;
+  token: string | null;
+}
+
+/** Whether the acting user now follows the board, and whether that is new. */
+export interface BoardFollowedAnswer {
+  following: boolean;
+  changed: boolean;
+  token: string | null;
+}
+
+/** Users and boards, 25 at most in all. */
+export interface BoardsCheckRequest {
+  users?: Int64[];
+  boards?: Int64[];
+}
+
+/** One row a user and one a board, in the order asked. */
+export interface BoardsChecked {
+  users: FollowedKind[];
+  boards: FollowedKind[];
+}
+
+/**
+ * How the acting user follows a user or board. A user: `explicit`, or `implicit` where only some of their boards
+ * are followed. A board: `explicit` by itself, or `implicit` through its owner.
+ */
+export interface FollowedKind {
+  id: string;
+  following: boolean;
+  kind: "explicit" | "implicit" | "none";
+}
+
+/**
+ * Exact counts: public boards, boards followed by themselves, and users followed by single boards, both ways.
+ * `boardsUnfollowed` is there for the user alone.
+ */
+export interface InterestsAnswer {
+  boardCount: number;
+  boardsFollowed: number;
+  boardsUnfollowed: number | null;
+  implicitFollowing: number;
+  implicitFollowers: number;
+}
+
+/** The post to put on the board. */
+export interface PinRequest {
+  post: Int64;
+}
+
+/** Whether the post is now on the board, and whether that is new. */
+export interface PinnedAnswer {
+  pinned: boolean;
+  changed: boolean;
+  token: string | null;
 }
 
 /** The labels of an object, why, and since when. */

@@ -35,7 +35,7 @@ from kith.graph.graphs import BOARD_MEMBERS
 from kith.graph.merged import merged
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
-from kith.graph.walk import walk
+from kith.graph.walk import walk, whole_list
 from kith.people.accounts import check_active, is_removed
 from kith.people.privacy import SYSTEM, Privacy, Standing, Viewer
 from kith.records.claims import claim_of, first_of
@@ -308,7 +308,7 @@ class Boards:
         await self._check_room(to)
         followers = Listing(self.settling.own, board.id, Direction.IN)
         for direction in Direction:
-            barred = await self.store.ids(Listing(self.settling.blocks, to, direction))
+            barred = await whole_list(self.store, Listing(self.settling.blocks, to, direction))
             if len(barred) and (await self.store.contains(followers, barred)).any():
                 raise Forbidden(
                     "some who follow this board and its new owner block each other; it cannot be theirs with these "

@@ -24,6 +24,7 @@ from kith.graph.graph import Graph, mark_of
 from kith.graph.graphs import BLOCKS, BOARD_FOLLOWS, BOARD_UNFOLLOWS, BOARDS, FOLLOWS, IMPLICIT_FOLLOWS
 from kith.graph.shapes import Ids, Listing
 from kith.graph.together import together
+from kith.graph.walk import whole_list
 from kith.records.store import RecordKind, RecordStore
 
 Pair: TypeAlias = tuple[int, Board]
@@ -98,7 +99,14 @@ class Settling:
             mark = later(mark, await self.agree(user, owner))
         return mark
 
-    async def tie_changed(self, user: NodeId, owner: NodeId, *, ended: bool) -> WriteMark:
+    async def depend(self, user: NodeId, owner: NodeId) -> bool:
+        """Whether a user said anything of boards, and an owner has some; as lists show it."""
+        theirs = [Listing(graph, user, Direction.OUT) for graph in (self.own, self.against)]
+        boards = [Listing(self.boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
+        counts = await self.store.count_many([*theirs, *boards])
+        return bool((counts[0] or counts[1]) and (counts[2] or counts[3]))
+
+    async def changed(self, user: NodeId, owner: NodeId, *, ended: bool) -> WriteMark:
         """Settle what a user said of an owner's boards, after a follow, unfollow or block of the two.
 
         `ended`: the user follows nothing of the owner's any more; where there was no follow of the owner to drop, this
@@ -125,10 +133,10 @@ class Settling:
             if not (counts[0] or counts[1]) or not (counts[2] or counts[3]):
                 return []
             if counts[0] + counts[1] < counts[2] + counts[3]:
-                ids = np.concatenate([await self.store.ids(listing) for listing in theirs])
+                ids = np.concatenate([await whole_list(self.store, listing) for listing in theirs])
                 found = await self.read(np.unique(ids).tolist())
                 return [board for board in found if board is not None and board.owner == owner]
-        ids = np.concatenate([await self.store.ids(listing) for listing in boards])
+        ids = np.concatenate([await whole_list(self.store, listing) for listing in boards])
         there = [await self.store.contains(listing, ids) for listing in theirs]
         found = await self.read(ids[there[0] | there[1]].tolist())
         return [board for board in found if board is not None and board.owner == owner]
@@ -164,7 +172,7 @@ class Settling:
 
     async def _meet(self, listing: Listing, other: Listing) -> bool:
         """Whether two lists have an id in common; the first is read, the second asked."""
-        ids: Ids = await self.store.ids(listing)
+        ids: Ids = await whole_list(self.store, listing)
         return bool(len(ids)) and bool((await self.store.contains(other, ids)).any())
 
 

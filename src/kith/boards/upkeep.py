@@ -157,10 +157,10 @@ class Upkeep:
             elif event.state > State.REMOVED:
                 continue
             elif event.graph == settling.follows and event.state in (State.NORMAL, State.REMOVED):
-                await settling.tie_changed(source, destination, ended=False)
+                await settling.changed(source, destination, ended=False)
             elif event.graph == settling.blocks and event.state == State.NORMAL:
-                await settling.tie_changed(source, destination, ended=False)
-                await settling.tie_changed(destination, source, ended=False)
+                await settling.changed(source, destination, ended=False)
+                await settling.changed(destination, source, ended=False)
             elif event.graph in (settling.own, settling.against) and event.state in (State.NORMAL, State.REMOVED):
                 await self._settle_one(source, destination)
             elif event.graph == settling.boards and event.before is not None and not self._store.transactional:

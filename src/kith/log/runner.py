@@ -84,7 +84,7 @@ class Runner:
         pace: Pace | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self._consumer, self._log, self._pace, self._now_ms = consumer, log, pace or Pace(), now_ms
+        self.consumer, self._log, self._pace, self._now_ms = consumer, log, pace or Pace(), now_ms
         self.name = consumer.name
         self._share: Subscription | None = None
         self._stopping = asyncio.Event()
@@ -112,7 +112,7 @@ class Runner:
                     outages = 0
                 except Unavailable as error:
                     outages += 1
-                    _log.warning("waiting for the store", group=self._consumer.name, error=error.message)
+                    _log.warning("waiting for the store", group=self.consumer.name, error=error.message)
                     await self._sleep(min(self._pace.outage_max_s, self._delay_s(outages)))
                 else:
                     if not busy:
@@ -125,13 +125,13 @@ class Runner:
     async def step(self) -> bool:
         """Retry what is due, handle one batch of new events, do a slice of the backlog; whether there was any work."""
         if self._share is None:
-            self._share = await self._log.subscribe(self._consumer.name)
+            self._share = await self._log.subscribe(self.consumer.name)
             self._save_due_ms = self._now_ms() + int(self._pace.save_s * 1000)
         try:
             retried = await self._retry(self._share)
             handled = await self._advance(self._share)
         except Fenced as error:
-            _log.warning("another worker has taken over", group=self._consumer.name, error=str(error))
+            _log.warning("another worker has taken over", group=self.consumer.name, error=str(error))
             self._begin()
             return True
         more = await self._work_backlog()
@@ -144,8 +144,8 @@ class Runner:
             self._begin()
             return False
         if batch.lost:
-            _log.info("built from the stores: new, or events were forgotten unread", group=self._consumer.name)
-            await self._consumer.lost()
+            _log.info("built from the stores: new, or events were forgotten unread", group=self.consumer.name)
+            await self.consumer.lost()
         elif not batch.events and self._at == self._saved_at:
             self._saved_at = batch.next  # there is nothing to save
         failures = await self._handle(batch.events) if batch.events else {}
@@ -159,7 +159,7 @@ class Runner:
     async def _handle(self, events: Sequence[Event]) -> dict[LogPosition, Failure | None]:
         """Handle a batch; if it fails, its events one by one. Returns the failures by their event's mark."""
         try:
-            await self._consumer.handle(events)
+            await self.consumer.handle(events)
             return {}
         except Unavailable:
             raise
@@ -171,34 +171,34 @@ class Runner:
                     failures[event.mark] = failure
             if len(self._waiting) + self._dead + len(failures) > self._pace.failures_max:
                 raise Unavailable(
-                    f"{self._consumer.name} failed on too many events; the log says how, `kith dead` lists what died"
+                    f"{self.consumer.name} failed on too many events; the log says how, `kith dead` lists what died"
                 ) from None
             return failures
 
     async def _try(self, event: Event, tries: int) -> Failure | None:
         """Handle one event; returns its failure, or None."""
         try:
-            await self._consumer.handle([event])
+            await self.consumer.handle([event])
             return None
         except Unavailable:
             raise
         except Exception as error:
             now = self._now_ms()
             dead = tries >= self._pace.tries_max
-            _log.exception("an event failed", group=self._consumer.name, mark=event.mark.hex(), tries=tries, dead=dead)
+            _log.exception("an event failed", group=self.consumer.name, mark=event.mark.hex(), tries=tries, dead=dead)
             next_try = now + int(self._delay_s(tries) * 1000)
-            return Failure(self._consumer.name, event, tries, f"{type(error).__name__}: {error}", now, next_try, dead)
+            return Failure(self.consumer.name, event, tries, f"{type(error).__name__}: {error}", now, next_try, dead)
 
     async def _work_backlog(self) -> bool:
         """Do a slice of the backlog. A failure is retried after a pause, and new events are handled meanwhile."""
         if not self._is_due(self._backlog_due_ms, BACKLOG_RETRY_MS):
             return False
         try:
-            return await self._consumer.work_backlog()
+            return await self.consumer.work_backlog()
         except Unavailable as error:
-            _log.warning("deferred work waits for the store", group=self._consumer.name, error=error.message)
+            _log.warning("deferred work waits for the store", group=self.consumer.name, error=error.message)
         except Exception:
-            _log.exception("deferred work failed; it is tried again", group=self._consumer.name)
+            _log.exception("deferred work failed; it is tried again", group=self.consumer.name)
         self._backlog_due_ms = self._now_ms() + BACKLOG_RETRY_MS
         return False
 

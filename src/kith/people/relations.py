@@ -8,7 +8,7 @@ block, whichever came first.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -41,6 +41,9 @@ class RelationLimits(msgspec.Struct, frozen=True):
     batch_max: int = 1_000
 
 
+T = TypeVar("T")
+
+
 class RelationWritten(msgspec.Struct, frozen=True):
     """The answer to a write: whether the relation holds now, whether that changed, and the write's place in the log.
 
@@ -65,25 +68,29 @@ class Relationship(msgspec.Struct, frozen=True, rename="camel"):
     muting: bool
 
 
-class TieChanged(Protocol):
-    """Told after two users' follow or block changed, for what rooms above make depend on it."""
+class Ties(Protocol):
+    """What rooms above make depend on a follow or block of two users. They see to it by the log, too: here it is done
+    for who reads next.
+    """
 
-    def __call__(self, user: NodeId, other: NodeId, /, *, ended: bool) -> Coroutine[Any, Any, WriteMark]:
-        """`ended`: `user` follows nothing of `other` any more. Answers the mark of what it changed itself."""
+    def depend(self, user: NodeId, other: NodeId, /) -> Coroutine[Any, Any, bool]:
+        """Whether anything may depend on how `user` stands to `other`; asked beside the write."""
+        ...
+
+    def changed(self, user: NodeId, other: NodeId, /, *, ended: bool) -> Coroutine[Any, Any, WriteMark]:
+        """After the write. `ended`: `user` follows nothing of `other` any more. Answers the mark of what it changed."""
         ...
 
 
 class Relations:
     """The rules of following, blocking and muting. All ids are user ids."""
 
-    def __init__(
-        self, graph: Graph, privacy: Privacy, limits: RelationLimits, *, tie_changed: TieChanged | None = None
-    ) -> None:
+    def __init__(self, graph: Graph, privacy: Privacy, limits: RelationLimits, *, ties: Ties | None = None) -> None:
         self._graph, self._store, self._privacy, self._limits = graph, graph.store, privacy, limits
         number = graph.graphs.number
         self._follows, self._blocks, self._mutes = number(FOLLOWS), number(BLOCKS), number(MUTES)
         self._requests, self._fewer = number(FOLLOW_REQUESTS), number(FEWER)
-        self._tie_changed = tie_changed
+        self._ties = ties
 
     # --- following -------------------------------------------------------------------------------------
 
@@ -99,10 +106,9 @@ class Relations:
     async def unfollow(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `follow`; takes a request back, and the follows of single boards of theirs, too."""
         _check_two(actor, target)
-        written = await self._remove([(self._follows, actor, target), (self._requests, actor, target)])
-        if self._tie_changed is None or (mark := await self._tie_changed(actor, target, ended=True)) is NO_MARK:
-            return written
-        return RelationWritten(False, True, mark)
+        removing = self._remove([(self._follows, actor, target), (self._requests, actor, target)])
+        written, mark = await self._tied(removing, (actor, target), ended=True)
+        return written if mark is NO_MARK else RelationWritten(False, True, mark)
 
     async def remove_follower(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Make `target` no longer follow `actor`."""
@@ -170,14 +176,8 @@ class Relations:
         writes = [self._graph.adding(self._blocks, actor, target)]
         for graph in (self._follows, self._requests):
             writes += [self._graph.dropping(graph, actor, target), self._graph.dropping(graph, target, actor)]
-        changes, mark = await self._graph.write(writes)
-        if self._tie_changed is not None:
-            settled = await together(
-                self._store.immediate,
-                self._tie_changed(actor, target, ended=False),
-                self._tie_changed(target, actor, ended=False),
-            )
-            mark = next((one for one in settled[::-1] if one is not NO_MARK), mark)
+        (changes, mark), after = await self._tied(self._graph.write(writes), (actor, target), (target, actor))
+        mark = mark if after is NO_MARK else after
         return RelationWritten(True, changes[0].outcome is Outcome.APPLIED, mark)
 
     async def unblock(self, actor: NodeId, target: NodeId) -> RelationWritten:
@@ -271,10 +271,27 @@ class Relations:
         """Write the follow, and drop a request that waited for it; None if the account is private."""
         answered = self._graph.dropping(self._requests, actor, target, chained=True)
         follow = self._conditional(self._follows, actor, target, if_public=if_public)
-        written = await self._write_allowed(follow, answered)
-        if self._tie_changed is not None and written is not None:  # unchanged, too: the first try may have stopped
-            await self._tie_changed(actor, target, ended=False)
-        return written
+        written, mark = await self._tied(self._write_allowed(follow, answered), (actor, target))
+        if written is None or mark is NO_MARK:
+            return written
+        return RelationWritten(written.holds, written.changed, mark, requested=written.requested)
+
+    async def _tied(
+        self, write: Coroutine[Any, Any, T], *pairs: tuple[NodeId, NodeId], ended: bool = False
+    ) -> tuple[T, WriteMark]:
+        """Write, and change what depends on it, even if nothing was written: an earlier try may have stopped there.
+
+        The mark is that of the last change of what depends; NO_MARK if there was none.
+        """
+        ties, mark = self._ties, NO_MARK
+        if ties is None:
+            return await write, mark
+        asked: list[Coroutine[Any, Any, Any]] = [write, *(ties.depend(*pair) for pair in pairs)]
+        written, *depends = await together(self._store.immediate, *asked)
+        for pair, depend in zip(pairs, depends, strict=True):
+            if depend and (changed := await ties.changed(*pair, ended=ended)) is not NO_MARK:
+                mark = changed
+        return written, mark
 
     async def _request(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Write a request to follow a private account; follow it, if it became public meanwhile."""

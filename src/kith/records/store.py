@@ -26,7 +26,7 @@ class RecordKind(enum.IntEnum):
     USERNAME = 5  # its id is a hash of the name; see `people.usernames`
     POST_LABELS, USER_LABELS = 6, 7  # why it is labelled; see `posts.labels`
     STORY = 8
-    BOARD = 9
+    BOARD = 13
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):

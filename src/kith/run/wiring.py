@@ -108,7 +108,7 @@ def keep(settings: Settings) -> Keep:
 def relations(settings: Settings, graph: Graph, settling: Settling) -> Relations:
     """The rules of people, over an open folder. `settling`: what their follows mean for boards."""
     limits = RelationLimits(settings.follows_max, settings.batch_max)
-    return Relations(graph, Privacy(graph), limits, tie_changed=settling.tie_changed)
+    return Relations(graph, Privacy(graph), limits, ties=settling)
 
 
 def suggestions(settings: Settings, parts: Opened) -> Suggestions:
