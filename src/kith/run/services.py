@@ -133,11 +133,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     looking = asyncio.create_task(keep_looking(jobs.resume, openings.resume))
     known = await keys.known(parts.credentials, settings)
     privacy = Privacy(graph)
-    visible: dict[RecordKind, Visible] = {
-        RecordKind.POST: posts.visible, RecordKind.STORY: stories.visible, RecordKind.COMMENT: comments.visible
-    }  # fmt: skip
-    seeing = Seeing(graph.store, posts.store, privacy, ReadPolicy(graph, privacy), visible)
-    watch = Watch(parts.log, lambda: graph.store.declare(()), known.signing, seeing, time.monotonic)
+    watch = _watch(parts, privacy, known.signing, posts, stories, comments)
     hooks = Webhooks(graph.store, parts.log, Secrets(known.signing), webhooks_max=settings.webhooks_max, now_ms=wall_ms)
     try:
         await jobs.resume()
@@ -159,6 +155,16 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         timelines.close()
         served.flush()
         media.close()
+
+
+def _watch(parts: Opened, privacy: Privacy, secret: bytes, posts: Posts, stories: Stories, comments: Comments) -> Watch:
+    """Tells watchers what changes, users what they may see of it."""
+    store = parts.graph.store
+    visible: dict[RecordKind, Visible] = {
+        RecordKind.POST: posts.visible, RecordKind.STORY: stories.visible, RecordKind.COMMENT: comments.visible
+    }  # fmt: skip
+    seeing = Seeing(store, posts.store, privacy, ReadPolicy(parts.graph, privacy), visible)
+    return Watch(parts.log, lambda: store.declare(()), secret, seeing, time.monotonic)
 
 
 def media_over(settings: Settings, posts: Posts, observer: CallObserver) -> MediaLibrary:
