@@ -24,9 +24,10 @@ demo: setup  ## a community that posts, eleven questions with answers and times;
 test: setup  ## every test that needs no server
 	$(BIN)/python -m pytest $(PARALLEL)
 
-test-long: setup  ## 100,000 steps of each state machine (graph, home, streams), on each engine: an hour or so
-	TEST_STEPS=100000 $(BIN)/python -m pytest $(PARALLEL) tests/property/test_graph_machine.py \
-	  tests/property/test_home_feed.py tests/property/test_streams_resume.py
+test-long: setup  ## 100,000 steps of each state machine (graph, home, streams), on each engine, and 50 kills a mode: an hour or so
+	TEST_KILLS=50 TEST_STEPS=100000 $(BIN)/python -m pytest $(PARALLEL) tests/property/test_graph_machine.py \
+	  tests/property/test_home_feed.py tests/property/test_streams_resume.py \
+	  tests/fault/test_standby.py
 
 check: setup  ## lint, types, imports, and the tests that take a minute
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

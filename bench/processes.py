@@ -56,9 +56,9 @@ def idle(folder: Path) -> list[Figure]:
         wait_for(f"http://127.0.0.1:{settings.port}/readyz")
         time.sleep(_SETTLING_S)
         all_ = family(process.pid)
-        before, started = _cpu_s(all_), time.perf_counter()
+        before, started = cpu_s(all_), time.perf_counter()
         time.sleep(_REST_S)
-        used, took = _cpu_s(all_) - before, time.perf_counter() - started
+        used, took = cpu_s(all_) - before, time.perf_counter() - started
         if family(process.pid) != all_:
             raise RuntimeError("processes came or went while nobody asked")
     says = f"{len(all_)} processes over {_REST_S:.0f} s, an empty store"
@@ -83,7 +83,7 @@ def family(pid: int) -> list[int]:
     return found
 
 
-def _cpu_s(pids: list[int]) -> float:
+def cpu_s(pids: list[int]) -> float:
     """The time of the processor that processes have taken."""
     ticks = 0
     for pid in pids:

@@ -29,6 +29,7 @@ from kith.run import limits
 from kith.run.api import api_over
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
+from kith.run.machine import machine_of
 from kith.run.services import Services, running
 
 ALICE, BOB, CAROL = 1, 2, 3
@@ -80,9 +81,9 @@ async def scene_in(folder: Path, pace: Pace) -> AsyncIterator[Scene]:
         durability="relaxed", workers=1, fanout_push_max=len(AUTHORS) - 1, fanout_pull_min=1_000,
     )  # fmt: skip
     with paced_ports(pace):
-        async with running(settings) as services:
+        async with running(settings) as services, machine_of(settings, services.opened.environment) as machine:
             counts = pace.wrap(_quotas(folder), "quotas")
-            api = api_over(settings, services, Quotas(counts, limits.quotas(settings)))
+            api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
             async with CONSUMERS[fanout.NAME].open(settings, services.opened) as worker, client_of(api.door) as http:
                 assert isinstance(worker.follower, Runner)
                 assert isinstance(worker.follower.consumer, fanout.Fanout)

@@ -188,6 +188,7 @@ PORTS = {
     "kith.log.store",
     "kith.media.blobs",
     "kith.records.store",
+    "kith.standby.source",
     "kith.suggestions.store",
 }
 """What an engine may know of a room: its port, and the values that the port speaks of."""

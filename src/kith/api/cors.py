@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
+from kith.api.behind import BEHIND_HEADER
 from kith.api.consistency import TOKEN_HEADER
-from kith.api.exchange import Exchange, Pairs, Scope, Serve
+from kith.api.exchange import Added, Exchange, Pairs, Scope, Serve
 from kith.api.operations import Operation
 
 ANYONE = "*"
@@ -21,7 +21,7 @@ _TAKEN = ("authorization", "content-type", TOKEN_HEADER, "x-kith-user", "if-none
 """Request headers that are taken everywhere; the table of operations names the others."""
 _SHOWN = (
     TOKEN_HEADER, "retry-after", "ratelimit", "ratelimit-policy", "location", "etag", "allow", "www-authenticate",
-    "accept-ranges", "content-range", "content-disposition",
+    "accept-ranges", "content-range", "content-disposition", BEHIND_HEADER,
 )  # fmt: skip
 """Headers of answers that pages may read."""
 
@@ -58,7 +58,7 @@ class CrossOrigin:
             self._observe("preflight", started, 204)
         else:
             added = [*allowed, self._shown] if allowed else self._varies
-            await self._door(scope, _Added(exchange, added) if added else exchange)
+            await self._door(scope, Added(exchange, added) if added else exchange)
 
     def _allowed(self, origin: str | None) -> Pairs:
         """What lets a page of this origin in; nothing for another one."""
@@ -67,27 +67,3 @@ class CrossOrigin:
         if ANYONE in self._origins:
             return [("access-control-allow-origin", ANYONE)]
         return [("access-control-allow-origin", origin), *self._varies] if origin in self._origins else []
-
-
-class _Added:
-    """An exchange whose answer carries some headers more."""
-
-    __slots__ = ("_added", "_exchange")
-
-    def __init__(self, exchange: Exchange, added: Pairs) -> None:
-        self._exchange, self._added = exchange, added
-
-    def __aiter__(self) -> Any:
-        return self._exchange.__aiter__()
-
-    async def client_disconnect(self) -> None:
-        await self._exchange.client_disconnect()
-
-    def response_bytes(self, status: int, headers: Pairs, body: bytes) -> None:
-        self._exchange.response_bytes(status, [*headers, *self._added], body)
-
-    def response_file_range(self, status: int, headers: Pairs, file: str, start: int, end: int) -> None:
-        self._exchange.response_file_range(status, [*headers, *self._added], file, start, end)
-
-    def response_stream(self, status: int, headers: Pairs) -> Any:
-        return self._exchange.response_stream(status, [*headers, *self._added])

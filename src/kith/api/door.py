@@ -54,10 +54,12 @@ class Door:
         carried: Carried,
         bounds: Bounds,
         observe: Observe,
+        refusal: Callable[[], KithError] | None = None,
     ) -> None:
+        """`refusal`: the error that every write gets, where this process began over a store that takes none."""
         self._routes = Routes(operations)
         self._guard, self._quotas, self._carried = guard, quotas, carried
-        self._bounds, self._observe = bounds, observe
+        self._bounds, self._observe, self._refusal = bounds, observe, refusal
         self._deadline, self._upload_deadline = Deadline(bounds.timeout_s), Deadline(bounds.upload_timeout_s)
 
     async def __call__(self, scope: Scope, exchange: Exchange) -> None:
@@ -162,6 +164,8 @@ class Door:
         headers, spec = scope.headers, operation.spec
         caller = self._guard.caller(read_single(headers, "authorization"), read_single(headers, "x-kith-user"))
         self._guard.admit(caller, write=spec.write)
+        if spec.write and self._refusal is not None:
+            raise self._refusal()
         if spec.callers == "acting":
             caller.acting()
         elif spec.callers == "server":

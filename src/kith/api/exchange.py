@@ -56,6 +56,30 @@ Serve = Callable[[Scope, Exchange], Awaitable[None]]
 """Answers one request."""
 
 
+class Added:
+    """An exchange whose answer carries some headers more."""
+
+    __slots__ = ("_added", "_exchange")
+
+    def __init__(self, exchange: Exchange, added: Pairs) -> None:
+        self._exchange, self._added = exchange, added
+
+    def __aiter__(self) -> Any:
+        return self._exchange.__aiter__()
+
+    async def client_disconnect(self) -> None:
+        await self._exchange.client_disconnect()
+
+    def response_bytes(self, status: int, headers: Pairs, body: bytes) -> None:
+        self._exchange.response_bytes(status, [*headers, *self._added], body)
+
+    def response_file_range(self, status: int, headers: Pairs, file: str, start: int, end: int) -> None:
+        self._exchange.response_file_range(status, [*headers, *self._added], file, start, end)
+
+    def response_stream(self, status: int, headers: Pairs) -> Any:
+        return self._exchange.response_stream(status, [*headers, *self._added])
+
+
 def read_header(headers: Headers, name: str) -> str | None:
     """A header's value, None if it was not sent; one that is not ASCII becomes UNREADABLE, so it is not overlooked."""
     value = headers.get(name)

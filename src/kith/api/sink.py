@@ -22,8 +22,11 @@ LOOKED_EVERY_S = 0.01
 class Sink:
     """The outgoing side of one stream."""
 
-    def __init__(self, transport: Any, client: str, sockets: Sockets, bytes_max: int) -> None:
+    def __init__(
+        self, transport: Any, client: str, sockets: Sockets, bytes_max: int, *, taken_s: float = TAKEN_S
+    ) -> None:
         self._transport, self._client, self._sockets, self._bytes_max = transport, client, sockets, bytes_max
+        self._taken_s = taken_s
         self._waiting = 0  # bytes handed over that may not have gone out
         self.ended: str | None = None
 
@@ -38,8 +41,8 @@ class Sink:
         self._transport.send_bytes(raw)  # its answer is of no use: who is gone is told by `client_disconnect`
 
     async def room(self) -> None:
-        """Wait until half of the buffer is free. A client that leaves it full for TAKEN_S is slow, and cut off."""
-        last_s = time.monotonic() + TAKEN_S
+        """Wait until half of the buffer is free. A client that leaves it full for `taken_s` is slow, and cut off."""
+        last_s = time.monotonic() + self._taken_s
         while self.ended is None and not self.has_room:
             if time.monotonic() > last_s:
                 self.end("slow")

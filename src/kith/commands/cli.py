@@ -18,8 +18,11 @@ from kith.core.errors import KithError
 _HELP = "Kith: the follow graph, posts and home feeds of your app, as a service."
 MODULES = {
     "serve": "kith.commands.serve",
+    "standby": "kith.commands.standby",
+    "promote": "kith.commands.promote",
     "worker": "kith.commands.worker",
     "flockdb": "kith.commands.flockdb",
+    "follow": "kith.commands.standby",
     "suggest": "kith.commands.suggest",
     "audit": "kith.commands.audit",
     "backup": "kith.commands.backup",

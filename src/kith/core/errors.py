@@ -16,7 +16,8 @@
     ├── RateLimited         too many requests in a window of time; `retry_after_s` says when to try again
     ├── TooManyStreams      too many at once
     ├── Unavailable         the service cannot do it now; a write that had begun may be done all the same
-    │   └── StoreFull · StoreUnavailable · Overloaded · TimedOut · LeaseLost · FeedUnavailable
+    │   ├── StoreFull · StoreUnavailable · Overloaded · TimedOut · LeaseLost · FeedUnavailable
+    │   └── ReadOnlyStandby · NotPrimary · StandbyBehind · NotConfirmed
     └── StoreMismatch       the data folder cannot be opened as asked
 
 `code` is part of the contract (clients switch on it), `message` says what to do next, `details` holds the fields that a
@@ -251,6 +252,30 @@ class FeedUnavailable(Unavailable):
     """No feed can be made now, not even a slower one. `details.cause` is the code of the error behind it."""
 
     code = "FEED_UNAVAILABLE"
+
+
+class ReadOnlyStandby(Unavailable):
+    """A standby takes no writes. `details.primary`: where to send them."""
+
+    code = "READ_ONLY_STANDBY"
+
+
+class NotPrimary(Unavailable):
+    """Another machine was made the primary, and this one takes no writes any more. `details.primary`: where to send."""
+
+    code = "NOT_PRIMARY"
+
+
+class StandbyBehind(Unavailable):
+    """This standby has not come to the write that the token stands for. Ask again, or ask the primary."""
+
+    code = "STANDBY_BEHIND"
+
+
+class NotConfirmed(Unavailable):
+    """No standby has the write yet, which `standby_mode` asks for. It may be done all the same: repeat it."""
+
+    code = "OUTCOME_UNKNOWN"
 
 
 class StoreMismatch(KithError):

@@ -34,6 +34,7 @@ from kith.api.resources.posts import PostsResource
 from kith.api.resources.profiles import ProfilesResource
 from kith.api.resources.relations import RelationsResource
 from kith.api.resources.service import Pages, ServiceResource
+from kith.api.resources.standby import StandbyResource
 from kith.api.resources.stories import StoriesResource
 from kith.api.resources.stream import StreamResource
 from kith.api.resources.suggestions import SuggestionsResource
@@ -45,6 +46,7 @@ from kith.engines.embedded import quota_store
 from kith.engines.embedded.quota_store import FileQuotas
 from kith.run import limits
 from kith.run.config import Settings
+from kith.run.machine import Machine, machine_of
 from kith.run.services import Services, running
 
 
@@ -61,15 +63,18 @@ async def serving(
     settings: Settings, *, create: bool = True, on_fatal: Callable[[], None] = lambda: None
 ) -> AsyncIterator[Api]:
     """What an API process runs."""
-    async with running(settings, create=create, on_fatal=on_fatal) as services:
+    async with (
+        running(settings, create=create, on_fatal=on_fatal) as services,
+        machine_of(settings, services.opened.environment) as machine,
+    ):
         counts = FileQuotas(Path(settings.data) / quota_store.FILE)
         try:
-            yield api_over(settings, services, Quotas(counts, limits.quotas(settings)))
+            yield api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
         finally:
             counts.close()
 
 
-def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
+def api_over(settings: Settings, services: Services, counted: Quotas, machine: Machine) -> Api:
     """The API over the services."""
     opened, keys, bounds = services.opened, services.keys, limits.bounds(settings)
     graph, metrics = opened.graph, opened.metrics
@@ -88,6 +93,8 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         watchers_max=settings.watchers_max, user_max=settings.streams_user_max,
         buffer_bytes=settings.stream_buffer_bytes,
     )  # fmt: skip
+
+    standbys = StandbyResource(machine.source, metrics.observe)
 
     @cache
     def pages() -> Pages:
@@ -112,26 +119,32 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         FilesResource(services.media),
         watching,
         WebhooksResource(services.webhooks, graph.graphs, services.posts.snowflakes.next, services.watch),
-        ServiceResource(partial(_problems, services), metrics.render, pages),
+        standbys,
+        ServiceResource(partial(_problems, services, machine), metrics.render, pages, machine.says),
     ]
     operations = [operation for resource in resources for operation in operations_of(resource)]
     carried = Carried(Cursors(keys.signing), Consistency(WriteTokens(keys.signing), opened.log, graph.clock.observe))
-    door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe)
+    door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe, machine.refusal)
+    door = machine.before(door)
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)
 
-    def end_streams() -> None:
-        stream.close()
-        watching.close()
-
-    return Api(door, operations, end_streams)
+    return Api(door, operations, partial(_end, stream, watching, standbys))
 
 
-def _problems(services: Services) -> dict[str, str]:
+def _end(*resources: StreamResource | WatchResource | StandbyResource) -> None:
+    """Close what has no end of its own."""
+    for resource in resources:
+        resource.close()
+
+
+def _problems(services: Services, machine: Machine) -> dict[str, str]:
     """What keeps this process from being ready, and why."""
     found = {}
     if services.opened.commits.failed:
         found["store"] = "the store refused to go on; this process restarts"
+    if machine.problem():
+        found["primary"] = machine.problem()
     if not services.number.held.ours:
         found["ids"] = "the node number of this process is lost, or cannot be renewed; it makes no ids"
     return found

@@ -28,7 +28,8 @@ _KEY_CHARS_MIN = 20
 _ALIKE = 0.5
 """How alike (0 to 1) a setting must be to a wrong name to be suggested for it."""
 _NO_SETTING = re.compile(
-    r"serve_(settings|supervisor|heartbeat)|replay_key|(data|test|fault|bench)_\w+"  # processes, commands, tests
+    r"serve_(settings|supervisor|heartbeat)|(replay|primary)_key"  # of processes, of commands
+    r"|(data|test|fault|bench)_\w+"  # of tests
     r"|(\w+_)?(service_(host|port\w*)|port_\d+_(tcp|udp|sctp)\w*)"  # what clusters tell of a service called kith
 )
 """Variables with our prefix that are no settings."""
@@ -119,6 +120,19 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_leased_bytes_max: Annotated[
         int, Meta(ge=1 << 16), _doc("Size of the log up to which leases count; beyond, who is furthest behind loses.")
     ] = 1 << 34
+
+    standby_mode: Annotated[
+        Literal["async", "one"],
+        _doc("one: a write is answered once a standby has it for good. async: at once; standbys are a moment behind."),
+    ] = "async"
+    standby_timeout_ms: Annotated[
+        Positive, _doc("Mode `one`: longest a write waits for a standby; beyond: OUTCOME_UNKNOWN.")
+    ] = 2_000
+
+    peers: Annotated[
+        tuple[str, ...],
+        _doc("Addresses of the other machines; a primary asks them at its start and after a pause if it still is one."),
+    ] = ()
 
     log_tries_max: Annotated[Positive, _doc("Tries of an event that fails before it waits for `kith dead`.")] = 8
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kith.access.credentials import CredentialStore
 from kith.core.errors import StoreMismatch
-from kith.engines.embedded import folder_locks
+from kith.engines.embedded import folder_locks, standing
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
@@ -90,6 +90,21 @@ def refuse_unfinished_import(environment: Environment) -> None:
     for graph in environment.notes(LOADING):
         raise StoreMismatch(
             f"an import into {graph!r} was cut short; run the same `kith import edges` again to finish it"
+        )
+
+
+def refuse_closed(environment: Environment) -> None:
+    """StoreMismatch if this folder is a standby's, or another machine was made the primary in its place."""
+    why = standing.why_closed(environment)
+    if why is not None and why.why == "standby":
+        raise StoreMismatch(
+            f"{environment.folder} is a standby of {why.primary}: go on with `kith standby --of {why.primary}`, or "
+            "make it the primary with `kith promote`"
+        )
+    if why is not None:
+        raise StoreMismatch(
+            f"{why.primary} was made the primary in place of {environment.folder}; start it as a standby of that: "
+            f"`kith standby --of {why.primary}`"
         )
 
 

@@ -10,6 +10,7 @@ from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import lag_of
 from kith.log.store import Progress
 from kith.run.backups.schedule import read_status
+from kith.run.behind import Level
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 
@@ -23,6 +24,8 @@ async def gauges(settings: Settings, environment: Environment, log: EmbeddedLog)
         "log_bytes": log.size(),
         "store_bytes": environment.bytes_used(),
     } | await _of_leases(log)
+    if environment.is_closed():
+        values |= _of_standby(environment)
     for name, registered in CONSUMERS.items():
         progress = await log.progress(name)
         if progress is not None:
@@ -43,6 +46,14 @@ async def _of_leases(log: EmbeddedLog) -> dict[str, float]:
         "log_leases_lost": len(leases) - len(behind),
         "log_leases_lag_events": max(behind, default=0),
     }
+
+
+def _of_standby(environment: Environment) -> dict[str, float]:
+    """How old a standby is; nothing while it does not know."""
+    level = Level(environment.folder)
+    behind_ms = level.behind_ms()
+    level.close()
+    return {} if behind_ms is None else {"standby_behind_seconds": behind_ms / 1000}
 
 
 async def _of_group(log: EmbeddedLog, group: str, progress: Progress) -> dict[str, float]:

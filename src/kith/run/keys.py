@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import secrets
 from typing import NamedTuple
 
@@ -20,7 +21,13 @@ class Keys(NamedTuple):
 
 async def known(store: CredentialStore, settings: Settings) -> Keys:
     """The keys in force for a process that starts now."""
-    return Keys(await server_keys(store, settings), await user_tokens(store, settings), await store.secret("signing"))
+    stored, signing = await server_keys(store, settings), await store.secret("signing")
+    return Keys([*stored, hash_key(machine_key(signing))], await user_tokens(store, settings), signing)
+
+
+def machine_key(signing: bytes) -> str:
+    """The server key by which the machines of one store know each other: a standby has the secret from its primary."""
+    return "kith_" + hmac.digest(signing, b"machines of this store", "sha256").hex()
 
 
 async def made(store: CredentialStore) -> str:

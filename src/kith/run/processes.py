@@ -20,6 +20,8 @@ SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
 """How `kith serve` hands its settings to the processes it starts."""
 SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
 """The supervisor's process id, for the processes that must not outlive it."""
+PROMOTED, START_OVER = 3, 4
+"""How the follower of a standby ends: this is none any more; the primary's log does not reach back to its store."""
 _LAST_ANSWERS_S = 0.3
 _log = structlog.get_logger("kith")
 

@@ -18,6 +18,7 @@ from kith.boards.upkeep import Upkeep
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.engines.blobs.blob_store import open_blobs
+from kith.engines.embedded import standing
 from kith.engines.embedded.served_log import ServedFiles
 from kith.engines.embedded.timeline_store import RingReader
 from kith.graph.nodes import NodeJobs
@@ -40,7 +41,7 @@ from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
 from kith.records.store import RecordKind
-from kith.run import keys, limits
+from kith.run import keys, limits, telling
 from kith.run.config import Settings
 from kith.run.folders import Opened, media_folder, timelines_folder
 from kith.run.keys import Keys
@@ -130,23 +131,20 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         graph, parts.leases, posts.erase, comments.erase, stories.erase, boards.erase,
         forget=profiles.forget, restored=openings.returned, beside=comments.beside,
     )  # fmt: skip
-    looking = asyncio.create_task(keep_looking(jobs.resume, openings.resume))
     known = await keys.known(parts.credentials, settings)
     privacy = Privacy(graph)
     watch = _watch(parts, privacy, known.signing, posts, stories, comments)
     hooks = Webhooks(graph.store, parts.log, Secrets(known.signing), webhooks_max=settings.webhooks_max, now_ms=wall_ms)
     try:
-        await jobs.resume()
-        await openings.resume()
-        yield Services(
-            parts, number, known, privacy, people,
-            profiles, jobs, openings, suggested, posts, comments, engagement,
-            Moderation(posts), media, boards, following, pins,
-            stories, Strip(graph, stories, affinity.by_author), home, live, watch,
-            hooks,
-        )  # fmt: skip
+        async with _looked_after(parts, jobs, openings):
+            yield Services(
+                parts, number, known, privacy, people,
+                profiles, jobs, openings, suggested, posts, comments, engagement,
+                Moderation(posts), media, boards, following, pins,
+                stories, Strip(graph, stories, affinity.by_author), home, live, watch,
+                hooks,
+            )  # fmt: skip
     finally:
-        looking.cancel()
         await live.close()
         await watch.close()
         await jobs.close()
@@ -165,6 +163,23 @@ def _watch(parts: Opened, privacy: Privacy, secret: bytes, posts: Posts, stories
     }  # fmt: skip
     seeing = Seeing(store, posts.store, privacy, ReadPolicy(parts.graph, privacy), visible)
     return Watch(parts.log, lambda: store.declare(()), secret, seeing, time.monotonic)
+
+
+@contextlib.asynccontextmanager
+async def _looked_after(parts: Opened, jobs: NodeJobs, openings: Openings) -> AsyncIterator[None]:
+    """Beside answering, a primary does work that nobody does any more, and tells the primary before it."""
+    if standing.why_closed(parts.environment) is not None:
+        yield
+        return
+    beside = [keep_looking(jobs.resume, openings.resume), telling.keep_telling(parts.environment, parts.leases)]
+    tasks = [asyncio.create_task(one) for one in beside]
+    try:
+        await jobs.resume()
+        await openings.resume()
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def media_over(settings: Settings, posts: Posts, observer: CallObserver) -> MediaLibrary:

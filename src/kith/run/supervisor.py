@@ -17,7 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import structlog
@@ -29,7 +29,7 @@ from granian.server.mp import MPServer
 from kith.access.credentials import CredentialStore
 from kith.core.errors import Unavailable
 from kith.engines.blobs.archives import open_archive
-from kith.run import folders, heartbeats, keys, processes, server
+from kith.run import folders, heartbeats, keys, peers, processes, server
 from kith.run.backups import schedule
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
@@ -44,15 +44,24 @@ _REQUESTS_MAX = 4_096
 """Requests that an API process has under way at once, beside its streams; others wait."""
 _DESCRIPTORS = 512
 """File descriptors of an API process beside those of connections."""
+Command: TypeAlias = tuple[str, ...]
+"""What `kith` is called with."""
+_FOLLOWER: Command = ("follow",)
 _log = structlog.get_logger("kith")
 
 
-def prepare(settings: Settings) -> None:
-    """Check the folder, and the place of backups, before any process starts."""
+def prepare(settings: Settings, *, standby: bool = False) -> None:
+    """Check the folder, and the place of backups, before any process starts.
+
+    StoreMismatch where the folder takes no writes, unless as a standby's.
+    """
     if settings.backup_to:
         open_archive(settings.backup_to)
     with folders.open_environment(settings) as environment:
         folders.refuse_unfinished_import(environment)
+        if not standby:
+            peers.ask(settings, environment)
+            folders.refuse_closed(environment)
 
 
 def _first_key(settings: Settings) -> str | None:
@@ -65,14 +74,21 @@ def _first_key(settings: Settings) -> str | None:
         return asyncio.run(first(store))
 
 
-def run(settings: Settings, listening: Callable[[str | None], None] = lambda _: None) -> None:
+def run(
+    settings: Settings, listening: Callable[[str | None], None] = lambda _: None, *, standby: bool = False
+) -> int | None:
     """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops.
 
     `listening` is called when the folder and the port are ours, with the server key if the first start made one.
+    A standby also ends when its follower says why (see `following`), which is answered.
     """
     raise_descriptors(settings)
     os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_end_by_sigterm)
-    with folders.serving(settings), heartbeats.watched(settings.hang_timeout_s), workers(settings):
+    with (
+        folders.serving(settings),
+        heartbeats.watched(settings.hang_timeout_s),
+        workers(settings, standby=standby) as ended,
+    ):
         running = _Server(
             f"{server.__name__}:{server.serve_process.__name__}",  # imported here, so that forks have it
             address=settings.host,
@@ -92,8 +108,9 @@ def run(settings: Settings, listening: Callable[[str | None], None] = lambda _: 
             respawn_interval=_RESPAWN_S,
             workers_kill_timeout=settings.drain_timeout_s,
         )
-        running.on_startup(lambda: listening(_first_key(settings)))
+        running.on_startup(lambda: listening(None if standby else _first_key(settings)))
         running.serve()
+        return ended[0] if ended else None
 
 
 class _Server(MPServer):
@@ -163,18 +180,20 @@ def raise_descriptors(settings: Settings) -> None:
 
 
 @contextlib.contextmanager
-def workers(settings: Settings) -> Iterator[None]:
-    """Run each registered consumer, and what makes backups, in a process of its own beside the API.
+def workers(settings: Settings, *, standby: bool = False) -> Iterator[list[int]]:
+    """Run each registered consumer, and what makes backups, in a process of its own beside the API; of a standby the
+    process that follows. When one dies, another is started.
 
-    When one dies, another is started.
+    Yields what the follower ended with, once it says that this must not go on as a standby: then all are to end.
     """
     os.environ[processes.SUPERVISOR_VARIABLE] = str(os.getpid())
     os.environ[processes.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
-    stopping, running = threading.Event(), list[_Worker]()
+    stopping, running, ended = threading.Event(), list[_Worker](), list[int]()
     try:
-        for name in [*CONSUMERS, *([schedule.NAME] if settings.backup_to else [])]:
-            running.append(_Worker(name, stopping))
-        yield
+        names = [*CONSUMERS, *([schedule.NAME] if settings.backup_to else [])]
+        for command in [_FOLLOWER] if standby else [("worker", name) for name in names]:
+            running.append(_Worker(command, stopping, ended))
+        yield ended
     finally:
         stopping.set()
         _end(running, settings.drain_timeout_s)
@@ -183,9 +202,9 @@ def workers(settings: Settings) -> Iterator[None]:
 class _Worker:
     """One worker process, and the thread that starts another when it dies."""
 
-    def __init__(self, name: str, stopping: threading.Event) -> None:
-        self._name, self._stopping = name, stopping
-        self._pid = _spawn_worker(name)
+    def __init__(self, command: Command, stopping: threading.Event, ended: list[int]) -> None:
+        self._command, self._stopping, self._ended = command, stopping, ended
+        self._pid = _spawn_worker(command)
         self._thread = threading.Thread(target=self._supervise, name="kith-supervisor", daemon=True)
         self._thread.start()
 
@@ -206,6 +225,11 @@ class _Worker:
         pause_s, started = _RESPAWN_S, time.monotonic()
         while True:
             _, status = os.waitpid(self._pid, 0)
+            is_over = os.WIFEXITED(status) and os.WEXITSTATUS(status) in (processes.PROMOTED, processes.START_OVER)
+            if self._command == _FOLLOWER and is_over and not self._stopping.is_set():
+                self._ended.append(os.WEXITSTATUS(status))
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
             gave_up = os.WIFEXITED(status) and time.monotonic() - started < _RESPAWN_S_MAX
             pause_s = min(2 * pause_s, _RESPAWN_S_MAX) if gave_up else _RESPAWN_S
             again = self._spawn_again(pause_s)
@@ -217,9 +241,11 @@ class _Worker:
         """Start another process after a pause, as soon as the system lets one start; None where all stop."""
         while not self._stopping.wait(pause_s):
             try:
-                return _spawn_worker(self._name)
+                return _spawn_worker(self._command)
             except OSError as error:  # no memory, or no process id
-                _log.warning("the worker cannot be started; it is tried again", worker=self._name, error=str(error))
+                _log.warning(
+                    "the worker cannot be started; it is tried again", worker=self._command[-1], error=str(error)
+                )
                 pause_s = _RESPAWN_S_MAX
         return None
 
@@ -238,10 +264,9 @@ def _end(workers: list[_Worker], within_s: float) -> None:
         worker.wait(_KILLED_S)
 
 
-def _spawn_worker(name: str) -> int:
+def _spawn_worker(command: Command) -> int:
     """Start a worker; its process id. Not by `subprocess`, which waits on a pipe that forks of granian keep open."""
-    command = [sys.executable, "-m", "kith", "worker", name]
-    return os.posix_spawn(sys.executable, command, os.environ)
+    return os.posix_spawn(sys.executable, [sys.executable, "-m", "kith", *command], os.environ)
 
 
 def check_port(settings: Settings) -> None:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from kith.boards.settling import Settling
 from kith.core.clock import HybridClock, ms_of
 from kith.core.errors import StoreMismatch
 from kith.core.ids import Snowflakes
 from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.retention import Keep
@@ -27,7 +30,9 @@ from kith.leases.numbers import NodeNumber
 from kith.people.privacy import Privacy
 from kith.people.relations import RelationLimits, Relations
 from kith.posts.posts import Posts
+from kith.run import peers
 from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
 from kith.run.folders import (
     Opened,
     metrics_folder,
@@ -66,6 +71,8 @@ async def opened(
         keep=keep(settings),
         observer=metrics,
         on_fatal=on_fatal,
+        confirmations=_confirmations(settings, environment, process),
+        after_pause=partial(peers.ask, settings, environment),
     )
     store = observed(EmbeddedEdges(environment, commits), "edges", metrics)
     log = observed(EmbeddedLog(environment, commits), "log", metrics)
@@ -84,6 +91,13 @@ async def opened(
         await asyncio.to_thread(commits.close)
         metrics.close()
         environment.close()
+
+
+def _confirmations(settings: Settings, environment: Environment, process: str) -> Confirmations | None:
+    """Where writes wait for a standby. Workers acknowledge nothing to anybody, so theirs do not."""
+    if settings.standby_mode != "one" or process in CONSUMERS:
+        return None
+    return Confirmations(environment.folder, environment.history().name, settings.standby_timeout_ms / 1000)
 
 
 @contextlib.asynccontextmanager

@@ -73,7 +73,8 @@ def test_kith_serve_runs_a_worker_for_each_consumer_and_ends_them_all(
 ) -> None:
     started: dict[str, int] = {}
 
-    def spawn(name: str) -> int:
+    def spawn(command: tuple[str, ...]) -> int:
+        name = command[-1]
         started[name] = os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ)
         return started[name]
 

@@ -24,11 +24,12 @@ class Health(msgspec.Struct, frozen=True):
     version: str
 
 
-class Readiness(msgspec.Struct, frozen=True):
-    """Whether the process can serve, and what is wrong where it cannot."""
+class Readiness(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whether the process can serve, and what is wrong where it cannot. `standby`: of whom, and how far behind."""
 
     ready: bool
     problems: dict[str, str]
+    standby: str = ""
 
 
 class Pages(msgspec.Struct, frozen=True):
@@ -42,7 +43,7 @@ class ServiceResource:
     """The process itself. No credentials: probes and scrapers have none.
 
     `problems`: what is wrong with this process; `metrics`: makes the Prometheus text; `pages`: the
-    document of the API.
+    document of the API; `standing`: what a standby says of itself.
     """
 
     def __init__(
@@ -50,8 +51,9 @@ class ServiceResource:
         problems: Callable[[], Mapping[str, str]],
         metrics: Callable[[], Awaitable[bytes]],
         pages: Callable[[], Pages],
+        standing: Callable[[], str],
     ) -> None:
-        self._problems, self._metrics, self._pages = problems, Paced(metrics), pages
+        self._problems, self._metrics, self._pages, self._standing = problems, Paced(metrics), pages, standing
 
     @get("/healthz", "Is the process alive?", absolute=True, callers="anyone", errors=())
     async def healthz(self, call: Call) -> Health:
@@ -62,7 +64,7 @@ class ServiceResource:
     async def readyz(self, call: Call) -> Bytes:
         """503 with what is wrong when it cannot."""
         wrong = dict(self._problems())
-        return Bytes(msgspec.json.encode(Readiness(not wrong, wrong)), [_JSON], 503 if wrong else 200)
+        return Bytes(msgspec.json.encode(Readiness(not wrong, wrong, self._standing())), [_JSON], 503 if wrong else 200)
 
     @get(
         "/metrics", "Prometheus metrics", absolute=True, callers="anyone", errors=(), answers=str,

@@ -19,6 +19,8 @@ from pathlib import Path
 import structlog
 
 _FOLDER = "bells"
+CONFIRMED = "confirmed"
+"""The folder of those who wait for a standby (see `confirmations`)."""
 _GRAIN_NS = 1_000_000_000
 """A folder that changed less than this before it was read may change again without a newer time."""
 _DEAF_S = 0.02
@@ -30,8 +32,8 @@ _log = structlog.get_logger("kith.log")
 class Bells:
     """The ringing side, in every process that commits. Only one thread uses it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder / _FOLDER
+    def __init__(self, folder: Path, name: str = _FOLDER) -> None:
+        self._folder = folder / name
         self._read_ns = 0
         self._open: dict[str, int] = {}
 
@@ -100,6 +102,17 @@ def bell(folder: Path) -> Iterator[FifoBell]:
         return
     try:
         yield FifoBell(fifo)
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(fifo)
+
+
+@contextlib.contextmanager
+def fifo_of_thread(folder: Path, name: str) -> Iterator[int]:
+    """A FIFO for a thread that waits for it with `select`. OSError where the file system has none."""
+    path, fifo = _made(folder / name)
+    try:
+        yield fifo
     finally:
         path.unlink(missing_ok=True)
         os.close(fifo)

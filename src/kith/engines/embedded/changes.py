@@ -36,7 +36,7 @@ from kith.engines.embedded.edge_rows import forget_edge, write_edge
 from kith.engines.embedded.keys import node_key, node_row
 from kith.graph.edge import Edge, State
 from kith.graph.shapes import Node
-from kith.records.store import Record
+from kith.records.store import Record, RecordKind
 
 _HEAD = struct.Struct(">BBBQQqQ")
 _RECORD_KEY = struct.Struct(">BQ")
@@ -122,6 +122,12 @@ def announced(event: Event) -> bytes:
     return _HEAD.pack(
         event.graph, NONE_BEFORE, event.state, event.source, event.destination, event.position, event.updated_at
     )
+
+
+def changed_record(change: bytes) -> Record | None:
+    """The record that an event says was stored; None for another event."""
+    _, _, state, kind, id_, _, version = _HEAD.unpack_from(change)
+    return Record(RecordKind(kind), id_, Hlc(version), change[_HEAD.size :]) if state == RECORD_CHANGED else None
 
 
 def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: GraphDatabase) -> None:

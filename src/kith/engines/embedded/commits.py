@@ -13,15 +13,17 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import lmdb
 
 from kith.core.clock import wall_ms
-from kith.core.errors import KithError, Overloaded, StoreFull, StoreUnavailable
+from kith.core.errors import KithError, NotConfirmed, Overloaded, StoreFull, StoreUnavailable
 from kith.core.events import LogPosition
 from kith.engines.embedded import changes, event_log, redo
 from kith.engines.embedded.bells import Bells
+from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.edge_rows import replace_edge
 from kith.engines.embedded.environment import Environment
@@ -34,6 +36,9 @@ from kith.graph.shapes import Node
 _Answer = TypeVar("_Answer")
 _READERS_CHECKED_S = 10.0
 _LOOKED_AT_S = 1.0
+_UNKNOWN = "this is written here, and another machine was made the primary meanwhile; repeat it there"
+PAUSED_S = 2.0
+"""A process whose queue did nothing for so long was paused; it looks at things more often."""
 
 
 class Batch:
@@ -149,13 +154,17 @@ class _Job(NamedTuple):
     loop: asyncio.AbstractEventLoop
 
 
+_Outcome: TypeAlias = tuple[_Job, Any, BaseException | None]
+
+
 class CommitQueue:
     """Runs write jobs in grouped, synced transactions.
 
     `writes_max`: the most writes in one transaction. `wait_ms`: how long the first write of a group waits for others
     (0: not at all; while one commit syncs, the next group forms by itself). `queue_max`: how many writes may wait;
     beyond that, `Overloaded`. `keep`: how long the log keeps events. `on_fatal`: called when the store refuses
-    everything and only a new process can open it again.
+    everything and only a new process can open it again. `confirmations`: where a standby must have what is answered.
+    `after_pause`: called when the process did not run for a while, before anything is answered; it may close the store.
     """
 
     def __init__(
@@ -169,12 +178,15 @@ class CommitQueue:
         observer: CommitObserver | None = None,
         on_fatal: Callable[[], None] = lambda: None,
         now_ms: Callable[[], int] = wall_ms,
+        confirmations: Confirmations | None = None,
+        after_pause: Callable[[], None] = lambda: None,
     ) -> None:
         self._environment, self.now_ms = environment, now_ms
         self._writes_max, self._wait_s, self._queue_max = writes_max, wait_ms / 1000, queue_max
         self.retention = Retention(keep, environment.log, environment.meta)
         self._observer = observer or _Unobserved()
-        self._on_fatal = on_fatal
+        self._on_fatal, self._confirmations, self._after_pause = on_fatal, confirmations, after_pause
+        self._ran_s = time.monotonic()
         self._bells = Bells(environment.folder)
         self._readers_checked = time.monotonic()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -212,6 +224,8 @@ class CommitQueue:
             self._closed = True
             self._jobs.put(None)  # behind every job
         self._thread.join()
+        if self._confirmations is not None:
+            self._confirmations.close()
         self._bells.close()
 
     def _loop(self) -> None:
@@ -230,6 +244,7 @@ class CommitQueue:
 
     def _look(self) -> None:
         """While nothing is written here: notice that another process broke the store, and forget old events."""
+        self._notice_pause()
         if self._environment.broken and not self.failed:
             self.failed = True
             self._on_fatal()
@@ -246,6 +261,14 @@ class CommitQueue:
             _, last = event_log.bounds(write.txn, self._environment.log)
             forgot = self.retention.forget(write.txn, last, now_ms)
             write.changes = redo.encode(now_ms, []) if forgot else b""
+
+    def _notice_pause(self) -> bool:
+        """Have done what is due after a pause, in which another machine may have taken over; whether there was one."""
+        paused = time.monotonic() - self._ran_s > PAUSED_S
+        if paused:
+            self._after_pause()
+        self._ran_s = time.monotonic()
+        return paused
 
     def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
         batch, writes = [first], first.writes
@@ -264,18 +287,20 @@ class CommitQueue:
 
     def _commit(self, jobs: list[_Job], *, may_free: bool = True) -> None:
         started = time.perf_counter()
-        outcomes: list[tuple[_Job, Any, BaseException | None]]
-        appended, now_ms = 0, self.now_ms()
+        outcomes: list[_Outcome]
+        appended, last, now_ms = 0, None, self.now_ms()
         writes = sum(job.writes for job in jobs)
+        self._notice_pause()
         try:
             with self._environment.commit() as write:
                 batch = Batch(self._environment, write.txn, now_ms)
                 answers = [job.work(batch) for job in jobs]
-                appended = batch.log.flush()
+                appended, last = batch.log.flush(), batch.log.last
                 write.changes, write.count = batch.described(), batch.count
                 if appended:
                     self.retention.forget(write.txn, batch.log.last, now_ms, appended)
         except (lmdb.Error, OSError) as error:
+            last = None
             refused = translate(error, "write", self._environment.folder)
             if may_free and isinstance(refused, StoreFull) and self._environment.free_pages():
                 self._commit(jobs, may_free=False)
@@ -284,6 +309,7 @@ class CommitQueue:
             self.failed = self.failed or self._is_panicking()
             outcomes = [(job, None, refused) for job in jobs]
         except Exception as error:  # a job raised; its transaction is gone, so each job runs again alone
+            last = None
             self.failed = self.failed or self._environment.broken
             if len(jobs) > 1:
                 for job in jobs:
@@ -293,9 +319,9 @@ class CommitQueue:
         else:
             outcomes = [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
             self._observer.committed(len(jobs), writes, time.perf_counter() - started)
-        with self._lock:
-            self._waiting -= writes
-        _answer(outcomes)
+            if self._notice_pause() and self._environment.is_closed():  # who replaced us does not have this
+                last, outcomes = None, [(job, None, NotConfirmed(_UNKNOWN)) for job in jobs]
+        self._finish_when_confirmed(outcomes, writes, last)
         if appended:
             self._bells.ring()
         if self.failed:
@@ -304,6 +330,22 @@ class CommitQueue:
             self._readers_checked = time.monotonic()
             with contextlib.suppress(lmdb.Error):  # checked again next time
                 self._environment.lmdb.reader_check()  # a killed reader's slot would keep old pages alive
+
+    def _finish_when_confirmed(self, outcomes: list[_Outcome], writes: int, last: int | None) -> None:
+        """Answer, once a standby has the event `last` where that is asked; None: nothing was committed."""
+        if last is None or self._confirmations is None:
+            self._finish(outcomes, writes)
+        else:  # also of jobs that changed nothing, as what they found may be what nobody confirmed yet
+            self._confirmations.hold(last, partial(self._finish_confirmed, outcomes, writes))
+
+    def _finish(self, outcomes: list[_Outcome], writes: int) -> None:
+        with self._lock:
+            self._waiting -= writes
+        _answer(outcomes)
+
+    def _finish_confirmed(self, outcomes: list[_Outcome], writes: int, error: KithError | None) -> None:
+        """Answer what was committed, or with the error that no standby has it."""
+        self._finish(outcomes if error is None else [(job, None, error) for job, _, _ in outcomes], writes)
 
     def _is_panicking(self) -> bool:
         """Whether the store refuses everything from now on: a sync failed, or LMDB could not write its meta page."""
@@ -316,8 +358,8 @@ class CommitQueue:
         return False
 
 
-def _answer(outcomes: list[tuple[_Job, Any, BaseException | None]]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Job, Any, BaseException | None]]] = {}
+def _answer(outcomes: list[_Outcome]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Outcome]] = {}
     for outcome in outcomes:
         by_loop.setdefault(outcome[0].loop, []).append(outcome)
     for loop, mine in by_loop.items():
@@ -325,7 +367,7 @@ def _answer(outcomes: list[tuple[_Job, Any, BaseException | None]]) -> None:
             loop.call_soon_threadsafe(_resolve, mine)
 
 
-def _resolve(outcomes: list[tuple[_Job, Any, BaseException | None]]) -> None:
+def _resolve(outcomes: list[_Outcome]) -> None:
     for job, answer, error in outcomes:
         if job.future.done():  # cancelled meanwhile; the write stands
             continue

@@ -18,9 +18,10 @@ from typing import Literal, TypeAlias
 
 import lmdb
 
-from kith.core.errors import StoreMismatch, StoreUnavailable
+from kith.core.errors import Conflict, StoreMismatch, StoreUnavailable
 from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.checkpoints import Checkpoints
+from kith.engines.embedded.closed import CLOSED, refusal
 from kith.engines.embedded.driver_errors import translate, translated
 from kith.engines.embedded.history import History, Positions, Restore
 from kith.engines.embedded.journal import JOURNAL_FILE, Journal
@@ -70,8 +71,10 @@ class Environment:
         durability: Durability = "full",
         bytes_max: int = BYTES_MAX_DEFAULT,
         create: bool = True,
+        follows: bool = False,
     ) -> None:
-        self.folder = folder
+        """`follows`: this writes what another store says, to one that takes no other writes (see `standing`)."""
+        self.folder, self._follows = folder, follows
         if not create and not (folder / STORE_FILE).exists():
             raise StoreMismatch(f"{folder} holds no Kith data; name the folder with --data", folder=str(folder))
         with translated(f"open {folder}", folder):
@@ -177,7 +180,7 @@ class Environment:
     def commit(self) -> Iterator[Write]:
         """A write transaction, durable when this is left.
 
-        Errors: lmdb.Error and OSError, after which nothing is stored; StoreUnavailable.
+        Errors: lmdb.Error and OSError, after which nothing is stored; StoreUnavailable; what `standing` refuses.
         """
         if self.broken:
             raise StoreUnavailable("the store could not be synced; this process must be replaced")
@@ -185,6 +188,7 @@ class Environment:
         write = Write(txn)
         try:
             number = txn.id()
+            self._check_standing(txn)
             self._checkpoints.protect(number)
             yield write
             if write.changes != b"":
@@ -202,6 +206,17 @@ class Environment:
             self._checkpoints.passed(committed, write.count)
         if not durable:
             self._checkpoints.make()
+
+    def _check_standing(self, txn: Txn) -> None:
+        closed = txn.get(CLOSED.encode(), None, self.meta)
+        if closed is not None and not self._follows:
+            raise refusal(closed)
+        if closed is None and self._follows:
+            raise Conflict(f"{self.folder} is no standby any more")
+
+    def is_closed(self) -> bool:
+        """Whether the store takes no writes; see `standing` for why."""
+        return self.get_note(CLOSED) is not None
 
     def sync(self) -> None:
         """Sync the whole store, so that it is durable without its journal. Errors: StoreFull, StoreUnavailable."""

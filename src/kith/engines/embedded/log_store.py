@@ -8,14 +8,16 @@ owner/<group>                the subscription that the group's events are for: 8
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import lmdb
 import msgspec
 
-from kith.core.errors import Overloaded
+from kith.core.errors import Overloaded, StandbyBehind
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.engines.embedded import bells, changes, event_log
 from kith.engines.embedded.commits import Batch, CommitQueue
@@ -25,6 +27,9 @@ from kith.engines.embedded.retention import LEASE, Leased, lease_row, leased
 from kith.log import store
 from kith.log.store import LEASES_MAX, Behind, Bell, Failure, Fenced, LogLease, Progress
 
+REACHED_S = 2.0
+"""How long a read on a standby waits for what its token stands for; beyond: StandbyBehind."""
+_LOOKED_S = 0.01
 _GROUP, _FAILURE, _OWNER = "group/", "failure/", "owner/"
 
 
@@ -85,7 +90,16 @@ class EmbeddedLog:
         return Behind(end, last - sequence, oldest.logged_ms)
 
     async def reached(self, mark: LogPosition) -> bool:
-        return self.covers(await self.end(), mark)  # every read sees every acknowledged write, of any process
+        if self.covers(await self.end(), mark):  # every read sees every acknowledged write, of any process
+            return True
+        if self._positions.sequence(mark) is None or not self._environment.is_closed():
+            return False
+        until_s = time.monotonic() + REACHED_S
+        while not self.covers(await self.end(), mark):  # the standby comes to it
+            if time.monotonic() > until_s:
+                raise StandbyBehind("this standby has not come to what your Kith-Token stands for; ask the primary")
+            await asyncio.sleep(_LOOKED_S)
+        return True
 
     async def announce(self, event: Event) -> None:
         packed = changes.announced(event)

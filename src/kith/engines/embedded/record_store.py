@@ -11,7 +11,7 @@ still valid, and needs no job to clean it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import lmdb
@@ -28,7 +28,7 @@ from kith.engines.embedded.changes import (
     record_key,
 )
 from kith.engines.embedded.commits import Batch, CommitQueue
-from kith.engines.embedded.driver_errors import translate
+from kith.engines.embedded.driver_errors import translate, translated
 from kith.engines.embedded.edge_store import apply_all
 from kith.engines.embedded.environment import Environment, Txn
 from kith.graph.edge import EdgeWrite
@@ -36,6 +36,7 @@ from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, newer
 
 _VERSION = struct.Struct(">Q")
 _FORGOTTEN_A_CLAIM = 8
+_READ_AT_ONCE = 1_000
 
 
 class EmbeddedRecords:
@@ -149,3 +150,22 @@ def _take(batch: Batch, claim: Claim) -> None:
         if held is not None and _VERSION.unpack_from(held)[0] == over_ms:  # else it was claimed anew
             batch.put("objects", claim_key(key), None)
     batch.do(claim_taken(claim.key, claim.now_ms + claim.keep_ms, claim.value))
+
+
+def every_record(environment: Environment, kind: RecordKind) -> Iterator[Record]:
+    """All records of a kind by their ids, read some at a time; those that are written meanwhile or not."""
+    after = record_key(kind, 0)
+    while True:
+        some: list[tuple[bytes, bytes]] = []
+        with translated("read", environment.folder), environment.lmdb.begin(environment.records) as txn:
+            cursor = txn.cursor()
+            more = cursor.set_range(after)
+            while more and cursor.key()[0] == kind and len(some) < _READ_AT_ONCE:
+                some.append((cursor.key(), cursor.value()))
+                more = cursor.next()
+        for key, row in some:
+            id_ = int.from_bytes(key[1:], "big")
+            yield Record(kind, id_, Hlc(*_VERSION.unpack_from(row)), row[_VERSION.size :])
+        if len(some) < _READ_AT_ONCE:
+            return
+        after = some[-1][0] + b"\0"

@@ -4,6 +4,7 @@
     change    bytes                       an event of the log, which says what it changes (see `changes`)
               [0, database, key, value]   a row that is not in the log; without a value it is deleted
               [1, graph, source, destination]   an edge is forgotten; written by versions that did not log it
+              [2, event]                  an event of another store's log, as it was logged there
 
 Doing changes again that were done already would log their events twice, so a payload is applied once, to the state that
 it was made for (see `journal`).
@@ -17,11 +18,11 @@ from typing import Any, TypeAlias
 import lmdb
 import msgspec
 
-from kith.engines.embedded import changes
+from kith.engines.embedded import changes, event_log
 from kith.engines.embedded.changes import Databases, GraphDatabase
 from kith.engines.embedded.event_log import LogWriter
 
-ROW, FORGOTTEN = 0, 1
+ROW, FORGOTTEN, SHIPPED = 0, 1, 2
 Change: TypeAlias = bytes | tuple[Any, ...]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -31,6 +32,11 @@ _decode = msgspec.msgpack.Decoder(tuple[int, list[Any]]).decode
 def row(database: str, key: bytes, value: bytes | None) -> Change:
     """A row that was put, or deleted (None)."""
     return (ROW, database, key, value)
+
+
+def shipped(event: bytes) -> Change:
+    """An event of another store's log, with the time at which it was logged there."""
+    return (SHIPPED, event)
 
 
 def encode(now_ms: int, done: list[Change]) -> bytes:
@@ -49,6 +55,9 @@ def replay(
             if isinstance(change, bytes):
                 changes.do(txn, change, rows, graph)
                 writer.append(change)
+            elif change[0] == SHIPPED:
+                changes.do(txn, event_log.change_of(change[1]), rows, graph)
+                writer.append_logged(change[1])
             elif change[0] == FORGOTTEN:
                 changes.do(txn, changes.edge_forgotten(*change[1:]), rows, graph)
             else:

@@ -18,16 +18,20 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from kith.core.clock import wall_ms
 from kith.core.errors import Conflict, StoreMismatch
-from kith.engines.embedded import event_log
+from kith.engines.embedded import event_log, redo
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import HISTORY, LOG_WHOLE_AFTER, Environment
 from kith.engines.embedded.event_log import LogWriter
 from kith.engines.embedded.history import Positions
+from kith.engines.embedded.retention import Retention
 from kith.engines.embedded.sorted_changes import do_all
 
 _MAGIC, _DIGEST_BYTES, _VERSION = b"kith-log", 32, 1
 _BODY_AT = len(_MAGIC) + _DIGEST_BYTES
+_JOURNALED_MAX = 5_000
+"""Events in a commit up to which the journal has them; beyond, the whole store is synced, as in a long rebuild."""
 _IDENTITY = ("secret/", "server-key/", LOG_WHOLE_AFTER, HISTORY)
 """Notes, by the beginnings of their keys, that name a store; its log does not hold them."""
 
@@ -100,11 +104,11 @@ def newest(segment: Segment) -> tuple[int, bytes]:
     return first + len(found) - 1, found[-1]
 
 
-def do(target: Environment, segment: Segment, until: int | None = None) -> int:
+def do(target: Environment, segment: Segment, until: int | None = None, retention: Retention | None = None) -> int:
     """Make a store what it lacks of a segment; the number of its last event then. Nothing, where it has all of it.
 
-    `until`: the last event that is done, if not all. Errors: Conflict, if events are missing between the two, or the
-    store has others; StoreFull, StoreUnavailable.
+    `until`: the last event that is done, if not all. `retention`: how long its log keeps events; None: for ever.
+    Errors: Conflict, if events are missing between the two, or the store has others; StoreFull, StoreUnavailable.
     """
     at = last_event(target)
     if at < segment.after:
@@ -113,17 +117,22 @@ def do(target: Environment, segment: Segment, until: int | None = None) -> int:
     _name(target, segment)
     with translated("rebuild", target.folder), target.commit() as write:
         writer, done = LogWriter(write.txn, target.log), list[bytes]()
+        at = writer.last
         for first, row in segment.rows:
             events = event_log.unpacked(row)
             wanted = len(events) if until is None else min(len(events), until + 1 - first)
             new = events[max(0, at + 1 - first) : max(0, wanted)]
-            done += map(event_log.change_of, new)
+            done += new
             if new and (wanted < len(events) or not writer.take_over(first, row)):
                 for event in new:
                     writer.append_logged(event)
-        do_all(write.txn, done, target.rows, target.graph_db)
+        do_all(write.txn, list(map(event_log.change_of, done)), target.rows, target.graph_db)
         writer.flush()
-        at = writer.last
+        at, write.count = writer.last, len(done)
+        if len(done) <= _JOURNALED_MAX:
+            write.changes = redo.encode(0, [redo.shipped(event) for event in done]) if done else b""
+        if done and retention is not None:
+            retention.forget(write.txn, at, wall_ms(), len(done))
     if at >= segment.end:  # until then it lacks what tokens of this history stand for
         _put_notes(target, segment, HISTORY)
         target.positions = Positions(target.history())
@@ -155,11 +164,11 @@ def _check_history(target: Environment, segment: Segment, at: int) -> None:
     for first, row in segment.rows:
         if first > at:
             break
-        events = event_log.unpacked(row)
-        shared = min(at, first + len(events) - 1)
+        logged = event_log.unpacked(row)
+        shared = min(at, first + len(logged) - 1)
         with translated("read", target.folder), target.lmdb.begin() as txn:
             (own,) = event_log.read_logged(txn, target.log, shared - 1, 1)
-        if own.sequence != shared or own.logged_ms + own.change != events[shared - first]:
+        if own.sequence != shared or own.logged_ms + own.change != logged[shared - first]:
             raise Conflict(_other(target))
 
 

@@ -1,0 +1,98 @@
+"""/standby: what a primary gives the machines that stand by: its store, its log, and the word that it is one no more.
+
+For machines of ours, with a server key; no part of what apps use. Whoever may read this has the secrets of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+import structlog
+from msgspec import Meta
+
+from kith.api.answers import Bytes
+from kith.api.call import Call
+from kith.api.operations import ask, get
+from kith.api.sink import Sink
+from kith.api.sockets import Sockets
+from kith.core.errors import KithError, Overloaded
+from kith.standby.source import Epoch, Source
+
+WAIT_MS_MAX = 2_000
+_BUFFER_BYTES = 4 << 20
+_TAKEN_S = 60.0
+"""So long a standby may take to write half of the buffer to its disk."""
+_log = structlog.get_logger("kith.api")
+_RAW = ("content-type", "application/octet-stream")
+
+
+class Fencing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who is the primary by now: its address, and its epoch."""
+
+    primary: str
+    epoch: Epoch
+
+
+class FencedAt(msgspec.Struct, frozen=True):
+    """The last event of a log that nothing is written to any more."""
+
+    last: int
+
+
+class StandbyResource:
+    """What standbys ask of their primary."""
+
+    def __init__(self, source: Source, observe: Callable[[str, float, int], None]) -> None:
+        self._source, self._observe, self._sockets, self._closing = source, observe, Sockets(), False
+
+    @get("/standby/snapshot", "The store, for a standby", callers="server", streams=True, documented=False)
+    async def standby_snapshot(self, call: Call) -> None:
+        """The store at one moment, as it is read, and its checksum."""
+        if self._closing:
+            raise Overloaded("this process stops; ask again")
+        chunks = self._source.snapshot()
+        first = await anext(chunks)
+        transport = call.exchange.response_stream(200, [_RAW])
+        sink = Sink(transport, call.scope.client, self._sockets, _BUFFER_BYTES, taken_s=_TAKEN_S)
+        del transport  # the sink's alone, so that it ends with the sink
+        self._observe("standby_snapshot", call.started, 200)
+        try:
+            sink.write(first)
+            async for chunk in chunks:
+                await sink.room()
+                sink.write(chunk)
+                if sink.ended is not None or self._closing:
+                    break
+        except KithError as error:  # the standby sees that its checksum is missing
+            _log.error("a snapshot was cut off", error=error.message)
+        finally:
+            sink.end("gone")
+            await chunks.aclose()
+
+    @get("/standby/log", "The log, for a standby", callers="server", documented=False, answers=bytes)
+    async def standby_log(
+        self,
+        call: Call,
+        after: Annotated[int, Meta(ge=0)] = 0,
+        has: Annotated[int | None, Meta(ge=0)] = None,
+        wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)] = 0,
+    ) -> Bytes:
+        """What follows an event, as soon as something does; 204 if nothing did in time."""
+        segment = await self._source.log(after, has, wait_ms / 1000)
+        return Bytes(b"", [], 204) if segment is None else Bytes(segment, [_RAW])
+
+    @get("/standby/epoch", "Who is the primary, for one that was", callers="server", documented=False)
+    async def standby_epoch(self, call: Call) -> Epoch:
+        """The epoch of this machine's store."""
+        return await self._source.epoch()
+
+    @ask("/standby/fence", "Another machine is the primary", callers="server", documented=False)
+    async def standby_fence(self, call: Call, body: Fencing) -> FencedAt:
+        """Writes are refused from now on. 409 where the epoch is not newer."""
+        return FencedAt(await self._source.fence(body.epoch, body.primary))
+
+    def close(self) -> None:
+        """End snapshots: this process stops."""
+        self._closing = True

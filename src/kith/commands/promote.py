@@ -1,0 +1,38 @@
+"""`kith promote`: makes a standby the primary. Apart from `standby`, as it must be quick, and needs no server."""
+
+from __future__ import annotations
+
+import socket
+from typing import Annotated
+
+import typer
+
+from kith.commands.console import Data, Port, say
+from kith.run import config, standby
+
+commands = typer.Typer()
+
+
+@commands.command("promote")
+def run_promote(
+    data: Data = None,
+    port: Port = None,
+    url: Annotated[str, typer.Option("--url", help="Where clients reach it, for the old primary to say.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Even if another machine was promoted already.")] = False,
+) -> None:
+    """Make a standby the primary. One that is being served goes on as such; otherwise `kith serve` starts it."""
+    settings = config.load({"data": data, "port": port})
+    taken = standby.promote(settings, url or f"http://{socket.gethostname()}:{settings.port}", force=force)
+    if taken is None:
+        say(f"{settings.data} is the primary already")
+        return
+    say(f"{settings.data} is the primary from event {taken.last + 1:,} on")
+    if taken.old == "fenced":
+        say(f"the old one, {taken.at}, takes no more writes, and nothing is lost; `kith standby` makes it a standby")
+    else:
+        say(
+            f"the old one, {taken.at}, was not told: {taken.why}. See that it is off; it is told as soon as it "
+            "answers. What it acknowledged and had not sent is lost"
+        )
+    if taken.media_missing:
+        say("some pictures and videos had not come over yet: copy `media` from the old machine or a backup")

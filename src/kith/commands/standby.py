@@ -1,0 +1,68 @@
+"""`kith standby`: a second machine a moment behind the first. What makes it the first is in `promote`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kith import __version__
+from kith.commands.console import Data, Port, say
+from kith.commands.serve import Workers
+from kith.engines.embedded.environment import Environment
+from kith.run import config, following, logs, processes, standby, supervisor
+from kith.run.primary import machine_key_of
+
+commands = typer.Typer()
+_KEY = "KITH_PRIMARY_KEY"
+
+
+@commands.command("standby")
+def run_standby(
+    of: Annotated[str, typer.Option("--of", help="The address of the primary, such as http://10.0.0.1:7400.")],
+    data: Data = None,
+    port: Port = None,
+    workers: Workers = None,
+    api_key: Annotated[
+        str, typer.Option("--api-key", envvar=_KEY, help="A server key of the primary, to begin with.")
+    ] = "",
+) -> None:
+    """Keep a second data folder a moment behind the primary's, media included, and serve reads of it until stopped.
+
+    Made the primary by `kith promote`, it goes on as one.
+    """
+    settings = config.load({"data": data, "port": port, "workers": workers})
+    of = of.rstrip("/")
+    supervisor.check_port(settings)
+    standby.prepare(settings, of, api_key)
+    supervisor.prepare(settings, standby=True)
+
+    def listening(_: str | None) -> None:
+        say(f"Kith {__version__} at {supervisor.base_url(settings)}, a standby of {of} (data in {settings.data})")
+
+    ended = supervisor.run(settings, listening, standby=True)
+    options = ["--data", settings.data, "--port", str(settings.port), "--workers", str(settings.workers)]
+    if ended == processes.PROMOTED:
+        say("this is the primary now")
+        _become("serve", *options)
+    if ended == processes.START_OVER:
+        os.environ[_KEY] = api_key
+        _become("standby", "--of", of, *options)
+
+
+@commands.command("follow", hidden=True)
+def run_follow(data: Data = None) -> None:
+    """The process of `kith standby` that follows the primary."""
+    settings = processes.settings_of_process(data)
+    logs.configure(settings.log_level)
+    with Environment(Path(settings.data), create=False) as store:
+        key = machine_key_of(store)
+    sys.exit(following.follow(settings, key))
+
+
+def _become(*command: str) -> None:
+    """Go on as another command, in this process."""
+    os.execv(sys.executable, [sys.executable, "-m", "kith", *command])  # noqa: S606

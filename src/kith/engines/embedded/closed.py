@@ -1,0 +1,36 @@
+"""Why a store takes no writes: the note that each commit looks at. `standing` writes it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from kith.core.errors import KithError, NotPrimary, ReadOnlyStandby
+
+CLOSED = "closed"
+"""The key of the note."""
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """Why a store takes no writes. `primary`: the address of who does; `epoch`: the name of its history, if fenced."""
+
+    why: Literal["standby", "fenced"]
+    primary: str
+    epoch: int = 0
+
+    def refusal(self) -> KithError:
+        """The error for a write."""
+        if self.why == "standby":
+            return ReadOnlyStandby(
+                f"this is a standby, which takes no writes; send them to {self.primary}", primary=self.primary
+            )
+        return NotPrimary(
+            f"another machine was made the primary, so this one takes no writes; send them to {self.primary}",
+            primary=self.primary,
+        )
+
+
+def refusal(note: bytes) -> KithError:
+    """The error for a write to a store that has this note."""
+    return msgspec.msgpack.decode(note, type=Closed).refusal()

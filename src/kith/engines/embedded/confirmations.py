@@ -1,0 +1,111 @@
+"""Writes that are answered once a standby has them: how far the furthest one is, and the thread that waits for it.
+
+    standby.confirmed   name of the history u64 | number of the last event that a standby of it has for good u64
+
+The file is written by the process that a standby tells, and mapped by all that commit. It counts for one history: what
+a standby of another has says nothing about this one. It need not be durable, as standbys tell it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import queue
+import select
+import struct
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from kith.core.errors import KithError, NotConfirmed
+from kith.engines.embedded import bells
+from kith.engines.embedded.bells import Bells
+
+FILE = "standby.confirmed"
+_HEAD = struct.Struct("<QQ")
+_LOOKED_S = 0.05
+"""How often it is looked at without a ring, which may be lost."""
+_READ_BYTES = 1 << 16
+
+
+class Confirmed:
+    """How far the furthest standby is. `history`: the name of the store's own."""
+
+    def __init__(self, folder: Path, history: int) -> None:
+        self._history = history
+        self._fd = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.ftruncate(self._fd, _HEAD.size)
+        self._map = mmap.mmap(self._fd, _HEAD.size)
+        self._bells = Bells(folder, bells.CONFIRMED)
+
+    def sequence(self) -> int:
+        """The last event that a standby has."""
+        history, sequence = _HEAD.unpack_from(self._map)
+        return sequence if history == self._history else 0
+
+    def note(self, sequence: int) -> None:
+        """A standby has all events up to this one."""
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        try:
+            if sequence > self.sequence() or sequence == 0:
+                _HEAD.pack_into(self._map, 0, self._history, sequence)
+                self._bells.ring()
+        finally:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._bells.close()
+        self._map.close()
+        os.close(self._fd)
+
+
+class _Held(NamedTuple):
+    sequence: int
+    until_s: float
+    answer: Callable[[KithError | None], None]
+
+
+class Confirmations:
+    """Holds answers back until a standby has what they acknowledge, `timeout_s` at most; then they are errors."""
+
+    def __init__(self, folder: Path, history: int, timeout_s: float) -> None:
+        self._folder, self._timeout_s = folder, timeout_s
+        self._confirmed = Confirmed(folder, history)
+        self._held: queue.SimpleQueue[_Held | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._loop, name="kith-confirmations", daemon=True)
+        self._thread.start()
+
+    def hold(self, sequence: int, answer: Callable[[KithError | None], None]) -> None:
+        """Call `answer` once a standby has the event, or with an error; in another thread."""
+        self._held.put(_Held(sequence, time.monotonic() + self._timeout_s, answer))
+
+    def close(self) -> None:
+        """Answer all that is held, then stop."""
+        self._held.put(None)
+        self._thread.join()
+        self._confirmed.close()
+
+    def _loop(self) -> None:
+        with contextlib.ExitStack() as stack:
+            fifos = []
+            with contextlib.suppress(OSError):  # where there can be none it is looked for
+                fifos.append(stack.enter_context(bells.fifo_of_thread(self._folder, bells.CONFIRMED)))
+            while (held := self._held.get()) is not None:
+                held.answer(self._wait(held, fifos))
+
+    def _wait(self, held: _Held, fifos: list[int]) -> KithError | None:
+        while self._confirmed.sequence() < held.sequence:
+            left_s = held.until_s - time.monotonic()
+            if left_s <= 0:
+                return NotConfirmed(
+                    "this is written here, and no standby had it within `standby_timeout_ms`, so it may not last; "
+                    "repeat it, and see that a standby follows"
+                )
+            for rung in select.select(fifos, [], [], min(left_s, _LOOKED_S))[0]:
+                os.read(rung, _READ_BYTES)
+        return None

@@ -1,0 +1,120 @@
+"""What a primary gives its standbys: the store as it is, then its log as segments. See `standby.source.Source`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import os
+import threading
+from collections.abc import AsyncGenerator
+
+import lmdb
+
+from kith.core.errors import Conflict, Overloaded, StoreUnavailable, TokenTooOld
+from kith.engines.embedded import bells, segments, standing
+from kith.engines.embedded.confirmations import Confirmed
+from kith.engines.embedded.environment import Environment
+from kith.standby.source import Epoch
+
+SNAPSHOT_END = b"kith-end"
+"""Ends a snapshot, with the SHA-256 of what came before: one that was cut off lacks it."""
+SEGMENT_BYTES = 1 << 18
+WAITING_MAX = 16
+"""Standbys that wait for events in a process; beyond: Overloaded."""
+_CHUNK_BYTES = 1 << 18
+_PIPE_BYTES = 1 << 20
+_RUNG_WITHIN_S = 1.0
+
+
+class Shipping:
+    """See `standby.source.Source`; of one process, which closes it."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._confirmed = Confirmed(environment.folder, environment.history().name)
+        self._waiting, self._copying = 0, False
+        self._rang = asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Stop listening for commits."""
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait([self._listening])
+        self._confirmed.close()
+
+    async def snapshot(self) -> AsyncGenerator[bytes, None]:
+        if self._copying:
+            raise Overloaded("another standby is being given a snapshot here; try again when it has it")
+        self._copying = True
+        reading, writing = os.pipe()
+        with contextlib.suppress(OSError):  # a smaller pipe does, too
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        failed: list[lmdb.Error] = []
+        copying = threading.Thread(target=self._copy, args=(writing, failed), name="kith-snapshot", daemon=True)
+        copying.start()
+        digest = hashlib.sha256()
+        try:
+            while chunk := await asyncio.to_thread(os.read, reading, _CHUNK_BYTES):
+                digest.update(chunk)
+                yield chunk
+            if failed:
+                raise StoreUnavailable(f"the store could not be copied: {failed[0]}")
+            yield SNAPSHOT_END + digest.digest()
+        finally:
+            os.close(reading)  # a copy that goes on ends with an error
+            copying.join()
+            self._copying = False
+
+    def _copy(self, writing: int, failed: list[lmdb.Error]) -> None:
+        try:
+            self._environment.lmdb.copyfd(writing, compact=True)
+        except lmdb.Error as error:
+            failed.append(error)
+        finally:
+            os.close(writing)
+
+    async def log(self, after: int, has: int | None, wait_s: float) -> bytes | None:
+        if has is not None:
+            self._confirmed.note(has)
+            if not await self._has_more(after, wait_s):
+                return None
+        try:
+            return segments.pack(segments.take(self._environment, after, SEGMENT_BYTES))
+        except Conflict as error:
+            raise TokenTooOld(error.message) from None
+
+    async def _has_more(self, after: int, wait_s: float) -> bool:
+        """Wait until there are events after this one, but not longer; whether there are."""
+        if segments.last_event(self._environment) > after:
+            return True
+        if self._waiting >= WAITING_MAX:
+            raise Overloaded(f"{self._waiting} standbys wait here already")
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._listen())
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(wait_s):
+                while segments.last_event(self._environment) <= after:
+                    await self._rang.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting -= 1
+        return True
+
+    async def _listen(self) -> None:
+        """Wake those who wait whenever something is committed."""
+        with bells.bell(self._environment.folder) as bell:
+            while True:
+                await bell.rung(_RUNG_WITHIN_S)
+                rang, self._rang = self._rang, asyncio.Event()
+                rang.set()
+
+    async def epoch(self) -> Epoch:
+        return standing.epoch_of(self._environment)
+
+    async def fence(self, newer: Epoch, primary: str) -> int:
+        return await asyncio.to_thread(standing.fence, self._environment, newer, primary)

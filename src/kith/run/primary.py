@@ -1,0 +1,141 @@
+"""The primary as a standby sees it: calls of its routes under /standby, with the key of a machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import httpx
+import msgspec
+
+from kith.api.operations import BASE
+from kith.api.resources.files import FILES_PATH
+from kith.api.resources.standby import FencedAt, Fencing
+from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch, TokenTooOld, Unauthorized, Unavailable
+from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.shipping import SNAPSHOT_END
+from kith.run import heartbeats
+from kith.run.keys import machine_key
+from kith.standby.source import Epoch
+
+_CONNECTED_S, _ANSWERED_S = 2.0, 10.0
+_ENDING = len(SNAPSHOT_END) + hashlib.sha256().digest_size
+_MIB = 1 << 20
+_ERRORS: tuple[type[KithError], ...] = (TokenTooOld, Unauthorized, Conflict)
+
+
+class Primary:
+    """A primary at an address. Errors: Unavailable where it does not answer, or says that it cannot."""
+
+    def __init__(self, url: str, key: str, *, answered_s: float = _ANSWERED_S) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise BadRequest(f"{url} is no address of a primary; name one such as http://10.0.0.1:7400")
+        self.url = url.rstrip("/")
+        timeout = httpx.Timeout(answered_s, connect=min(_CONNECTED_S, answered_s))
+        headers = {"authorization": f"Bearer {key}"}
+        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._http.close()
+
+    def log(self, after: int, has: int | None, wait_ms: int) -> bytes | None:
+        """What follows an event; None if nothing did in time. See `standby.source.Source.log`."""
+        asked = {"after": after, "wait_ms": wait_ms} | ({} if has is None else {"has": has})
+        answer = self._ask("GET", f"{BASE}/standby/log", params=asked)
+        return None if answer.status_code == 204 else answer.content
+
+    def fence(self, epoch: Epoch, primary: str) -> int:
+        """Tell it that it is one no more; the number of its last event. Conflict: see `standing.fence`."""
+        body = msgspec.json.encode(Fencing(primary, epoch))
+        answer = self._ask("POST", f"{BASE}/standby/fence", content=body)
+        return msgspec.json.decode(answer.content, type=FencedAt).last
+
+    def epoch(self) -> Epoch:
+        """The epoch of its store."""
+        return msgspec.json.decode(self._ask("GET", f"{BASE}/standby/epoch").content, type=Epoch)
+
+    def snapshot(self, file: Path) -> None:
+        """Write its store into a file, whole and durable; else nothing is there, and an error is raised."""
+        part = file.with_name(f"{file.name}.part")
+        with translated(f"write {file}", file.parent), part.open("wb") as written:
+            self._stream("/api/v1/standby/snapshot", written, ending=_ENDING)
+            written.flush()
+            os.fsync(written.fileno())
+        part.replace(file)
+
+    def media_file(self, key: str, file: Path) -> bool:
+        """Write a file of media; False where the primary has none of this name any more."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(f"{file.name}#0")  # as a file that is not finished is called there
+        with translated(f"write {file}", file.parent), part.open("wb") as written:
+            there = self._stream(f"{FILES_PATH}/{key}", written)
+            written.flush()
+            os.fsync(written.fileno())
+        if there:
+            part.replace(file)
+        else:
+            part.unlink()
+        return there
+
+    def _stream(self, path: str, into: IO[bytes], ending: int = 0) -> bool:
+        """Write an answer as it comes, without its last `ending` bytes, which are its checksum; False if 404."""
+        digest, held = hashlib.sha256(), b""
+        try:
+            with self._http.stream("GET", path) as answer:
+                if answer.status_code == 404:
+                    return False
+                if answer.status_code != 200:
+                    answer.read()
+                    raise self._error(answer)
+                for chunk in answer.iter_bytes(_MIB):
+                    heartbeats.beat()
+                    held += chunk
+                    whole, held = (held[:-ending], held[-ending:]) if ending else (held, b"")
+                    digest.update(whole)
+                    into.write(whole)
+        except httpx.TransportError as error:
+            raise self._silent(error) from None
+        if ending and held != SNAPSHOT_END + digest.digest():
+            raise Unavailable(f"the snapshot of {self.url} was cut off; it is fetched again")
+        return True
+
+    def _ask(self, method: str, path: str, **says: Any) -> httpx.Response:
+        try:
+            answer = self._http.request(method, path, **says)
+        except httpx.TransportError as error:
+            raise self._silent(error) from None
+        if answer.is_success:
+            return answer
+        raise self._error(answer)
+
+    def _silent(self, error: Exception) -> Unavailable:
+        return Unavailable(f"{self.url} does not answer ({type(error).__name__})")
+
+    def _error(self, answer: httpx.Response) -> KithError:
+        """Its error as ours; never with the key in it."""
+        if answer.status_code == 307:
+            return StoreMismatch(f"{self.url} keeps media in a bucket; give the standby the same `media_url`")
+        try:
+            said = answer.json()["error"]
+            code, message = str(said["code"]), str(said["message"])
+        except (ValueError, LookupError, TypeError):
+            return Unavailable(f"{self.url} answers {answer.status_code}, and not as a Kith does")
+        for kind in _ERRORS:
+            if kind.code == code:
+                return kind(f"{self.url} says: {message}")
+        return Unavailable(f"{self.url} says {code}: {message}")
+
+
+def machine_key_of(store: Environment) -> str:
+    """The key by which the machines of this store know each other."""
+    secret = store.get_note("secret/signing")
+    if secret is None:
+        raise StoreMismatch(f"{store.folder} was never served, so it knows no other machine; use a new folder")
+    return machine_key(secret)

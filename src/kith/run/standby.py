@@ -1,0 +1,158 @@
+"""What `kith standby` and `kith promote` do to a data folder: it begins as a snapshot, or goes on; and it takes over.
+
+A snapshot is fetched beside the store and gets its name last, so a folder has a whole store or none. A promotion notes
+its epoch first, fences the old primary where it answers, brings over what that has beyond this store, and then takes
+writes. Cut short anywhere, it is done again with the same epoch.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import structlog
+
+from kith.core.errors import BadRequest, Conflict, StoreMismatch, TokenTooOld, Unauthorized, Unavailable
+from kith.engines.embedded import fanout_state, standing
+from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.folder_locks import alone
+from kith.engines.embedded.journal import JOURNAL_FILE
+from kith.engines.embedded.standing import ToTell
+from kith.engines.embedded.store_file import STORE_FILE, sync_folder
+from kith.graph.graphs import BUILT_IN
+from kith.home.fanout import consumer as fanout
+from kith.run.config import Settings
+from kith.run.following import MEDIA_MISSING, Follower
+from kith.run.primary import Primary, machine_key_of
+
+_RESTORING = "restoring"
+"""The folder in which a store is made before it gets its name."""
+_FENCED_WITHIN_S = 2.0
+_log = structlog.get_logger("kith.standby")
+
+
+def prepare(settings: Settings, url: str, key: str) -> None:
+    """Make the data folder a standby of the primary at `url`: from a snapshot, or from where it is.
+
+    `key`: a server key of the primary; needed where there is no store yet. Errors: Conflict where the folder holds a
+    store that is no standby, or has events of its own; Unavailable where there is no store and the primary is away.
+    """
+    folder = Path(settings.data)
+    with alone(folder) as only:
+        if not only:
+            raise Conflict(f"a server uses {folder}; stop it first")
+        if not (folder / STORE_FILE).exists() or not _goes_on(settings, url):
+            _install(settings, url, key or _key_of(folder))
+        _check(settings)
+
+
+def _key_of(folder: Path) -> str:
+    if not (folder / STORE_FILE).exists():
+        raise BadRequest("a standby needs a server key of its primary to begin: KITH_PRIMARY_KEY, or --api-key")
+    with Environment(folder, create=False) as store:
+        return machine_key_of(store)
+
+
+def _goes_on(settings: Settings, url: str) -> bool:
+    """Bring a folder that has a store up to the primary; False where it must begin with a snapshot."""
+    with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
+        why = standing.why_closed(store)
+        if why is None:
+            raise Conflict(
+                f"{store.folder} holds a store that takes writes; to give it up, name another folder, or fence it first"
+            )
+        key = machine_key_of(store)
+    with (
+        Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False, follows=True) as store,
+        Primary(url, key) as primary,
+    ):
+        try:
+            Follower(settings, store, primary).step(0)
+        except TokenTooOld as error:
+            if why.why == "fenced":
+                raise Conflict(f"{error.message}; begin with an empty folder") from None
+            _log.warning("the standby begins anew with a snapshot", error=error.message)
+            return False
+        except Unavailable as error:
+            if why.why == "fenced":
+                raise
+            _log.warning("the primary does not answer; what is here is served", error=error.message)
+        if why != Closed("standby", url):
+            standing.close_to_writes(store, Closed("standby", url))
+    return True
+
+
+def _install(settings: Settings, url: str, key: str) -> None:
+    """Put the primary's store into the folder, as a standby's."""
+    folder = Path(settings.data)
+    made = folder / _RESTORING
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(parents=True)
+    with Primary(url, key) as primary:
+        primary.snapshot(made / STORE_FILE)
+    with Environment(made, bytes_max=settings.store_bytes_max, create=False) as store:
+        store.put_note(fanout_state.NAME_NOTE, b"0")  # timelines that lie there are of another state
+        store.put_note(f"group/{fanout.NAME}", None)  # so homes are read from outboxes until it begins anew
+        store.put_note(MEDIA_MISSING, b"1")
+        standing.close_to_writes(store, Closed("standby", url))
+        store.sync()  # the copy leaves its journal behind
+    (made / STORE_FILE).replace(folder / STORE_FILE)
+    (folder / JOURNAL_FILE).unlink(missing_ok=True)  # of the store that was there
+    (folder / STORE_FILE).chmod(0o600)
+    sync_folder(folder)
+    shutil.rmtree(made)
+
+
+def _check(settings: Settings) -> None:
+    """StoreMismatch where the settings are not those of the primary, as far as the store can tell."""
+    with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
+        missing = sorted({*BUILT_IN, *settings.graphs} - set(store.graph_numbers()))
+        if missing:
+            raise StoreMismatch(f"the primary has no graph {', '.join(missing)}; give both the same Kith and `graphs`")
+        if not settings.jwt_secret and store.get_note("secret/jwt") is None:
+            raise StoreMismatch("the primary signs by a `jwt_secret` of its settings; give the standby the same")
+
+
+class Taken(NamedTuple):
+    """What `promote` did. `old`: of the old primary, whether it was fenced, or does not answer; `at`: its address."""
+
+    at: str
+    old: Literal["fenced", "silent"]
+    why: str
+    last: int
+    media_missing: bool
+
+
+def promote(settings: Settings, url: str, *, force: bool = False) -> Taken | None:
+    """Make the standby in the data folder the primary, whether it is being served or not; None where it is already.
+
+    `url`: where clients reach it, for the old primary to say. Errors: Conflict, where another machine was made the
+    primary in place of the same old one (`force`: all the same).
+    """
+    with Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False) as store:
+        why = standing.why_closed(store)
+        if why is None:
+            return None
+        key = machine_key_of(store)
+    with Environment(
+        Path(settings.data), durability=settings.durability, bytes_max=settings.store_bytes_max, create=False,
+        follows=True,
+    ) as store, Primary(why.primary, key, answered_s=_FENCED_WITHIN_S) as primary:  # fmt: skip
+        epoch = standing.begin_promotion(store)
+        silent = ""
+        try:
+            last = primary.fence(epoch, url)
+            Follower(settings, store, primary).catch_up(last)
+        except (Conflict, Unauthorized) as error:
+            if not force:
+                raise Conflict(
+                    f"{error.message}; promote all the same with --force, if you know that it is gone"
+                ) from None
+            silent = error.message
+        except (Unavailable, StoreMismatch) as error:
+            silent = error.message
+        missing = store.get_note(MEDIA_MISSING) is not None
+        done = standing.promote(store, ToTell(why.primary, url) if silent else None)
+        return Taken(why.primary, "silent" if silent else "fenced", silent, done.shared, missing)

@@ -1,0 +1,1 @@
+"""A second machine: what a primary gives its standbys (`source`, a port). Who follows it is in `run/following.py`."""

@@ -1,0 +1,43 @@
+"""The routes of standbys: for machines of ours with a server key, and nobody else."""
+
+from __future__ import annotations
+
+import pytest
+from calls import code
+from cast import People
+from servers import API, Server, sign
+
+from kith.engines.embedded import segments
+
+ROUTES = [("GET", "/standby/snapshot"), ("GET", "/standby/log"), ("GET", "/standby/epoch"), ("POST", "/standby/fence")]
+FENCE = {"primary": "http://elsewhere", "epoch": {"restores": []}}
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_strangers_and_users_are_refused(server: Server, people: People, method: str, path: str) -> None:
+    body = FENCE if method == "POST" else None
+    for credential, status in (("", 401), ("kith_of-nobody-at-all-here", 401), (sign(people.alice), 403)):
+        with server.client(credential) as http:
+            code(http.request(method, API + path, json=body), status)
+
+
+def test_the_log_is_what_follows_an_event_and_204_where_nothing_does(server: Server, people: People) -> None:
+    with server.client(acting=people.alice) as http:
+        http.post(f"{API}/users/{people.bob}/follow").raise_for_status()
+        first = segments.unpack(http.get(f"{API}/standby/log").content, "the log")
+        assert first.after == 0
+        assert next(segments.numbered(first))[0] == 1
+        nothing = http.get(f"{API}/standby/log", params={"after": 1 << 40, "has": 0, "wait_ms": 1})
+        assert (nothing.status_code, nothing.content) == (204, b"")
+
+
+@pytest.mark.parametrize("asked", [{"after": "-1"}, {"wait_ms": "2001"}, {"has": "x"}])
+def test_what_no_standby_asks_is_refused(server: Server, asked: dict[str, str]) -> None:
+    with server.client() as http:
+        assert code(http.get(f"{API}/standby/log", params=asked), 400) == "INVALID_REQUEST"
+
+
+def test_an_epoch_that_is_not_newer_fences_nothing(server: Server, people: People) -> None:
+    with server.client(acting=people.alice) as http:
+        assert code(http.post(f"{API}/standby/fence", json=FENCE), 409) == "CONFLICT"
+        http.post(f"{API}/users/{people.carol}/follow").raise_for_status()

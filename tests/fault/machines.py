@@ -1,0 +1,183 @@
+"""Two machines on one: servers over folders of their own, one the primary and others its standbys; and writers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+from commands import CLEAN, KITH, LIMIT_S
+from servers import AGREED, API, KEY, PLAIN, eventually, free_port
+
+HEADERS = {"Authorization": f"Bearer {KEY}"}
+WITHIN_S = 30.0
+
+
+class Machine:
+    """A data folder, and what serves it: `kith serve` or `kith standby`, in a process group of its own."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.folder, self.data, self.port = folder, folder / "data", free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.environment = {**CLEAN, **AGREED, **settings}
+        self.process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True)
+
+    def start(self, *, of: Machine | None = None, **environment: str) -> None:
+        """Serve the folder, as a standby of another machine where one is named, until it
+        does."""
+        command = ["serve"] if of is None else ["standby", "--of", of.url]
+        variables = {**self.environment, "KITH_PRIMARY_KEY": KEY, **environment}
+        with (self.folder / "log").open("ab") as said:
+            self.process = subprocess.Popen(
+                [*KITH, *command, "--data", str(self.data), "--port", str(self.port)],
+                env=variables, stdout=said, stderr=said, cwd=self.folder, start_new_session=True,
+            )  # fmt: skip
+        self.until(lambda: self._ended() or (self.leads() if of is None else self.follows()))
+        assert not self._ended(), self.said()[-4_000:]
+
+    def _ended(self) -> bool:
+        return self.process is not None and self.process.poll() is not None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send all of its processes a signal."""
+        assert self.process is not None
+        os.killpg(self.process.pid, number)
+
+    def kill(self) -> None:
+        """Kill -9 of all of its processes at once."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self.signal(signal.SIGKILL)
+            self.process.wait()
+
+    def stop(self) -> None:
+        """SIGTERM, and its end."""
+        assert self.process is not None
+        self.process.terminate()
+        self.process.wait(WITHIN_S)
+
+    def client(self, acting: int | None = None, timeout_s: float = 10.0) -> httpx.Client:
+        """A client of it with the server key."""
+        named = {} if acting is None else {"X-Kith-User": str(acting)}
+        return httpx.Client(base_url=self.url, headers={**HEADERS, **named}, timeout=timeout_s, **PLAIN)
+
+    def readiness(self) -> Any:
+        """What /readyz says."""
+        return httpx.get(f"{self.url}/readyz", timeout=2, **PLAIN).json()
+
+    def ready(self) -> bool:
+        """Whether it is ready."""
+        try:
+            return bool(self.readiness()["ready"])
+        except httpx.TransportError:
+            return False
+
+    def follow(self, user: int, whom: int, timeout_s: float = 10.0) -> httpx.Response:
+        """The answer to a follow."""
+        with self.client(user, timeout_s) as http:
+            return http.post(f"{API}/users/{whom}/follow")
+
+    def follows(self) -> bool:
+        """Whether it is ready, and a standby that follows."""
+        return self.ready() and "ms behind" in self.readiness().get("standby", "")
+
+    def leads(self) -> bool:
+        """Whether it is ready, and no standby."""
+        return self.ready() and "standby" not in self.readiness()
+
+    def holding(self, pairs: list[tuple[int, int]]) -> list[bool]:
+        """Which of these follows it has."""
+        with self.client() as http:
+            found: list[bool] = []
+            for at in range(0, len(pairs), 1_000):
+                asked = [[str(one), str(other)] for one, other in pairs[at : at + 1_000]]
+                found += http.post(f"{API}/graph/follows/check", json={"pairs": asked}).json()["exists"]
+            return found
+
+    def promote(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """`kith promote` of its folder."""
+        return subprocess.run(
+            [*KITH, "promote", "--data", str(self.data), "--url", self.url, *options],
+            env=self.environment, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+
+    def has(self, whom: int, user: int = 1) -> bool:
+        """Whether a follow has come here; False also while it does not answer."""
+        try:
+            return self.holding([(user, whom)]) == [True]
+        except httpx.TransportError:
+            return False
+
+    def until(self, condition: Any, seconds: float = WITHIN_S) -> None:
+        """Wait for a condition; the assertion shows what the machine said."""
+        try:
+            eventually(condition, seconds)
+        except AssertionError:
+            raise AssertionError(f"not so within {seconds} s:\n{self.said()[-4_000:]}") from None
+
+    def said(self) -> str:
+        """All that it printed."""
+        return (self.folder / "log").read_text(errors="replace")
+
+
+@contextlib.contextmanager
+def machines(folder: Path, *names: str, **settings: str) -> Iterator[list[Machine]]:
+    """Machines that do not run yet; ended afterwards."""
+    made = [Machine(folder / name, **settings) for name in names]
+    try:
+        yield made
+    finally:
+        for machine in made:
+            machine.kill()
+
+
+class Writers:
+    """Users who each follow one after the other, for as long as they are answered. `acknowledged`: by user."""
+
+    def __init__(self, machine: Machine, users: int, first: int) -> None:
+        self.acknowledged: dict[int, list[int]] = {first + number: [] for number in range(users)}
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._write, args=(machine, user)) for user in self.acknowledged]
+        for thread in self._threads:
+            thread.start()
+
+    def _write(self, machine: Machine, user: int) -> None:
+        with machine.client(user) as http:
+            for whom in range(1_000_000, 2_000_000):
+                try:
+                    answer = http.post(f"{API}/graph/follows/edges", json=_edge(user, whom))
+                except httpx.TransportError:
+                    return
+                if self._stop.is_set() or answer.status_code != 200:
+                    return
+                self.acknowledged[user].append(whom)
+
+    def count(self) -> int:
+        """How many writes were acknowledged."""
+        return sum(map(len, self.acknowledged.values()))
+
+    def stop(self) -> None:
+        """Until all have stopped."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def lost(self, machine: Machine) -> int:
+        """How many acknowledged writes a machine lacks; of each user only the last ones may be missing."""
+        missing = 0
+        for user, followed in self.acknowledged.items():
+            found = machine.holding([(user, whom) for whom in followed])
+            assert found == sorted(found, reverse=True), f"a write of {user} is missing before one that is there"
+            missing += found.count(False)
+        return missing
+
+
+def _edge(user: int, whom: int) -> dict[str, Any]:
+    return {"edges": [{"op": "add", "source": str(user), "destination": str(whom)}]}

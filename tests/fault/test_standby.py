@@ -1,0 +1,229 @@
+"""A primary that is killed, paused or told, and the standbys that take its place: what each mode promises is there."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from calls import add_edges, code, ok, upload
+from machines import WITHIN_S, Machine, Writers, machines
+from pictures import photo
+from processes import FaultyDisk
+from servers import API
+
+_KILLS = int(os.environ.get("TEST_KILLS", "5"))
+
+
+def kill_and_promote(folder: Path, seed: int, times: int, mode: str) -> None:
+    """Kill the primary under load and promote its standby, which is the next primary; count what is lost."""
+    chosen, lost = random.Random(seed), 0
+    with machines(folder, *map(str, range(times + 1)), KITH_STANDBY_MODE=mode) as all_:
+        primary = all_[0]
+        primary.start()
+        for number, standby in enumerate(all_[1:], 1):
+            standby.start(of=primary)
+            writers = Writers(primary, 6, number * 100)
+            primary.until(lambda writers=writers: writers.count() > 100)
+            threading.Event().wait(chosen.uniform(0.05, 0.5))
+            primary.kill()
+            writers.stop()
+            assert standby.promote().returncode == 0
+            standby.until(standby.leads)
+            missing = writers.lost(standby)
+            assert mode == "async" or missing == 0, f"{missing} of {writers.count()} are lost"
+            lost, primary = lost + missing, standby
+        old = all_[-2]
+        old.start()
+        old.until(lambda: old.follow(1, 2).json().get("error", {}).get("code") == "NOT_PRIMARY")
+    print(f"{mode}: {times} kills, {lost} acknowledged writes lost")
+
+
+@pytest.mark.short_of("test_nothing_that_a_standby_confirmed_is_lost_however_often_the_primary_is_killed")
+def test_nothing_that_a_standby_confirmed_is_lost(tmp_path: Path, seed: int) -> None:
+    kill_and_promote(tmp_path, seed, 1, "one")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["one", "async"])
+def test_nothing_that_a_standby_confirmed_is_lost_however_often_the_primary_is_killed(
+    tmp_path: Path, seed: int, mode: str
+) -> None:
+    """In mode async the last writes may be, and no others."""
+    kill_and_promote(tmp_path, seed, _KILLS, mode)
+
+
+def test_a_standby_serves_reads_and_takes_over_without_losing_anything(tmp_path: Path) -> None:
+    """The life of a pair: from a snapshot, media included, to a promotion with the old primary at hand, and back."""
+    with machines(tmp_path, "first", "second") as (first, second):
+        first.start()
+        picture = _filled(first)
+        second.start(of=first)
+        _reads(first, second)
+        assert _file_of(second, picture) == _file_of(first, picture)
+        later = _uploaded(first)
+        second.until(lambda: _file_of(second, later) == _file_of(first, later))
+        writers = Writers(first, 4, 100)
+        first.until(lambda: writers.count() > 50)
+        said = second.promote()
+        writers.stop()
+        assert said.returncode == 0, said.stderr
+        assert "takes no more writes" in said.stdout
+        refused = first.follow(1, 3)
+        assert (code(refused, 503), refused.json()["error"]["details"]) == ("NOT_PRIMARY", {"primary": second.url})
+        assert "primary" in first.readiness()["problems"]
+        second.until(second.leads)
+        assert writers.lost(second) == 0
+        with second.client(2) as http:
+            second.until(lambda: len(http.get(f"{API}/feed").json()["posts"]) == 1)
+        assert "already" in second.promote().stdout, "promoted twice"
+        first.stop()
+        first.start(of=second)
+        assert ok(second.follow(1, 4))["following"]
+        first.until(lambda: first.has(4))
+
+
+def _filled(machine: Machine) -> str:
+    """Bob (2) follows Alice (1), who posts a picture; its address."""
+    assert machine.follow(2, 1).status_code == 200
+    with machine.client(1) as alice:
+        ok(alice.post(f"{API}/posts", json={"content": {"text": "hello"}}), 201)
+    return _uploaded(machine)
+
+
+def _uploaded(machine: Machine) -> str:
+    with machine.client(1) as alice:
+        return str(upload(alice, photo())["url"])
+
+
+def _file_of(machine: Machine, address: str) -> bytes | None:
+    with machine.client() as http:
+        answer = http.get(address)
+    return answer.content if answer.status_code == 200 else None
+
+
+def _reads(first: Machine, second: Machine) -> None:
+    """A standby answers as of what a token stands for, says how old it is, and takes no write."""
+    token = first.follow(1, 2).headers["Kith-Token"]
+    with second.client(1) as http:
+        found = http.get(f"{API}/graph/follows/1/2", headers={"Kith-Token": token})
+        assert ok(found) == {"exists": True}
+        second.until(lambda: http.get(f"{API}/users/1").headers["Kith-Behind"] != "unknown")
+        assert code(http.post(f"{API}/users/5/follow"), 503) == "READ_ONLY_STANDBY"
+        assert len(http.get(f"{API}/feed", headers={"X-Kith-User": "2"}).json()["posts"]) == 1
+    assert f"standby of {first.url}" in second.readiness()["standby"]
+    text = httpx.get(f"{second.url}/metrics", trust_env=False).text
+    assert "kith_standby_behind_seconds" in text
+
+
+def test_a_primary_that_was_paused_while_another_was_made_it_acknowledges_nothing(tmp_path: Path) -> None:
+    with machines(tmp_path, "first", "second", KITH_STANDBY_MODE="one", KITH_STANDBY_TIMEOUT_MS="500") as all_:
+        first, second = all_
+        first.start()
+        second.start(of=first)
+        assert ok(first.follow(1, 2))["following"]
+        first.signal(signal.SIGSTOP)
+        assert second.promote().returncode == 0
+        first.signal(signal.SIGCONT)
+        statuses = {first.follow(1, 3).status_code}
+        first.until(lambda: statuses.add(first.follow(1, 3).status_code) or not first.ready())
+        assert statuses == {503}
+        assert code(first.follow(1, 3), 503) == "NOT_PRIMARY", "the new primary has told it"
+        second.until(second.leads)
+        assert second.holding([(1, 2), (1, 3)]) == [True, False]
+
+
+def test_a_primary_that_names_its_peers_asks_them_before_it_acknowledges_anything(tmp_path: Path) -> None:
+    """In mode async, where no standby has to confirm: after a pause, and at the start."""
+    with machines(tmp_path, "first", "second") as (first, second):
+        first.environment["KITH_PEERS"] = second.url
+        first.start()
+        second.start(of=first)
+        assert ok(first.follow(1, 2))["following"]
+        first.signal(signal.SIGSTOP)
+        answers: list[httpx.Response] = []
+        asking = threading.Thread(target=lambda: answers.append(first.follow(1, 3, WITHIN_S)))
+        asking.start()  # it waits in the socket, before the word of the new primary
+        assert second.promote().returncode == 0
+        second.until(second.leads)
+        first.signal(signal.SIGCONT)
+        asking.join()
+        assert code(answers[0], 503) == "NOT_PRIMARY"
+    with machines(tmp_path / "again", "first", "second") as (first, second):
+        first.environment["KITH_PEERS"] = second.url
+        first.start()
+        second.start(of=first)
+        first.kill()
+        assert second.promote().returncode == 0
+        second.until(second.leads)
+        with pytest.raises(AssertionError):
+            first.start()
+        assert f"{second.url} was made the primary" in first.said()
+
+
+def test_of_two_standbys_one_is_promoted_and_the_other_follows_it(tmp_path: Path) -> None:
+    with machines(tmp_path, "first", "second", "third") as (first, second, third):
+        first.start()
+        assert ok(first.follow(1, 2))["following"]
+        second.start(of=first)
+        third.start(of=first)
+        assert second.promote().returncode == 0
+        refused = third.promote()
+        assert refused.returncode == 1
+        assert "was made the primary already" in refused.stderr
+        second.until(second.leads)
+        third.stop()
+        third.start(of=second)
+        assert ok(second.follow(1, 3))["following"]
+        third.until(lambda: third.has(3))
+
+
+def test_a_write_that_no_standby_has_is_not_acknowledged(tmp_path: Path) -> None:
+    with machines(tmp_path, "only", KITH_STANDBY_MODE="one", KITH_STANDBY_TIMEOUT_MS="200") as (only,):
+        only.start()
+        assert code(only.follow(1, 2), 503) == "OUTCOME_UNKNOWN"
+        assert code(only.follow(1, 2), 503) == "OUTCOME_UNKNOWN", "though it is there already"
+
+
+def test_a_standby_with_a_full_disk_serves_on_and_catches_up(tmp_path: Path, disk: FaultyDisk) -> None:
+    with machines(tmp_path / "all", "first", "second") as (first, second):
+        first.start()
+        second.start(of=first, **disk.environment)
+        assert ok(first.follow(1, 2))["following"]
+        second.until(lambda: second.has(2))
+        disk.order("ENOSPC-ALL")
+        assert ok(first.follow(1, 3))["following"]
+        second.until(lambda: "room" in second.readiness()["standby"])
+        assert second.holding([(1, 2), (1, 3)]) == [True, False]
+        disk.heal()
+        second.until(lambda: second.has(3))
+
+
+def test_a_standby_that_was_away_for_longer_than_the_log_is_kept_starts_over_by_itself(tmp_path: Path) -> None:
+    with machines(tmp_path, "first", "second", KITH_LOG_EVENTS_MAX="500") as (first, second):
+        first.start()
+        second.start(of=first)
+        second.signal(signal.SIGSTOP)
+        with first.client() as http:
+            for at in range(4):
+                add_edges(http, "follows", *((user, 7) for user in range(at * 1_000 + 10, at * 1_000 + 1_010)))
+        second.signal(signal.SIGCONT)
+        second.until(lambda: "starts over" in second.said())
+        second.until(lambda: second.has(7, 10) and second.has(7, 4_009))
+        assert ok(first.follow(1, 3))["following"]
+        second.until(lambda: second.has(3))
+
+
+def test_what_is_no_standby_is_not_made_one_nor_promoted(tmp_path: Path) -> None:
+    with machines(tmp_path, "first", "second") as (first, second):
+        first.start()
+        second.start()
+        second.stop()
+        with pytest.raises(AssertionError):
+            second.start(of=first)
+        assert "takes writes" in second.said()
+        assert "already" in second.promote().stdout

@@ -1,0 +1,209 @@
+"""A store that is a standby's, or was fenced, takes no writes; and a promotion is one step that can be done again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from coroutines import Run
+from edges import edge_of, writes_of
+from engines import open_embedded
+
+from kith.core.errors import Conflict, NotPrimary, ReadOnlyStandby, TokenTooOld
+from kith.core.events import LogPosition
+from kith.engines.embedded import segments, standing
+from kith.engines.embedded.closed import Closed
+from kith.engines.embedded.confirmations import Confirmed
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.journal import JOURNAL_FILE
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.shipping import SNAPSHOT_END, Shipping
+from kith.engines.embedded.store_file import STORE_FILE
+from kith.standby.source import Epoch
+
+OLD, NEW = "http://old", "http://new"
+
+
+@pytest.fixture
+def primary(tmp_path: Path, run: Run) -> Iterator[tuple[Environment, EmbeddedEdges]]:
+    """A store with one edge."""
+    with open_embedded(tmp_path / "primary") as (environment, edges):
+        run(edges.declare(["follows"]))
+        run(edges.apply(writes_of(edge_of(1, 2))))
+        yield environment, edges
+
+
+@pytest.fixture
+def standby(tmp_path: Path, primary: tuple[Environment, EmbeddedEdges], run: Run) -> Path:
+    """The folder of a standby of it, made from a snapshot."""
+    folder = tmp_path / "standby"
+    folder.mkdir()
+    (folder / STORE_FILE).write_bytes(run(snapshot_of(primary[0])))
+    with Environment(folder) as store:
+        standing.close_to_writes(store, Closed("standby", OLD))
+        store.sync()
+    return folder
+
+
+def following(folder: Path) -> Environment:
+    """A standby's store, opened to follow."""
+    return Environment(folder, follows=True)
+
+
+async def snapshot_of(environment: Environment) -> bytes:
+    """A snapshot without its ending."""
+    shipping = Shipping(environment)
+    try:
+        whole = b"".join([chunk async for chunk in shipping.snapshot()])
+    finally:
+        await shipping.close()
+    return whole[: -len(SNAPSHOT_END) - 32]
+
+
+def ship(source: Environment, target: Environment) -> int:
+    """Bring `target` up to `source`."""
+    return segments.do(target, segments.take(source, segments.last_event(target), 1 << 20))
+
+
+def test_a_standby_takes_what_its_primary_says_and_nothing_else(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
+) -> None:
+    run(primary[1].apply(writes_of(edge_of(1, 3))))
+    with following(standby) as store:
+        assert ship(primary[0], store) == segments.last_event(primary[0]) == 2
+    with open_embedded(standby) as (_, edges):
+        assert run(edges.exists_many(1, [(1, 2), (1, 3)])) == [True, True]
+        with pytest.raises(ReadOnlyStandby) as refused:
+            run(edges.apply(writes_of(edge_of(1, 4))))
+        assert refused.value.details == {"primary": OLD}
+        with pytest.raises(ReadOnlyStandby):
+            run(edges.put_note("any", b"1"))
+
+
+def test_what_was_shipped_is_there_after_the_journal_was_done_again(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run, tmp_path: Path
+) -> None:
+    run(primary[1].apply(writes_of(edge_of(1, 3))))
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    with following(standby) as store:
+        base = (standby / STORE_FILE).read_bytes()  # as a power cut may leave it, with the journal whole
+        ship(primary[0], store)
+        (crashed / STORE_FILE).write_bytes(base)
+        (crashed / JOURNAL_FILE).write_bytes((standby / JOURNAL_FILE).read_bytes())
+    with Environment(crashed) as opened:
+        assert segments.last_event(opened) == 2
+        again, once = segments.take(opened, 1, 1 << 20), segments.take(primary[0], 1, 1 << 20)
+        assert list(segments.numbered(again)) == list(segments.numbered(once)), "logged times included"
+
+
+def test_a_fenced_store_acknowledges_nothing_more(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
+) -> None:
+    with following(standby) as store:
+        epoch = standing.begin_promotion(store)
+    assert standing.fence(primary[0], epoch, NEW) == 1
+    assert standing.fence(primary[0], epoch, NEW) == 1, "it may be told again"
+    with pytest.raises(NotPrimary) as refused:
+        run(primary[1].apply(writes_of(edge_of(1, 3))))
+    assert refused.value.details == {"primary": NEW}
+    assert segments.last_event(primary[0]) == 1
+
+
+def test_only_a_newer_epoch_fences_and_only_one_of_two(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path
+) -> None:
+    for no_newer in (Epoch([]), standing.epoch_of(primary[0])):
+        with pytest.raises(Conflict):
+            standing.fence(primary[0], no_newer, NEW)
+    with following(standby) as store:
+        standing.fence(primary[0], standing.begin_promotion(store), NEW)
+    with pytest.raises(Conflict, match="http://new was made the primary already"):
+        standing.fence(primary[0], Epoch([(77, 0)]), "http://third")
+
+
+def test_a_promotion_that_was_cut_short_goes_on_with_its_epoch(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path
+) -> None:
+    with following(standby) as store:
+        first = standing.begin_promotion(store)
+    with following(standby) as store:
+        assert standing.begin_promotion(store) == first
+        done = standing.promote(store, None)
+        assert (done.epoch, done.shared) == (first.restores[-1][0], 1)
+        assert standing.why_closed(store) is None
+        with pytest.raises(Conflict):
+            standing.promote(store, None)
+        with pytest.raises(Conflict, match="no standby any more"):
+            ship(primary[0], store)
+
+
+def promoted(folder: Path) -> Path:
+    """The folder of a standby, made a primary without telling anybody."""
+    with following(folder) as store:
+        standing.begin_promotion(store)
+        standing.promote(store, None)
+    return folder
+
+
+def test_tokens_of_what_the_new_primary_has_hold_there_and_others_do_not(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
+) -> None:
+    def place() -> LogPosition:
+        return primary[0].positions.of(segments.last_event(primary[0]))
+
+    shipped = place()
+    run(primary[1].apply(writes_of(edge_of(1, 3))))  # which is not sent any more
+    lost = place()
+    with open_embedded(promoted(standby)) as (environment, edges):
+        run(edges.apply(writes_of(edge_of(1, 4), edge_of(1, 5))))
+        log = EmbeddedLog(environment, edges._commits)
+        assert run(log.reached(shipped))
+        assert not run(log.reached(lost))
+
+
+def test_an_old_primary_takes_what_follows_if_it_has_nothing_of_its_own(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
+) -> None:
+    with open_embedded(promoted(standby)) as (new, edges):
+        run(edges.apply(writes_of(edge_of(1, 4))))
+        assert ship(new, primary[0]) == 2
+        assert primary[0].history() == new.history()
+
+
+def test_an_old_primary_with_events_of_its_own_is_refused(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
+) -> None:
+    run(primary[1].apply(writes_of(edge_of(1, 3))))
+    with open_embedded(promoted(standby)) as (new, edges):
+        for friend in (4, 5, 6):
+            run(edges.apply(writes_of(edge_of(1, friend))))
+        with pytest.raises(Conflict, match="events of its own"):
+            ship(new, primary[0])
+
+
+def test_a_log_that_was_forgotten_says_so(primary: tuple[Environment, EmbeddedEdges], run: Run) -> None:
+    primary[0].put_note("log/whole-after", b"1")
+
+    async def asked() -> None:
+        shipping = Shipping(primary[0])
+        try:
+            await shipping.log(0, None, 0)
+        finally:
+            await shipping.close()
+
+    with pytest.raises(TokenTooOld):
+        run(asked())
+
+
+def test_what_a_standby_confirmed_counts_for_its_history_only(tmp_path: Path) -> None:
+    first, other = Confirmed(tmp_path, 0), Confirmed(tmp_path, 7)
+    first.note(5)
+    first.note(3)
+    assert (first.sequence(), other.sequence()) == (5, 0)
+    other.note(1)
+    assert (first.sequence(), other.sequence()) == (0, 1)
+    first.close()
+    other.close()

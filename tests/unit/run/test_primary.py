@@ -1,0 +1,112 @@
+"""What a standby makes of a primary that answers badly: nothing half is kept, and an error says what to do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch, TokenTooOld, Unauthorized, Unavailable
+from kith.engines.embedded.shipping import SNAPSHOT_END
+from kith.run.primary import Primary
+
+STORE = bytes(range(256)) * 20_000  # more than one chunk
+KEY = "kith_key-of-a-machine"
+
+
+@contextmanager
+def answering(status: int, body: bytes, *, says_bytes: int | None = None) -> Iterator[Primary]:
+    """A primary that answers so; `says_bytes`: the length that it claims, where it hangs up before."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("content-length", str(len(body) if says_bytes is None else says_bytes))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        try:
+            with Primary(f"http://127.0.0.1:{server.server_port}", KEY) as primary:
+                yield primary
+        finally:
+            thread.join()
+
+
+def ended(store: bytes) -> bytes:
+    """A snapshot as it is sent."""
+    return store + SNAPSHOT_END + hashlib.sha256(store).digest()
+
+
+def test_a_whole_snapshot_is_the_store(tmp_path: Path) -> None:
+    with answering(200, ended(STORE)) as primary:
+        primary.snapshot(tmp_path / "store.mdb")
+    assert (tmp_path / "store.mdb").read_bytes() == STORE
+
+
+@pytest.mark.parametrize(
+    ("body", "says_bytes"),
+    [
+        (STORE, None),
+        (ended(STORE)[:-1], None),
+        (ended(STORE[:-1] + b"x")[: len(STORE)] + ended(STORE)[len(STORE) :], None),
+        (STORE[:70_000], len(ended(STORE))),
+        (b"", None),
+    ],
+    ids=["no checksum", "half a checksum", "one altered byte", "hung up", "nothing"],
+)
+def test_a_snapshot_that_is_cut_off_or_altered_is_none(tmp_path: Path, body: bytes, says_bytes: int | None) -> None:
+    with answering(200, body, says_bytes=says_bytes) as primary, pytest.raises(Unavailable):
+        primary.snapshot(tmp_path / "store.mdb")
+    assert not (tmp_path / "store.mdb").exists()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error"),
+    [
+        (409, "TOKEN_TOO_OLD", TokenTooOld),
+        (409, "CONFLICT", Conflict),
+        (401, "UNAUTHORIZED", Unauthorized),
+        (503, "STORE_UNAVAILABLE", Unavailable),
+        (404, "NOT_FOUND", Unavailable),
+    ],
+)
+def test_an_error_of_the_primary_is_ours(status: int, code: str, error: type[KithError]) -> None:
+    body = json.dumps({"error": {"code": code, "message": "no", "details": {}}}).encode()
+    with answering(status, body) as primary, pytest.raises(error) as raised:
+        primary.log(0, None, 0)
+    assert type(raised.value) is error
+    assert KEY not in raised.value.message
+
+
+def test_what_is_no_kith_is_said_to_be_none() -> None:
+    with answering(502, b"<html>Bad gateway</html>") as primary, pytest.raises(Unavailable, match="not as a Kith"):
+        primary.log(0, None, 0)
+
+
+def test_nobody_at_the_address_is_unavailable() -> None:
+    with Primary("http://127.0.0.1:1", KEY) as primary, pytest.raises(Unavailable, match="does not answer"):
+        primary.log(0, None, 0)
+
+
+def test_an_address_is_one_of_http() -> None:
+    with pytest.raises(BadRequest):
+        Primary("10.0.0.1:7400", KEY)
+
+
+def test_a_file_of_media_that_is_gone_is_left_out_and_one_in_a_bucket_is_refused(tmp_path: Path) -> None:
+    with answering(404, b"") as primary:
+        assert not primary.media_file("01/a.png", tmp_path / "01" / "a.png")
+    assert list((tmp_path / "01").iterdir()) == []
+    with answering(307, b"") as primary, pytest.raises(StoreMismatch, match="media_url"):
+        primary.media_file("01/a.png", tmp_path / "01" / "a.png")
