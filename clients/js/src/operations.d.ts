@@ -1706,10 +1706,11 @@ export interface Health {
   version: string;
 }
 
-/** Whether the process can serve, and what is wrong where it cannot. */
+/** Whether the process can serve, and what is wrong where it cannot. `standby`: of whom, and how far behind. */
 export interface Readiness {
   ready: boolean;
   problems: Record<string, string>;
+  standby?: string;
 }
 
 /** The reader, or somebody they follow, made a post. `labels`: as on posts. */
