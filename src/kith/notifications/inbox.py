@@ -1,7 +1,7 @@
 """The port behind inboxes: pointers from users to the notices that tell them something.
 
-A notice is stored once, whoever is told of it; a row says no more than "this user is told of this notice". What was read
-or seen, and what must be hidden, is decided elsewhere. Implemented by `engines/embedded` and held to
+A notice is stored once, whoever is told of it; a row says no more than "this user is told of this notice". What was
+read or seen, and what must be hidden, is decided elsewhere. Implemented by `engines/embedded` and held to
 `tests/reference_inbox.py` by the conformance suite.
 """
 
@@ -35,11 +35,11 @@ class InboxRow(NamedTuple):
 class InboxStore(Protocol):
     """Rows of (user, notice), both ids from 0 to 2**63 - 1.
 
-    Order: newest notice first; ids of notices are snowflakes. Atomicity: each row by itself; a row that is written again
-    changes nothing. Visibility: what a call wrote is read by all calls that follow. Durability: rows are durable when a
-    call returns, whatever `durability` says of other writes. Retention: rows of a period that is over are forgotten with
-    it, by `expire` alone, at a cost that does not grow with their number. Errors: StoreFull with nothing written,
-    StoreUnavailable, Overloaded, BatchTooLarge above ADDED_MAX and PAGE_MAX.
+    Order: newest notice first; ids of notices are snowflakes. Atomicity: each row by itself; a row that is written
+    again changes nothing. Visibility: what a call wrote is read by all calls that follow. Durability: rows are durable
+    when a call returns. Retention: rows of a period are forgotten together, by `expire` alone, at a cost that does not
+    grow with their number. Errors: StoreFull, StoreUnavailable, Overloaded, after which some rows of the call may be
+    there; BatchTooLarge above ADDED_MAX and PAGE_MAX.
     """
 
     immediate: bool  # reads answer without waiting, so nothing is gained by making several together
