@@ -246,9 +246,12 @@ class Relations:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def _follow(self, actor: NodeId, target: NodeId, *, if_public: bool) -> RelationWritten | None:
-        """Write the follow, and drop a request that waited for it; None if the account is private."""
-        answered = self._graph.dropping(self._requests, actor, target, chained=True)
-        return await self._write_allowed(self._conditional(self._follows, actor, target, if_public=if_public), answered)
+        """Write the follow, and drop a request that waited for it; None if the account is private.
+
+        The request is dropped by a later version than that of the follow, which tells a follow that answers one.
+        """
+        follow = self._conditional(self._follows, actor, target, if_public=if_public)
+        return await self._write_allowed(follow, self._graph.dropping(self._requests, actor, target, chained=True))
 
     async def _request(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Write a request to follow a private account; follow it, if it became public meanwhile."""
