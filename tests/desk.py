@@ -18,7 +18,9 @@ from kith.notifications.intake import Intake
 from kith.notifications.notice import Notice
 from kith.notifications.notices import Notices
 from kith.notifications.notifications import NotificationPage, Notifications
+from kith.notifications.outside import OutsideMentions
 from kith.notifications.preferences import PreferencesKept
+from kith.notifications.recipients import Recipients
 from kith.notifications.rules import NoticeRules
 
 
@@ -34,7 +36,9 @@ class Desk:
         self.rules = NoticeRules(graph, self.posts, self.comments)
         self.preferences = PreferencesKept(whole.records, graph.clock, services.clock)
         self.notices = Notices(whole.records, self.inbox, graph, services.snowflakes)
-        self.intake = Intake(self.notices, self.rules, self.preferences, self.posts, self.comments)
+        recipients = Recipients(graph, self.rules, self.preferences)
+        self.intake = Intake(self.notices, recipients, self.posts, self.comments)
+        self.outside = OutsideMentions(self.notices, recipients, graph.clock)
         self.notifications = Notifications(graph, self.notices, self.rules, self.preferences)
 
     @classmethod

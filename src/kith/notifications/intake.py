@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 from kith.core.clock import ms_of
 from kith.core.events import Event
-from kith.core.ids import NodeId
 from kith.graph.edge import Edge, State
-from kith.graph.graph import Graph
 from kith.graph.graphs import (
     COMMENT_LIKES,
     COMMENTED,
@@ -25,12 +23,10 @@ from kith.graph.graphs import (
     SHARES,
     Graphs,
 )
-from kith.graph.questions import Questions
 from kith.graph.together import together
 from kith.notifications.notice import Draft
 from kith.notifications.notices import Notices
-from kith.notifications.preferences import PreferencesKept
-from kith.notifications.rules import NoticeRules
+from kith.notifications.recipients import Recipients
 from kith.posts.comment import Comment
 from kith.posts.comment_reader import CommentReader
 from kith.posts.post import Post
@@ -57,15 +53,8 @@ class Intake:
 
     name = NAME
 
-    def __init__(
-        self,
-        notices: Notices,
-        rules: NoticeRules,
-        preferences: PreferencesKept,
-        posts: Posts,
-        comments: CommentReader,
-    ) -> None:
-        self._notices, self._rules, self._preferences = notices, rules, preferences
+    def __init__(self, notices: Notices, recipients: Recipients, posts: Posts, comments: CommentReader) -> None:
+        self._notices, self._recipients = notices, recipients
         self._posts, self._comments, self._graph = posts, comments, posts.graph
         self._meaning = Meaning(self._graph.graphs)
 
@@ -76,7 +65,7 @@ class Intake:
             part = told[at : at + PART]
             seen = await self._look(part)
             drafts = [draft for event in part for draft in self._meaning.drafts_of(event, seen)]
-            await self._notices.tell(await self.allowed(drafts))
+            await self._notices.tell(await self._recipients.allowed(drafts))
 
     async def work_backlog(self) -> bool:
         """Nothing is deferred."""
@@ -84,27 +73,6 @@ class Intake:
 
     async def lost(self) -> None:
         """Nobody is told of what was forgotten unread: it cannot be known what was new, and nothing else is missing."""
-
-    async def allowed(self, drafts: Sequence[Draft]) -> list[Draft]:
-        """Those of the drafts that their recipients may see and want to be told of."""
-        if not drafts:
-            return []
-        content, preferences = await together(
-            self._graph.store.immediate,
-            self._rules.content(drafts),
-            self._preferences.lately([draft.recipient for draft in drafts]),
-        )
-        questions = Questions()
-        shown = [self._rules.ask(questions, NodeId(one.recipient), [one], content.of(one)) for one in drafts]
-        nodes = questions.nodes([draft.recipient for draft in drafts])
-        answers = await self._graph.store.answer(questions)
-        return [
-            draft
-            for draft, ask, node in zip(drafts, shown, answers.nodes[nodes], strict=True)
-            if all(ask(answers).notices)
-            and node.state is not State.REMOVED
-            and preferences[draft.recipient].allow(draft.type, draft.actor, draft.recipient, draft.recipient)
-        ]
 
     async def _look(self, events: Sequence[Event]) -> Seen:
         """Read what these events are about."""
@@ -206,9 +174,3 @@ class Meaning:
         for user in comment.named:
             told[user] = Draft("mention", comment.author, user, at_ms, comment.post, comment.id)
         return list(told.values())
-
-
-def intake_over(graph: Graph, notices: Notices, posts: Posts, comments: CommentReader) -> Intake:
-    """The consumer, with rules and preferences of its own."""
-    preferences = PreferencesKept(notices.records, graph.clock)
-    return Intake(notices, NoticeRules(graph, posts, comments), preferences, posts, comments)

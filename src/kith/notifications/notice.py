@@ -6,19 +6,18 @@ like that is taken back and given again, tells nobody twice.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from kith.core.clock import Hlc, ms_of
+from kith.core.clock import Hlc
 from kith.core.ids import NodeId
+from kith.records import claims
 from kith.records.store import Claim, Record, RecordKind
 
 NoticeType = Literal["mention", "comment", "reply", "like", "share", "follow", "follow_request", "follow_accepted"]
 KEPT_MS = 90 * 86_400_000
 """How long notices are there, and how long nobody is told the same twice."""
-_ID = 8
 
 
 class Draft(NamedTuple):
@@ -75,11 +74,6 @@ def read_notice(data: bytes) -> Notice:
 
 def claim_of(draft: Draft, id_: int, version: Hlc) -> Claim:
     """The claim that this is told as the notice `id_` with this version, and as no other for KEPT_MS."""
-    key = msgspec.msgpack.encode(draft[:3] + draft[4:])  # whenever it was
-    value = id_.to_bytes(_ID, "big") + version.to_bytes(8, "big")
-    return Claim(hashlib.blake2b(key, digest_size=16, person=b"notice").digest(), value, ms_of(version), KEPT_MS)
-
-
-def first_of(value: bytes) -> tuple[NodeId, Hlc]:
-    """The id and version of the notice that a claim stands for."""
-    return NodeId(int.from_bytes(value[:_ID], "big")), Hlc(int.from_bytes(value[_ID:], "big"))
+    told = f"{draft.type} {draft.recipient} {draft.post} {draft.comment}"  # whenever it was
+    claim = claims.claim_of("notice", NodeId(draft.actor), told, b"", id_, version)
+    return claim._replace(keep_ms=KEPT_MS)

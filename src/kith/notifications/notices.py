@@ -10,15 +10,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from kith.core.ids import Snowflakes
+from kith.core.clock import Hlc
+from kith.core.ids import NodeId, Snowflakes
 from kith.graph.graph import Graph
 from kith.graph.together import together
 from kith.notifications.inbox import InboxRow, InboxStore
-from kith.notifications.notice import Draft, Notice, claim_of, first_of, notice_from, notice_record, read_notice
+from kith.notifications.notice import Draft, Notice, claim_of, notice_from, notice_record, read_notice
+from kith.records.claims import first_of
 from kith.records.store import Claim, Record, RecordKind, RecordStore
 
 AT_ONCE_MAX = 100
 """Notices that are written at the same time."""
+NOBODY = NodeId(0)
+"""The id in a claim of what nobody is told."""
 
 
 class Notices:
@@ -27,43 +31,61 @@ class Notices:
     def __init__(self, records: RecordStore, inbox: InboxStore, graph: Graph, snowflakes: Snowflakes) -> None:
         self.records, self.inbox, self._clock, self._snowflakes = records, inbox, graph.clock, snowflakes
 
+    def next(self) -> tuple[NodeId, Hlc]:
+        """The id and version of a new notice."""
+        return self._snowflakes.next(), self._clock.next()
+
     async def tell(self, drafts: Sequence[Draft]) -> None:
         """Tell each of these once, however often it is repeated."""
         for at in range(0, len(drafts), AT_ONCE_MAX):
-            await self._tell(list(dict.fromkeys(drafts[at : at + AT_ONCE_MAX])))
+            await self.tell_under([(one, claim_of(one, *self.next())) for one in drafts[at : at + AT_ONCE_MAX]])
 
-    async def _tell(self, drafts: Sequence[Draft]) -> None:
-        claims = [claim_of(draft, self._snowflakes.next(), self._clock.next()) for draft in drafts]
-        claimed = await together(self.records.immediate, *map(self.records.claimed, claims))
-        known = [(draft, value) for draft, value in zip(drafts, claimed, strict=True) if value is not None]
-        new = [(draft, claim) for draft, claim, value in zip(drafts, claims, claimed, strict=True) if value is None]
-        if new:
-            await self.inbox.add([InboxRow(draft.recipient, first_of(claim.value)[0]) for draft, claim in new])
-        stored = await asyncio.gather(*(self.store(draft, claim) for draft, claim in new))
-        lost = [(draft, claim, value) for (draft, claim), value in zip(new, stored, strict=True) if value is not None]
-        for draft, claim, _ in lost:  # another worker told it meanwhile
-            await self.inbox.remove(draft.recipient, [first_of(claim.value)[0]])
+    async def tell_under(self, drafts: Sequence[tuple[Draft, Claim]]) -> list[NodeId]:
+        """Tell each draft under its claim, unless another of the same key was first; the ids of what was told.
+
+        Where a claim, or the first of its key, is for NOBODY, it is taken and nobody is told.
+        """
+        claimed = await together(self.records.immediate, *(self.records.claimed(claim) for _, claim in drafts))
+        new = [(draft, claim) for (draft, claim), value in zip(drafts, claimed, strict=True) if value is None]
+        rows = [InboxRow(draft.recipient, id_) for draft, claim in new if (id_ := _id_of(claim.value, claim)) != NOBODY]
+        if rows:
+            await self.inbox.add(rows)
+        puts = iter(await asyncio.gather(*(self._put(draft, claim) for draft, claim in new)))
+        values = [next(puts) if value is None else value for value in claimed]
+        for (draft, claim), value in zip(drafts, values, strict=True):
+            if value != claim.value and (draft, claim) in new:  # another process told it meanwhile
+                await self.inbox.remove(draft.recipient, [_id_of(claim.value, claim)])
         if not self.records.transactional:
-            await self._finish([*known, *((draft, value) for draft, _, value in lost)])
+            await self._finish([(draft, claim, value) for (draft, claim), value in zip(drafts, values, strict=True)])
+        return [_id_of(value, claim) for (_, claim), value in zip(drafts, values, strict=True)]
 
-    async def store(self, draft: Draft, claim: Claim) -> bytes | None:
-        """Store a notice under a claim; the value of an earlier claim of the same key, if there is one."""
-        put = await self.records.put([self._record(draft, claim.value)], claim=claim)
-        return put.claimed
+    async def _put(self, draft: Draft, claim: Claim) -> bytes:
+        """Store a notice under a claim; the value that the claim has."""
+        told = _id_of(claim.value, claim) != NOBODY
+        put = await self.records.put([_record(draft, claim, claim.value)] if told else [], claim=claim)
+        return claim.value if put.claimed is None else put.claimed
 
-    async def _finish(self, told: Sequence[tuple[Draft, bytes]]) -> None:
-        """Store the notices of those claims that a process left without one."""
-        ids = [first_of(value)[0] for _, value in told]
-        there = await self.records.get_many(RecordKind.NOTICE, ids) if ids else []
-        missing = [one for one, record in zip(told, there, strict=True) if record is None]
+    async def _finish(self, told: Sequence[tuple[Draft, Claim, bytes]]) -> None:
+        """Store the notices of claims that a process left without one."""
+        there = await self.records.get_many(RecordKind.NOTICE, [_id_of(value, claim) for _, claim, value in told])
+        missing = [
+            _record(draft, claim, value)
+            for (draft, claim, value), record in zip(told, there, strict=True)
+            if record is None and _id_of(value, claim) != NOBODY
+        ]
         if missing:
-            await self.records.put([self._record(draft, value) for draft, value in missing])
-
-    def _record(self, draft: Draft, value: bytes) -> Record:
-        id_, version = first_of(value)
-        return notice_record(notice_from(id_, draft), version)
+            await self.records.put(missing)
 
     async def read(self, ids: Sequence[int]) -> list[Notice | None]:
         """The notice of each id, whoever may see it; None where there is none (any more)."""
         records = await self.records.get_many(RecordKind.NOTICE, ids) if ids else []
         return [None if record is None else read_notice(record.data) for record in records]
+
+
+def _id_of(value: bytes, claim: Claim) -> NodeId:
+    return first_of(value, claim)[0]
+
+
+def _record(draft: Draft, claim: Claim, value: bytes) -> Record:
+    id_, version = first_of(value, claim)
+    return notice_record(notice_from(id_, draft), version)
