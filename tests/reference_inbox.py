@@ -1,4 +1,4 @@
-"""The most obvious InboxStore: what engines are compared with."""
+"""An InboxStore in its most obvious form: what engines are compared with."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kith.core.ids import ID_MAX
-from kith.notifications.inbox import PERIOD_MS, InboxRow, Users, period_of
+from kith.core.errors import BatchTooLarge
+from kith.notifications.inbox import ADDED_MAX, PAGE_MAX, PERIOD_MS, InboxRow, Users, period_of
 
 
 class ReferenceInboxes:
@@ -20,22 +20,28 @@ class ReferenceInboxes:
         self.rows: set[tuple[int, int]] = set()
 
     async def add(self, rows: Sequence[InboxRow]) -> list[bool]:
-        new = []
-        for user, notice in rows:
-            new.append((user, notice) not in self.rows)
-            self.rows.add((user, notice))
-        return new
+        if len(rows) > ADDED_MAX:
+            raise BatchTooLarge("too many rows")
+        return [self._add(user, notice) for user, notice in rows]
 
     async def add_for_all(self, notice: int, users: Users) -> int:
-        return sum(await self.add([InboxRow(int(user), notice) for user in users]))
+        if len(users) > ADDED_MAX:
+            raise BatchTooLarge("too many rows")
+        return sum(self._add(user, notice) for user in users.tolist())
 
     async def page(self, user: int, *, before: int | None = None, after: int | None = None, limit: int) -> list[int]:
-        low, high = -1 if after is None else after, ID_MAX + 1 if before is None else before
-        found = sorted((notice for one, notice in self.rows if one == user and low < notice < high), reverse=True)
-        return found[-limit:] if before is None and after is not None else found[:limit]
+        if limit > PAGE_MAX:
+            raise BatchTooLarge("too many rows")
+        found = [
+            notice
+            for owner, notice in sorted(self.rows, reverse=True)
+            if owner == user and (before is None or notice < before) and (after is None or notice > after)
+        ]
+        nearest = after is not None and before is None
+        return found[-limit:] if nearest else found[:limit]
 
     async def holding(self, notice: int, users: Users) -> NDArray[np.bool_]:
-        return np.array([(int(user), notice) in self.rows for user in users], np.bool_)
+        return np.array([(user, notice) in self.rows for user in users.tolist()], np.bool_)
 
     async def remove(self, user: int, notices: Sequence[int]) -> None:
         self.rows -= {(user, notice) for notice in notices}
@@ -44,6 +50,11 @@ class ReferenceInboxes:
         self.rows = {row for row in self.rows if row[0] != user}
 
     async def expire(self, before_ms: int) -> int:
-        over = {period for _, notice in self.rows if (1 + (period := period_of(notice))) * PERIOD_MS <= before_ms}
-        self.rows = {row for row in self.rows if period_of(row[1]) not in over}
-        return len(over)
+        over = {row for row in self.rows if period_of(row[1]) < before_ms // PERIOD_MS}
+        self.rows -= over
+        return len({period_of(notice) for _, notice in over})
+
+    def _add(self, user: int, notice: int) -> bool:
+        is_new = (user, notice) not in self.rows
+        self.rows.add((user, notice))
+        return is_new

@@ -81,6 +81,6 @@ def period_of(notice: int) -> int:
     return made_at_ms(notice) // PERIOD_MS
 
 
-def first_of(period: int) -> int:
-    """The least id of a notice of a period."""
-    return max(0, (period * PERIOD_MS - EPOCH_MS) << TIME_SHIFT)
+def base_of(period: int) -> int:
+    """The least id that a notice of a period may have; below 0 in the first one."""
+    return (period * PERIOD_MS - EPOCH_MS) << TIME_SHIFT

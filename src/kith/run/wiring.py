@@ -16,6 +16,7 @@ from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.file_leases import FileLeases
+from kith.engines.embedded.inbox_store import EmbeddedInboxes
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.retention import Keep
 from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
@@ -71,12 +72,14 @@ async def opened(
         store, Graphs(environment.graph_numbers(), lambda: environment.declare([])), clock, walk_max=settings.walk_max
     )
     leases = FileLeases(environment.folder)
+    inboxes = EmbeddedInboxes(environment.folder / "inboxes", bytes_max=settings.store_bytes_max)
     try:
         yield Opened(
             environment, commits, store, log, service, metrics, Leases(leases),
-            EmbeddedCredentials(environment),
+            EmbeddedCredentials(environment), inboxes,
         )  # fmt: skip
     finally:
+        await asyncio.to_thread(inboxes.close)
         leases.close()
         await asyncio.to_thread(commits.close)
         metrics.close()
