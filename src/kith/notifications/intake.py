@@ -24,6 +24,7 @@ from kith.graph.graphs import (
     Graphs,
 )
 from kith.graph.together import together
+from kith.log.store import LogStore
 from kith.notifications.notice import Draft
 from kith.notifications.notices import Notices
 from kith.notifications.recipients import Recipients
@@ -174,3 +175,12 @@ class Meaning:
         for user in comment.named:
             told[user] = Draft("mention", comment.author, user, at_ms, comment.post, comment.id)
         return list(told.values())
+
+
+async def begin(log: LogStore) -> None:
+    """Have intake begin with what happens from now on, if it never read this log.
+
+    Asked by whoever takes writes, before the first: a worker that starts after it would begin behind it.
+    """
+    if await log.progress(NAME) is None:
+        await log.save(NAME, await log.end(), {})

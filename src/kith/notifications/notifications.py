@@ -21,7 +21,7 @@ from kith.notifications.inbox import InboxStore
 from kith.notifications.marks import Marks, MarksKept
 from kith.notifications.notice import Notice
 from kith.notifications.notices import Notices
-from kith.notifications.preferences import Preferences, PreferencesKept
+from kith.notifications.preferences import DEFAULT, Preferences, PreferencesKept
 from kith.notifications.rules import NoticeRules
 from kith.posts.comment import Comment
 from kith.posts.post import Post
@@ -125,6 +125,11 @@ class Notifications:
         """Note that the user has seen that all up to this one are there; None: all that there are."""
         newest = await self._newest(user)
         return (await self._marks.seen_up_to(user, newest if id_ is None else min(id_, newest)))[1]
+
+    async def forget(self, user: NodeId) -> None:
+        """Forget whatever a removed user was told, and what they wanted to be. May be repeated."""
+        await self._inbox.remove_all(user)
+        await self.preferences.put(user, DEFAULT)
 
     async def _newest(self, user: NodeId) -> int:
         """The newest row of a user: what is marked must not reach beyond it, to what is told later."""

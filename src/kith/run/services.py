@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kith.access.policy import ReadPolicy
 from kith.core.clock import wall_ms
-from kith.core.ids import NODES_MAX
+from kith.core.ids import NODES_MAX, NodeId
 from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.embedded.served_log import ServedFiles
 from kith.engines.embedded.timeline_store import RingReader
@@ -25,6 +25,9 @@ from kith.home.skeleton import Skeletons
 from kith.leases.background import keep_looking
 from kith.leases.numbers import NodeNumber, node_number
 from kith.media.library import MediaLibrary
+from kith.notifications import intake
+from kith.notifications.notifications import Notifications
+from kith.notifications.outside import OutsideMentions
 from kith.people.opening import Openings
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
@@ -40,7 +43,8 @@ from kith.run.config import Settings
 from kith.run.folders import Opened, media_folder, timelines_folder
 from kith.run.keys import Keys
 from kith.run.observed import CallObserver, observed
-from kith.run.wiring import opened, posts_over, relations, suggestions
+from kith.run.rooms import posts_over, telling
+from kith.run.wiring import opened, relations, suggestions
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
 from kith.streams.live import Live
@@ -74,6 +78,8 @@ class Services(NamedTuple):
     live: Live
     watch: Watch
     webhooks: Webhooks
+    notifications: Notifications
+    outside: OutsideMentions
 
 
 @contextlib.asynccontextmanager
@@ -91,6 +97,7 @@ async def running(
 
 @contextlib.asynccontextmanager
 async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> AsyncIterator[Services]:
+    await intake.begin(parts.log)
     graph, posts = parts.graph, posts_over(parts, number)
     comments, engagement = Comments(posts), Engagement(posts)
     media = media_over(settings, posts, parts.metrics)
@@ -104,6 +111,8 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         bytes_max=settings.served_log_bytes_max,
         writers=settings.api_processes,
     )
+    told = telling(parts, posts, comments)
+    notifications = Notifications(graph, told.notices, told.rules, told.preferences)
     facts = PostFacts(posts.store, graph, wall_ms)
     affinity = Affinity(graph, comments, facts, wall_ms)
     skeletons = Skeletons(graph, timelines, parts.fanout_state, parts.log)
@@ -114,9 +123,14 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     )  # fmt: skip
     people = relations(settings, graph)
     openings = Openings(graph, people, parts.leases)
+
+    async def forget(user: NodeId) -> None:
+        await profiles.forget(user)
+        await notifications.forget(user)
+
     jobs = account_jobs(
         graph, parts.leases, posts.erase, comments.erase, stories.erase,
-        forget=profiles.forget, restored=openings.returned, beside=comments.beside,
+        forget=forget, restored=openings.returned, beside=comments.beside,
     )  # fmt: skip
     looking = asyncio.create_task(keep_looking(jobs.resume, openings.resume))
     known = await keys.known(parts.credentials, settings)
@@ -135,6 +149,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
             profiles, jobs, openings, suggested, posts, comments, engagement,
             Moderation(posts), media, stories, Strip(graph, stories, affinity.by_author), home, live, watch,
             hooks,
+            notifications, OutsideMentions(told.notices, told.recipients, graph.clock),
         )  # fmt: skip
     finally:
         looking.cancel()

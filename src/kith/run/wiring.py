@@ -9,9 +9,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 
-from kith.core.clock import HybridClock, ms_of
+from kith.core.clock import HybridClock
 from kith.core.errors import StoreMismatch
-from kith.core.ids import Snowflakes
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
@@ -23,10 +22,8 @@ from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
 from kith.leases.holding import Leases
-from kith.leases.numbers import NodeNumber
 from kith.people.privacy import Privacy
 from kith.people.relations import RelationLimits, Relations
-from kith.posts.posts import Posts
 from kith.run.config import Settings
 from kith.run.folders import (
     Opened,
@@ -114,14 +111,3 @@ def suggestions(settings: Settings, parts: Opened) -> Suggestions:
     """People to follow, over an open folder."""
     store = observed(EmbeddedSuggestions(parts.environment, parts.commits), "suggestions", parts.metrics)
     return Suggestions(parts.graph, store, keep_ms=settings.suggestions_minutes * 60_000)
-
-
-def posts_over(parts: Opened, number: NodeNumber) -> Posts:
-    """Posts of this process. Ids take their time from the clock that was restored past all that is stored, and
-    start after it: whoever made ids with our node number before can have used no later millisecond. Once the number is
-    lost, no more are made.
-    """
-    clock = parts.graph.clock
-    snowflakes = Snowflakes(number.number, lambda: ms_of(clock.next()), number.held.check)
-    snowflakes.restore(ms_of(clock.next()))
-    return Posts(parts.records, parts.graph, snowflakes)
