@@ -1,8 +1,8 @@
 """The Python client, for app code: `Kith` (sync) and `AsyncKith` (async) with the same methods.
 
 Rooms of calls: `graphs` (the graph and relations), `users`, `discovery` (people to follow), `posts`, `comments`,
-`home` (the feed), `stories`, `uploads` (media), `moderation`, `webhooks`, `operations`; `asking` has what they are
-built from and `programs` the set programs. `routes` makes methods of them, `clients` does the I/O, `wire` the rest:
+`home` (the feed), `notifications`, `stories`, `uploads` (media), `moderation`, `webhooks`, `operations`; `asking` has
+what they are built from and `programs` the set programs. `routes` makes methods of them, `clients` does the I/O, `wire` the rest:
 requests, retries, tokens. `streams` is the feed as it happens, `watching` all that changes. Records: `answers`, and
 `objects` for what people make; `errors`. It needs `kith.core`, httpx and msgspec only; `docs/client.md` shows it in
 use.
@@ -33,6 +33,7 @@ from kith.client.answers import (
 )
 from kith.client.clients import AsyncKith, Kith
 from kith.client.errors import ApiError, ClientError, Unreachable
+from kith.client.notifications import Notification, NotificationPage, Preferences, QuietHours, Unread
 from kith.client.objects import (
     Author,
     Comment,
@@ -109,14 +110,18 @@ __all__ = [
     "Mute",
     "NewPost",
     "NewWebhook",
+    "Notification",
+    "NotificationPage",
     "Op",
     "Page",
     "Post",
     "PostCreated",
     "PostRemoved",
     "PostUpdated",
+    "Preferences",
     "Profile",
     "Program",
+    "QuietHours",
     "Ranking",
     "Relationship",
     "Retry",
@@ -129,6 +134,7 @@ __all__ = [
     "StripEntry",
     "Suggestion",
     "Unreachable",
+    "Unread",
     "Viewed",
     "Visibility",
     "Webhook",

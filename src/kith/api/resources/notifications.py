@@ -67,13 +67,14 @@ class NotificationAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NotificationsAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A page of notifications, newest first; it may be short and still have more. `unread`: as /notifications/unread
-    counts.
+    """A page of notifications, newest first; it may be short and still have more. `unread`, `partial`: as
+    /notifications/unread counts.
     """
 
     items: list[NotificationAnswer]
     pagination: Pagination
     unread: int
+    partial: bool
 
 
 class UnreadAnswer(msgspec.Struct, frozen=True):
@@ -137,7 +138,7 @@ class NotificationsResource:
         people |= {entry.group.newest.recipient for entry in found.entries} - {call.acting}
         authors = await self._present.authors(list(people))
         items = [_item(entry, found, authors, call.acting) for entry in found.entries]
-        return NotificationsAnswer(items, call.pagination(query, found.page), found.unread.number)
+        return NotificationsAnswer(items, call.pagination(query, found.page), *found.unread)
 
     @get("/notifications/unread", "How many notifications are unread", callers="acting")
     async def unread(self, call: Call) -> UnreadAnswer:
