@@ -9,19 +9,13 @@ from cast import FakeClock
 from distant import Distant
 from engines import Whole
 from reference_inbox import ReferenceInboxes
-from services import Services
+from services import Services, Telling
 
 from kith.core.events import LogPosition
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.notifications.intake import Intake
 from kith.notifications.notice import Notice
-from kith.notifications.notices import Notices
-from kith.notifications.notifications import NotificationPage, Notifications
-from kith.notifications.outside import OutsideMentions
-from kith.notifications.preferences import PreferencesKept
-from kith.notifications.recipients import Recipients
-from kith.notifications.rules import NoticeRules
+from kith.notifications.notifications import NotificationPage
 
 
 class Desk:
@@ -32,14 +26,9 @@ class Desk:
         self.people, self.posts, self.comments = services.people, services.posts, services.comments
         self.rows = ReferenceInboxes()
         self.inbox: Any = self.rows if whole.edges.immediate else Distant(self.rows, random.Random(5))
-        graph = services.graph
-        self.rules = NoticeRules(graph, self.posts, self.comments)
-        self.preferences = PreferencesKept(whole.records, graph.clock, services.clock)
-        self.notices = Notices(whole.records, self.inbox, graph, services.snowflakes)
-        recipients = Recipients(graph, self.rules, self.preferences)
-        self.intake = Intake(self.notices, recipients, self.posts, self.comments)
-        self.outside = OutsideMentions(self.notices, recipients, graph.clock)
-        self.notifications = Notifications(graph, self.notices, self.rules, self.preferences)
+        telling = Telling(self.posts, services.clock, self.inbox)
+        self.preferences, self.notices = telling.preferences, telling.notices
+        self.intake, self.outside, self.notifications = telling.intake, telling.outside, telling.notifications
 
     @classmethod
     async def over(cls, whole: Whole, clock: FakeClock) -> Desk:

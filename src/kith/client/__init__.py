@@ -64,7 +64,16 @@ from kith.client.objects import (
     WhyPart,
 )
 from kith.client.programs import Program, in_, out
-from kith.client.streams import EngagementUpdate, FeedEvent, FeedReset, NewPost, PostRemoved, PostUpdated
+from kith.client.streams import (
+    EngagementUpdate,
+    FeedEvent,
+    FeedReset,
+    NewPost,
+    NotificationMade,
+    PostRemoved,
+    PostUpdated,
+    UnreadChanged,
+)
 from kith.client.watching import Change, EdgeChange
 from kith.client.webhooks import DeadLetter, DeadLetters, NewWebhook, Webhook, WebhookState
 from kith.client.wire import Retry
@@ -111,6 +120,7 @@ __all__ = [
     "NewPost",
     "NewWebhook",
     "Notification",
+    "NotificationMade",
     "NotificationPage",
     "Op",
     "Page",
@@ -135,6 +145,7 @@ __all__ = [
     "Suggestion",
     "Unreachable",
     "Unread",
+    "UnreadChanged",
     "Viewed",
     "Visibility",
     "Webhook",

@@ -104,11 +104,13 @@ class Notifications:
         await looking.at(rows[:UNREAD_MAX])
         return _count(rows, marks, looking)
 
-    async def one(self, user: NodeId, id_: int) -> Notice | None:
-        """A notice, if the user is told of it, and may see and wants to know it now."""
+    async def some(self, user: NodeId, ids: Sequence[int]) -> list[Notice]:
+        """Those of the notices, of which the user is told, that they may see and want to know now."""
+        if not ids:
+            return []
         looking = _Looking(self._graph, self._notices, self._rules, user, await self.preferences.of(user))
-        await looking.at([id_])
-        return next(iter(looking.shown([id_])), None)
+        await looking.at(ids)
+        return looking.shown(ids)
 
     async def read(self, user: NodeId, ids: Collection[int]) -> WriteMark:
         """Note that the user has read these; ids that are none of theirs are left out. BatchTooLarge."""

@@ -118,7 +118,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     skeletons = Skeletons(graph, timelines, parts.fanout_state, parts.log)
     home = Home(skeletons, Ranker(graph, facts, affinity, wall_ms), HomeRules(graph, posts), served=served)
     live = Live(
-        posts, engagement, parts.log, parts.metrics,
+        posts, engagement, notifications, parts.log, parts.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
     )  # fmt: skip
     people = relations(settings, graph)
