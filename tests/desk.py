@@ -27,7 +27,7 @@ class Desk:
         self.rows = ReferenceInboxes()
         self.inbox: Any = self.rows if whole.edges.immediate else Distant(self.rows, random.Random(5))
         telling = Telling(self.posts, services.clock, self.inbox)
-        self.preferences, self.notices = telling.preferences, telling.notices
+        self.preferences, self.notices, self.recent = telling.preferences, telling.notices, telling.recent
         self.intake, self.outside, self.notifications = telling.intake, telling.outside, telling.notifications
 
     @classmethod

@@ -34,6 +34,7 @@ from kith.notifications.notices import Notices
 from kith.notifications.notifications import Notifications
 from kith.notifications.outside import OutsideMentions
 from kith.notifications.preferences import PreferencesKept
+from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
 from kith.notifications.rules import NoticeRules
 from kith.people.privacy import Privacy, Viewer
@@ -72,9 +73,10 @@ class Telling:
         self.preferences = PreferencesKept(posts.store, graph.clock, now_ms)
         self.recipients = Recipients(graph, rules, self.preferences)
         self.notices = Notices(posts.store, self.inbox, graph, posts.snowflakes)
-        self.intake = Intake(self.notices, self.recipients, posts, comments)
-        self.outside = OutsideMentions(self.notices, self.recipients, graph.clock)
-        self.notifications = Notifications(graph, self.notices, rules, self.preferences)
+        self.recent = RecentMentions(posts.store, graph, 2, now_ms)
+        self.intake = Intake(self.notices, self.recipients, self.recent, posts, comments)
+        self.outside = OutsideMentions(self.notices, self.recipients, self.recent, graph.clock)
+        self.notifications = Notifications(graph, self.notices, rules, self.preferences, self.recent)
 
 
 class Services:

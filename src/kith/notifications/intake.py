@@ -27,6 +27,7 @@ from kith.graph.together import together
 from kith.log.store import LogStore
 from kith.notifications.notice import Draft
 from kith.notifications.notices import Notices
+from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
 from kith.posts.comment import Comment
 from kith.posts.comment_reader import CommentReader
@@ -54,19 +55,28 @@ class Intake:
 
     name = NAME
 
-    def __init__(self, notices: Notices, recipients: Recipients, posts: Posts, comments: CommentReader) -> None:
-        self._notices, self._recipients = notices, recipients
+    def __init__(
+        self,
+        notices: Notices,
+        recipients: Recipients,
+        recent: RecentMentions,
+        posts: Posts,
+        comments: CommentReader,
+    ) -> None:
+        self._notices, self._recipients, self._recent = notices, recipients, recent
         self._posts, self._comments, self._graph = posts, comments, posts.graph
         self._meaning = Meaning(self._graph.graphs)
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Tell whom these events concern."""
-        told = [event for event in events if self._meaning.tells(event)]
-        for at in range(0, len(told), PART):
-            part = told[at : at + PART]
+        telling = [event for event in events if self._meaning.tells(event)]
+        for at in range(0, len(telling), PART):
+            part = telling[at : at + PART]
             seen = await self._look(part)
             drafts = [draft for event in part for draft in self._meaning.drafts_of(event, seen)]
-            await self._notices.tell(await self._recipients.allowed(drafts))
+            allowed = await self._recipients.allowed(drafts)
+            told = await self._notices.tell(allowed)
+            await self._recent.note(list(zip(allowed, told, strict=True)))
 
     async def work_backlog(self) -> bool:
         """Nothing is deferred."""

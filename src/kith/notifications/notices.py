@@ -35,10 +35,13 @@ class Notices:
         """The id and version of a new notice."""
         return self._snowflakes.next(), self._clock.next()
 
-    async def tell(self, drafts: Sequence[Draft]) -> None:
-        """Tell each of these once, however often it is repeated."""
+    async def tell(self, drafts: Sequence[Draft]) -> list[NodeId]:
+        """Tell each of these once, however often it is repeated; the ids of their notices."""
+        told: list[NodeId] = []
         for at in range(0, len(drafts), AT_ONCE_MAX):
-            await self.tell_under([(one, claim_of(one, *self.next())) for one in drafts[at : at + AT_ONCE_MAX]])
+            part = drafts[at : at + AT_ONCE_MAX]
+            told += await self.tell_under([(one, claim_of(one, *self.next())) for one in part])
+        return told
 
     async def tell_under(self, drafts: Sequence[tuple[Draft, Claim]]) -> list[NodeId]:
         """Tell each draft under its claim, unless another of the same key was first; the ids of what was told.

@@ -17,11 +17,12 @@ from kith.graph.graph import Graph
 from kith.graph.questions import Questions
 from kith.graph.together import together
 from kith.notifications.grouping import Group, groups_of
-from kith.notifications.inbox import InboxStore
+from kith.notifications.inbox import PAGE_MAX, InboxRow, InboxStore
 from kith.notifications.marks import Marks, MarksKept
 from kith.notifications.notice import Notice
 from kith.notifications.notices import Notices
 from kith.notifications.preferences import DEFAULT, Preferences, PreferencesKept
+from kith.notifications.recent import RecentMentions
 from kith.notifications.rules import NoticeRules
 from kith.posts.comment import Comment
 from kith.posts.post import Post
@@ -51,20 +52,31 @@ class Entry(NamedTuple):
 
 
 class NotificationPage(NamedTuple):
-    """Entries, newest first, what they are about as far as the reader may see it, and the unread number."""
+    """Entries, newest first, what they are about as far as the reader may see it, and the unread number.
+
+    `partial`: more accounts that the reader may follow were mentioned lately than are kept (`recent`).
+    """
 
     entries: list[Entry]
     posts: Mapping[int, Post]
     comments: Mapping[int, Comment]
     page: Page
     unread: Unread
+    partial: bool
 
 
 class Notifications:
     """Reads and marks the notices of a user."""
 
-    def __init__(self, graph: Graph, notices: Notices, rules: NoticeRules, preferences: PreferencesKept) -> None:
-        self._graph, self._notices, self._rules = graph, notices, rules
+    def __init__(
+        self,
+        graph: Graph,
+        notices: Notices,
+        rules: NoticeRules,
+        preferences: PreferencesKept,
+        recent: RecentMentions,
+    ) -> None:
+        self._graph, self._notices, self._rules, self._recent = graph, notices, rules, recent
         self._inbox: InboxStore = notices.inbox
         self.preferences = preferences
         self._marks = MarksKept(notices.records, graph.clock)
@@ -76,6 +88,10 @@ class Notifications:
         marks, preferences, part = await together(
             self._immediate, self._marks.of(user), self.preferences.of(user), self._rows(user, window, [], size)
         )
+        partial = False
+        if _is_first(window) and preferences.mentions in ("followed", "these"):
+            kept, partial = await self._keep_recent(user, preferences)
+            part = await self._rows(user, window, [], size) if kept else part
         unread_rows = await self._unread_rows(user, marks, part if _is_first(window) else None, size)
         looking = _Looking(self._graph, self._notices, self._rules, user, preferences)
         rows, also = part, unread_rows[:UNREAD_MAX]
@@ -94,11 +110,13 @@ class Notifications:
         found = [Group(sorted(group, key=lambda one: -one.id)) for group in groups]
         found.sort(key=lambda group: -group.newest.id)
         entries = [_entry(group, marks, partial=page.more_after and group.gathers(grouped)) for group in found]
-        return NotificationPage(entries, looking.posts, looking.comments, page, _count(unread_rows, marks, looking))
+        unread = _count(unread_rows, marks, looking)
+        return NotificationPage(entries, looking.posts, looking.comments, page, unread, partial)
 
     async def unread(self, user: NodeId) -> Unread:
         """How many notices the user has not read."""
         marks, preferences = await together(self._immediate, self._marks.of(user), self.preferences.of(user))
+        await self._keep_recent(user, preferences)
         rows = await self._unread_rows(user, marks)
         looking = _Looking(self._graph, self._notices, self._rules, user, preferences)
         await looking.at(rows[:UNREAD_MAX])
@@ -136,6 +154,18 @@ class Notifications:
     async def _newest(self, user: NodeId) -> int:
         """The newest row of a user: what is marked must not reach beyond it, to what is told later."""
         return next(iter(await self._inbox.page(user, limit=1)), -1)
+
+    async def _keep_recent(self, user: NodeId, preferences: Preferences) -> tuple[bool, bool]:
+        """Make rows of the recent mentions of whom the user follows; whether there was a new one, and `partial`."""
+        found, partial = await self._recent.followed(user, preferences)
+        if not found:
+            return False, partial
+        held = await self._inbox.page(user, before=max(found) + 1, after=min(found) - 1, limit=PAGE_MAX)
+        new = [id_ for id_ in found if id_ not in set(held)]
+        notices = [one for one in await self._notices.read(new) if one is not None and one.actor != user]
+        if notices:
+            await self._inbox.add([InboxRow(user, one.id) for one in notices])
+        return bool(notices), partial
 
     async def _rows(self, user: NodeId, window: Window, before: Sequence[int], limit: int) -> list[int]:
         """The rows of a window that follow those `before` it, the nearest first."""

@@ -9,6 +9,7 @@ from kith.core.errors import IdempotencyKeyReused, InvalidContent
 from kith.core.ids import NodeId
 from kith.notifications.notice import KEPT_MS, Draft
 from kith.notifications.notices import NOBODY, Notices
+from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
 from kith.records.claims import KEY_CHARS_MAX, claim_of, first_of
 
@@ -19,8 +20,8 @@ AHEAD_MAX_MS = 300_000
 class OutsideMentions:
     """Takes mentions from other systems; each is durable when it is answered."""
 
-    def __init__(self, notices: Notices, recipients: Recipients, clock: HybridClock) -> None:
-        self._notices, self._recipients, self._clock = notices, recipients, clock
+    def __init__(self, notices: Notices, recipients: Recipients, recent: RecentMentions, clock: HybridClock) -> None:
+        self._notices, self._recipients, self._recent, self._clock = notices, recipients, recent, clock
 
     async def accept(
         self, event: str, actor: NodeId, mentioned: NodeId, post: NodeId | None, at_ms: int | None
@@ -43,6 +44,7 @@ class OutsideMentions:
             raise IdempotencyKeyReused(
                 "this eventId came with other content before; each event needs an id of its own", eventId=event
             ) from None
+        await self._recent.note([(draft, told)])
         return told != NOBODY
 
 

@@ -161,13 +161,14 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
     async with node_number(parts.leases, NODES_MAX, on_lost=processes.replace_process) as number:
         posts = posts_over(parts, number)
         comments = CommentReader(posts)
-        told = telling(parts, posts, comments)
+        told = telling(settings, parts, posts, comments)
 
         async def expire() -> None:
             periods = await parts.inboxes.expire(wall_ms() - KEPT_MS)
             _log.info("inboxes expired", periods=periods)
 
-        yield Worker(intake.Intake(told.notices, told.recipients, posts, comments), {EXPIRE_INBOXES: expire})
+        consumer = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
+        yield Worker(consumer, {EXPIRE_INBOXES: expire})
 
 
 CONSUMERS: Mapping[str, Registered] = {

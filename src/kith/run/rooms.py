@@ -9,10 +9,12 @@ from kith.core.ids import Snowflakes
 from kith.leases.numbers import NodeNumber
 from kith.notifications.notices import Notices
 from kith.notifications.preferences import PreferencesKept
+from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
 from kith.notifications.rules import NoticeRules
 from kith.posts.comment_reader import CommentReader
 from kith.posts.posts import Posts
+from kith.run.config import Settings
 from kith.run.folders import Opened
 
 
@@ -34,11 +36,13 @@ class Telling(NamedTuple):
     rules: NoticeRules
     preferences: PreferencesKept
     recipients: Recipients
+    recent: RecentMentions
 
 
-def telling(parts: Opened, posts: Posts, comments: CommentReader) -> Telling:
+def telling(settings: Settings, parts: Opened, posts: Posts, comments: CommentReader) -> Telling:
     """Notices and the rules of whom they are told, over an open folder."""
     graph, rules = parts.graph, NoticeRules(parts.graph, posts, comments)
     preferences = PreferencesKept(parts.records, graph.clock)
     notices = Notices(parts.records, parts.inboxes, graph, posts.snowflakes)
-    return Telling(notices, rules, preferences, Recipients(graph, rules, preferences))
+    recent = RecentMentions(parts.records, graph, settings.celebrity_followers_min)
+    return Telling(notices, rules, preferences, Recipients(graph, rules, preferences), recent)

@@ -111,8 +111,8 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         bytes_max=settings.served_log_bytes_max,
         writers=settings.api_processes,
     )
-    told = telling(parts, posts, comments)
-    notifications = Notifications(graph, told.notices, told.rules, told.preferences)
+    told = telling(settings, parts, posts, comments)
+    notifications = Notifications(graph, told.notices, told.rules, told.preferences, told.recent)
     facts = PostFacts(posts.store, graph, wall_ms)
     affinity = Affinity(graph, comments, facts, wall_ms)
     skeletons = Skeletons(graph, timelines, parts.fanout_state, parts.log)
@@ -149,7 +149,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
             profiles, jobs, openings, suggested, posts, comments, engagement,
             Moderation(posts), media, stories, Strip(graph, stories, affinity.by_author), home, live, watch,
             hooks,
-            notifications, OutsideMentions(told.notices, told.recipients, graph.clock),
+            notifications, OutsideMentions(told.notices, told.recipients, told.recent, graph.clock),
         )  # fmt: skip
     finally:
         looking.cancel()

@@ -67,8 +67,9 @@ class NotificationAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NotificationsAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A page of notifications, newest first; it may be short and still have more. `unread`, `partial`: as
-    /notifications/unread counts.
+    """A page of notifications, newest first; it may be short and still have more. `unread`: as
+    /notifications/unread counts. `partial`: of the newest 1,000; or mentions of whom the user follows are left out,
+    because too many others were mentioned lately.
     """
 
     items: list[NotificationAnswer]
@@ -138,7 +139,9 @@ class NotificationsResource:
         people |= {entry.group.newest.recipient for entry in found.entries} - {call.acting}
         authors = await self._present.authors(list(people))
         items = [_item(entry, found, authors, call.acting) for entry in found.entries]
-        return NotificationsAnswer(items, call.pagination(query, found.page), *found.unread)
+        return NotificationsAnswer(
+            items, call.pagination(query, found.page), found.unread.number, found.unread.partial or found.partial
+        )
 
     @get("/notifications/unread", "How many notifications are unread", callers="acting")
     async def unread(self, call: Call) -> UnreadAnswer:
