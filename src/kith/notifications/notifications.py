@@ -31,6 +31,8 @@ UNREAD_MAX = 1_000
 """The unread number is of so many of the newest rows; beyond, it says that there may be more."""
 LOOKS_MAX = 500
 """Rows that a page looks at to fill its groups."""
+KEPT_MAX = 50_000
+"""Users of whom a process remembers which recent mentions are rows of theirs already."""
 READ_MAX = 1_000
 """Notices that one request marks as read."""
 
@@ -80,6 +82,7 @@ class Notifications:
         self._inbox: InboxStore = notices.inbox
         self.preferences = preferences
         self._marks = MarksKept(notices.records, graph.clock)
+        self._kept: dict[int, list[int]] = {}
         self._immediate = graph.store.immediate and notices.inbox.immediate
 
     async def page(self, user: NodeId, window: Window, *, grouped: bool = True) -> NotificationPage:
@@ -158,13 +161,16 @@ class Notifications:
     async def _keep_recent(self, user: NodeId, preferences: Preferences) -> tuple[bool, bool]:
         """Make rows of the recent mentions of whom the user follows; whether there was a new one, and `partial`."""
         found, partial = await self._recent.followed(user, preferences)
-        if not found:
+        if not found or self._kept.get(user) == found:
             return False, partial
         held = await self._inbox.page(user, before=max(found) + 1, after=min(found) - 1, limit=PAGE_MAX)
         new = [id_ for id_ in found if id_ not in set(held)]
         notices = [one for one in await self._notices.read(new) if one is not None and one.actor != user]
         if notices:
             await self._inbox.add([InboxRow(user, one.id) for one in notices])
+        self._kept[user] = found
+        if len(self._kept) > KEPT_MAX:
+            del self._kept[next(iter(self._kept))]
         return bool(notices), partial
 
     async def _rows(self, user: NodeId, window: Window, before: Sequence[int], limit: int) -> list[int]:

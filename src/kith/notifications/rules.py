@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
-from kith.graph.edge import State
+from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import (
     COMMENT_LIKES,
@@ -24,14 +26,14 @@ from kith.graph.graphs import (
     SHARES,
 )
 from kith.graph.questions import Answers, Questions
-from kith.graph.shapes import EdgeKey
+from kith.graph.shapes import EdgeKey, Listing
 from kith.graph.together import together
 from kith.notifications.notice import Draft, Notice
-from kith.people.privacy import Privacy
+from kith.people.privacy import Privacy, Standing
 from kith.posts.comment import Comment
-from kith.posts.comment_reader import CommentReader
+from kith.posts.comment_reader import CommentReader, comments_seen
 from kith.posts.post import Post
-from kith.posts.posts import Posts
+from kith.posts.posts import Posts, seen_of
 
 Told = Notice | Draft
 """A notice, stored or about to be."""
@@ -86,41 +88,34 @@ class NoticeRules:
     ) -> Callable[[Answers], Shown]:
         """Ask which of these notices `user` may see."""
         about = {one.recipient for one in notices} - {user}
-        people = list({one.actor for one in notices} | about)
-        standings = self._privacy.ask_standings(questions, user, people)
-        muted = questions.states((self._mutes, user, one) for one in people)
-        posts, comments = list(content.posts.values()), list(content.comments.values())
-        seeing = self._posts.ask_seeing(questions, user, posts)
-        hidden = questions.states((self._hides, user, post.id) for post in posts)
-        reading = self._comments.ask_seen(questions, user, comments)
+        told = {one.actor for one in notices} | about
+        posts = [post for post in content.posts.values() if not post.deleted]
+        comments = list(content.comments.values())
+        friends = {post.author for post in posts if post.visibility == "friends"}
+        people = {*told, *(post.author for post in posts), *(one.author for one in comments)}
+        standings = self._privacy.ask_standings(questions, user, people, friends)
+        loud_ids, post_ids = (np.fromiter(ids, np.int64, len(ids)) for ids in (told, [post.id for post in posts]))
+        muted = questions.members(Listing(self._mutes, user, Direction.OUT), loud_ids)
+        hidden = questions.members(Listing(self._hides, user, Direction.OUT), post_ids)
         edges = [self._edge(one) for one in notices]
         held = questions.states(edge for edge in edges if edge is not None)
 
         def shown(answers: Answers) -> Shown:
-            found, mutes, hides = standings(answers), answers.states[muted], answers.states[hidden]
-            loud = {
-                one
-                for one, mute in zip(people, mutes, strict=True)
-                if mute is not State.NORMAL
-                and found[one].state is State.NORMAL
-                and not found[one].blocked
-                and not found[one].labels & HIDE
-                and (one not in about or found[one].followed)
-            }
-            seen = {
-                post.id: post
-                for post, hide in zip(seeing(answers), hides, strict=True)
-                if post is not None and hide is not State.NORMAL
-            }
-            read = {one.id: one for one in reading(answers) if one is not None}
-            states = iter(answers.states[held])
-            holds = [edge is None or next(states) is State.NORMAL for edge in edges]
+            found = standings(answers)
+            loud = {one for one in told if _may_tell(found[one]) and (one not in about or found[one].followed)}
+            loud -= set(loud_ids[answers.members[muted]].tolist())
+            seen = {post.id: post for post in seen_of(posts, user, found) if post is not None}
+            for hid in post_ids[answers.members[hidden]].tolist():
+                seen.pop(hid, None)
+            read = {one.id: one for one in comments_seen(comments, user, found) if one is not None}
+            states, loud = iter(answers.states[held]), loud | {user}
             marks = [
-                hold
-                and {one.actor, one.recipient} - {user} <= loud
+                (edge is None or next(states) is State.NORMAL)
+                and one.actor in loud
+                and one.recipient in loud
                 and (one.post is None or one.post in seen)
                 and _is_there(one.comment, read)
-                for one, hold in zip(notices, holds, strict=True)
+                for one, edge in zip(notices, edges, strict=True)
             ]
             return Shown(marks, seen, read)
 
@@ -147,6 +142,11 @@ class NoticeRules:
                 return (self._follows, one.recipient, one.actor)
             case _:
                 return None
+
+
+def _may_tell(one: Standing) -> bool:
+    """Whether a user is told of what somebody does who stands so to them."""
+    return one.state is State.NORMAL and not one.blocked and not one.labels & HIDE
 
 
 def _is_there(comment: int | None, read: Mapping[int, Comment]) -> bool:

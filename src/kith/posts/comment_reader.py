@@ -237,17 +237,20 @@ class CommentReader:
         """
         there = [comment.author for comment in comments if comment is not None]
         standings = self._privacy.ask_standings(questions, viewer, there)
+        return lambda answers: comments_seen(comments, viewer, standings(answers))
 
-        def seen(comment: Comment, author: Standing) -> Comment | None:
-            if may_see_comment(comment.deleted, comment.author, viewer, author):
-                return with_labels(comment, author.labels)
-            return emptied(comment) if is_gone(comment.deleted, author) else None
 
-        def all_seen(answers: Answers) -> list[Comment | None]:
-            authors = standings(answers)
-            return [None if one is None else seen(one, authors[one.author]) for one in comments]
+def comments_seen(
+    comments: Sequence[Comment | None], viewer: Viewer, authors: Mapping[int, Standing]
+) -> list[Comment | None]:
+    """As `CommentReader.ask_seen`. `authors`: how those who wrote the comments stand to `viewer`."""
 
-        return all_seen
+    def seen(comment: Comment, author: Standing) -> Comment | None:
+        if may_see_comment(comment.deleted, comment.author, viewer, author):
+            return with_labels(comment, author.labels)
+        return emptied(comment) if is_gone(comment.deleted, author) else None
+
+    return [None if one is None else seen(one, authors[one.author]) for one in comments]
 
 
 def no_comment(id_: int) -> CommentNotFound:
