@@ -23,6 +23,7 @@ SECTIONS = [
     "Pictures and videos",
     "Moderation",
     "Stories",
+    "Notifications",
 ]
 """Those whose examples stand on the names that `given` makes; the others show how to connect, stream and test."""
 
