@@ -9,10 +9,12 @@ from cast import ALICE, BOB, CAROL
 from coroutines import Run
 from desk import Desk
 
+from kith.core.clock import Hlc
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.graph.edge import State
-from kith.graph.graphs import LIKES, SHARES
+from kith.graph.edge import Edge, EdgeWrite, State
+from kith.graph.graphs import FOLLOWS, LIKES, SHARES
+from kith.notifications.intake import FRESH_MS, NAME, begin
 from kith.people.profiles import Profile
 from kith.posts.post import PostEdit
 
@@ -155,5 +157,49 @@ def test_a_mention_is_hidden_at_once(run: Run, desk: Desk, hide: Act, late: bool
         assert (await desk.notifications.unread(ALICE)).number == 0
         if not late:
             assert not desk.rows.rows, "what must not be seen is not written"
+
+    run(scenario())
+
+
+def test_a_removed_account_is_told_nothing_and_keeps_nothing(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        await post_of(desk, BOB, text="hello", mentions=(ALICE,))
+        await desk.handle()
+        assert len(await desk.listed(ALICE)) == 1
+        await post_of(desk, BOB, text="again", mentions=(ALICE,))
+        await desk.services.edges.change_node(ALICE, state=State.REMOVED)
+        await desk.notifications.forget(ALICE)
+        await desk.handle(times=2)
+        assert not desk.rows.rows
+
+    run(scenario())
+
+
+def test_what_was_done_long_ago_is_told_to_nobody(run: Run, desk: Desk) -> None:
+    """An import, edge by edge, brings the versions that the edges had elsewhere."""
+
+    async def scenario() -> None:
+        follows, clock = desk.services.graph.graphs.number(FOLLOWS), desk.services.clock
+        for user, age_ms in ((BOB, FRESH_MS), (CAROL, FRESH_MS - 1)):
+            version = Hlc((clock.ms - age_ms) << 16)
+            edge = Edge(follows, user, ALICE, State.NORMAL, clock.ms - age_ms, version)
+            await desk.services.edges.apply([EdgeWrite(edge)])
+        await desk.handle()
+        assert await desk.told(ALICE) == [("follow", CAROL)]
+
+    run(scenario())
+
+
+def test_intake_begins_with_what_happens_once_it_was_begun(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        await begin(desk.whole.log)
+        await desk.people.follow(BOB, ALICE)
+        await begin(desk.whole.log)  # another process starts
+        desk.whole.settle()
+        share = await desk.whole.log.subscribe(NAME)
+        batch = await share.read(100)
+        assert not batch.lost
+        await desk.intake.handle(batch.events)
+        assert await desk.told(ALICE) == [("follow", BOB)]
 
     run(scenario())

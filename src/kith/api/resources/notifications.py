@@ -144,13 +144,13 @@ class NotificationsResource:
         )
 
     @get("/notifications/unread", "How many notifications are unread", callers="acting")
-    async def unread(self, call: Call) -> UnreadAnswer:
+    async def unread_notifications(self, call: Call) -> UnreadAnswer:
         """Exactly those that the list shows as unread, one by one."""
         unread = await self._notifications.unread(call.acting)
         return UnreadAnswer(unread.number, unread.partial)
 
     @post("/notifications/read", "Mark notifications as read", callers="acting")
-    async def read(self, call: Call, body: MarkRequest) -> MarkedAnswer:
+    async def mark_read(self, call: Call, body: MarkRequest) -> MarkedAnswer:
         """Repeating it changes nothing. `upTo`: all that are as old as this one or older."""
         ids, up_to = _marked(body)
         if up_to is not None:
@@ -158,14 +158,14 @@ class NotificationsResource:
         return await self._marked(call, await self._notifications.read(call.acting, ids))
 
     @post("/notifications/seen", "Mark notifications as seen", callers="acting")
-    async def seen(self, call: Call, body: MarkRequest) -> MarkedAnswer:
+    async def mark_seen(self, call: Call, body: MarkRequest) -> MarkedAnswer:
         """That the user knows they are there: what a badge counts. With `ids`: up to the newest of them."""
         ids, up_to = _marked(body)
         newest = max(ids, default=NodeId(0)) if up_to is None else up_to
         return await self._marked(call, await self._notifications.seen_up_to(call.acting, newest))
 
     @post("/mentions", "Report a mention from another system", callers="server", status=202)
-    async def mention(self, call: Call, body: MentionRequest) -> MentionAnswer:
+    async def report_mention(self, call: Call, body: MentionRequest) -> MentionAnswer:
         """Stored when it is answered. The same `eventId` within 24 hours tells nothing more, and is answered alike."""
         at_ms = None if body.at is None else _ms_of(body.at)
         in_post = None if body.post is None else parse_id(body.post, "post")
