@@ -116,16 +116,16 @@ class CommentReader:
 
         `deleted`: as if the comments were not deleted.
         """
-        comments = await self._read(ids)
+        comments = await self.read(ids)
         if deleted:
             comments = [None if one is None else msgspec.structs.replace(one, deleted=False) for one in comments]
         there = [one for one in comments if one is not None]
         posts = list(dict.fromkeys(one.post for one in there))
         above = list(dict.fromkeys(one.reply_to for one in there if one.reply_to is not None))
-        read, answered = await together(self._store.immediate, self._posts.read(posts), self._read(above))
+        read, answered = await together(self._store.immediate, self._posts.read(posts), self.read(above))
         questions = Questions()
         seeing = self._posts.ask_seeing(questions, viewer, read)
-        thread = self._ask_seen(questions, viewer, [*comments, *answered])
+        thread = self.ask_seen(questions, viewer, [*comments, *answered])
         answers = await self._graph.store.answer(questions)
         seen = thread(answers)
         shown = {post for post, one in zip(posts, seeing(answers), strict=True) if one is not None}

@@ -22,11 +22,11 @@ from kith.home.fanout import consumer as fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.sources import Sources
-from kith.log.runner import Pace, Runner
-from kith.outbound.addresses import networks_of
 from kith.leases.numbers import node_number
+from kith.log.runner import Pace, Runner
 from kith.notifications import intake
 from kith.notifications.notice import KEPT_MS
+from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
 from kith.run import processes
 from kith.run.config import Settings
@@ -168,7 +168,8 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
             _log.info("inboxes expired", periods=periods)
 
         consumer = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
-        yield Worker(consumer, {EXPIRE_INBOXES: expire})
+        runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
+        yield Worker(runner, {EXPIRE_INBOXES: expire})
 
 
 CONSUMERS: Mapping[str, Registered] = {
