@@ -77,7 +77,7 @@ async def _fill(settings: Settings, at: Town, readers: Sequence[int]) -> None:
         await put_edges(services, MENTIONED, [(one.recipient, one.post or 0) for one in mentions])
         await told.notices.tell([*likes, *mentions])
         for reader in readers:
-            await told.preferences.put(NodeId(reader), Preferences(mentions="followed"))
+            await services.notifications.preferences.put(NodeId(reader), Preferences(mentions="followed"))
         lately = at.profiles[1_000 : 1_000 + _MENTIONED_LATELY].tolist()
         drafts = [Draft("mention", likers[0], account, now, event="bench") for account in lately]
         recent = RecentMentions(services.opened.records, services.opened.graph, 0)

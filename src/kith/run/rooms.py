@@ -8,6 +8,8 @@ from kith.core.clock import ms_of
 from kith.core.ids import Snowflakes
 from kith.leases.numbers import NodeNumber
 from kith.notifications.notices import Notices
+from kith.notifications.notifications import Notifications
+from kith.notifications.outside import OutsideMentions
 from kith.notifications.preferences import PreferencesKept
 from kith.notifications.recent import RecentMentions
 from kith.notifications.recipients import Recipients
@@ -33,10 +35,10 @@ class Telling(NamedTuple):
     """What every process needs that tells people things, or shows them what they were told."""
 
     notices: Notices
-    rules: NoticeRules
-    preferences: PreferencesKept
     recipients: Recipients
     recent: RecentMentions
+    notifications: Notifications
+    outside: OutsideMentions
 
 
 def telling(settings: Settings, parts: Opened, posts: Posts, comments: CommentReader) -> Telling:
@@ -45,4 +47,6 @@ def telling(settings: Settings, parts: Opened, posts: Posts, comments: CommentRe
     preferences = PreferencesKept(parts.records, graph.clock)
     notices = Notices(parts.records, parts.inboxes, graph, posts.snowflakes)
     recent = RecentMentions(parts.records, graph, settings.celebrity_followers_min)
-    return Telling(notices, rules, preferences, Recipients(graph, rules, preferences), recent)
+    recipients = Recipients(graph, rules, preferences)
+    shown = Notifications(graph, notices, rules, preferences, recent)
+    return Telling(notices, recipients, recent, shown, OutsideMentions(notices, recipients, recent, graph.clock))

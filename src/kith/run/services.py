@@ -15,7 +15,7 @@ from kith.core.ids import NODES_MAX, NodeId
 from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.embedded.served_log import ServedFiles
 from kith.engines.embedded.timeline_store import RingReader
-from kith.graph.nodes import NodeJobs
+from kith.graph.nodes import Finish, NodeJobs
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
 from kith.home.home import Home
@@ -112,25 +112,19 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         writers=settings.api_processes,
     )
     told = telling(settings, parts, posts, comments)
-    notifications = Notifications(graph, told.notices, told.rules, told.preferences, told.recent)
     facts = PostFacts(posts.store, graph, wall_ms)
     affinity = Affinity(graph, comments, facts, wall_ms)
     skeletons = Skeletons(graph, timelines, parts.fanout_state, parts.log)
     home = Home(skeletons, Ranker(graph, facts, affinity, wall_ms), HomeRules(graph, posts), served=served)
     live = Live(
-        posts, engagement, notifications, parts.log, parts.metrics,
+        posts, engagement, told.notifications, parts.log, parts.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
     )  # fmt: skip
     people = relations(settings, graph)
     openings = Openings(graph, people, parts.leases)
-
-    async def forget(user: NodeId) -> None:
-        await profiles.forget(user)
-        await notifications.forget(user)
-
     jobs = account_jobs(
         graph, parts.leases, posts.erase, comments.erase, stories.erase,
-        forget=forget, restored=openings.returned, beside=comments.beside,
+        forget=_both(profiles.forget, told.notifications.forget), restored=openings.returned, beside=comments.beside,
     )  # fmt: skip
     looking = asyncio.create_task(keep_looking(jobs.resume, openings.resume))
     known = await keys.known(parts.credentials, settings)
@@ -149,7 +143,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
             profiles, jobs, openings, suggested, posts, comments, engagement,
             Moderation(posts), media, stories, Strip(graph, stories, affinity.by_author), home, live, watch,
             hooks,
-            notifications, OutsideMentions(told.notices, told.recipients, told.recent, graph.clock),
+            told.notifications, told.outside,
         )  # fmt: skip
     finally:
         looking.cancel()
@@ -168,3 +162,13 @@ def media_over(settings: Settings, posts: Posts, observer: CallObserver) -> Medi
     blobs = open_blobs(settings.media_url, media_folder(settings), sync=settings.durability == "full")
     kept = observed(blobs, "blobs", observer)
     return MediaLibrary(posts.store, posts.graph, posts.snowflakes, kept, limits.media(settings))
+
+
+def _both(one: Finish, other: Finish) -> Finish:
+    """Do the one, then the other."""
+
+    async def do(user: NodeId) -> None:
+        await one(user)
+        await other(user)
+
+    return do
