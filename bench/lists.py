@@ -50,7 +50,7 @@ def likes_list_http(folder: Path) -> list[Figure]:
     posts, likers = _drawn(at.posts[:, 0]), at.profiles[:_ENTRIES].tolist()
     rows = [(liker, post) for post in posts for liker in likers]
     asked = [_Asked(f"/posts/{post}/likes?limit={_ENTRIES}", likers[0], _ENTRIES) for post in posts]
-    return _read("likes-list-http", at, lambda services: _put_edges(services, LIKES, rows), asked)
+    return _read("likes-list-http", at, lambda services: put_edges(services, LIKES, rows), asked)
 
 
 def saved_list_http(folder: Path) -> list[Figure]:
@@ -69,7 +69,7 @@ def blocked_list_http(folder: Path) -> list[Figure]:
     users, strangers = _drawn(at.profiles), range(at.users, at.users + _ENTRIES)
     rows = [(user, stranger) for user in users for stranger in strangers]
     asked = [_Asked(f"/users/{user}/blocked?limit={_ENTRIES}", user, _ENTRIES) for user in users]
-    return _read("blocked-list-http", at, lambda services: _put_edges(services, BLOCKS, rows), asked)
+    return _read("blocked-list-http", at, lambda services: put_edges(services, BLOCKS, rows), asked)
 
 
 def comments_page_http(folder: Path) -> list[Figure]:
@@ -99,7 +99,7 @@ def opening_http(folder: Path) -> list[Figure]:
     rows = [(waiting, user) for waiting in at.profiles[:_WAITING].tolist()]
     with server(settings), client(settings, user) as http:
         http.put(f"/users/{user}", json={"private": True}).raise_for_status()
-    asyncio.run(_filled(settings, lambda services: _put_edges(services, FOLLOW_REQUESTS, rows)))
+    asyncio.run(_filled(settings, lambda services: put_edges(services, FOLLOW_REQUESTS, rows)))
     with server(settings), client(settings, user) as http:
         started = time.perf_counter()
         http.put(f"/users/{user}", json={"private": False}).raise_for_status()
@@ -121,7 +121,7 @@ def _posts_of_users(name: str, folder: Path, graph: str, route: str) -> list[Fig
     users, posts = _drawn(at.profiles), at.posts[:_ENTRIES, 0].tolist()
     rows = [(user, post) for user in users for post in posts]
     asked = [_Asked(f"/users/{user}/{route}?limit={_ENTRIES}", user, _ENTRIES) for user in users]
-    return _read(name, at, lambda services: _put_edges(services, graph, rows), asked)
+    return _read(name, at, lambda services: put_edges(services, graph, rows), asked)
 
 
 def _read(name: str, at: Town, fill: Callable[[Services], Awaitable[None]], asked: Sequence[_Asked]) -> list[Figure]:
@@ -151,7 +151,8 @@ async def _filled(settings: Settings, fill: Callable[[Services], Awaitable[None]
         await fill(services)
 
 
-async def _put_edges(services: Services, name: str, rows: Sequence[tuple[int, int]]) -> None:
+async def put_edges(services: Services, name: str, rows: Sequence[tuple[int, int]]) -> None:
+    """Edges of a graph, each later in its list than the one before."""
     graph = services.opened.graph
     number, now = graph.graphs.number(name), graph.clock.next
     for some in batches(rows, _AT_ONCE):

@@ -19,6 +19,7 @@ from naive_timelines import NaiveTimelines
 from reference_credentials import ReferenceCredentials
 from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_fanout_state import ReferenceFanoutState
+from reference_inbox import ReferenceInboxes
 from reference_leases import ReferenceLeases
 from reference_logs import HostileLog, Partitions, ReferenceLog
 from reference_quotas import ReferenceQuotas
@@ -34,6 +35,7 @@ from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.fanout_state import EmbeddedFanoutState
 from kith.engines.embedded.file_leases import FileLeases
+from kith.engines.embedded.inbox_store import EmbeddedInboxes
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.quota_store import FileQuotas
 from kith.engines.embedded.record_store import EmbeddedRecords
@@ -48,6 +50,7 @@ from kith.home.timelines import TimelineReader, TimelineStore
 from kith.leases.store import LeaseStore
 from kith.log.store import LogStore
 from kith.media.blobs import BlobStore
+from kith.notifications.inbox import InboxStore
 from kith.records.store import RecordStore
 from kith.suggestions.store import SuggestionStore
 
@@ -137,6 +140,7 @@ class Engine:
     leases: OpensLeases | None = None
     credentials: Opens[CredentialStore] | None = None
     blobs: Opens[BlobStore] | None = None
+    inboxes: Opens[InboxStore] | None = None
     keeps: bool = True
 
     def __str__(self) -> str:
@@ -197,6 +201,17 @@ def _reference_fanout_state(folder: Path) -> Iterator[FanoutState]:
 @contextmanager
 def _reference_quotas(folder: Path) -> Iterator[QuotaStore]:
     yield ReferenceQuotas()
+
+
+@contextmanager
+def _reference_inboxes(folder: Path) -> Iterator[InboxStore]:
+    yield ReferenceInboxes()
+
+
+@contextmanager
+def _distant_inboxes(folder: Path) -> Iterator[InboxStore]:
+    store: Any = Distant(ReferenceInboxes(), random.Random(13))
+    yield store
 
 
 @contextmanager
@@ -311,6 +326,15 @@ def _embedded_quotas(folder: Path) -> Iterator[QuotaStore]:
 
 
 @contextmanager
+def _embedded_inboxes(folder: Path) -> Iterator[InboxStore]:
+    store = EmbeddedInboxes(folder / "inboxes", bytes_max=1 << 30)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
 def _embedded_credentials(folder: Path) -> Iterator[CredentialStore]:
     with Environment(folder, durability="relaxed") as environment:
         yield EmbeddedCredentials(environment)
@@ -360,6 +384,7 @@ REFERENCE = Engine(
     quotas=_reference_quotas,
     leases=_reference_leases,
     credentials=_reference_credentials,
+    inboxes=_reference_inboxes,
     keeps=False,
 )
 EMBEDDED = Engine(
@@ -374,6 +399,7 @@ EMBEDDED = Engine(
     quotas=_embedded_quotas,
     leases=_embedded_leases,
     credentials=_embedded_credentials,
+    inboxes=_embedded_inboxes,
 )
 HOSTILE = Engine(
     "hostile",
@@ -383,6 +409,7 @@ HOSTILE = Engine(
     fanout_state=_away(_reference_fanout_state),
     quotas=_away(_reference_quotas),
     leases=_away(_reference_leases),
+    inboxes=_distant_inboxes,
     keeps=False,
 )
 ENGINES = (

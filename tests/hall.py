@@ -10,7 +10,7 @@ from typing import Any
 from cast import ALICE, BOB, CAROL, FakeClock
 from distant import UpToDate
 from engines import Whole
-from services import Social
+from services import Social, Telling
 
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId, Snowflakes
@@ -37,6 +37,7 @@ class Hall:
         self.store, self.log = self._whole.records, UpToDate(self._whole.log, self._whole.settle)
         self.objects = Posts(self.store, graph, Snowflakes(0, clock))
         self.engagement = Engagement(self.objects)
+        self.telling = Telling(self.objects, clock)
         self.live = self.opened()
         for user in (BOB, CAROL):
             await graph.people.follow(user, ALICE)
@@ -50,7 +51,7 @@ class Hall:
 
     def opened(self) -> Live:
         return Live(
-            self.objects, self.engagement, self.log, self,
+            self.objects, self.engagement, self.telling.notifications, self.log, self,
             resume_events=100, heartbeat_s=15, now_s=lambda: self.seconds,
         )  # fmt: skip
 

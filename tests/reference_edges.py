@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from reference_logs import Partitions
 
-from kith.core.events import Event
+from kith.core.events import RECORD_CHANGED, Event
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import (
@@ -112,8 +112,8 @@ class ReferenceEdges:
 
     @property
     def log(self) -> list[Event]:
-        """All that was logged."""
-        return self.events.all
+        """All that was logged of edges and nodes; records are told beside it."""
+        return [event for event in self.events.all if event.state != RECORD_CHANGED]
 
     # What lists and counts are made of; here simply the rows.
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from reference_edges import ReferenceEdges, ScrambledEdges
 
+from kith.core.events import RECORD_CHANGED, Event
 from kith.core.tokens import WriteMark
 from kith.graph.edge import EdgeChange, EdgeWrite
 from kith.records.store import AtVersion, Claim, Put, Record, RecordKind, newer
@@ -74,7 +75,11 @@ class ReferenceRecords:
 
     def _write(self, record: Record) -> None:
         at = record.kind, record.id
-        self.records[at] = newer(self.records.get(at), record)
+        stored = self.records.get(at)
+        self.records[at] = newer(stored, record)
+        if self.records[at] is not stored:
+            event = Event(0, None, RECORD_CHANGED, record.kind, record.id, 0, record.updated_at, data=record.data)
+            self._edges.events.append(event)
 
 
 async def _alone() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import pytest
 from cast import ALICE, BOB, FakeClock
 from reference_edges import ReferenceEdges, ScrambledEdges
+from reference_inbox import ReferenceInboxes
 from reference_records import records_over
 
 from kith.boards.boards import Boards
@@ -32,6 +33,15 @@ from kith.home.rules import HomeRules
 from kith.home.skeleton import Skeletons
 from kith.home.timelines import TimelineReader
 from kith.log.store import LogStore
+from kith.notifications.inbox import InboxStore
+from kith.notifications.intake import Intake
+from kith.notifications.notices import Notices
+from kith.notifications.notifications import Notifications
+from kith.notifications.outside import OutsideMentions
+from kith.notifications.preferences import PreferencesKept
+from kith.notifications.recent import RecentMentions
+from kith.notifications.recipients import Recipients
+from kith.notifications.rules import NoticeRules
 from kith.people.privacy import Privacy, Viewer
 from kith.people.profiles import Profiles
 from kith.people.relations import RelationLimits, Relations
@@ -56,6 +66,22 @@ class Social(Graph):
         self.limits = RelationLimits(**limits)
         self.privacy = Privacy(self)
         self.people = Relations(self, self.privacy, self.limits)
+
+
+class Telling:
+    """Notices and inboxes over posts. `inbox`: by default in memory."""
+
+    def __init__(self, posts: Posts, now_ms: Callable[[], int], inbox: InboxStore | None = None) -> None:
+        graph, comments = posts.graph, Comments(posts)
+        self.inbox = ReferenceInboxes() if inbox is None else inbox
+        rules = NoticeRules(graph, posts, comments)
+        self.preferences = PreferencesKept(posts.store, graph.clock, now_ms)
+        self.recipients = Recipients(graph, rules, self.preferences)
+        self.notices = Notices(posts.store, self.inbox, graph, posts.snowflakes)
+        self.recent = RecentMentions(posts.store, graph, 2, now_ms)
+        self.intake = Intake(self.notices, self.recipients, self.recent, posts, comments)
+        self.outside = OutsideMentions(self.notices, self.recipients, self.recent, graph.clock)
+        self.notifications = Notifications(graph, self.notices, rules, self.preferences, self.recent)
 
 
 class Services:
@@ -126,6 +152,10 @@ class Services:
     @cached_property
     def profiles(self) -> Profiles:
         return Profiles(self.records, self.graph.clock, no_images)
+
+    @cached_property
+    def telling(self) -> Telling:
+        return Telling(self.posts, self.clock)
 
     async def write(self, author: NodeId = ALICE, **fields: Any) -> Post:
         """A new post; `fields`: of its draft."""

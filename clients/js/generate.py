@@ -31,7 +31,8 @@ NAMES = {
     "accept": "accept_follow_request", "decline": "decline_follow_request",
     "deactivate": "deactivate_user", "reactivate": "reactivate_user",
     "get_user": "user", "get_job": "job", "get_post": "post", "get_media": "media", "get_story": "story",
-    "get_labels": "labels", "get_board": "board", "healthz": "is_alive", "readyz": "is_ready",
+    "get_labels": "labels", "get_board": "board", "get_preferences": "preferences",
+    "healthz": "is_alive", "readyz": "is_ready",
 }  # fmt: skip
 """Operations that clients call by another name than the service: that of the Python client."""
 ELSEWHERE = {

@@ -34,6 +34,7 @@ ALL, OWN, SERVER, ACTS = (200,) * 5, (200, 200, 200, 200, 403), (200, 200, 200, 
 SEES, DOES, MAKES = (200, 404, 200, 200, 404), (400, 400, 200, 200, 404), (400, 400, 201, 201, 404)
 ENDS, LISTS, STRANGE = (400, 400, 204, 404, 404), (200, 404, 200, 200, 403), (200, 404, 200, 200, 200)
 GONE = (404, 404, 404, 403, 403)
+MENTION = (202, 202, 202, 403, 403)
 CONTENT = {"content": {"text": "x"}}
 FORM = {"file": ("x", photo())}
 """Sent as a form, not as JSON."""
@@ -173,6 +174,13 @@ ROWS = [
     Row("DELETE", "/media/{media_id}", "/media/{media}", (400, 400, 204, 204, 404)),
     Row("GET", "/jobs/{job_id}", "/jobs/{job}", OWN),
     Row("GET", "/feed", "/feed", ACTS),
+    Row("GET", "/notifications", "/notifications", ACTS),
+    Row("GET", "/notifications/unread", "/notifications/unread", ACTS),
+    Row("POST", "/notifications/read", "/notifications/read", ACTS, {"ids": ["1"]}),
+    Row("POST", "/notifications/seen", "/notifications/seen", ACTS, {"upTo": "1"}),
+    Row("POST", "/mentions", "/mentions", MENTION, {"eventId": "e{c}", "actor": "{c}", "mentioned": "{d}"}),
+    Row("GET", "/preferences", "/preferences", ACTS),
+    Row("PUT", "/preferences", "/preferences", ACTS, {"mentions": "none"}),
     Row("GET", "/posts/{post_id}/why", "/posts/{post}/why", DOES),
     Row("POST", "/users/{user_id}/see-fewer", "/users/{c}/see-fewer", ACTS),
     Row("DELETE", "/users/{user_id}/see-fewer", "/users/{c}/see-fewer", ACTS),

@@ -9,7 +9,7 @@ import inspect
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -18,7 +18,7 @@ import msgspec
 import pytest
 from servers import Server
 
-from kith.client import EdgeWrite, Location, out
+from kith.client import EdgeWrite, Location, QuietHours, out
 from kith.client.routes import Routes
 from kith.client.wire import Call
 
@@ -47,6 +47,8 @@ SAMPLES: dict[str, Any] = {
     "key": "k", "cursor": "c", "sort": "top", "state": "normal", "type": "latest", "request_id": "r", "reason": "x",
     "display_name": "x", "bio": "x", "name": "x", "url": "https://app.example",
     "graphs": ["follows"], "kinds": ["edge"], "secret": "x" * 20,
+    "event_id": "e", "at": datetime(2026, 1, 1, tzinfo=UTC), "off": ["like"],
+    "mentions": "these", "quiet_hours": QuietHours(from_="22:00", to="07:00", time_zone="UTC"),
 }  # fmt: skip
 """Arguments by their names; of any other, a switch is turned on, and one that is a number stands for an id."""
 WORDS = {"graph", "kind", "username", "job_id"}  # of a path; the rest are ids

@@ -14,6 +14,7 @@ from kith.access.sliding_window import QuotaStore
 from kith.graph.store import EdgeStore
 from kith.leases.store import LeaseStore
 from kith.media.blobs import BlobStore
+from kith.notifications.inbox import InboxStore
 
 
 @pytest.fixture
@@ -61,4 +62,11 @@ def leases(engine: Engine, tmp_path: Path, clock: FakeClock) -> Iterator[LeaseSt
 def blobs(engine: Engine, tmp_path: Path) -> Iterator[BlobStore]:
     assert engine.blobs
     with engine.blobs(tmp_path / "media") as opened:
+        yield opened
+
+
+@pytest.fixture
+def inboxes(engine: Engine, tmp_path: Path) -> Iterator[InboxStore]:
+    assert engine.inboxes
+    with engine.inboxes(tmp_path / "data") as opened:
         yield opened

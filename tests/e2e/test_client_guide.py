@@ -24,6 +24,7 @@ SECTIONS = [
     "Moderation",
     "Stories",
     "Boards",
+    "Notifications",
 ]
 """Those whose examples stand on the names that `given` makes; the others show how to connect, stream and test."""
 

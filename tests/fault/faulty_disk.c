@@ -1,7 +1,7 @@
 /* A disk that fails on command, for two files: the store and its journal.
 
-   Preloaded (LD_PRELOAD) into a process, this looks at every write and sync of files whose path ends with
-   "store.mdb" or "store.journal". What goes wrong stands in the file that KITH_FAULT_FILE names, read anew at each call; without
+   Preloaded (LD_PRELOAD) into a process, this looks at every write and sync of files named "store.mdb" (or
+   "<name>.store.mdb", as a test calls the files of inboxes) or "store.journal". What goes wrong stands in the file that KITH_FAULT_FILE names, read anew at each call; without
    that file nothing does. The first word says what, the second how much:
 
      ENOSPC [bytes]   the disk is full: the store cannot grow beyond `bytes` (without it: neither file beyond its
@@ -61,7 +61,8 @@ static int file_of(int fd)
         return NEITHER;
     path[length < (ssize_t)sizeof path ? length : (ssize_t)sizeof path - 1] = 0;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    if (strcmp(name, STORE) == 0 || strcmp(name, COPY) == 0)
+    const char *dot = strchr(name, '.');
+    if (strcmp(name, STORE) == 0 || strcmp(name, COPY) == 0 || (dot && strcmp(dot + 1, STORE) == 0))
         return IN_STORE;
     return strcmp(name, JOURNAL) == 0 ? IN_JOURNAL : NEITHER;
 }

@@ -120,7 +120,7 @@ class StreamHistory:
         whole.settle()
         self.lives = [
             Live(
-                self.objects, self.engagement, self.log, Nobody(),
+                self.objects, self.engagement, self.services.telling.notifications, self.log, Nobody(),
                 resume_events=40, heartbeat_s=5, now_s=lambda: self.seconds,
             )
             for _ in range(2)

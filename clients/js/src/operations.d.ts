@@ -852,6 +852,61 @@ export interface Operations {
    */
   unpinPost(board: Int64, post: Int64, options?: CallOptions): Promise<PinnedAnswer>;
   /**
+   * What others did that concerns the acting user.
+   *
+   * Newest first, kept for 90 days. What the user must not see, muted or does not want is not in it, nor what
+   * was taken back: the same rules as everywhere, asked now.
+   *
+   * Likes, shares and follows of one post or person are one item, dated and placed by the newest.
+   */
+  notifications(options?: { limit?: number; cursor?: string; grouped?: boolean } & CallOptions): Listing<NotificationAnswer, NotificationsAnswer>;
+  /**
+   * What others did that concerns the acting user.
+   *
+   * Newest first, kept for 90 days. What the user must not see, muted or does not want is not in it, nor what
+   * was taken back: the same rules as everywhere, asked now.
+   *
+   * Likes, shares and follows of one post or person are one item, dated and placed by the newest.
+   */
+  notificationsPage(options?: { limit?: number; cursor?: string; grouped?: boolean } & CallOptions): Promise<NotificationsAnswer>;
+  /**
+   * How many notifications are unread.
+   *
+   * Exactly those that the list shows as unread, one by one.
+   */
+  unreadNotifications(options?: CallOptions): Promise<UnreadAnswer>;
+  /**
+   * Mark notifications as read.
+   *
+   * Repeating it changes nothing. `upTo`: all that are as old as this one or older.
+   */
+  markRead(options?: MarkRequest & CallOptions): Promise<MarkedAnswer>;
+  /**
+   * Mark notifications as seen.
+   *
+   * That the user knows they are there: what a badge counts. With `ids`: up to the newest of them.
+   */
+  markSeen(options?: MarkRequest & CallOptions): Promise<MarkedAnswer>;
+  /**
+   * Report a mention from another system.
+   *
+   * Stored when it is answered. The same `eventId` within 24 hours tells nothing more, and is answered alike.
+   */
+  reportMention(eventId: string, actor: Int64, mentioned: Int64, options?: Omit<MentionRequest, "eventId" | "actor" | "mentioned"> & CallOptions): Promise<MentionAnswer>;
+  /**
+   * What the acting user wants to be told of.
+   *
+   * Those of a new user, where none were set.
+   */
+  preferences(options?: CallOptions): Promise<PreferencesAnswer>;
+  /**
+   * Set what the acting user wants to be told of.
+   *
+   * In lists at once. What happens within the next minute may still be stored by what was set before, and then
+   * is not shown.
+   */
+  putPreferences(options?: PreferencesRequest & CallOptions): Promise<PreferencesAnswer>;
+  /**
    * The labels of a post or a user.
    *
    * Its own: a post of a labelled user may have none and be hidden all the same.
@@ -1618,6 +1673,120 @@ export interface PinnedAnswer {
   token: string | null;
 }
 
+/**
+ * A page of notifications, newest first; it may be short and still have more. `unread`: as
+ * /notifications/unread counts. `partial`: of the newest 1,000; or mentions of whom the user follows are left out,
+ * because too many others were mentioned lately.
+ */
+export interface NotificationsAnswer {
+  items: NotificationAnswer[];
+  pagination: Pagination;
+  unread: number;
+  partial: boolean;
+}
+
+/**
+ * Something that others did. `ids`: the notifications that stand here as one, the newest first; mark these as read.
+ *
+ * `actors`: up to 3 of those who did it, the latest first, of `actorCount` in all. `partial`: older ones of it may
+ * stand on a later page. `mentioned`: whom a mention names, where it is somebody else.
+ */
+export interface NotificationAnswer {
+  id: string;
+  ids: string[];
+  type: "comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share";
+  actors: AuthorAnswer[];
+  actorCount: number;
+  partial: boolean;
+  post: NoticePostAnswer | null;
+  comment: NoticeCommentAnswer | null;
+  mentioned: AuthorAnswer | null;
+  read: boolean;
+  seen: boolean;
+  at: string;
+}
+
+/** The post that a notification is about, and the beginning of its text. GET /posts/{id} has the rest. */
+export interface NoticePostAnswer {
+  id: string;
+  authorId: string;
+  type: "image" | "link" | "text" | "video";
+  preview: string;
+}
+
+/** The comment that a notification is about, and the beginning of its text. */
+export interface NoticeCommentAnswer {
+  id: string;
+  authorId: string;
+  preview: string;
+}
+
+/** How many notifications are unread. `partial`: there are more, beyond the newest 1,000. */
+export interface UnreadAnswer {
+  count: number;
+  partial: boolean;
+}
+
+/** Some notifications (1,000 at most), or all up to one. One of the two. */
+export interface MarkRequest {
+  ids?: Int64[] | null;
+  upTo?: Int64 | null;
+}
+
+/** How many are unread now. */
+export interface MarkedAnswer {
+  unread: number;
+}
+
+/**
+ * `actor` mentioned `mentioned`. `eventId`: your id of this, 1 to 200 characters. `post`: in which post; they are
+ * told only where they may see it. `at`: when it was, within the last 90 days; now, if left out.
+ */
+export interface MentionRequest {
+  eventId: string;
+  actor: Int64;
+  mentioned: Int64;
+  post?: Int64 | null;
+  at?: string | null;
+}
+
+/** `accepted`: the mentioned user is told; not so where a block, mute, privacy or their preferences forbid it. */
+export interface MentionAnswer {
+  eventId: string;
+  accepted: boolean;
+}
+
+/** What the user wants to be told of. */
+export interface PreferencesAnswer {
+  off: Array<"comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share">;
+  mentions: "followed" | "me" | "none" | "these";
+  accounts: string[];
+  accountsOff: string[];
+  quietHours: QuietHoursPart | null;
+}
+
+/** From one time of day to another, `22:00` to `07:00`, by the clocks of a time zone (`Europe/Berlin`). */
+export interface QuietHoursPart {
+  from: string;
+  to: string;
+  timeZone: string;
+}
+
+/**
+ * All preferences; what is left out is as it is for a new user. `off`: types that the user is not told of.
+ *
+ * `mentions`: besides those of the user, of all whom they follow (`followed`), of `accounts` (1,000 at most) among
+ * these only (`these`), of nobody else (`me`), or none at all. `accountsOff`: whose doings the user is not told of.
+ * In `quietHours` nothing rings; it is listed all the same.
+ */
+export interface PreferencesRequest {
+  off?: Array<"comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share">;
+  mentions?: "followed" | "me" | "none" | "these";
+  accounts?: Int64[];
+  accountsOff?: Int64[];
+  quietHours?: QuietHoursPart | null;
+}
+
 /** The labels of an object, why, and since when. */
 export interface LabelsAnswer {
   id: string;
@@ -1764,6 +1933,27 @@ export interface PostRemovedEvent {
   reason: "author_deleted" | "blocked" | "hidden" | "muted" | "unavailable";
 }
 
+/** Others did something that concerns the reader; GET /notifications shows it. */
+export interface NotificationEvent {
+  type: "notification";
+  /** Where to resume after it. */
+  eventId: string;
+  notificationId: string;
+  kind: "comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share";
+  actorId: string;
+  postId: string | null;
+  commentId: string | null;
+}
+
+/** How many notifications the reader has not read, as GET /notifications/unread. */
+export interface UnreadEvent {
+  type: "unread";
+  /** Where to resume after it. */
+  eventId: string;
+  count: number;
+  partial: boolean;
+}
+
 /**
  * What was missed cannot be told one by one: load the feed anew. The stream ends; the next begins at this event.
  *
@@ -1778,4 +1968,4 @@ export interface ResetEvent {
 }
 
 /** What a stream tells. */
-export type FeedEvent = NewPostEvent | PostUpdatedEvent | EngagementUpdateEvent | PostRemovedEvent | ResetEvent;
+export type FeedEvent = NewPostEvent | PostUpdatedEvent | EngagementUpdateEvent | PostRemovedEvent | NotificationEvent | UnreadEvent | ResetEvent;

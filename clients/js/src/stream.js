@@ -14,7 +14,7 @@ const PAUSE_MAX_MS = 30_000;
 /** What a proxy says while the service behind it starts again. */
 const RESTARTING = new Set([502, 504]);
 /** Events of a newer service are passed over. */
-const KNOWN = new Set(["new_post", "post_updated", "engagement_update", "post_removed", "reset"]);
+const KNOWN = new Set(["new_post", "post_updated", "engagement_update", "post_removed", "notification", "unread", "reset"]);
 
 /**
  * `for await (const event of stream)` until `close()` or a `break`, which both end the connection.

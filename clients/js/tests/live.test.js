@@ -289,6 +289,19 @@ live("a stream tells what happens, and goes on after the last event", async () =
   }
 });
 
+live("notifications", async () => {
+  const { eventId, accepted } = await kith.reportMention("js-1", CAROL, ALICE);
+  assert.deepEqual([eventId, accepted], ["js-1", true]);
+  const told = await all(alice.notifications({ grouped: false }));
+  const mention = told.find((one) => one.type === "mention" && one.post === null);
+  assert.deepEqual([mention.read, mention.actors.map((actor) => actor.id)], [false, [CAROL]]);
+  const { count } = await alice.unreadNotifications();
+  assert.equal((await alice.markRead({ ids: mention.ids })).unread, count - 1);
+  assert.equal((await alice.markSeen({ upTo: told[0].id })).unread, count - 1);
+  assert.equal((await alice.preferences()).mentions, "me");
+  assert.deepEqual((await alice.putPreferences({ off: ["share"] })).off, ["share"]);
+});
+
 live("every change is told, and goes on after the last one", async () => {
   const asked = { kinds: ["post"], nodes: [ALICE] };
   let opened;

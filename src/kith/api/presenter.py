@@ -275,7 +275,7 @@ class Presenter:
             engagement=EngagementAnswer(*numbers),
             visibility=post.visibility,
             audience=list(map(str, post.audience)) if post.audience and viewer in (SYSTEM, post.author) else None,
-            mentions=list(map(str, post.mentions)) if post.mentions else [],
+            mentions=list(map(str, post.mentioned)) if post.mentioned else [],
             attributes=read_attributes(post.attributes),
             allow_comments=post.allow_comments,
             allow_sharing=post.allow_sharing,

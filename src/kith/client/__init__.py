@@ -1,11 +1,11 @@
 """The Python client, for app code: `Kith` (sync) and `AsyncKith` (async) with the same methods.
 
 Rooms of calls: `graphs` (the graph and relations), `users`, `discovery` (people to follow), `posts`, `comments`,
-`home` (the feed), `stories`, `boards`, `uploads` (media), `moderation`, `webhooks`, `operations`; `asking` has what
-they are built from and `programs` the set programs. `routes` makes methods of them, `clients` does the I/O, `wire`
-the rest: requests, retries, tokens. `streams` is the feed as it happens, `watching` all that changes. Records:
-`answers` and `objects` for what people make; `errors`. It needs `kith.core`, httpx and msgspec only; `docs/client.md`
-shows it in use.
+`home` (the feed), `notifications`, `stories`, `boards`, `uploads` (media), `moderation`, `webhooks`, `operations`;
+`asking` has what they are built from and `programs` the set programs. `routes` makes methods of them, `clients` does
+the I/O, `wire` the rest: requests, retries, tokens. `streams` is the feed as it happens, `watching` all that changes.
+Records: `answers` and `objects` for what people make; `errors`. It needs `kith.core`, httpx and msgspec only;
+`docs/client.md` shows it in use.
 """
 
 from msgspec import UNSET
@@ -33,6 +33,7 @@ from kith.client.answers import (
 )
 from kith.client.clients import AsyncKith, Kith
 from kith.client.errors import ApiError, ClientError, Unreachable
+from kith.client.notifications import Notification, NotificationPage, Preferences, QuietHours, Unread
 from kith.client.objects import (
     Author,
     Board,
@@ -70,7 +71,16 @@ from kith.client.objects import (
     WhyPart,
 )
 from kith.client.programs import Program, in_, out
-from kith.client.streams import EngagementUpdate, FeedEvent, FeedReset, NewPost, PostRemoved, PostUpdated
+from kith.client.streams import (
+    EngagementUpdate,
+    FeedEvent,
+    FeedReset,
+    NewPost,
+    NotificationMade,
+    PostRemoved,
+    PostUpdated,
+    UnreadChanged,
+)
 from kith.client.watching import Change, EdgeChange
 from kith.client.webhooks import DeadLetter, DeadLetters, NewWebhook, Webhook, WebhookState
 from kith.client.wire import Retry
@@ -122,6 +132,9 @@ __all__ = [
     "Mute",
     "NewPost",
     "NewWebhook",
+    "Notification",
+    "NotificationMade",
+    "NotificationPage",
     "Op",
     "Page",
     "Pinned",
@@ -129,8 +142,10 @@ __all__ = [
     "PostCreated",
     "PostRemoved",
     "PostUpdated",
+    "Preferences",
     "Profile",
     "Program",
+    "QuietHours",
     "Ranking",
     "Relationship",
     "Retry",
@@ -143,6 +158,8 @@ __all__ = [
     "StripEntry",
     "Suggestion",
     "Unreachable",
+    "Unread",
+    "UnreadChanged",
     "Viewed",
     "Visibility",
     "Webhook",

@@ -25,6 +25,7 @@ from kith.client import (
     uploads,
     users,
 )
+from kith.client import notifications as notices
 from kith.client import webhooks as hooks
 from kith.client.answers import Page
 from kith.client.wire import Call, Plan
@@ -202,6 +203,15 @@ class Routes:
     why_post = Route(home.why_post)
     see_fewer = Route(home.see_fewer)
     see_as_before = Route(home.see_as_before)
+
+    notifications_page = Route(notices.notifications)
+    notifications = Walk(notices.notifications)
+    unread_notifications = Route(notices.unread_notifications)
+    mark_read = Route(notices.mark_read)
+    mark_seen = Route(notices.mark_seen)
+    report_mention = Route(notices.report_mention)
+    preferences = Route(notices.preferences)
+    put_preferences = Route(notices.put_preferences)
 
     upload_media = Route(uploads.upload_media)
     media = Route(uploads.media)

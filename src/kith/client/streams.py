@@ -14,6 +14,7 @@ import msgspec
 from msgspec import field
 
 from kith.client.answers import Id, Record
+from kith.client.notifications import NotificationType
 from kith.client.wire import Call, Request, Session, unreadable
 from kith.core.ids import parse_id
 
@@ -64,6 +65,25 @@ class PostRemoved(Record, frozen=True, kw_only=True):
     reason: str
 
 
+class NotificationMade(Record, frozen=True, kw_only=True):
+    """Others did something that concerns the user; `notifications` shows it."""
+
+    event_id: str = ""
+    notification_id: int
+    kind: NotificationType
+    actor_id: int
+    post_id: int | None = None
+    comment_id: int | None = None
+
+
+class UnreadChanged(Record, frozen=True, kw_only=True):
+    """How many notifications the user has not read."""
+
+    event_id: str = ""
+    count: int
+    partial: bool = False
+
+
 class FeedReset(Record, frozen=True, kw_only=True):
     """What was missed cannot be told one by one; load the feed anew. What happens after it is told as ever."""
 
@@ -71,12 +91,16 @@ class FeedReset(Record, frozen=True, kw_only=True):
     reason: str
 
 
-FeedEvent: TypeAlias = NewPost | PostUpdated | EngagementUpdate | PostRemoved | FeedReset
+FeedEvent: TypeAlias = (
+    NewPost | PostUpdated | EngagementUpdate | PostRemoved | NotificationMade | UnreadChanged | FeedReset
+)
 _EVENTS: dict[str, type[FeedEvent]] = {
     "new_post": NewPost,
     "post_updated": PostUpdated,
     "engagement_update": EngagementUpdate,
     "post_removed": PostRemoved,
+    "notification": NotificationMade,
+    "unread": UnreadChanged,
     "reset": FeedReset,
 }
 

@@ -12,7 +12,7 @@ from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.leases.numbers import node_number
 from kith.media.library import Swept
-from kith.run import config, services, wiring
+from kith.run import config, rooms, services, wiring
 from kith.run.config import Settings
 
 commands = typer.Typer()
@@ -36,7 +36,7 @@ def sweep(settings: Settings, *, remove: bool) -> Swept:
             parts.leases.alone("sweep"),
             node_number(parts.leases, NODES_MAX) as number,
         ):
-            media = services.media_over(settings, wiring.posts_over(parts, number), parts.metrics)
+            media = services.media_over(settings, rooms.posts_over(parts, number), parts.metrics)
             return await media.sweep(wall_ms(), remove=remove)
 
     return asyncio.run(run())

@@ -268,9 +268,12 @@ class Relations:
     # --- writing ---------------------------------------------------------------------------------------
 
     async def _follow(self, actor: NodeId, target: NodeId, *, if_public: bool) -> RelationWritten | None:
-        """Write the follow, and drop a request that waited for it; None if the account is private."""
-        answered = self._graph.dropping(self._requests, actor, target, chained=True)
+        """Write the follow, and drop a request that waited for it; None if the account is private.
+
+        The request is dropped by a later version than that of the follow, which tells a follow that answers one.
+        """
         follow = self._conditional(self._follows, actor, target, if_public=if_public)
+        answered = self._graph.dropping(self._requests, actor, target, chained=True)
         written, mark = await self._tied(self._write_allowed(follow, answered), (actor, target))
         if written is None or mark is NO_MARK:
             return written

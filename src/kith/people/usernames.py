@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -56,10 +56,16 @@ def fold(name: str) -> str:
 
 async def holder_of(store: RecordStore, name: str) -> int | None:
     """The user who holds a name, by its record; None if nobody does. Their profile may not show the name yet."""
-    if not _SYNTAX.fullmatch(name):
-        return None
-    (record,) = await store.get_many(RecordKind.USERNAME, [_id(fold(name))])
-    return _holders(record).get(fold(name))
+    (holder,) = await holders_of(store, [name])
+    return holder
+
+
+async def holders_of(store: RecordStore, names: Sequence[str]) -> list[int | None]:
+    """`holder_of` for many names, in one batch."""
+    folded = [fold(name) if _SYNTAX.fullmatch(name) else "" for name in names]
+    ids = [_id(name) for name in folded if name]
+    records = iter(await store.get_many(RecordKind.USERNAME, ids) if ids else [])
+    return [_holders(next(records)).get(name) if name else None for name in folded]
 
 
 async def change_name(

@@ -23,6 +23,8 @@ class Comment(msgspec.Struct, frozen=True, array_like=True):
     """As stored: it was deleted. As read for a viewer: it is a stub, shown for its replies, also if its author left."""
     labels: int = 0
     """The author's labels (`core.labels`), set by `Comments` on every read; never stored."""
+    named: tuple[int, ...] = ()
+    """Whom it mentions by `@username`."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -41,7 +43,7 @@ def read_comment(record: Record) -> Comment:
 
 def emptied(comment: Comment) -> Comment:
     """What remains of a deleted comment: its author and its place, no text."""
-    return msgspec.structs.replace(comment, text="", deleted=True, labels=0)
+    return msgspec.structs.replace(comment, text="", deleted=True, labels=0, named=())
 
 
 def with_labels(comment: Comment, labels: int) -> Comment:

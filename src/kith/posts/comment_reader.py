@@ -93,17 +93,17 @@ class CommentReader:
 
     async def _visible(self, viewer: Viewer, id_: int, *, or_stub: bool = False) -> Comment | None:
         """A comment that `viewer` may see; `or_stub`: or that is shown for its replies."""
-        (comment,) = await self._read([id_])
+        (comment,) = await self.read([id_])
         if comment is None:
             return None
         posts, above = await together(
             self._store.immediate,
             self._posts.read([comment.post]),
-            self._read([] if comment.reply_to is None else [comment.reply_to]),
+            self.read([] if comment.reply_to is None else [comment.reply_to]),
         )
         questions = Questions()
         seeing = self._posts.ask_seeing(questions, viewer, posts)
-        thread = self._ask_seen(questions, viewer, [comment, *above])
+        thread = self.ask_seen(questions, viewer, [comment, *above])
         replied = self._threads.ask_answered(questions, [id_] if or_stub else [])
         answers = await self._graph.store.answer(questions)
         seen, *over = thread(answers)
@@ -116,16 +116,16 @@ class CommentReader:
 
         `deleted`: as if the comments were not deleted.
         """
-        comments = await self._read(ids)
+        comments = await self.read(ids)
         if deleted:
             comments = [None if one is None else msgspec.structs.replace(one, deleted=False) for one in comments]
         there = [one for one in comments if one is not None]
         posts = list(dict.fromkeys(one.post for one in there))
         above = list(dict.fromkeys(one.reply_to for one in there if one.reply_to is not None))
-        read, answered = await together(self._store.immediate, self._posts.read(posts), self._read(above))
+        read, answered = await together(self._store.immediate, self._posts.read(posts), self.read(above))
         questions = Questions()
         seeing = self._posts.ask_seeing(questions, viewer, read)
-        thread = self._ask_seen(questions, viewer, [*comments, *answered])
+        thread = self.ask_seen(questions, viewer, [*comments, *answered])
         answers = await self._graph.store.answer(questions)
         seen = thread(answers)
         shown = {post for post, one in zip(posts, seeing(answers), strict=True) if one is not None}
@@ -160,7 +160,7 @@ class CommentReader:
     async def shown(self, viewer: Viewer, found: Found) -> CommentPage:
         """What `viewer`, who may see the post, sees of a page: a stub only where it has replies."""
         questions, replies = Questions(), list(itertools.chain.from_iterable(found.replies))
-        seen = self._ask_seen(questions, viewer, [*found.comments, *replies])
+        seen = self.ask_seen(questions, viewer, [*found.comments, *replies])
         counted = self._ask_counts(questions, viewer, [reply.id for reply in replies])
         answers = await self._graph.store.answer(questions)
         entries = (
@@ -179,7 +179,7 @@ class CommentReader:
 
     async def posts_of(self, ids: Sequence[int]) -> list[int | None]:
         """The post of each comment, whoever may see it; None where there is no such comment."""
-        return [None if comment is None else comment.post for comment in await self._read(ids)]
+        return [None if comment is None else comment.post for comment in await self.read(ids)]
 
     async def counts(self, viewer: Viewer, ids: Sequence[int]) -> list[CommentCounts]:
         """The counts of each comment, in one batch."""
@@ -207,14 +207,14 @@ class CommentReader:
         ids, questions = [mark.id for mark in thread.page.items], Questions()
         seeing = self._posts.ask_seeing(questions, viewer, list(posts.values()))
         counted = self._ask_counts(questions, viewer, ids)
-        there, answers = await together(self._store.immediate, self._read(ids), self._graph.store.answer(questions))
+        there, answers = await together(self._store.immediate, self.read(ids), self._graph.store.answer(questions))
         for post, seen in zip(posts, seeing(answers), strict=True):
             if seen is None:
                 raise self._posts.missing(post)
         rows = [(one, counts) for one, counts in zip(there, counted(answers), strict=True) if one is not None]
         answered = [one.id for one, counts in rows if counts.answered]
         pages = await self._threads.previews(answered, REPLIES_SHOWN) if answered else []
-        replies = iter(await self._read([mark.id for page in pages for mark in page.items]))
+        replies = iter(await self.read([mark.id for page in pages for mark in page.items]))
         under = {
             id_: [reply for _ in page.items if (reply := next(replies)) is not None]
             for id_, page in zip(answered, pages, strict=True)
@@ -226,10 +226,10 @@ class CommentReader:
     async def _records(self, ids: Sequence[int]) -> list[Record | None]:
         return await self._store.get_many(RecordKind.COMMENT, ids) if ids else []
 
-    async def _read(self, ids: Sequence[int]) -> list[Comment | None]:
+    async def read(self, ids: Sequence[int]) -> list[Comment | None]:
         return [None if record is None else read_comment(record) for record in await self._records(ids)]
 
-    def _ask_seen(
+    def ask_seen(
         self, questions: Questions, viewer: Viewer, comments: Sequence[Comment | None]
     ) -> Callable[[Answers], list[Comment | None]]:
         """Ask how a viewer, who may see the post, sees the comments: a stub for each that is gone for everybody, None
@@ -237,17 +237,20 @@ class CommentReader:
         """
         there = [comment.author for comment in comments if comment is not None]
         standings = self._privacy.ask_standings(questions, viewer, there)
+        return lambda answers: comments_seen(comments, viewer, standings(answers))
 
-        def seen(comment: Comment, author: Standing) -> Comment | None:
-            if may_see_comment(comment.deleted, comment.author, viewer, author):
-                return with_labels(comment, author.labels)
-            return emptied(comment) if is_gone(comment.deleted, author) else None
 
-        def all_seen(answers: Answers) -> list[Comment | None]:
-            authors = standings(answers)
-            return [None if one is None else seen(one, authors[one.author]) for one in comments]
+def comments_seen(
+    comments: Sequence[Comment | None], viewer: Viewer, authors: Mapping[int, Standing]
+) -> list[Comment | None]:
+    """As `CommentReader.ask_seen`. `authors`: how those who wrote the comments stand to `viewer`."""
 
-        return all_seen
+    def seen(comment: Comment, author: Standing) -> Comment | None:
+        if may_see_comment(comment.deleted, comment.author, viewer, author):
+            return with_labels(comment, author.labels)
+        return emptied(comment) if is_gone(comment.deleted, author) else None
+
+    return [None if one is None else seen(one, authors[one.author]) for one in comments]
 
 
 def no_comment(id_: int) -> CommentNotFound:

@@ -23,6 +23,7 @@ from kith.people.accounts import ask_active, check_active
 from kith.posts.comment import TEXT_CHARS_MAX, Comment, comment_record, emptied, read_comment
 from kith.posts.comment_reader import CommentReader, no_comment
 from kith.posts.engagement import Engaged, disengage, engage
+from kith.posts.mentions import named_in
 from kith.records.claims import claim_of, first_of
 from kith.records.fields import check_text
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
@@ -53,14 +54,14 @@ class Comments(CommentReader):
             others, unchanged = await self._addressed(actor, post, reply_to)
         else:
             await check_active(self._graph.store, actor)
-        comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text)
+        comment = Comment(id_, post, reply_to, actor, made_at_ms(id_), text, named=await named_in(self._store, text))
         put = await self._put(comment, version, others, claim, unchanged)
         if not put.stored and put.claimed is None and put.refusal is None and reply_to is not None:
             raise no_comment(reply_to)  # it was deleted meanwhile
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
             comment = msgspec.structs.replace(comment, id=id_, created_at=made_at_ms(id_))
-            (there,) = await self._read([id_])
+            (there,) = await self.read([id_])
             if there is not None and there.deleted:
                 raise no_comment(id_)
             if not self._store.transactional:  # the first try may have stopped half way; writing it again finishes it
@@ -84,10 +85,10 @@ class Comments(CommentReader):
             self._store.immediate, self._posts.read([post]), self._records([] if reply_to is None else [reply_to])
         )
         thread = [None if record is None else read_comment(record) for record in records]
-        thread += await self._read([one.reply_to for one in thread if one is not None and one.reply_to is not None])
+        thread += await self.read([one.reply_to for one in thread if one is not None and one.reply_to is not None])
         questions = Questions()
         active, seeing = ask_active(questions, actor), self._posts.ask_seeing(questions, actor, [commented])
-        seen = self._ask_seen(questions, actor, thread)
+        seen = self.ask_seen(questions, actor, thread)
         answers = await self._graph.store.answer(questions)
         active(answers)
         (commented,) = seeing(answers)
@@ -175,7 +176,7 @@ class Comments(CommentReader):
             return (await self._store.put(empty, edges, only_if=seen) if left else NOTHING_TO_DO), None
 
         await rewrite("a comment of this account", listing.node, empty_those_left)
-        found = await self._read(ids)
+        found = await self.read(ids)
         erased = [one for one in found if one is not None and one.author == listing.node]
         await self._prune(erased, [one.reply_to for one in erased if one.reply_to is not None])
 
@@ -186,7 +187,7 @@ class Comments(CommentReader):
         """
         if (listing.graph, listing.direction) != (self._commented, Direction.OUT):
             return []
-        return [place for one in await self._read(ids) if one is not None for place in self._threads.places(one)]
+        return [place for one in await self.read(ids) if one is not None for place in self._threads.places(one)]
 
     async def _prune(self, deleted: Sequence[Comment], above: Sequence[int]) -> None:
         """Take deleted comments out of the lists where no reply needs them any more, and so on upwards.
@@ -196,7 +197,7 @@ class Comments(CommentReader):
         above = list(above)
         while deleted or above:
             above += await self._threads.prune(deleted) if deleted else []
-            found = await self._read(list(dict.fromkeys(above)))
+            found = await self.read(list(dict.fromkeys(above)))
             deleted, above = [one for one in found if one is not None and one.deleted], []
 
     async def like(self, actor: NodeId, id_: NodeId) -> Engaged:

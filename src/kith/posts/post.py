@@ -94,6 +94,13 @@ class Post(msgspec.Struct, frozen=True, array_like=True):
     location: Location | None = None
     labels: int = 0
     """See `core.labels`. As stored: its own. As read through `Posts.visible`: its author's too."""
+    named: tuple[int, ...] = ()
+    """Whom its text mentions by `@username`; `mentions` are those that the client named by id."""
+
+    @property
+    def mentioned(self) -> tuple[int, ...]:
+        """All whom it mentions."""
+        return tuple(dict.fromkeys((*self.mentions, *self.named))) if self.named else self.mentions
 
 
 _encode = msgspec.msgpack.Encoder().encode

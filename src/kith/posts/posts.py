@@ -31,6 +31,7 @@ from kith.graph.walk import walk
 from kith.media.media import MediaType, owned
 from kith.people.accounts import ask_active, check_active, is_removed
 from kith.people.privacy import SYSTEM, Privacy, Standing, System, Viewer
+from kith.posts.mentions import MentionLists, named_in
 from kith.posts.post import (
     MEDIA_MAX,
     Draft,
@@ -88,7 +89,7 @@ class Posts:
         self.store, self.graph, self.snowflakes = store, graph, snowflakes
         self._shelf, self._privacy = shelf or Shelf(), Privacy(graph)
         self._authored = graph.graphs.number(self._shelf.graph)
-        self._mentioned = None if self._shelf.mentions is None else graph.graphs.number(self._shelf.mentions)
+        self._mentions = MentionLists(graph, self._shelf.mentions)
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -102,18 +103,21 @@ class Posts:
         claim = None
         if key is not None:
             claim = claim_of(self._shelf.noun, actor, key, fingerprint_of(draft), id_, version)
-        types, _ = await together(
-            self.store.immediate, self._types_of(actor, draft, claim), check_active(self.graph.store, actor)
+        types, _, named = await together(
+            self.store.immediate,
+            self._types_of(actor, draft, claim),
+            check_active(self.graph.store, actor),
+            named_in(self.store, draft.text),
         )
         draft = check_draft(draft, types)
-        post, edges = self._new(id_, version, actor, draft)
+        post, edges = self._new(id_, version, actor, draft, named)
         put = await self.store.put([self._record(post, version)], edges, claim=claim)
         if claim is not None and put.claimed is not None:
             id_, version = first_of(put.claimed, claim)
-            post, edges = self._new(id_, version, actor, draft)
+            post, edges = self._new(id_, version, actor, draft, named)
             if not self.store.transactional:  # the first try may have stopped half way; writing it again finishes it
                 put = await self.store.put([self._record(post, version)], edges)
-        dropping = [self._dropping(actor, id_), *self._unmentioning(id_, post.mentions)]
+        dropping = [self._dropping(actor, id_), *self._mentions.dropping(id_, post.mentioned)]
         await self.raise_if_inactive(actor, put, [self._record(emptied(post), Hlc(version + 1))], dropping)
         return PostWritten(post, put.mark)
 
@@ -121,7 +125,13 @@ class Posts:
         """Change a post. Errors: PostNotFound; Forbidden for all but its author; InvalidContent."""
         now_ms = ms_of(self.graph.clock.next())
         types = [] if change.media is UNSET else await self._media_types(actor, change.media)
-        return await self._rewrite(actor, id_, lambda post: edited(post, change, now_ms, types), self._keeping)
+        named = None if change.text is UNSET else await named_in(self.store, change.text)
+
+        def changed(post: Post) -> Post:
+            new = edited(post, change, now_ms, types)
+            return new if named is None else msgspec.structs.replace(new, named=named)
+
+        return await self._rewrite(actor, id_, changed, self._keeping)
 
     async def delete(self, actor: NodeId, id_: NodeId) -> WriteMark:
         """Empty a post for good and remove it from the outbox. Errors: PostNotFound; Forbidden as in `edit`."""
@@ -157,7 +167,7 @@ class Posts:
             left = [(record, post) for record, post in found if post.author == listing.node and not post.deleted]
             empty = [self._record(emptied(post), next_version(self.graph.clock, record)) for record, post in left]
             seen = [AtVersion(self._shelf.kind, record.id, record.updated_at) for record, _ in left]
-            edges = [write for _, post in left for write in self._unmentioning(post.id, post.mentions)]
+            edges = [write for _, post in left for write in self._mentions.dropping(post.id, post.mentioned)]
             return (await self.store.put(empty, edges, only_if=seen) if left else NOTHING_TO_DO), None
 
         await rewrite(f"a {self._shelf.noun} of this account", listing.node, empty_those_left)
@@ -320,29 +330,13 @@ class Posts:
     def _dropping(self, author: NodeId, id_: NodeId) -> EdgeWrite:
         return self.graph.dropping(self._authored, author, id_)
 
-    def _mentioning(self, old: Sequence[int], post: Post, version: Hlc) -> list[EdgeWrite]:
-        """The writes that list a post with those whom it mentions, and no more with the others of `old`."""
-        if self._mentioned is None:
-            return []
-        id_ = NodeId(post.id)
-        return [
-            EdgeWrite(
-                Edge(self._mentioned, NodeId(user), id_, State.NORMAL, post.created_at, version),
-                supersede=True, keep_live=True, chained=True,
-            )
-            for user in post.mentions
-        ] + self._unmentioning(id_, [user for user in old if user not in post.mentions])  # fmt: skip
-
-    def _unmentioning(self, id_: int, users: Sequence[int]) -> list[EdgeWrite]:
-        if self._mentioned is None:
-            return []
-        return [self.graph.dropping(self._mentioned, NodeId(user), NodeId(id_), chained=True) for user in users]
-
-    def _new(self, id_: NodeId, version: Hlc, actor: NodeId, draft: Draft) -> tuple[Post, list[EdgeWrite]]:
+    def _new(
+        self, id_: NodeId, version: Hlc, actor: NodeId, draft: Draft, named: tuple[int, ...]
+    ) -> tuple[Post, list[EdgeWrite]]:
         """The post of a draft, and its edges. Equal arguments give an equal result, so a repetition changes nothing."""
-        post = post_from(id_, actor, made_at_ms(id_), draft)
+        post = msgspec.structs.replace(post_from(id_, actor, made_at_ms(id_), draft), named=named)
         edge = Edge(self._authored, actor, id_, State.NORMAL, post.created_at, version)
-        return post, [EdgeWrite(edge, if_active=True), *self._mentioning((), post, version)]
+        return post, [EdgeWrite(edge, if_active=True), *self._mentions.adding((), post, version)]
 
     def _record(self, post: Post, version: Hlc) -> Record:
         return post_record(post, version, self._shelf.kind)
@@ -381,7 +375,7 @@ class Posts:
             new, version = change(stored), next_version(self.graph.clock, record)
             records = [self._record(new, version), *([] if note is None else [note(version)])]
             seen = AtVersion(self._shelf.kind, id_, record.updated_at)
-            edges = [edge(NodeId(post.author), id_), *self._mentioning(stored.mentions, new, version)]
+            edges = [edge(NodeId(post.author), id_), *self._mentions.adding(stored.mentioned, new, version)]
             put = await self.store.put(records, edges, only_if=[seen])
             return put, with_labels(new, post.labels)
 

@@ -26,6 +26,8 @@ class RecordKind(enum.IntEnum):
     USERNAME = 5  # its id is a hash of the name; see `people.usernames`
     POST_LABELS, USER_LABELS = 6, 7  # why it is labelled; see `posts.labels`
     STORY = 8
+    NOTICE, NOTICE_MARKS, NOTICE_PREFERENCES = 9, 10, 11  # the ids of the last two are users; see `notifications`
+    RECENT_MENTIONS = 12  # its ids are those of shards
     BOARD = 13
 
 

@@ -30,7 +30,9 @@ from kith.api.resources.graphs import GraphResource
 from kith.api.resources.home import HomeResource
 from kith.api.resources.labels import LabelsResource
 from kith.api.resources.media import MediaResource
+from kith.api.resources.notifications import NotificationsResource
 from kith.api.resources.posts import PostsResource
+from kith.api.resources.preferences import PreferencesResource
 from kith.api.resources.profiles import ProfilesResource
 from kith.api.resources.relations import RelationsResource
 from kith.api.resources.service import Pages, ServiceResource
@@ -115,6 +117,8 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         stream,
         StoriesResource(services.stories, services.strip, access, present),
         BoardsResource(services.boards, services.board_following, services.pins, access, present),
+        NotificationsResource(services.notifications, services.outside, present),
+        PreferencesResource(services.notifications.preferences),
         LabelsResource(services.moderation),
         FilesResource(services.media),
         watching,

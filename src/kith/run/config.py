@@ -175,6 +175,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _doc("Suggestions a user that `kith suggest` keeps, 16 bytes each; who scrolls past them gets a new ranking."),
     ] = 100
 
+    celebrity_followers_min: Annotated[
+        int,
+        Meta(ge=1),
+        _doc("Followers from which on mentions of an account are kept for those of its followers who asked for them."),
+    ] = 1_000_000
     story_hours: Annotated[
         int, Meta(ge=1, le=8_760), _doc("Hours a story is there; then nobody finds it, and its room is given back.")
     ] = 24

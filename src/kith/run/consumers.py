@@ -17,6 +17,7 @@ from kith.boards import upkeep as boards
 from kith.boards.settling import Settling
 from kith.boards.upkeep import Upkeep
 from kith.core.clock import wall_ms
+from kith.core.ids import NODES_MAX
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.fanout_state import DELIVERIES, rows_of
 from kith.engines.embedded.timeline_store import Rings
@@ -24,10 +25,16 @@ from kith.home.fanout import consumer as fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.sources import Sources
+from kith.leases.numbers import node_number
 from kith.log.runner import Pace, Runner
+from kith.notifications import intake
+from kith.notifications.notice import KEPT_MS
 from kith.outbound.addresses import networks_of
+from kith.posts.comment_reader import CommentReader
+from kith.run import processes
 from kith.run.config import Settings
 from kith.run.folders import Opened, timelines_folder
+from kith.run.rooms import posts_over, telling
 from kith.stories.reclaiming import reclaim
 from kith.watch.tokens import WatchTokens
 from kith.webhooks import webhooks
@@ -45,6 +52,7 @@ class Task(NamedTuple):
 
 
 EVICT_TIMELINES = Task("unread timelines are given up", every_s=600.0)
+EXPIRE_INBOXES = Task("inboxes expire", every_s=3_600.0)
 RECLAIM_STORIES = Task("stories are reclaimed", every_s=3_600.0)
 
 
@@ -157,9 +165,27 @@ async def _boards(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
     yield Worker(Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max)), {})
 
 
+@contextlib.asynccontextmanager
+async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+    """Tells people what others did; inboxes of old are forgotten beside it."""
+    async with node_number(parts.leases, NODES_MAX, on_lost=processes.replace_process) as number:
+        posts = posts_over(parts, number)
+        comments = CommentReader(posts)
+        told = telling(settings, parts, posts, comments)
+
+        async def expire() -> None:
+            periods = await parts.inboxes.expire(wall_ms() - KEPT_MS)
+            _log.info("inboxes expired", periods=periods)
+
+        consumer = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
+        runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
+        yield Worker(runner, {EXPIRE_INBOXES: expire})
+
+
 CONSUMERS: Mapping[str, Registered] = {
     fanout.NAME: Registered(_fanout, _fanout_gauges),
     webhooks.NAME: Registered(_webhooks, _webhook_gauges),
     boards.NAME: Registered(_boards),
+    intake.NAME: Registered(_notifications),
 }
 """By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""

@@ -19,6 +19,7 @@ from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import LOADING, Environment
 from kith.engines.embedded.fanout_state import EmbeddedFanoutState
+from kith.engines.embedded.inbox_store import EmbeddedInboxes
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.graph import Graph
@@ -42,6 +43,7 @@ class Opened(NamedTuple):
     metrics: Metrics
     leases: Leases
     credentials: CredentialStore
+    inboxes: EmbeddedInboxes
 
     @property
     def records(self) -> EmbeddedRecords:

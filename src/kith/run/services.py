@@ -16,12 +16,12 @@ from kith.boards.pins import Pins
 from kith.boards.settling import Settling
 from kith.boards.upkeep import Upkeep
 from kith.core.clock import wall_ms
-from kith.core.ids import NODES_MAX
+from kith.core.ids import NODES_MAX, NodeId
 from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.embedded import standing
 from kith.engines.embedded.served_log import ServedFiles
 from kith.engines.embedded.timeline_store import RingReader
-from kith.graph.nodes import NodeJobs
+from kith.graph.nodes import Finish, NodeJobs
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
 from kith.home.home import Home
@@ -31,6 +31,9 @@ from kith.home.skeleton import Skeletons
 from kith.leases.background import keep_looking
 from kith.leases.numbers import NodeNumber, node_number
 from kith.media.library import MediaLibrary
+from kith.notifications import intake
+from kith.notifications.notifications import Notifications
+from kith.notifications.outside import OutsideMentions
 from kith.people.opening import Openings
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
@@ -41,12 +44,13 @@ from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
 from kith.records.store import RecordKind
-from kith.run import keys, limits, telling
+from kith.run import fencing, keys, limits
 from kith.run.config import Settings
 from kith.run.folders import Opened, media_folder, timelines_folder
 from kith.run.keys import Keys
 from kith.run.observed import CallObserver, observed
-from kith.run.wiring import opened, posts_over, relations, suggestions
+from kith.run.rooms import posts_over, telling
+from kith.run.wiring import opened, relations, suggestions
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
 from kith.streams.live import Live
@@ -83,6 +87,8 @@ class Services(NamedTuple):
     live: Live
     watch: Watch
     webhooks: Webhooks
+    notifications: Notifications
+    outside: OutsideMentions
 
 
 @contextlib.asynccontextmanager
@@ -100,6 +106,7 @@ async def running(
 
 @contextlib.asynccontextmanager
 async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> AsyncIterator[Services]:
+    await intake.begin(parts.log)
     graph, posts = parts.graph, posts_over(parts, number)
     comments, engagement = Comments(posts), Engagement(posts)
     media = media_over(settings, posts, parts.metrics)
@@ -113,12 +120,13 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         bytes_max=settings.served_log_bytes_max,
         writers=settings.api_processes,
     )
+    told = telling(settings, parts, posts, comments)
     facts = PostFacts(posts.store, graph, wall_ms)
     affinity = Affinity(graph, comments, facts, wall_ms)
     skeletons = Skeletons(graph, timelines, parts.fanout_state, parts.log)
     home = Home(skeletons, Ranker(graph, facts, affinity, wall_ms), HomeRules(graph, posts), served=served)
     live = Live(
-        posts, engagement, parts.log, parts.metrics,
+        posts, engagement, told.notifications, parts.log, parts.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
     )  # fmt: skip
     settling = Settling(graph, parts.records)
@@ -129,7 +137,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     openings = Openings(graph, people, parts.leases)
     jobs = account_jobs(
         graph, parts.leases, posts.erase, comments.erase, stories.erase, boards.erase,
-        forget=profiles.forget, restored=openings.returned, beside=comments.beside,
+        forget=_both(profiles.forget, told.notifications.forget), restored=openings.returned, beside=comments.beside,
     )  # fmt: skip
     known = await keys.known(parts.credentials, settings)
     privacy = Privacy(graph)
@@ -143,6 +151,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
                 Moderation(posts), media, boards, following, pins,
                 stories, Strip(graph, stories, affinity.by_author), home, live, watch,
                 hooks,
+                told.notifications, told.outside,
             )  # fmt: skip
     finally:
         await live.close()
@@ -171,7 +180,7 @@ async def _looked_after(parts: Opened, jobs: NodeJobs, openings: Openings) -> As
     if standing.why_closed(parts.environment) is not None:
         yield
         return
-    beside = [keep_looking(jobs.resume, openings.resume), telling.keep_telling(parts.environment, parts.leases)]
+    beside = [keep_looking(jobs.resume, openings.resume), fencing.keep_telling(parts.environment, parts.leases)]
     tasks = [asyncio.create_task(one) for one in beside]
     try:
         await jobs.resume()
@@ -187,3 +196,13 @@ def media_over(settings: Settings, posts: Posts, observer: CallObserver) -> Medi
     blobs = open_blobs(settings.media_url, media_folder(settings), sync=settings.durability == "full")
     kept = observed(blobs, "blobs", observer)
     return MediaLibrary(posts.store, posts.graph, posts.snowflakes, kept, limits.media(settings))
+
+
+def _both(one: Finish, other: Finish) -> Finish:
+    """Do the one, then the other."""
+
+    async def do(user: NodeId) -> None:
+        await one(user)
+        await other(user)
+
+    return do

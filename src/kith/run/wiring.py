@@ -11,25 +11,23 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from kith.boards.settling import Settling
-from kith.core.clock import HybridClock, ms_of
+from kith.core.clock import HybridClock
 from kith.core.errors import StoreMismatch
-from kith.core.ids import Snowflakes
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
+from kith.engines.embedded.inbox_store import EmbeddedInboxes
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.retention import Keep
 from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
 from kith.leases.holding import Leases
-from kith.leases.numbers import NodeNumber
 from kith.people.privacy import Privacy
 from kith.people.relations import RelationLimits, Relations
-from kith.posts.posts import Posts
 from kith.run import peers
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
@@ -81,12 +79,14 @@ async def opened(
         store, Graphs(environment.graph_numbers(), lambda: environment.declare([])), clock, walk_max=settings.walk_max
     )
     leases = FileLeases(environment.folder)
+    inboxes = EmbeddedInboxes(environment.folder / "inboxes", bytes_max=settings.store_bytes_max)
     try:
         yield Opened(
             environment, commits, store, log, service, metrics, Leases(leases),
-            EmbeddedCredentials(environment),
+            EmbeddedCredentials(environment), inboxes,
         )  # fmt: skip
     finally:
+        await asyncio.to_thread(inboxes.close)
         leases.close()
         await asyncio.to_thread(commits.close)
         metrics.close()
@@ -129,14 +129,3 @@ def suggestions(settings: Settings, parts: Opened) -> Suggestions:
     """People to follow, over an open folder."""
     store = observed(EmbeddedSuggestions(parts.environment, parts.commits), "suggestions", parts.metrics)
     return Suggestions(parts.graph, store, keep_ms=settings.suggestions_minutes * 60_000)
-
-
-def posts_over(parts: Opened, number: NodeNumber) -> Posts:
-    """Posts of this process. Ids take their time from the clock that was restored past all that is stored, and
-    start after it: whoever made ids with our node number before can have used no later millisecond. Once the number is
-    lost, no more are made.
-    """
-    clock = parts.graph.clock
-    snowflakes = Snowflakes(number.number, lambda: ms_of(clock.next()), number.held.check)
-    snowflakes.restore(ms_of(clock.next()))
-    return Posts(parts.records, parts.graph, snowflakes)

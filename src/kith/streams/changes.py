@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import msgspec
 
-from kith.core.events import BULK_LOADED, SHOWN, USER_CHANGED, Event, LogPosition
+from kith.core.events import BULK_LOADED, RECORD_CHANGED, SHOWN, USER_CHANGED, Event, LogPosition
 from kith.core.ids import NodeId
 from kith.graph.edge import State
 from kith.graph.graphs import (
@@ -31,6 +31,8 @@ from kith.graph.graphs import (
     SHARES,
     Graphs,
 )
+from kith.notifications.notice import read_notice
+from kith.records.store import RecordKind
 from kith.streams.missed import ResumingReader
 from kith.streams.places import Place, Step
 from kith.streams.telling import Telling
@@ -246,6 +248,40 @@ class AccountChanged(FeedChange, frozen=True, gc=False):
             reader.reset_if_following(self.user)
 
 
+class NoticeMade(FeedChange, frozen=True, gc=False):
+    """A user is told what others did: `notification`, unless the rules hide it from them by now.
+
+    Live and on a resume: the same.
+    """
+
+    user: int
+    notice: int
+
+    async def live(self, telling: Telling) -> None:
+        await telling.notice(self.step, self.user, self.notice)
+
+    def missed(self, reader: ResumingReader) -> None:
+        if reader.user == self.user:
+            reader.notices[self.notice] = self.step
+
+
+class UnreadChanged(FeedChange, frozen=True, gc=False):
+    """A user was told something, or read something: `unread`, with the next round of numbers.
+
+    On a resume: once, with the number as it is then.
+    """
+
+    user: int
+    with_numbers: ClassVar[bool] = True
+
+    async def live(self, telling: Telling) -> None:
+        telling.unread(self.step, self.user)
+
+    def missed(self, reader: ResumingReader) -> None:
+        if reader.user == self.user:
+            reader.unread = self.step
+
+
 class GraphLoaded(FeedChange, frozen=True, gc=False):
     """All follows or all posts were loaded at once: everything may have changed. `reset` for everybody.
 
@@ -288,8 +324,13 @@ class Interpreter:
 
         `steps`: one an event.
         """
-        found = (self._change(event, step) for event, step in zip(events, steps, strict=True))
-        return [change for change in found if change is not None]
+        found: list[FeedChange] = []
+        for event, step in zip(events, steps, strict=True):
+            if event.state == RECORD_CHANGED:
+                found += _of_record(event, step)
+            elif (change := self._change(event, step)) is not None:
+                found.append(change)
+        return found
 
     def _change(self, event: Event, step: Step) -> FeedChange | None:
         graph = event.graph
@@ -307,6 +348,14 @@ class Interpreter:
             return _of_follow(event, step)
         kind = self._taking_away.get(graph) if event.began else None  # its end brings no post back
         return None if kind is None else kind(step, event.source, event.destination)
+
+
+def _of_record(event: Event, step: Step) -> list[FeedChange]:
+    """What an event of a record means, where it is one of notifications."""
+    if event.source == RecordKind.NOTICE:
+        user = read_notice(event.data).recipient
+        return [NoticeMade(step, user, event.destination), UnreadChanged(step, user)]
+    return [UnreadChanged(step, event.destination)] if event.source == RecordKind.NOTICE_MARKS else []
 
 
 def _of_follow(event: Event, step: Step) -> FeedChange | None:

@@ -17,10 +17,11 @@ from kith.core.clock import wall_ms
 from kith.core.errors import Unavailable
 from kith.core.events import LogPosition
 from kith.log.store import Bell, LogStore
+from kith.notifications.notifications import Notifications
 from kith.posts.engagement import Engagement
 from kith.posts.posts import Posts
 from kith.streams.changes import Interpreter, missed_since
-from kith.streams.messages import PostRemoved, Reset, ResetFor
+from kith.streams.messages import Notification, PostRemoved, Reset, ResetFor, Unread
 from kith.streams.missed import MissedMessages
 from kith.streams.open_streams import Observer, OpenStreams
 from kith.streams.places import Place, Progress, read_place
@@ -46,6 +47,7 @@ class Live:
         self,
         posts: Posts,
         engagement: Engagement,
+        notifications: Notifications,
         log: LogStore,
         observer: Observer,
         *,
@@ -61,12 +63,14 @@ class Live:
         self._task: asyncio.Task[None] | None = None
         self._beginning = asyncio.Lock()
         readers = Readers(posts)
-        self._missed = MissedMessages(posts, engagement, readers)
+        self._missed = MissedMessages(posts, engagement, notifications, readers)
         self._progress = Progress(log)
         self._streams = OpenStreams(observer, self._progress, now_s)
         self._tail = Tail(log, Interpreter(posts.graph.graphs), self._progress, resume_events)
-        self._rounds = Rounds(engagement, readers, self._streams, self._progress)
-        self._telling = Telling(readers, self._streams, self._rounds, self._progress, self._reset_streams)
+        self._rounds = Rounds(engagement, notifications, readers, self._streams, self._progress)
+        self._telling = Telling(
+            readers, self._streams, self._rounds, notifications, self._progress, self._reset_streams
+        )
 
     # --- streams ---------------------------------------------------------------------------------------
 
@@ -146,7 +150,8 @@ class Live:
                 self._reset(stream, messages.reason)
                 return None
             for step, message in messages:
-                absent.discard(int(message.post_id))
+                if not isinstance(message, Notification | Unread):
+                    absent.discard(int(message.post_id))
                 # numbers are sent last and may be of earlier changes; the place never goes back
                 place = Place(log.joined(place.posts, step.at), place.counts)
                 await stream.room()  # what was missed may be more than a reader may be behind

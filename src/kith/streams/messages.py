@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from kith.core.labels import shown
+from kith.notifications.notice import Notice, NoticeType
 from kith.posts.engagement import PostCounts
 from kith.posts.post import Post
 from kith.streams.places import Lost
@@ -57,6 +58,23 @@ class PostRemoved(msgspec.Struct, frozen=True, rename="camel", tag_field="event"
     reason: RemovedFor
 
 
+class Notification(msgspec.Struct, frozen=True, rename="camel", tag_field="event", tag="notification"):
+    """Others did something that concerns the reader; GET /notifications shows it."""
+
+    notification_id: str
+    kind: NoticeType
+    actor_id: str
+    post_id: str | None
+    comment_id: str | None
+
+
+class Unread(msgspec.Struct, frozen=True, tag_field="event", tag="unread"):
+    """How many notifications the reader has not read, as GET /notifications/unread."""
+
+    count: int
+    partial: bool
+
+
 class Reset(msgspec.Struct, frozen=True, tag_field="event", tag="reset"):
     """What was missed cannot be told one by one: load the feed anew. The stream ends; the next begins at this event.
 
@@ -67,7 +85,7 @@ class Reset(msgspec.Struct, frozen=True, tag_field="event", tag="reset"):
     reason: ResetFor
 
 
-Message = NewPost | PostUpdated | EngagementUpdate | PostRemoved | Reset
+Message = NewPost | PostUpdated | EngagementUpdate | PostRemoved | Notification | Unread | Reset
 
 
 class EncodedMessage(msgspec.Struct, frozen=True):
@@ -96,6 +114,12 @@ def post_updated(post: Post, *, own: bool) -> PostUpdated:
 def engagement_update(post: int, counts: PostCounts) -> EngagementUpdate:
     """The message about a post's numbers."""
     return EngagementUpdate(str(post), counts.likes, counts.comments, counts.shares, counts.views)
+
+
+def notification(notice: Notice) -> Notification:
+    """The message about a notice."""
+    post, comment = (None if id_ is None else str(id_) for id_ in (notice.post, notice.comment))
+    return Notification(str(notice.id), notice.type, str(notice.actor), post, comment)
 
 
 def why_gone(deleted: bool, could_see: bool) -> RemovedFor:

@@ -13,16 +13,20 @@ from kith.core.ids import NodeId
 from kith.graph.edge import Direction
 from kith.graph.graphs import AUTHORED
 from kith.graph.shapes import Listing
+from kith.notifications.notifications import Notifications
 from kith.posts.engagement import Engagement
 from kith.posts.posts import Posts
 from kith.streams.messages import (
     EngagementUpdate,
     NewPost,
+    Notification,
     PostRemoved,
     PostUpdated,
     Reset,
+    Unread,
     engagement_update,
     new_post,
+    notification,
     post_updated,
     why_gone,
 )
@@ -35,7 +39,8 @@ POSTS_MAX = 200
 OWN_WATCHED = 20
 """A reader watches this many of their own posts, the newest."""
 
-Messages = list[tuple[Step, NewPost | PostUpdated | PostRemoved | EngagementUpdate]]
+Told = NewPost | PostUpdated | PostRemoved | EngagementUpdate | Notification | Unread
+Messages = list[tuple[Step, Told]]
 """What to send, each with the step of the change that it tells of."""
 
 
@@ -57,6 +62,8 @@ class ResumingReader:
         self.edited: dict[int, _PostChange] = {}
         self.hidden: list[tuple[Step, int]] = []  # with the post
         self.numbers: dict[int, Step] = {}  # of the last change of a post
+        self.notices: dict[int, Step] = {}
+        self.unread: Step | None = None  # of the last change of how many notifications are
         self.changed_accounts: set[int] = set()
         self.must_reset = False
 
@@ -95,8 +102,9 @@ class ResumingReader:
 class MissedMessages:
     """Asks the stores what a stream begins with."""
 
-    def __init__(self, posts: Posts, engagement: Engagement, readers: Readers) -> None:
+    def __init__(self, posts: Posts, engagement: Engagement, notifications: Notifications, readers: Readers) -> None:
         self._posts, self._engagement, self._readers = posts, engagement, readers
+        self._notifications = notifications
         self._authored = posts.graph.graphs.number(AUTHORED)
 
     async def watch(self, stream: Stream, shown: Sequence[int]) -> list[int]:
@@ -132,7 +140,7 @@ class MissedMessages:
             for post, change in reader.edited.items()
             if post not in made and post not in deleted and concerns(post, change.author)
         }
-        if max(len(made), len(deleted), len(edited)) > POSTS_MAX:
+        if max(len(made), len(deleted), len(edited), len(reader.notices)) > POSTS_MAX:
             return Reset("too_far")
         found: Messages = [*await self._new(reader.user, made), *await self._removed(stream, deleted)]
         updated = await self._updated(stream, edited)
@@ -140,9 +148,13 @@ class MissedMessages:
             return Reset("changed")
         found += updated
         found += [(step, PostRemoved(str(post), "hidden")) for step, post in reader.hidden]
+        told = await self._notifications.some(reader.user, list(reader.notices))
+        found += [(reader.notices[notice.id], notification(notice)) for notice in told]
         found.sort(key=lambda pair: pair[0].number)
         for _, message in found:
             _watch(stream, message)
+        if reader.unread is not None:
+            found.append((reader.unread, Unread(*await self._notifications.unread(reader.user))))
         return found + await self._numbers(stream, reader.numbers, made)
 
     async def _new(self, user: NodeId, made: Mapping[int, _PostChange]) -> Messages:
@@ -185,7 +197,7 @@ class MissedMessages:
         ]
 
 
-def _watch(stream: Stream, message: NewPost | PostUpdated | PostRemoved | EngagementUpdate) -> None:
+def _watch(stream: Stream, message: Told) -> None:
     """Watch a new post; no longer watch one that is gone."""
     match message:
         case NewPost():

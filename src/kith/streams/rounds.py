@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kith.core.events import NOWHERE, LogPosition
+from kith.core.ids import NodeId
+from kith.notifications.notifications import Notifications
 from kith.posts.engagement import Engagement, PostCounts
 from kith.posts.post import Post
-from kith.streams.messages import PostRemoved, encode, engagement_update, post_updated, why_gone
+from kith.streams.messages import PostRemoved, Unread, encode, engagement_update, post_updated, why_gone
 from kith.streams.open_streams import OpenStreams
 from kith.streams.places import Progress, Step
 from kith.streams.readers import Readers
@@ -25,6 +27,8 @@ ROUND_EVERY_S = 1.0
 ROUNDS_SHARE = 0.2
 PAIRS_MAX = 20_000
 """Pairs of a post and a stream looked at in one round; the other posts wait for the next round."""
+USERS_MAX = 500
+"""Users told in one round how many notifications they have not read."""
 _SCANNED = 500
 
 
@@ -67,17 +71,30 @@ class PostsToLookAt:
 class Rounds:
     """The rounds of one process. They move `Progress.counts`."""
 
-    def __init__(self, engagement: Engagement, readers: Readers, streams: OpenStreams, progress: Progress) -> None:
-        self._engagement, self._readers, self._streams, self._progress = engagement, readers, streams, progress
+    def __init__(
+        self,
+        engagement: Engagement,
+        notifications: Notifications,
+        readers: Readers,
+        streams: OpenStreams,
+        progress: Progress,
+    ) -> None:
+        self._engagement, self._notifications, self._readers = engagement, notifications, readers
+        self._streams, self._progress = streams, progress
         self.begin(NOWHERE)
 
     def begin(self, at: LogPosition) -> None:
         """Begin at a position of the log; forget what was noted before."""
         self._posts, self._progress.counts = PostsToLookAt(), at
+        self._unread: dict[int, Step] = {}
 
     def note(self, post: int, step: Step, *, numbers: bool = False, content: bool = False) -> None:
         """Have the next round look at a post. `numbers`: and tell its numbers; `content`: and what it says."""
         self._posts.add(post, step, numbers=numbers, content=content)
+
+    def note_unread(self, user: int, step: Step) -> None:
+        """Have the next round tell a user how many of their notifications are unread."""
+        self._unread.setdefault(user, step)
 
     async def has_numbers(self, post: int) -> bool:
         """Whether a new post has numbers already: they may have been told of before it, when nobody watched it."""
@@ -96,7 +113,19 @@ class Rounds:
         except BaseException:
             self._posts.put_back(looks)
             raise
-        self._progress.counts = self._posts.told_to(noted_to)
+        await self._tell_unread()
+        if not self._unread:  # else those who resume are told of more again, which changes nothing
+            self._progress.counts = self._posts.told_to(noted_to)
+
+    async def _tell_unread(self) -> None:
+        """Tell USERS_MAX users how many of their notifications are unread; the others wait for the next round."""
+        for user in list(self._unread)[:USERS_MAX]:
+            streams = self._streams.of(user)
+            if streams:
+                number, partial = await self._notifications.unread(NodeId(user))
+                self._streams.send(streams, Unread(number, partial))
+            del self._unread[user]
+            await asyncio.sleep(0)
 
     async def _watching(self, looks: dict[int, Look]) -> dict[int, list[Stream]]:
         """The streams that watch each post, as much as one round takes; the rest is put back."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kith.core.ids import NodeId
 from kith.graph.together import together
-from kith.streams.messages import Message, PostRemoved, RemovedFor, ResetFor, new_post, why_gone
+from kith.notifications.notifications import Notifications
+from kith.streams.messages import Message, PostRemoved, RemovedFor, ResetFor, new_post, notification, why_gone
 from kith.streams.open_streams import OpenStreams
 from kith.streams.places import Progress, Step
 from kith.streams.readers import Readers
@@ -24,12 +26,13 @@ class Telling:
         readers: Readers,
         streams: OpenStreams,
         rounds: Rounds,
+        notifications: Notifications,
         progress: Progress,
         reset: Callable[[Sequence[Stream], ResetFor], None],
     ) -> None:
         """`reset`: sends `reset` to streams and ends them."""
         self._readers, self._streams, self._rounds, self._progress = readers, streams, rounds, progress
-        self._reset = reset
+        self._notifications, self._reset = notifications, reset
 
     async def new_post(self, step: Step, author: int, post: int) -> None:
         """Send `new_post` to the author and followers who may see the post, and hid neither it nor the author.
@@ -96,6 +99,18 @@ class Telling:
             for post, by in stream.watched.items():
                 if by == author:
                     self._rounds.note(post, step, content=content)
+
+    async def notice(self, step: Step, user: int, notice: int) -> None:
+        """Send `notification` to a user who may see the notice."""
+        streams = self._streams.not_told([user], step)
+        if streams:
+            for one in await self._notifications.some(NodeId(user), [notice]):
+                self._send(streams, step, notification(one))
+
+    def unread(self, step: Step, user: int) -> None:
+        """In the next round: `unread` to a user."""
+        if self._streams.of(user):
+            self._rounds.note_unread(user, step)
 
     def reset_all(self, why: ResetFor) -> None:
         """Have every reader load the feed anew."""

@@ -210,7 +210,7 @@ def _post(token: str, at: datetime, record: Record) -> Change:
         _strings(post.media),
         post.visibility,
         _strings(post.audience),
-        _strings(post.mentions),
+        _strings(post.mentioned),
         msgspec.Raw(post.attributes),
         names_of(post.labels),
         _time(post.created_at),

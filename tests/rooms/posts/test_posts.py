@@ -319,3 +319,21 @@ def test_what_a_host_writes_after_a_change_of_anothers_is_newer_than_that(run: R
         assert (await room.posts.visible(BOB, [post.id]))[0].text == "ours"
 
     run(play())
+
+
+def test_names_in_a_text_are_mentions_and_an_edit_takes_them_out(run: Run, room: Services) -> None:
+    def mentioning(user: NodeId) -> list[int]:
+        room.settle()
+        return [post.id for post in run(room.posts.mentioning(user, user, Window(5)))[0]]
+
+    run(room.profiles.change(BOB, lambda _: Profile(username="Bob")))
+    post = run(room.write(ALICE, text="hello @bob and @nobody", mentions=(CAROL,)))
+    assert post.mentioned == (CAROL, BOB)
+    assert mentioning(BOB) == [post.id]
+    edited = run(room.posts.edit(ALICE, NodeId(post.id), PostEdit(text="hello"))).post
+    assert edited.mentioned == (CAROL,)
+    assert (mentioning(BOB), mentioning(CAROL)) == ([], [post.id])
+    run(room.posts.edit(ALICE, NodeId(post.id), PostEdit(text="@bob again", mentions=())))
+    assert (mentioning(BOB), mentioning(CAROL)) == ([post.id], [])
+    with pytest.raises(InvalidContent, match="50 names"):
+        run(room.write(text=" ".join(f"@user{at}" for at in range(51))))

@@ -34,7 +34,8 @@ async def _measured(folder: Path, pace: Pace) -> dict[str, tuple[int, list[Call]
         services = await Services.over(pace.wrap(edges, "edges"), records, FakeClock())
         for reader in (BOB, CAROL):
             await services.people.follow(reader, ALICE)
-        live = Live(services.posts, services.engagement, log, Nobody(), resume_events=100, heartbeat_s=5)
+        inbox = services.telling.notifications
+        live = Live(services.posts, services.engagement, inbox, log, Nobody(), resume_events=100, heartbeat_s=5)
         ear, found = Ear(BOB), {}
 
         async def told(name: str, *, with_round: bool = False) -> None:

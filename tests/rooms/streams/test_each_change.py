@@ -15,10 +15,11 @@ from hall import Ear, Hall, Play
 from reference_leases import own_leases
 
 from kith.core.events import BULK_LOADED, Event, user_changed
-from kith.core.ids import NodeId
+from kith.core.ids import ID_MAX, NodeId
 from kith.core.labels import HIDE, SENSITIVE
 from kith.graph.graphs import FOLLOWS, HIDES, LIKES
 from kith.graph.nodes import NodeOperation
+from kith.notifications.notice import Draft as Notified
 from kith.people.removal import account_jobs
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft, PostEdit
@@ -94,6 +95,10 @@ async def follows_are_loaded(hall: Hall, _: NodeId) -> None:
     graph = hall.objects.graph
     loaded = graph.graphs.number(FOLLOWS)
     await hall.log.announce(Event(loaded, None, BULK_LOADED, 3, 0, 0, graph.clock.next()))
+
+
+async def carol_mentions_bob(hall: Hall, _: NodeId) -> None:
+    assert await hall.telling.outside.accept("e", CAROL, BOB, None, None)
 
 
 RESET = ["reset changed"]
@@ -183,6 +188,22 @@ CASES = {
     "alice puts her account away": Case(account_is_put_away, live=["post_removed unavailable"], resumed=RESET),
     "alice's account comes back": Case(account_comes_back, live=RESET, resumed=RESET, before=account_away),
     "the app hides alice": Case(account_is_hidden, live=["post_removed unavailable"], resumed=RESET),
+    "carol mentions bob": Case(carol_mentions_bob, live=["notification", "unread"], resumed=["notification", "unread"]),
+    "carol, whom bob muted, mentions him": Case(
+        lambda hall, _: hall.telling.notices.tell([Notified("mention", CAROL, BOB, 0, event="x")]),
+        live=["unread"],
+        resumed=["unread"],
+        before=lambda hall: hall.objects.graph.people.mute(BOB, CAROL),
+    ),
+    "bob reads his notifications": Case(
+        lambda hall, _: hall.telling.notifications.read_up_to(BOB, ID_MAX),
+        live=["unread"],
+        resumed=["unread"],
+        before=lambda hall: carol_mentions_bob(hall, BOB),
+    ),
+    "alice is mentioned": Case(
+        lambda hall, _: hall.telling.outside.accept("e", CAROL, ALICE, None, None), live=[], resumed=[]
+    ),
     "all follows are loaded": Case(follows_are_loaded, live=["reset loaded"], resumed=RESET),
 }
 

@@ -34,18 +34,22 @@ from kith.client import (
     home,
     in_,
     moderation,
+    notifications,
     operations,
     out,
     posts,
     stories,
     uploads,
     users,
+    webhooks,
 )
 from kith.client.routes import Routes
 from kith.core.errors import BadId, BadRequest
 
 ALICE, BOB, CAROL, DANA = 1, 2, 3, 2**63 - 1
-ROOMS = (graphs, users, discovery, posts, comments, home, uploads, stories, moderation, operations)
+ROOMS = (
+    graphs, users, discovery, posts, comments, home, notifications, uploads, stories, moderation, webhooks, operations,
+)  # fmt: skip
 EDGE = {"source": "1", "destination": "2", "state": "archived", "position": "-5", "updatedAt": str(2**64 - 1)}
 RELATIONSHIP = {"id": str(DANA), "following": True, "followedBy": False, "requested": False} | {
     "blocking": False,

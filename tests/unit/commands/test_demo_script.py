@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pictures import decoded
 
-from kith.client import EngagementUpdate, FeedReset, NewPost, PostRemoved
+from kith.client import EngagementUpdate, FeedReset, NewPost, NotificationMade, PostRemoved, UnreadChanged
 from kith.commands.demo import pictures, script
 from kith.commands.demo.living import in_words
 from kith.commands.demo.people import FANS_MAX, FOLLOWEES_MAX, Cast
@@ -143,4 +143,7 @@ def test_every_event_of_a_stream_is_a_line() -> None:
     update = EngagementUpdate(post_id=1, like_count=1, comment_count=2, share_count=0, view_count=0)
     assert line(update) == "engagement_update post 1: 1 like, 2 comments"
     assert line(PostRemoved(post_id=1, reason="hidden")) == "post_removed post 1: hidden"
+    told = NotificationMade(notification_id=9, kind="mention", actor_id=100, post_id=1)
+    assert line(told) == "notification mention by Dana Brook (post 1)"
+    assert line(UnreadChanged(count=2)) == "unread 2 notifications"
     assert line(FeedReset(reason="expired")) == "reset expired: load the feed anew"

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from kith.core.clock import Hlc
-from kith.core.events import BULK_LOADED, USER_CHANGED, Event, user_changed
+from kith.core.events import BULK_LOADED, RECORD_CHANGED, USER_CHANGED, Event, user_changed
 from kith.core.ids import NodeId
 from kith.engines.embedded.history import History, Positions
 from kith.graph.edge import State
 from kith.graph.graphs import BUILT_IN, Graphs
+from kith.notifications.notice import Notice, notice_record
+from kith.records.store import RecordKind
 from kith.streams.changes import (
     AccountChanged,
     AuthorMuted,
@@ -21,11 +23,13 @@ from kith.streams.changes import (
     FollowReturned,
     GraphLoaded,
     Interpreter,
+    NoticeMade,
     NumbersChanged,
     PostDeleted,
     PostEdited,
     PostHidden,
     PostMade,
+    UnreadChanged,
     UserBlocked,
     missed_since,
 )
@@ -73,6 +77,17 @@ CHANGES = {
     ),
 }
 
+TOLD = notice_record(Notice(900, "like", ALICE, BOB, 0, POST), Hlc(0))
+RECORDS = {
+    "a notice": (Event(0, None, RECORD_CHANGED, TOLD.kind, TOLD.id, 0, Hlc(0), data=TOLD.data), [
+        NoticeMade(STEP, BOB, 900), UnreadChanged(STEP, BOB),
+    ]),
+    "notices are read": (
+        Event(0, None, RECORD_CHANGED, RecordKind.NOTICE_MARKS, BOB, 0, Hlc(0)), [UnreadChanged(STEP, BOB)],
+    ),
+    "another record": (Event(0, None, RECORD_CHANGED, RecordKind.POST, POST, 0, Hlc(0)), []),
+}  # fmt: skip
+
 NO_CHANGES = {
     "a post comes back with its author": event("authored", ALICE, POST, ARCHIVED, NORMAL),
     "a post that nobody saw is deleted": event("authored", ALICE, POST, ARCHIVED, REMOVED),
@@ -90,6 +105,11 @@ def test_an_event_is_read_as_what_it_means_to_readers(seen: Event, change: FeedC
     assert Interpreter(GRAPHS).changes([seen], [STEP]) == [change]
 
 
+@pytest.mark.parametrize(("seen", "changes"), RECORDS.values(), ids=RECORDS)
+def test_a_record_of_notifications_is_read_as_what_it_means(seen: Event, changes: list[FeedChange]) -> None:
+    assert Interpreter(GRAPHS).changes([seen], [STEP]) == changes
+
+
 @pytest.mark.parametrize("seen", NO_CHANGES.values(), ids=NO_CHANGES)
 def test_an_event_that_concerns_no_reader_is_passed_over(seen: Event) -> None:
     assert Interpreter(GRAPHS).changes([seen], [STEP]) == []
@@ -104,7 +124,7 @@ class Calls:
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any, **options: Any) -> Any:
             self.made.append((name, *args, *options.values()))
-            return asyncio.sleep(0) if name in ("new_post", "post_deleted", "reset_followers") else None
+            return asyncio.sleep(0) if name in ("new_post", "post_deleted", "reset_followers", "notice") else None
 
         return call
 
@@ -127,6 +147,8 @@ LIVE = {
         ("look_again_at_author", STEP, ALICE, None, True),
         ("reset_followers", STEP, ALICE),
     ],
+    NoticeMade(STEP, BOB, 900): [("notice", STEP, BOB, 900)],
+    UnreadChanged(STEP, BOB): [("unread", STEP, BOB)],
     GraphLoaded(STEP): [("reset_all", "loaded")],
 }
 
@@ -162,6 +184,10 @@ MISSED = {
     FollowReturned(STEP, CAROL, BOB): {},
     AccountChanged(STEP, ALICE): {"changed_accounts": {ALICE}},
     AccountChanged(STEP, BOB): {},
+    NoticeMade(STEP, BOB, 900): {"notices": {900: STEP}},
+    NoticeMade(STEP, ALICE, 900): {},
+    UnreadChanged(STEP, BOB): {"unread": STEP},
+    UnreadChanged(STEP, ALICE): {},
     GraphLoaded(STEP): {"must_reset": True},
 }
 
@@ -174,11 +200,12 @@ def test_what_a_change_asks_for_when_bob_resumes(change: FeedChange, found: dict
 @pytest.mark.parametrize("change", LIVE, ids=lambda change: type(change).__name__)
 def test_a_change_that_was_told_is_not_told_again_and_numbers_have_a_place_of_their_own(change: FeedChange) -> None:
     again = bool(collected(change, BOB, Place(at(7), at(6))))
-    assert again == isinstance(change, PostEdited | NumbersChanged | AuthorUnfollowed | AccountChanged)
+    assert again == isinstance(change, PostEdited | NumbersChanged | AuthorUnfollowed | AccountChanged | UnreadChanged)
 
 
 def test_every_kind_of_change_is_among_these_cases() -> None:
     kinds = set(FeedChange.__subclasses__())
-    assert {type(change) for _, change in CHANGES.values()} == kinds
+    told = {type(change) for _, changes in RECORDS.values() for change in changes}
+    assert told | {type(change) for _, change in CHANGES.values()} == kinds
     assert {type(change) for change in LIVE} == kinds
     assert {type(change) for change in MISSED} == kinds

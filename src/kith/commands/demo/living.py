@@ -12,7 +12,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kith.client import AsyncKith, ClientError, EngagementUpdate, FeedEvent, FeedReset, NewPost, PostUpdated
+from kith.client import (
+    AsyncKith,
+    ClientError,
+    EngagementUpdate,
+    FeedEvent,
+    FeedReset,
+    NewPost,
+    NotificationMade,
+    PostUpdated,
+    UnreadChanged,
+)
 from kith.commands.demo.asking import Asker, Refused
 from kith.commands.demo.filling import Filler, Made
 from kith.commands.demo.people import Cast
@@ -104,6 +114,11 @@ def in_words(event: FeedEvent, name: Callable[[int], str], author_of: Callable[[
         case EngagementUpdate():
             got = f"{counted(event.like_count, 'like')}, {counted(event.comment_count, 'comment')}"
             return f"engagement_update  {author_of(event.post_id)}: {got}"
+        case NotificationMade():
+            about = "" if event.post_id is None else f" ({author_of(event.post_id)})"
+            return f"notification       {event.kind} by {name(event.actor_id)}{about}"
+        case UnreadChanged():
+            return f"unread             {counted(event.count, 'notification')}"
         case FeedReset():
             return f"reset              {event.reason}: load the feed anew"
         case _:

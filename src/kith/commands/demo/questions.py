@@ -108,13 +108,25 @@ async def publish(scene: Scene) -> Answer:
             raise KithError(f"the demo stopped: post {post} is not in a follower's home after {VISIBLE_S:.0f} s")
         await asyncio.sleep(_POLL_S)
     seen_ms = (time.perf_counter() - started) * 1000
+    while not (told := [one for one in (await _inbox(scene))["items"] if (one["post"] or {}).get("id") == post]):
+        if time.perf_counter() - started > VISIBLE_S:
+            raise KithError(f"the demo stopped: nobody told {reader.name} of post {post} within {VISIBLE_S:.0f} s")
+        await asyncio.sleep(_POLL_S)
+    unread = (await _inbox(scene))["unread"]
     return Answer(
-        f"{star.name} posts: when does {reader.name} see it?",
+        f"{star.name} posts, and mentions {reader.name}: when do they see it?",
         [
             f"Stored {stored_ms:.1f} ms after it was sent, in {reader.name}'s home after {seen_ms:.1f} ms:",
             quoted(new.text),
+            f"In {reader.name}'s inbox, with {counted(unread, 'unread notification')}: "
+            f"{told[0]['type']} by {told[0]['actors'][0]['displayName']}",
         ],
     )
+
+
+async def _inbox(scene: Scene) -> Any:
+    """What the reader is told."""
+    return await scene.ask("GET", "/notifications?limit=20", user=scene.reader.id)
 
 
 async def ranked_home(scene: Scene) -> Answer:

@@ -1,0 +1,215 @@
+"""/notifications and /preferences: what the acting user is told of; /mentions: what other systems report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from kith.api.answers import Pagination, Time
+from kith.api.call import Call
+from kith.api.operations import get, post
+from kith.api.parameters import Cursor, ObjectLimit
+from kith.api.presenter import AuthorAnswer, Presenter, time_of
+from kith.core.errors import BadRequest
+from kith.core.ids import NodeId, parse_id
+from kith.core.tokens import WriteMark
+from kith.notifications.notice import NoticeType
+from kith.notifications.notifications import Entry, NotificationPage, Notifications
+from kith.notifications.outside import OutsideMentions
+from kith.posts.comment import Comment
+from kith.posts.post import Post, PostType
+from kith.streams.messages import preview_of
+
+ACTORS_SHOWN = 3
+Grouped = Annotated[bool, Meta(description="Whether likes, shares and follows are gathered; default true.")]
+
+
+class NoticePostAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """The post that a notification is about, and the beginning of its text. GET /posts/{id} has the rest."""
+
+    id: str
+    author_id: str
+    type: PostType
+    preview: str
+
+
+class NoticeCommentAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """The comment that a notification is about, and the beginning of its text."""
+
+    id: str
+    author_id: str
+    preview: str
+
+
+class NotificationAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """Something that others did. `ids`: the notifications that stand here as one, the newest first; mark these as read.
+
+    `actors`: up to 3 of those who did it, the latest first, of `actorCount` in all. `partial`: older ones of it may
+    stand on a later page. `mentioned`: whom a mention names, where it is somebody else.
+    """
+
+    id: str
+    ids: list[str]
+    type: NoticeType
+    actors: list[AuthorAnswer]
+    actor_count: int
+    partial: bool
+    post: NoticePostAnswer | None
+    comment: NoticeCommentAnswer | None
+    mentioned: AuthorAnswer | None
+    read: bool
+    seen: bool
+    at: Time
+
+
+class NotificationsAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """A page of notifications, newest first; it may be short and still have more. `unread`: as
+    /notifications/unread counts. `partial`: of the newest 1,000; or mentions of whom the user follows are left out,
+    because too many others were mentioned lately.
+    """
+
+    items: list[NotificationAnswer]
+    pagination: Pagination
+    unread: int
+    partial: bool
+
+
+class UnreadAnswer(msgspec.Struct, frozen=True):
+    """How many notifications are unread. `partial`: there are more, beyond the newest 1,000."""
+
+    count: int
+    partial: bool
+
+
+class MarkRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """Some notifications (1,000 at most), or all up to one. One of the two."""
+
+    ids: list[int | str] | None = None
+    up_to: int | str | None = None
+
+
+class MarkedAnswer(msgspec.Struct, frozen=True):
+    """How many are unread now."""
+
+    unread: int
+
+
+class MentionRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """`actor` mentioned `mentioned`. `eventId`: your id of this, 1 to 200 characters. `post`: in which post; they are
+    told only where they may see it. `at`: when it was, within the last 90 days; now, if left out.
+    """
+
+    event_id: str
+    actor: int | str
+    mentioned: int | str
+    post: int | str | None = None
+    at: Time | None = None
+
+
+class MentionAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """`accepted`: the mentioned user is told; not so where a block, mute, privacy or their preferences forbid it."""
+
+    event_id: str
+    accepted: bool
+
+
+class NotificationsResource:
+    """What users are told of."""
+
+    def __init__(self, notifications: Notifications, outside: OutsideMentions, present: Presenter) -> None:
+        self._notifications, self._outside, self._present = notifications, outside, present
+
+    @get("/notifications", "What others did that concerns the acting user", callers="acting")
+    async def notifications(
+        self, call: Call, limit: ObjectLimit = None, cursor: Cursor = None, grouped: Grouped = True
+    ) -> NotificationsAnswer:
+        """Newest first, kept for 90 days. What the user must not see, muted or does not want is not in it, nor what
+        was taken back: the same rules as everywhere, asked now.
+
+        Likes, shares and follows of one post or person are one item, dated and placed by the newest.
+        """
+        query = "notifications" if grouped else "notifications one by one"
+        window = call.window_of_objects(query, limit, cursor)
+        found = await self._notifications.page(call.acting, window, grouped=grouped)
+        people = {actor for entry in found.entries for actor in entry.group.actors[:ACTORS_SHOWN]}
+        people |= {entry.group.newest.recipient for entry in found.entries} - {call.acting}
+        authors = await self._present.authors(list(people))
+        items = [_item(entry, found, authors, call.acting) for entry in found.entries]
+        return NotificationsAnswer(
+            items, call.pagination(query, found.page), found.unread.number, found.unread.partial or found.partial
+        )
+
+    @get("/notifications/unread", "How many notifications are unread", callers="acting")
+    async def unread_notifications(self, call: Call) -> UnreadAnswer:
+        """Exactly those that the list shows as unread, one by one."""
+        unread = await self._notifications.unread(call.acting)
+        return UnreadAnswer(unread.number, unread.partial)
+
+    @post("/notifications/read", "Mark notifications as read", callers="acting")
+    async def mark_read(self, call: Call, body: MarkRequest) -> MarkedAnswer:
+        """Repeating it changes nothing. `upTo`: all that are as old as this one or older."""
+        ids, up_to = _marked(body)
+        if up_to is not None:
+            return await self._marked(call, await self._notifications.read_up_to(call.acting, up_to))
+        return await self._marked(call, await self._notifications.read(call.acting, ids))
+
+    @post("/notifications/seen", "Mark notifications as seen", callers="acting")
+    async def mark_seen(self, call: Call, body: MarkRequest) -> MarkedAnswer:
+        """That the user knows they are there: what a badge counts. With `ids`: up to the newest of them."""
+        ids, up_to = _marked(body)
+        newest = max(ids, default=NodeId(0)) if up_to is None else up_to
+        return await self._marked(call, await self._notifications.seen_up_to(call.acting, newest))
+
+    @post("/mentions", "Report a mention from another system", callers="server", status=202)
+    async def report_mention(self, call: Call, body: MentionRequest) -> MentionAnswer:
+        """Stored when it is answered. The same `eventId` within 24 hours tells nothing more, and is answered alike."""
+        at_ms = None if body.at is None else _ms_of(body.at)
+        in_post = None if body.post is None else parse_id(body.post, "post")
+        actor, mentioned = parse_id(body.actor, "actor"), parse_id(body.mentioned, "mentioned")
+        return MentionAnswer(body.event_id, await self._outside.accept(body.event_id, actor, mentioned, in_post, at_ms))
+
+    async def _marked(self, call: Call, mark: WriteMark) -> MarkedAnswer:
+        call.wrote(mark)
+        return MarkedAnswer((await self._notifications.unread(call.acting)).number)
+
+
+def _marked(body: MarkRequest) -> tuple[list[NodeId], NodeId | None]:
+    if (body.ids is None) == (body.up_to is None):
+        raise BadRequest("send `ids`, or `upTo`")
+    return [parse_id(id_, "ids") for id_ in body.ids or ()], None if body.up_to is None else parse_id(
+        body.up_to, "upTo"
+    )
+
+
+def _ms_of(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+def _item(entry: Entry, found: NotificationPage, authors: Mapping[int, AuthorAnswer], user: int) -> NotificationAnswer:
+    newest, actors = entry.group.newest, entry.group.actors
+    return NotificationAnswer(
+        id=str(newest.id),
+        ids=[str(one.id) for one in entry.group.notices],
+        type=newest.type,
+        actors=[authors[actor] for actor in actors[:ACTORS_SHOWN]],
+        actor_count=len(actors),
+        partial=entry.partial,
+        post=None if newest.post is None else _post(found.posts[newest.post]),
+        comment=None if newest.comment is None else _comment(found.comments[newest.comment]),
+        mentioned=None if newest.recipient == user else authors[newest.recipient],
+        read=entry.read,
+        seen=entry.seen,
+        at=time_of(newest.at_ms),
+    )
+
+
+def _post(post: Post) -> NoticePostAnswer:
+    return NoticePostAnswer(str(post.id), str(post.author), post.type, preview_of(post.text))
+
+
+def _comment(comment: Comment) -> NoticeCommentAnswer:
+    return NoticeCommentAnswer(str(comment.id), str(comment.author), preview_of(comment.text))

@@ -1,0 +1,107 @@
+"""What a row of an inbox is in LMDB, and how rows of a user are walked.
+
+A database holds values under a key, sorted (DUPFIXED), so that a page of the file has nothing but values:
+
+    near   user >> 12, u64    low 12 bits of the user | 52 bits of the notice                        8 bytes
+    far    user >> 60, u64    48 bits of the user | low 12 bits of the user | 52 bits of the notice  14 bytes
+
+`near` has the users below NEAR_END: ids that were given by counting, of which 4,096 share a key. `far` has the others,
+such as ids made of a time, which nobody shares much with. The bits of the notice are those by which it differs from the
+first id of its week (30 bits of ms, 22 of node and sequence), turned round, so that the newest of a user comes first.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import lmdb
+import numpy as np
+
+from kith.notifications.inbox import Users, base_of
+
+NEAR_END = 1 << 40
+_LOW_BITS, _NOTICE_BITS = 12, 52
+BITS_MAX = (1 << _NOTICE_BITS) - 1
+"""The bits of the oldest notice of a week; those of newer ones are fewer."""
+_LOW_MASK, _MIDDLE_MASK = (1 << _LOW_BITS) - 1, (1 << 48) - 1
+_FAR_SHIFT = 60
+_U64 = struct.Struct(">Q")
+
+
+class Place(NamedTuple):
+    """Where the rows of a user are: the key, and what their values start with."""
+
+    far: bool
+    key: bytes
+    prefix: bytes
+    low: int  # the low bits of the user, where a value has them
+
+    def value(self, bits: int) -> bytes:
+        """The value with these bits of a notice."""
+        return self.prefix + _U64.pack(self.low << _NOTICE_BITS | bits)
+
+
+def place_of(user: int) -> Place:
+    """Where a user's rows are."""
+    if user < NEAR_END:
+        return Place(False, _U64.pack(user >> _LOW_BITS), b"", user & _LOW_MASK)
+    middle = (user >> _LOW_BITS & _MIDDLE_MASK).to_bytes(6, "big")
+    return Place(True, _U64.pack(user >> _FAR_SHIFT), middle, user & _LOW_MASK)
+
+
+def bits_of(notice: int, period: int) -> int:
+    """The bits of a notice of a period; the newer it is, the fewer."""
+    return BITS_MAX - (notice - base_of(period))
+
+
+def notice_of(value: bytes, period: int) -> int:
+    """The notice of a row's value."""
+    (bits,) = _U64.unpack(value[-_U64.size :])
+    return base_of(period) + BITS_MAX - int(bits & BITS_MAX)
+
+
+def rows_of(users: Users, bits: int) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]]:
+    """The keys and values of one notice for many users, ascending: those of `near`, those of `far`."""
+    cut = int(np.searchsorted(users, NEAR_END))
+    near, far = users[:cut], users[cut:]
+    near_values = _values(near, bits).tobytes()
+    far_values = np.empty((len(far), 2), ">u8")
+    far_values[:, 0], far_values[:, 1] = far >> _LOW_BITS & _MIDDLE_MASK, _values(far, bits)
+    return (
+        list(zip(_cut(near >> _LOW_BITS), _slices(near_values, 8), strict=True)),
+        list(zip(_cut(far >> _FAR_SHIFT), _slices(far_values.view(np.uint8)[:, 2:].tobytes(), 14), strict=True)),
+    )
+
+
+def newest_first(cursor: lmdb.Cursor[bytes], key: bytes, first: bytes, last: bytes) -> Iterator[bytes]:
+    """The values from `first` to `last`, both of which may be there, ascending: the newest notice first."""
+    more = cursor.set_range_dup(key, first)
+    while more and (value := cursor.value()) <= last:
+        yield value
+        more = cursor.next_dup()
+
+
+def oldest_first(cursor: lmdb.Cursor[bytes], key: bytes, first: bytes, last: bytes) -> Iterator[bytes]:
+    """The values from `last` to `first`, descending: the oldest notice first."""
+    if cursor.set_range_dup(key, last):
+        more = True if cursor.value() == last else cursor.prev_dup()
+    else:
+        more = cursor.set_key(key) and cursor.last_dup()
+    while more and (value := cursor.value()) >= first:
+        yield value
+        more = cursor.prev_dup()
+
+
+def _values(users: Users, bits: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    low = (users & _LOW_MASK).astype(np.uint64)
+    return (low << np.uint64(_NOTICE_BITS) | np.uint64(bits)).astype(">u8")
+
+
+def _cut(keys: Users) -> list[bytes]:
+    return _slices(keys.astype(">u8").tobytes(), 8)
+
+
+def _slices(packed: bytes, size: int) -> list[bytes]:
+    return [packed[at : at + size] for at in range(0, len(packed), size)]

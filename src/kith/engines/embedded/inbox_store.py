@@ -1,0 +1,308 @@
+"""The InboxStore on LMDB: a file a week (`inbox_weeks`) beside the store's, so that a storm of rows holds up no other
+write.
+
+Writes go through a queue of this process: its thread takes what waits, up to ROWS_A_COMMIT rows, writes it in one
+transaction a week, and answers when that is synced. A larger call is several jobs. So others have their turns in
+between, and a commit copies a part of the pages only: those that it frees are used by the second commit after it, and
+the file stays near the size of what it holds. docs/decisions/0025-inboxes.md has the figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lmdb
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.errors import BatchTooLarge, KithError, Overloaded, StoreUnavailable
+from kith.engines.embedded.driver_errors import translate
+from kith.engines.embedded.inbox_rows import BITS_MAX, bits_of, newest_first, notice_of, oldest_first, place_of, rows_of
+from kith.engines.embedded.inbox_weeks import Week, Weeks
+from kith.notifications.inbox import ADDED_MAX, PAGE_MAX, PERIOD_MS, InboxRow, Users, period_of
+
+ROWS_A_COMMIT = 12_500
+ROWS_WAITING_MAX = 2_000_000
+_IN_LOOP_MAX = 1_000
+"""More look-ups than this are made in a thread, so that no request waits for them."""
+_READERS_CHECKED_COMMITS = 1_000
+
+
+class _Job(NamedTuple):
+    work: Callable[[_Writing], Any]
+    rows: int
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+
+
+class _Writing:
+    """A transaction a week, begun when the week is first written to."""
+
+    def __init__(self, weeks: Weeks) -> None:
+        self._weeks = weeks
+        self.txns: dict[int, lmdb.Transaction[bytes]] = {}
+
+    def begin(self, week: Week) -> lmdb.Transaction[bytes]:
+        """The transaction of a week that is there."""
+        txn = self.txns.get(week.period)
+        if txn is None:
+            txn = self.txns[week.period] = week.lmdb.begin(write=True)
+        return txn
+
+    def made(self, period: int) -> Week:
+        """The week of a period, which is made if it is not there."""
+        return self._weeks.made(period)
+
+    def get(self, period: int) -> Week | None:
+        """The week of a period, if it is there."""
+        return self._weeks.get(period)
+
+    def weeks(self) -> list[Week]:
+        """All that are there."""
+        found = (self._weeks.get(period) for period in self._weeks.periods())
+        return [week for week in found if week is not None]
+
+
+class EmbeddedInboxes:
+    """See `notifications.inbox.InboxStore`. `bytes_max`: how far the file of a week may grow."""
+
+    immediate = True
+
+    def __init__(self, folder: Path, *, bytes_max: int, rows_waiting_max: int = ROWS_WAITING_MAX) -> None:
+        self._folder, self._waiting_max = folder, rows_waiting_max
+        self._weeks = Weeks(folder, bytes_max)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting = self._commits = 0
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    async def add(self, rows: Sequence[InboxRow]) -> list[bool]:
+        _check_size(len(rows), ADDED_MAX)
+        added: list[bool] = []
+        for at in range(0, len(rows), ROWS_A_COMMIT):
+            part = rows[at : at + ROWS_A_COMMIT]
+            added += await self._run(partial(_add, rows=part), len(part))
+        return added
+
+    async def add_for_all(self, notice: int, users: Users) -> int:
+        _check_size(len(users), ADDED_MAX)
+        added = 0
+        for at in range(0, len(users), ROWS_A_COMMIT):
+            part = users[at : at + ROWS_A_COMMIT]
+            added += await self._run(partial(_add_for_all, notice=notice, users=part), len(part))
+        return added
+
+    async def page(self, user: int, *, before: int | None = None, after: int | None = None, limit: int) -> list[int]:
+        _check_size(limit, PAGE_MAX)
+        nearest = after is not None and before is None
+        periods = [
+            period
+            for period in self._weeks.periods()
+            if (before is None or period <= period_of(before)) and (after is None or period >= period_of(after))
+        ]
+        found: list[int] = []
+        try:
+            for period in periods if nearest else reversed(periods):
+                week = self._weeks.get(period)
+                if week is not None:
+                    found += _page(week, user, before, after, limit - len(found), nearest=nearest)
+                if len(found) >= limit:
+                    break
+        except lmdb.Error as error:
+            raise translate(error, "read an inbox") from error
+        return found[::-1] if nearest else found
+
+    async def holding(self, notice: int, users: Users) -> NDArray[np.bool_]:
+        def read() -> NDArray[np.bool_]:
+            week = self._weeks.get(period_of(notice))
+            if week is None:
+                return np.zeros(len(users), np.bool_)
+            try:
+                return _holding(week, notice, users)
+            except lmdb.Error as error:
+                raise translate(error, "read an inbox") from error
+
+        return read() if len(users) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+
+    async def remove(self, user: int, notices: Sequence[int]) -> None:
+        await self._run(partial(_remove, user=user, notices=notices), len(notices))
+
+    async def remove_all(self, user: int) -> None:
+        await self._run(partial(_remove_all, user=user), 1)
+
+    async def expire(self, before_ms: int) -> int:
+        return await asyncio.to_thread(self._weeks.delete, before_ms // PERIOD_MS)
+
+    def close(self) -> None:
+        """Write what waits, then stop."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._jobs.put(None)  # behind every job
+        if self._thread is not None:
+            self._thread.join()
+        self._weeks.close()
+
+    async def _run(self, work: Callable[[_Writing], Any], rows: int) -> Any:
+        """What `work` answers once what it wrote is synced."""
+        loop = asyncio.get_running_loop()
+        job = _Job(work, rows, loop.create_future(), loop)
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("the inboxes are closing; repeat the request on another instance")
+            if self._waiting and self._waiting + rows > self._waiting_max:
+                raise Overloaded(f"{self._waiting} rows of inboxes are waiting; repeat later")
+            self._waiting += rows
+            self._jobs.put(job)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._loop, name="kith-inboxes", daemon=True)
+                self._thread.start()
+        return await job.future
+
+    def _loop(self) -> None:
+        job = self._jobs.get()
+        while job is not None:
+            jobs, rows = [job], job.rows
+            job = None
+            while rows < ROWS_A_COMMIT:
+                try:
+                    job = self._jobs.get_nowait()
+                except queue.Empty:
+                    break
+                if job is None:
+                    self._jobs.put(None)  # found again below
+                    break
+                jobs.append(job)
+                rows += job.rows
+            self._commit(jobs)
+            with self._lock:
+                self._waiting -= rows
+            job = self._jobs.get()
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        """Do jobs and sync them; if one fails, none of them is done, and each is tried alone."""
+        writing = _Writing(self._weeks)
+        try:
+            answers = [job.work(writing) for job in jobs]
+            for txn in writing.txns.values():
+                txn.commit()
+        except Exception as error:
+            for period, txn in writing.txns.items():
+                txn.abort()  # nothing where it was committed
+                self._reopen_if_refusing(period)
+            if len(jobs) > 1:
+                for job in jobs:
+                    self._commit([job])
+                return
+            refused = error
+            if isinstance(error, lmdb.Error | OSError) and not isinstance(error, KithError):
+                refused = translate(error, "write inboxes", self._folder)
+            _answer(jobs[0], None, refused)
+            return
+        for job, answer in zip(jobs, answers, strict=True):
+            _answer(job, answer, None)
+        self._commits += 1
+        if self._commits % _READERS_CHECKED_COMMITS == 0:
+            self._check_readers()
+
+    def _reopen_if_refusing(self, period: int) -> None:
+        """After a failed write of its first page LMDB refuses everything, reads too, until the file is opened anew."""
+        week = self._weeks.get(period)
+        if week is not None:
+            try:
+                week.lmdb.begin().abort()
+            except lmdb.Error:
+                self._weeks.reopen(period)
+
+    def _check_readers(self) -> None:
+        """Free the slots of readers that were killed: they would keep old pages alive."""
+        for week in _Writing(self._weeks).weeks():
+            with contextlib.suppress(lmdb.Error):  # checked again next time
+                week.lmdb.reader_check()
+
+
+def _check_size(size: int, size_max: int) -> None:
+    if size > size_max:
+        raise BatchTooLarge(f"{size} rows of inboxes in one call; at most {size_max}")
+
+
+def _add(writing: _Writing, rows: Sequence[InboxRow]) -> list[bool]:
+    added = []
+    for user, notice in rows:
+        week, place = writing.made(period_of(notice)), place_of(user)
+        value = place.value(bits_of(notice, week.period))
+        added.append(writing.begin(week).put(place.key, value, dupdata=False, db=week.db(place)))
+    return added
+
+
+def _add_for_all(writing: _Writing, notice: int, users: Users) -> int:
+    week = writing.made(period_of(notice))
+    added = 0
+    for db, rows in zip((week.near, week.far), rows_of(users, bits_of(notice, week.period)), strict=True):
+        if rows:
+            added += writing.begin(week).cursor(db).putmulti(rows, dupdata=False)[1]
+    return added
+
+
+def _remove(writing: _Writing, user: int, notices: Sequence[int]) -> None:
+    place = place_of(user)
+    for notice in notices:
+        week = writing.get(period_of(notice))
+        if week is not None:
+            writing.begin(week).delete(place.key, place.value(bits_of(notice, week.period)), week.db(place))
+
+
+def _remove_all(writing: _Writing, user: int) -> None:
+    place = place_of(user)
+    for week in writing.weeks():
+        txn, db = writing.begin(week), week.db(place)
+        for value in list(newest_first(txn.cursor(db), place.key, place.value(0), place.value(BITS_MAX))):
+            txn.delete(place.key, value, db)
+
+
+def _page(week: Week, user: int, before: int | None, after: int | None, limit: int, *, nearest: bool) -> list[int]:
+    """Rows of a week between two notices, newest first; oldest first where the `nearest` to `after` are meant."""
+    place = place_of(user)
+    least, most = 0, BITS_MAX
+    if before is not None and period_of(before) == week.period:
+        least = bits_of(before, week.period) + 1
+    if after is not None and period_of(after) == week.period:
+        most = bits_of(after, week.period) - 1
+    if least > most:
+        return []
+    walk = oldest_first if nearest else newest_first
+    with week.lmdb.begin(week.db(place)) as txn:
+        values = walk(txn.cursor(), place.key, place.value(least), place.value(most))
+        return [notice_of(value, week.period) for value in islice(values, limit)]
+
+
+def _holding(week: Week, notice: int, users: Users) -> NDArray[np.bool_]:
+    bits = bits_of(notice, week.period)
+    with week.lmdb.begin() as txn:
+        cursors = txn.cursor(week.near), txn.cursor(week.far)
+        places = map(place_of, users.tolist())
+        found = (cursors[place.far].set_key_dup(place.key, place.value(bits)) for place in places)
+        return np.fromiter(found, np.bool_, len(users))
+
+
+def _answer(job: _Job, answer: Any, error: BaseException | None) -> None:
+    def resolve() -> None:
+        if job.future.done():  # cancelled meanwhile; the write stands
+            return
+        if error is None:
+            job.future.set_result(answer)
+        else:
+            job.future.set_exception(error)
+
+    with contextlib.suppress(RuntimeError):  # the loop that asked is gone; the write stands
+        job.loop.call_soon_threadsafe(resolve)

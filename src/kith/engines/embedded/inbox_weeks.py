@@ -1,0 +1,149 @@
+"""The files of inboxes: one LMDB file a week, so that forgetting a week is deleting a file.
+
+    inboxes/<week>.mdb        the rows of notices made in that week; see `inbox_rows`
+    inboxes/<week>.mdb-lock   LMDB's reader table and writer lock
+    inboxes/weeks.lock        held while a file is made or deleted
+
+A file has its name once its databases are there, so what is killed meanwhile leaves a `.part`, which the next one
+replaces. A process notices the files that others made or deleted by the time at which the folder changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import lmdb
+
+from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.inbox_rows import Place
+from kith.engines.embedded.store_file import check_length, sync_folder
+
+_ENDING = ".mdb"
+_NEAR, _FAR = b"near", b"far"
+_READERS_MAX = 1024
+_TICK_NS = 1_000_000_000
+"""Changes of a folder closer together than this may have one time, so that the second would not be noticed."""
+
+
+class Week:
+    """An open file."""
+
+    def __init__(self, period: int, file: Path, bytes_max: int) -> None:
+        self.period = period
+        self.lmdb = lmdb.Environment(
+            str(file), subdir=False, map_size=bytes_max, max_dbs=2, max_readers=_READERS_MAX, mode=0o600
+        )
+        info = self.lmdb.info()
+        check_length(file, (info["last_pgno"] + 1) * self.lmdb.stat()["psize"])
+        with self.lmdb.begin(write=True) as txn:  # LMDB keeps what is opened in one of these
+            self.near, self.far = _databases(self.lmdb, txn)
+        self.lmdb.reader_check()
+
+    def db(self, place: Place) -> lmdb._Database:
+        """The database of a place."""
+        return self.far if place.far else self.near
+
+
+class Weeks:
+    """The weeks of a folder, opened as they are met. `bytes_max`: how far the file of each may grow."""
+
+    def __init__(self, folder: Path, bytes_max: int) -> None:
+        self._folder, self._bytes_max = folder, bytes_max
+        self._open: dict[int, Week] = {}
+        self._periods: list[int] = []
+        self._changed_ns = -1
+        self._lock = threading.RLock()  # threads read, and one writes
+
+    def periods(self) -> list[int]:
+        """The periods that have a file, ascending."""
+        try:
+            changed_ns = self._folder.stat().st_mtime_ns
+        except FileNotFoundError:
+            return []
+        with self._lock:
+            if changed_ns != self._changed_ns:
+                self._periods = sorted(
+                    int(file.name.removesuffix(_ENDING)) for file in self._folder.glob(f"*{_ENDING}")
+                )
+                self._open = {period: week for period, week in self._open.items() if period in self._periods}
+                lately = abs(time.time_ns() - changed_ns) < _TICK_NS
+                self._changed_ns = -1 if lately else changed_ns
+            return self._periods
+
+    def get(self, period: int) -> Week | None:
+        """The week of a period; None if it has no file."""
+        if period not in self.periods():
+            return None
+        with self._lock, translated("open an inbox", self._folder):
+            if period not in self._open:
+                self._open[period] = Week(period, self._file(period), self._bytes_max)
+            return self._open[period]
+
+    def made(self, period: int) -> Week:
+        """The week of a period, whose file is made if there is none."""
+        week = self.get(period)
+        while week is None:
+            with translated("make an inbox", self._folder):
+                self._make(self._file(period))
+            self._changed_ns = -1
+            week = self.get(period)  # None where it was deleted already
+        return week
+
+    def reopen(self, period: int) -> None:
+        """Close a file that refuses everything since a write of it failed; it is opened anew when it is needed."""
+        week = self._open.pop(period, None)
+        if week is not None:
+            week.lmdb.close()
+
+    def delete(self, before: int) -> int:
+        """Delete the files of the periods before one; how many."""
+        over = [period for period in self.periods() if period < before]
+        with translated("forget old inboxes", self._folder):
+            if over:
+                with self._alone():
+                    for period in over:
+                        file = self._file(period)
+                        file.unlink(missing_ok=True)
+                        file.with_name(f"{file.name}-lock").unlink(missing_ok=True)
+        return len(over)
+
+    def close(self) -> None:
+        """Close every file."""
+        for week in self._open.values():
+            week.lmdb.close()
+        self._open, self._changed_ns = {}, -1
+
+    def _file(self, period: int) -> Path:
+        return self._folder / f"{period}{_ENDING}"
+
+    def _make(self, file: Path) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._alone():
+            if file.exists():
+                return
+            partial = file.with_name(f"{file.name}.part")
+            partial.unlink(missing_ok=True)
+            with (
+                lmdb.Environment(
+                    str(partial), subdir=False, lock=False, map_size=self._bytes_max, max_dbs=2, mode=0o600
+                ) as made,
+                made.begin(write=True) as txn,
+            ):
+                _databases(made, txn)
+            partial.replace(file)
+            sync_folder(self._folder)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        with (self._folder / "weeks.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _databases(environment: lmdb.Environment, txn: lmdb.Transaction[bytes]) -> list[lmdb._Database]:
+    return [environment.open_db(name, txn=txn, dupsort=True, dupfixed=True) for name in (_NEAR, _FAR)]

@@ -1,0 +1,49 @@
+"""Notices of one kind about one thing are one entry: "Ann and 12 others liked your post". Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kith.notifications.notice import Notice
+
+_ALONE = frozenset({"mention", "comment", "reply", "follow_request"})
+"""Types of which each notice says something of its own, or asks for an answer."""
+
+
+class Group(NamedTuple):
+    """Notices that are shown as one, the newest first. `actors`: who did it, each once, the latest first."""
+
+    notices: list[Notice]
+
+    @property
+    def newest(self) -> Notice:
+        """The one whose id and time it has."""
+        return self.notices[0]
+
+    @property
+    def actors(self) -> list[int]:
+        """Who did it, each once, the latest first."""
+        return list(dict.fromkeys(notice.actor for notice in self.notices))
+
+    def gathers(self, grouped: bool) -> bool:
+        """Whether others of its kind are put with it."""
+        return key_of(self.newest, grouped=grouped) != (self.newest.id,)
+
+
+def key_of(notice: Notice, *, grouped: bool) -> tuple[object, ...]:
+    """What notices of one group share."""
+    if not grouped or notice.type in _ALONE or notice.event:
+        return (notice.id,)
+    return (notice.type, notice.subject)
+
+
+def groups_of(notices: Iterable[Notice], limit: int, *, grouped: bool) -> tuple[list[list[Notice]], Notice | None]:
+    """The notices in groups, `limit` at most; and the first that would begin one more."""
+    groups: dict[tuple[object, ...], list[Notice]] = {}
+    for notice in notices:
+        key = key_of(notice, grouped=grouped)
+        if key not in groups and len(groups) == limit:
+            return list(groups.values()), notice
+        groups.setdefault(key, []).append(notice)
+    return list(groups.values()), None

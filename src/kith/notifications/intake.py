@@ -1,0 +1,196 @@
+"""Follows the log and tells people what others did: mentions, comments, likes, shares, follows and requests.
+
+What an event means is decided purely (`drafts_of`), from the event and from what is stored of it. Nobody is told of
+what they did themselves, of what they must not see or do not want, of an account that came back with all its edges, or
+of what was imported. An event that comes again tells nothing new (`notices`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kith.core.clock import ms_of
+from kith.core.events import Event
+from kith.graph.edge import Edge, State
+from kith.graph.graphs import (
+    COMMENT_LIKES,
+    COMMENTED,
+    FOLLOW_REQUESTS,
+    FOLLOWS,
+    LIKES,
+    MENTIONED,
+    SHARES,
+    Graphs,
+)
+from kith.graph.together import together
+from kith.log.store import LogStore
+from kith.notifications.notice import Draft
+from kith.notifications.notices import Notices
+from kith.notifications.recent import RecentMentions
+from kith.notifications.recipients import Recipients
+from kith.posts.comment import Comment
+from kith.posts.comment_reader import CommentReader
+from kith.posts.post import Post
+from kith.posts.posts import Posts
+
+NAME = "notifications"
+FRESH_MS = 86_400_000
+"""Of what was done longer than this before it was logged nobody is told: it was imported, or written again."""
+PART = 200
+"""Events looked at together."""
+
+
+class Seen(NamedTuple):
+    """What events are about, as it is stored now. `requests`: by (source, destination), of those who follow."""
+
+    posts: dict[int, Post]
+    comments: dict[int, Comment]
+    requests: dict[tuple[int, int], Edge]
+    private: frozenset[int]
+
+
+class Intake:
+    """The consumer of the log. See `log.runner.Consumer`."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        notices: Notices,
+        recipients: Recipients,
+        recent: RecentMentions,
+        posts: Posts,
+        comments: CommentReader,
+    ) -> None:
+        self._notices, self._recipients, self._recent = notices, recipients, recent
+        self._posts, self._comments, self._graph = posts, comments, posts.graph
+        self._meaning = Meaning(self._graph.graphs)
+
+    async def handle(self, events: Sequence[Event]) -> None:
+        """Tell whom these events concern."""
+        telling = [event for event in events if self._meaning.tells(event)]
+        for at in range(0, len(telling), PART):
+            part = telling[at : at + PART]
+            seen = await self._look(part)
+            drafts = [draft for event in part for draft in self._meaning.drafts_of(event, seen)]
+            allowed = await self._recipients.allowed(drafts)
+            told = await self._notices.tell(allowed)
+            await self._recent.note(list(zip(allowed, told, strict=True)))
+
+    async def work_backlog(self) -> bool:
+        """Nothing is deferred."""
+        return False
+
+    async def lost(self) -> None:
+        """Nobody is told of what was forgotten unread: it cannot be known what was new, and nothing else is missing."""
+
+    async def _look(self, events: Sequence[Event]) -> Seen:
+        """Read what these events are about."""
+        posts, comments, follows = self._meaning.subjects_of(events)
+        said = {one.id: one for one in await self._comments.read(comments) if one is not None}
+        above = {one.reply_to for one in said.values() if one.reply_to is not None} - said.keys()
+        wanted = {*posts, *(one.post for one in said.values())}
+        found, answered, rows, nodes = await together(
+            self._graph.store.immediate,
+            self._posts.read(list(wanted)),
+            self._comments.read(list(above)),
+            self._graph.store.get_many(self._meaning.requests, follows),
+            self._graph.store.nodes([followed for _, followed in follows]),
+        )
+        said |= {one.id: one for one in answered if one is not None}
+        return Seen(
+            {post.id: post for post in found if post is not None},
+            said,
+            {pair: row for pair, row in zip(follows, rows, strict=True) if row is not None},
+            frozenset(one for (_, one), node in zip(follows, nodes, strict=True) if node.private),
+        )
+
+
+class Meaning:
+    """What events of the log tell people. Pure."""
+
+    def __init__(self, graphs: Graphs) -> None:
+        number = graphs.number
+        self._likes, self._shares, self._comment_likes = number(LIKES), number(SHARES), number(COMMENT_LIKES)
+        self._commented, self._mentioned = number(COMMENTED), number(MENTIONED)
+        self._follows, self.requests = number(FOLLOWS), number(FOLLOW_REQUESTS)
+        self._to_posts = frozenset({self._likes, self._shares, self._mentioned})
+        self._to_comments = frozenset({self._comment_likes, self._commented})
+        self._telling = self._to_posts | self._to_comments | {self._follows, self.requests}
+
+    def tells(self, event: Event) -> bool:
+        """Whether an event may tell somebody something: an edge that is new, and no account's that is back."""
+        return (
+            event.graph in self._telling
+            and event.began
+            and event.before != State.ARCHIVED
+            and event.logged_ms - ms_of(event.updated_at) < FRESH_MS
+        )
+
+    def subjects_of(self, events: Iterable[Event]) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+        """The posts and comments that events are about, and who follows whom by them."""
+        posts, comments, follows = set[int](), set[int](), list[tuple[int, int]]()
+        for event in events:
+            if event.graph in self._to_posts:
+                posts.add(event.destination)
+            elif event.graph in self._to_comments:
+                comments.add(event.destination)
+            elif event.graph == self._follows:
+                follows.append((event.source, event.destination))
+        return list(posts), list(comments), follows
+
+    def drafts_of(self, event: Event, seen: Seen) -> list[Draft]:
+        """What an event tells, and to whom; nothing to whoever did it."""
+        source, at_ms = event.source, ms_of(event.updated_at)
+        if event.graph == self.requests:
+            drafts = [Draft("follow_request", source, event.destination, at_ms)]
+        elif event.graph == self._follows:
+            drafts = self._followed(event, seen, at_ms)
+        elif event.graph in self._to_posts:
+            post = seen.posts.get(event.destination)
+            drafts = [] if post is None else [self._of_post(event, post, at_ms)]
+        else:
+            comment = seen.comments.get(event.destination)
+            drafts = [] if comment is None else self._of_comment(event, comment, seen, at_ms)
+        return [draft for draft in drafts if draft.actor != draft.recipient]
+
+    def _followed(self, event: Event, seen: Seen, at_ms: int) -> list[Draft]:
+        """A follow that answers a request tells who asked, if somebody accepted it; others tell who is followed.
+
+        The request is taken back right after the follow was written, so it is there still, or changed later.
+        """
+        follower, followed = event.source, event.destination
+        request = seen.requests.get((follower, followed))
+        if request is None or (request.state is not State.NORMAL and request.updated_at < event.updated_at):
+            return [Draft("follow", follower, followed, at_ms)]
+        return [Draft("follow_accepted", followed, follower, at_ms)] if followed in seen.private else []
+
+    def _of_post(self, event: Event, post: Post, at_ms: int) -> Draft:
+        if event.graph == self._mentioned:
+            return Draft("mention", post.author, event.source, at_ms, post.id)
+        return Draft("like" if event.graph == self._likes else "share", event.source, post.author, at_ms, post.id)
+
+    def _of_comment(self, event: Event, comment: Comment, seen: Seen, at_ms: int) -> list[Draft]:
+        """Each is told once of a comment, whatever it is to them: that they are mentioned comes before all."""
+        if event.graph == self._comment_likes:
+            return [Draft("like", event.source, comment.author, at_ms, comment.post, comment.id)]
+        told: dict[int, Draft] = {}
+        post = seen.posts.get(comment.post)
+        answered = None if comment.reply_to is None else seen.comments.get(comment.reply_to)
+        if post is not None:
+            told[post.author] = Draft("comment", comment.author, post.author, at_ms, post.id, comment.id)
+        if answered is not None:
+            told[answered.author] = Draft("reply", comment.author, answered.author, at_ms, comment.post, comment.id)
+        for user in comment.named:
+            told[user] = Draft("mention", comment.author, user, at_ms, comment.post, comment.id)
+        return list(told.values())
+
+
+async def begin(log: LogStore) -> None:
+    """Have intake begin with what happens from now on, if it never read this log.
+
+    Asked by whoever takes writes, before the first: a worker that starts after it would begin behind it.
+    """
+    if await log.progress(NAME) is None:
+        await log.save(NAME, await log.end(), {})

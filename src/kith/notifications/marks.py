@@ -1,0 +1,100 @@
+"""What a user has seen and read: one record a user, changed under its version.
+
+The unread number is never stored: it is what is listed and not read. So it is right after any crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import msgspec
+
+from kith.core.clock import HybridClock
+from kith.core.ids import NodeId
+from kith.core.tokens import WriteMark
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
+
+READ_ONE_BY_ONE_MAX = 1_000
+"""Notices that are known to be read one by one; beyond, those that are older than the oldest of them count as read."""
+
+
+class Marks(msgspec.Struct, frozen=True, array_like=True):
+    """Up to which notice a user has seen and read all, and which newer ones they read. Ids are times."""
+
+    seen_up_to: int = -1
+    read_up_to: int = -1
+    read: frozenset[int] = frozenset()
+
+    def is_read(self, notice: int) -> bool:
+        """Whether the user has read it."""
+        return notice <= self.read_up_to or notice in self.read
+
+    def is_seen(self, notice: int) -> bool:
+        """Whether the user has seen that it is there; what was read was seen."""
+        return notice <= self.seen_up_to or self.is_read(notice)
+
+    def reading(self, notices: Collection[int]) -> Marks:
+        """These are read, too."""
+        read = sorted({*self.read, *(notice for notice in notices if notice > self.read_up_to)})
+        beyond = len(read) - READ_ONE_BY_ONE_MAX
+        if beyond <= 0:
+            return msgspec.structs.replace(self, read=frozenset(read))
+        return msgspec.structs.replace(self, read_up_to=read[beyond - 1], read=frozenset(read[beyond:]))
+
+    def reading_up_to(self, notice: int) -> Marks:
+        """All up to this one are read."""
+        up_to = max(notice, self.read_up_to)
+        return msgspec.structs.replace(self, read_up_to=up_to, read=frozenset(one for one in self.read if one > up_to))
+
+    def seeing_up_to(self, notice: int) -> Marks:
+        """All up to this one are seen."""
+        return msgspec.structs.replace(self, seen_up_to=max(notice, self.seen_up_to))
+
+
+NO_MARKS = Marks()
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_decode = msgspec.msgpack.Decoder(Marks).decode
+
+
+def read_marks(record: Record | None) -> Marks:
+    """The marks of a record."""
+    return NO_MARKS if record is None else _decode(record.data)
+
+
+class MarksKept:
+    """Reads and changes the marks of users."""
+
+    def __init__(self, records: RecordStore, clock: HybridClock) -> None:
+        self._records, self._clock = records, clock
+
+    async def of(self, user: NodeId) -> Marks:
+        """The marks of a user."""
+        (record,) = await self._records.get_many(RecordKind.NOTICE_MARKS, [user])
+        return read_marks(record)
+
+    async def read(self, user: NodeId, notices: Collection[int]) -> tuple[Marks, WriteMark]:
+        """Note that these were read."""
+        return await self._change(user, lambda marks: marks.reading(notices))
+
+    async def read_up_to(self, user: NodeId, notice: int) -> tuple[Marks, WriteMark]:
+        """Note that all up to this one were read."""
+        return await self._change(user, lambda marks: marks.reading_up_to(notice))
+
+    async def seen_up_to(self, user: NodeId, notice: int) -> tuple[Marks, WriteMark]:
+        """Note that all up to this one were seen."""
+        return await self._change(user, lambda marks: marks.seeing_up_to(notice))
+
+    async def _change(self, user: NodeId, change: Callable[[Marks], Marks]) -> tuple[Marks, WriteMark]:
+        async def replace() -> tuple[Put, Marks]:
+            (stored,) = await self._records.get_many(RecordKind.NOTICE_MARKS, [user])
+            old = read_marks(stored)
+            new = change(old)
+            if new == old:
+                return NOTHING_TO_DO, old
+            record = Record(RecordKind.NOTICE_MARKS, user, next_version(self._clock, stored), _encode(new))
+            at = AtVersion(RecordKind.NOTICE_MARKS, user, 0 if stored is None else stored.updated_at)
+            return await self._records.put([record], only_if=[at]), new
+
+        put, marks = await rewrite("what you have read", user, replace)
+        return marks, put.mark

@@ -1,0 +1,79 @@
+"""What a notice is: one stored event, "this actor did this to that, at this time", and whom it tells. Pure.
+
+It is stored once. A claim under what it says gives every repetition the same notice, so an event that comes again, or a
+like that is taken back and given again, tells nobody twice.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from kith.core.clock import Hlc
+from kith.core.ids import NodeId
+from kith.records import claims
+from kith.records.store import Claim, Record, RecordKind
+
+NoticeType = Literal["mention", "comment", "reply", "like", "share", "follow", "follow_request", "follow_accepted"]
+KEPT_MS = 90 * 86_400_000
+"""How long notices are there, and how long nobody is told the same twice."""
+
+
+class Draft(NamedTuple):
+    """What is to be told: to `recipient`, that `actor` did something at `at_ms`.
+
+    `post`, `comment`: what it is about, both where it is a comment. `event`: the id that another system gave it.
+    """
+
+    type: NoticeType
+    actor: int
+    recipient: int
+    at_ms: int
+    post: int | None = None
+    comment: int | None = None
+    event: str = ""
+
+
+class Notice(msgspec.Struct, frozen=True, array_like=True):
+    """A notice, as stored: an array in this order. New fields come last and have a default. See `Draft`."""
+
+    id: int
+    type: NoticeType
+    actor: int
+    recipient: int
+    at_ms: int
+    post: int | None = None
+    comment: int | None = None
+    event: str = ""
+
+    @property
+    def subject(self) -> int | None:
+        """What it is about, if not its recipient: the comment, else the post."""
+        return self.post if self.comment is None else self.comment
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Notice).decode
+
+
+def notice_from(id_: int, draft: Draft) -> Notice:
+    """The notice of a draft."""
+    return Notice(id_, *draft)
+
+
+def notice_record(notice: Notice, version: Hlc) -> Record:
+    """The record of a notice."""
+    return Record(RecordKind.NOTICE, notice.id, version, _encode(notice))
+
+
+def read_notice(data: bytes) -> Notice:
+    """The notice of a record's data."""
+    return _decode(data)
+
+
+def claim_of(draft: Draft, id_: int, version: Hlc) -> Claim:
+    """The claim that this is told as the notice `id_` with this version, and as no other for KEPT_MS."""
+    told = f"{draft.type} {draft.recipient} {draft.post} {draft.comment}"  # whenever it was
+    claim = claims.claim_of("notice", NodeId(draft.actor), told, b"", id_, version)
+    return claim._replace(keep_ms=KEPT_MS)

@@ -1,0 +1,250 @@
+"""What a user is shown of their inbox: pages, the unread number, what was read and seen.
+
+Rows of the inbox are looked at newest first; what the rules or the user's preferences hide is left out as it is read,
+by the list and by the unread number alike. So the two agree at every moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from kith.core.errors import BatchTooLarge
+from kith.core.ids import ID_MAX, NodeId
+from kith.core.paging import Mark, Page, Window
+from kith.core.tokens import WriteMark
+from kith.graph.graph import Graph
+from kith.graph.questions import Questions
+from kith.graph.together import together
+from kith.notifications.grouping import Group, groups_of
+from kith.notifications.inbox import PAGE_MAX, InboxRow, InboxStore
+from kith.notifications.marks import Marks, MarksKept
+from kith.notifications.notice import Notice
+from kith.notifications.notices import Notices
+from kith.notifications.preferences import DEFAULT, Preferences, PreferencesKept
+from kith.notifications.recent import RecentMentions
+from kith.notifications.rules import NoticeRules
+from kith.posts.comment import Comment
+from kith.posts.post import Post
+
+UNREAD_MAX = 1_000
+"""The unread number is of so many of the newest rows; beyond, it says that there may be more."""
+LOOKS_MAX = 500
+"""Rows that a page looks at to fill its groups."""
+KEPT_MAX = 50_000
+"""Users of whom a process remembers which recent mentions are rows of theirs already."""
+READ_MAX = 1_000
+"""Notices that one request marks as read."""
+
+
+class Unread(NamedTuple):
+    """How many notices that the user may see are not read. `partial`: of the newest UNREAD_MAX rows; there are more."""
+
+    number: int
+    partial: bool = False
+
+
+class Entry(NamedTuple):
+    """A group as its reader has it. `partial`: older notices of it may follow on a later page."""
+
+    group: Group
+    read: bool
+    seen: bool
+    partial: bool
+
+
+class NotificationPage(NamedTuple):
+    """Entries, newest first, what they are about as far as the reader may see it, and the unread number.
+
+    `partial`: more accounts that the reader may follow were mentioned lately than are kept (`recent`).
+    """
+
+    entries: list[Entry]
+    posts: Mapping[int, Post]
+    comments: Mapping[int, Comment]
+    page: Page
+    unread: Unread
+    partial: bool
+
+
+class Notifications:
+    """Reads and marks the notices of a user."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        notices: Notices,
+        rules: NoticeRules,
+        preferences: PreferencesKept,
+        recent: RecentMentions,
+    ) -> None:
+        self._graph, self._notices, self._rules, self._recent = graph, notices, rules, recent
+        self._inbox: InboxStore = notices.inbox
+        self.preferences = preferences
+        self._marks = MarksKept(notices.records, graph.clock)
+        self._kept: dict[int, list[int]] = {}
+        self._immediate = graph.store.immediate and notices.inbox.immediate
+
+    async def page(self, user: NodeId, window: Window, *, grouped: bool = True) -> NotificationPage:
+        """A page of at most `window.limit` groups, which looks at about LOOKS_MAX rows at most."""
+        size = window.limit + 1
+        marks, preferences, part = await together(
+            self._immediate, self._marks.of(user), self.preferences.of(user), self._rows(user, window, [], size)
+        )
+        partial = False
+        if _is_first(window) and preferences.mentions in ("followed", "these"):
+            kept, partial = await self._keep_recent(user, preferences)
+            part = await self._rows(user, window, [], size) if kept else part
+        unread_rows = await self._unread_rows(user, marks, part if _is_first(window) else None, size)
+        looking = _Looking(self._graph, self._notices, self._rules, user, preferences)
+        rows, also = part, unread_rows[:UNREAD_MAX]
+        while True:
+            await looking.at([*part, *also])
+            groups, rest = groups_of(looking.shown(rows), window.limit, grouped=grouped)
+            more = len(part) == size
+            if rest is not None or not more or len(rows) >= LOOKS_MAX:
+                break
+            size, also = min(2 * len(rows), LOOKS_MAX), []
+            part = await self._rows(user, window, rows, size)
+            rows = rows + part
+        if rest is not None:
+            rows = rows[: rows.index(rest.id)]
+        page = _page_of(window, rows, groups, more=more or rest is not None)
+        found = [Group(sorted(group, key=lambda one: -one.id)) for group in groups]
+        found.sort(key=lambda group: -group.newest.id)
+        entries = [_entry(group, marks, partial=page.more_after and group.gathers(grouped)) for group in found]
+        unread = _count(unread_rows, marks, looking)
+        return NotificationPage(entries, looking.posts, looking.comments, page, unread, partial)
+
+    async def unread(self, user: NodeId) -> Unread:
+        """How many notices the user has not read."""
+        marks, preferences = await together(self._immediate, self._marks.of(user), self.preferences.of(user))
+        await self._keep_recent(user, preferences)
+        rows = await self._unread_rows(user, marks)
+        looking = _Looking(self._graph, self._notices, self._rules, user, preferences)
+        await looking.at(rows[:UNREAD_MAX])
+        return _count(rows, marks, looking)
+
+    async def some(self, user: NodeId, ids: Sequence[int]) -> list[Notice]:
+        """Those of the notices, of which the user is told, that they may see and want to know now."""
+        if not ids:
+            return []
+        looking = _Looking(self._graph, self._notices, self._rules, user, await self.preferences.of(user))
+        await looking.at(ids)
+        return looking.shown(ids)
+
+    async def read(self, user: NodeId, ids: Collection[int]) -> WriteMark:
+        """Note that the user has read these; ids that are none of theirs are left out. BatchTooLarge."""
+        if len(ids) > READ_MAX:
+            raise BatchTooLarge(f"at most {READ_MAX} ids a request; send several, or `upTo`", max=READ_MAX)
+        newest = await self._newest(user)
+        return (await self._marks.read(user, [id_ for id_ in ids if id_ <= newest]))[1]
+
+    async def read_up_to(self, user: NodeId, id_: int) -> WriteMark:
+        """Note that the user has read all up to this one: of those that there are by now."""
+        return (await self._marks.read_up_to(user, min(id_, await self._newest(user))))[1]
+
+    async def seen_up_to(self, user: NodeId, id_: int | None = None) -> WriteMark:
+        """Note that the user has seen that all up to this one are there; None: all that there are."""
+        newest = await self._newest(user)
+        return (await self._marks.seen_up_to(user, newest if id_ is None else min(id_, newest)))[1]
+
+    async def forget(self, user: NodeId) -> None:
+        """Forget whatever a removed user was told, and what they wanted to be. May be repeated."""
+        await self._inbox.remove_all(user)
+        await self.preferences.put(user, DEFAULT)
+
+    async def _newest(self, user: NodeId) -> int:
+        """The newest row of a user: what is marked must not reach beyond it, to what is told later."""
+        return next(iter(await self._inbox.page(user, limit=1)), -1)
+
+    async def _keep_recent(self, user: NodeId, preferences: Preferences) -> tuple[bool, bool]:
+        """Make rows of the recent mentions of whom the user follows; whether there was a new one, and `partial`."""
+        found, partial = await self._recent.followed(user, preferences)
+        if not found or self._kept.get(user) == found:
+            return False, partial
+        held = await self._inbox.page(user, before=max(found) + 1, after=min(found) - 1, limit=PAGE_MAX)
+        new = [id_ for id_ in found if id_ not in set(held)]
+        notices = [one for one in await self._notices.read(new) if one is not None and one.actor != user]
+        if notices:
+            await self._inbox.add([InboxRow(user, one.id) for one in notices])
+        self._kept[user] = found
+        if len(self._kept) > KEPT_MAX:
+            del self._kept[next(iter(self._kept))]
+        return bool(notices), partial
+
+    async def _rows(self, user: NodeId, window: Window, before: Sequence[int], limit: int) -> list[int]:
+        """The rows of a window that follow those `before` it, the nearest first."""
+        if window.before is not None:
+            found = await self._inbox.page(user, after=before[-1] if before else window.before.id, limit=limit)
+            return found[::-1]
+        first = None if window.after is None else window.after.id
+        return await self._inbox.page(user, before=before[-1] if before else first, limit=limit)
+
+    async def _unread_rows(
+        self, user: NodeId, marks: Marks, newest: Sequence[int] | None = None, limit: int = 0
+    ) -> list[int]:
+        """The rows above those that are all read: UNREAD_MAX of the newest, and one more if there is.
+
+        `newest`: the newest rows, if they were read already, up to `limit` of them.
+        """
+        if newest is not None and (len(newest) < limit or newest[-1] <= marks.read_up_to):
+            return [row for row in newest if row > marks.read_up_to]
+        return await self._inbox.page(user, before=ID_MAX, after=marks.read_up_to, limit=UNREAD_MAX + 1)
+
+
+class _Looking:
+    """What was found out for one reader: each row is looked at once."""
+
+    def __init__(
+        self, graph: Graph, notices: Notices, rules: NoticeRules, user: NodeId, preferences: Preferences
+    ) -> None:
+        self._store, self._notices, self._rules = graph.store, notices, rules
+        self._user, self._preferences = user, preferences
+        self._known: dict[int, Notice | None] = {}
+        self.posts: dict[int, Post] = {}
+        self.comments: dict[int, Comment] = {}
+
+    async def at(self, ids: Sequence[int]) -> None:
+        """Look at these rows, as far as they are not known."""
+        new = list(dict.fromkeys(id_ for id_ in ids if id_ not in self._known))
+        found = [one for one in await self._notices.read(new) if one is not None and self._wants(one)]
+        questions, content = Questions(), await self._rules.content(found)
+        ask = self._rules.ask(questions, self._user, found, content)
+        shown = ask(await self._store.answer(questions)) if found else None
+        self._known.update(dict.fromkeys(new))
+        if shown is not None:
+            self._known.update((one.id, one) for one, show in zip(found, shown.notices, strict=True) if show)
+            self.posts.update(shown.posts)
+            self.comments.update(shown.comments)
+
+    def shown(self, ids: Sequence[int]) -> list[Notice]:
+        """Those of these rows that the reader may see and wants to."""
+        return [one for id_ in ids if (one := self._known[id_]) is not None]
+
+    def _wants(self, one: Notice) -> bool:
+        return self._preferences.allow(one.type, one.actor, one.recipient, self._user)
+
+
+def _count(rows: Sequence[int], marks: Marks, looking: _Looking) -> Unread:
+    shown = looking.shown(rows[:UNREAD_MAX])
+    return Unread(sum(not marks.is_read(one.id) for one in shown), len(rows) > UNREAD_MAX)
+
+
+def _entry(group: Group, marks: Marks, *, partial: bool) -> Entry:
+    notices = group.notices
+    read, seen = all(marks.is_read(one.id) for one in notices), all(marks.is_seen(one.id) for one in notices)
+    return Entry(group, read, seen, partial)
+
+
+def _is_first(window: Window) -> bool:
+    return window.after is None and window.before is None
+
+
+def _page_of(window: Window, rows: Sequence[int], groups: Sequence[Sequence[Notice]], *, more: bool) -> Page:
+    """The page that these rows, the nearest first, make; `more`: beyond them."""
+    backward = window.before is not None
+    ends = sorted((rows[0], rows[-1]), reverse=True) if rows else []
+    covers = (Mark(ends[0], ends[0]), Mark(ends[1], ends[1])) if ends else None
+    items = sorted((Mark(group[0].id, group[0].id) for group in groups), reverse=True)
+    return Page(items, backward or more, more if backward else window.after is not None, covers)

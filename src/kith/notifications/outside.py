@@ -1,0 +1,57 @@
+"""Mentions that other systems report, each under an id of theirs: the same id is told once, and answered alike."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kith.core.clock import HybridClock, ms_of
+from kith.core.errors import IdempotencyKeyReused, InvalidContent
+from kith.core.ids import NodeId
+from kith.notifications.notice import KEPT_MS, Draft
+from kith.notifications.notices import NOBODY, Notices
+from kith.notifications.recent import RecentMentions
+from kith.notifications.recipients import Recipients
+from kith.records.claims import KEY_CHARS_MAX, claim_of, first_of
+
+AHEAD_MAX_MS = 300_000
+"""How far in the future a mention may be by another system's clock."""
+
+
+class OutsideMentions:
+    """Takes mentions from other systems; each is durable when it is answered."""
+
+    def __init__(self, notices: Notices, recipients: Recipients, recent: RecentMentions, clock: HybridClock) -> None:
+        self._notices, self._recipients, self._recent, self._clock = notices, recipients, recent, clock
+
+    async def accept(
+        self, event: str, actor: NodeId, mentioned: NodeId, post: NodeId | None, at_ms: int | None
+    ) -> bool:
+        """Whether the mentioned user is told. The same event within 24 h gets the same answer and tells nothing more.
+
+        Errors: InvalidContent; IdempotencyKeyReused if the event came with other content.
+        """
+        now_ms = ms_of(self._clock.next())
+        _check(event, actor, mentioned, at_ms, now_ms)
+        asked = msgspec.msgpack.encode((actor, mentioned, post, at_ms))
+        claim = claim_of("mention", NOBODY, event, asked, *self._notices.next())
+        known = await self._notices.records.claimed(claim)
+        draft = Draft("mention", actor, mentioned, now_ms if at_ms is None else at_ms, post, event=event)
+        if known is None and not await self._recipients.allowed([draft]):
+            claim = claim_of("mention", NOBODY, event, asked, NOBODY, first_of(claim.value, claim)[1])
+        try:
+            (told,) = await self._notices.tell_under([(draft, claim)])
+        except IdempotencyKeyReused:
+            raise IdempotencyKeyReused(
+                "this eventId came with other content before; each event needs an id of its own", eventId=event
+            ) from None
+        await self._recent.note([(draft, told)])
+        return told != NOBODY
+
+
+def _check(event: str, actor: NodeId, mentioned: NodeId, at_ms: int | None, now_ms: int) -> None:
+    if not (0 < len(event) <= KEY_CHARS_MAX and event.isascii() and event.isprintable()):
+        raise InvalidContent(f"eventId must have 1 to {KEY_CHARS_MAX} printable ASCII characters", field="eventId")
+    if actor == mentioned:
+        raise InvalidContent("nobody is told of mentioning themselves", field="mentioned")
+    if at_ms is not None and not now_ms - KEPT_MS < at_ms <= now_ms + AHEAD_MAX_MS:
+        raise InvalidContent("at must be within the last 90 days", field="at")

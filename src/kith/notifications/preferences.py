@@ -1,0 +1,150 @@
+"""What a user wants to be told of, and when nothing may ring: one record a user.
+
+Asked before somebody is told, there at most `CACHED_MS` old, and again at each read, as it is then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from kith.core.clock import HybridClock
+from kith.core.errors import InvalidContent
+from kith.core.ids import NodeId
+from kith.core.tokens import WriteMark
+from kith.notifications.notice import NoticeType
+from kith.records.rewriting import next_version, rewrite
+from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
+
+CACHED_MS = 60_000
+CACHED_MAX = 50_000
+"""Users whose preferences a process remembers."""
+ACCOUNTS_MAX = 1_000
+DAY_MINUTES = 1_440
+MentionsOf = Literal["followed", "these", "me", "none"]
+
+
+class QuietHours(msgspec.Struct, frozen=True, array_like=True):
+    """Minutes since midnight in a time zone, from the first up to the second; over midnight where that is smaller."""
+
+    start_min: int
+    end_min: int
+    time_zone: str
+
+
+class Preferences(msgspec.Struct, frozen=True, array_like=True):
+    """What a user wants to be told of.
+
+    `off`: types that they do not. `mentions`: of all whom they follow, of `accounts` among these only, of themselves
+    only, or none; the first two are beside those of themselves. `accounts_off`: whose doings they are never told of.
+    """
+
+    off: tuple[NoticeType, ...] = ()
+    mentions: MentionsOf = "me"
+    accounts: tuple[int, ...] = ()
+    accounts_off: tuple[int, ...] = ()
+    quiet: QuietHours | None = None
+
+    def allow(self, type_: NoticeType, actor: int, recipient: int, user: int) -> bool:
+        """Whether `user`, whose preferences these are, wants to be told this."""
+        if type_ in self.off or actor in self.accounts_off:
+            return False
+        if type_ != "mention":
+            return True
+        if recipient == user:
+            return self.mentions != "none"
+        return self.mentions == "followed" or (self.mentions == "these" and recipient in self.accounts)
+
+
+DEFAULT = Preferences()
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Preferences).decode
+
+
+def is_quiet(quiet: QuietHours | None, at_ms: int) -> bool:
+    """Whether nothing may ring at this moment: in the user's quiet hours, by the clock on their wall."""
+    if quiet is None:
+        return False
+    there = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(ZoneInfo(quiet.time_zone))
+    minute = there.hour * 60 + there.minute
+    if quiet.start_min <= quiet.end_min:
+        return quiet.start_min <= minute < quiet.end_min
+    return minute >= quiet.start_min or minute < quiet.end_min
+
+
+def check_preferences(preferences: Preferences) -> None:
+    """InvalidContent if there are too many accounts, or a time or its zone does not exist."""
+    for field, accounts in (("accounts", preferences.accounts), ("accountsOff", preferences.accounts_off)):
+        if len(accounts) > ACCOUNTS_MAX:
+            raise InvalidContent(f"{field} takes at most {ACCOUNTS_MAX} ids", field=field, max=ACCOUNTS_MAX)
+    if preferences.mentions != "these" and preferences.accounts:
+        raise InvalidContent("accounts are for mentions of `these`; leave them out otherwise", field="accounts")
+    quiet = preferences.quiet
+    if quiet is None:
+        return
+    if not (0 <= quiet.start_min < DAY_MINUTES and 0 <= quiet.end_min < DAY_MINUTES):
+        raise InvalidContent("quiet hours go from 00:00 to 23:59", field="quietHours")
+    try:
+        ZoneInfo(quiet.time_zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidContent("timeZone must be a name such as Europe/Berlin", field="timeZone") from None
+
+
+class PreferencesKept:
+    """Reads and writes the preferences of users."""
+
+    def __init__(
+        self, records: RecordStore, clock: HybridClock, now_ms: Callable[[], float] = lambda: time.monotonic() * 1000
+    ) -> None:
+        self._records, self._clock, self._now_ms = records, clock, now_ms
+        self._cached: dict[int, tuple[float, Preferences]] = {}
+
+    async def of(self, user: NodeId) -> Preferences:
+        """The preferences of a user, as they are now."""
+        return (await self._read([user]))[user]
+
+    async def lately(self, users: Sequence[int]) -> Mapping[int, Preferences]:
+        """The preferences of each user, at most CACHED_MS old."""
+        now, known = self._now_ms(), dict[int, Preferences]()
+        for user in users:
+            found = self._cached.get(user)
+            if found is not None and now - found[0] < CACHED_MS:
+                known[user] = found[1]
+        read = await self._read([user for user in dict.fromkeys(users) if user not in known])
+        for user, preferences in read.items():
+            self._remember(user, preferences)
+        return known | read
+
+    async def put(self, user: NodeId, preferences: Preferences) -> WriteMark:
+        """Replace the preferences of a user. InvalidContent."""
+        check_preferences(preferences)
+
+        async def replace() -> tuple[Put, None]:
+            (stored,) = await self._records.get_many(RecordKind.NOTICE_PREFERENCES, [user])
+            version, data = next_version(self._clock, stored), _encode(preferences)
+            at = AtVersion(RecordKind.NOTICE_PREFERENCES, user, 0 if stored is None else stored.updated_at)
+            return await self._records.put(
+                [Record(RecordKind.NOTICE_PREFERENCES, user, version, data)], only_if=[at]
+            ), None
+
+        put, _ = await rewrite("these preferences", user, replace)
+        self._remember(user, preferences)
+        return put.mark
+
+    async def _read(self, users: Sequence[int]) -> dict[int, Preferences]:
+        records = await self._records.get_many(RecordKind.NOTICE_PREFERENCES, users) if users else []
+        return {
+            user: DEFAULT if record is None else _decode(record.data)
+            for user, record in zip(users, records, strict=True)
+        }
+
+    def _remember(self, user: int, preferences: Preferences) -> None:
+        self._cached.pop(user, None)
+        self._cached[user] = (self._now_ms(), preferences)
+        if len(self._cached) > CACHED_MAX:
+            del self._cached[next(iter(self._cached))]

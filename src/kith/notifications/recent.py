@@ -1,0 +1,162 @@
+"""Mentions of accounts with very many followers, kept so that followers who asked for them find them when they look.
+
+Nothing is written for a follower until then. A bounded list has the accounts that were mentioned lately, in SHARDS
+records, so that mentions of different accounts seldom wait for each other. Who opens their inbox asks once which of
+these they follow, whatever the number of either; what they find becomes rows of theirs, and stays.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from kith.core.clock import ms_of
+from kith.core.ids import NodeId, made_at_ms
+from kith.graph.edge import Direction
+from kith.graph.graph import Graph
+from kith.graph.graphs import FOLLOWS
+from kith.graph.questions import Questions
+from kith.graph.shapes import Ids, Listing
+from kith.notifications.notice import Draft
+from kith.notifications.preferences import Preferences
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
+
+RECENT_MS = 7 * 86_400_000
+"""How long after a mention a follower who looks finds it; what they found before stays as long as all notices do."""
+SHARDS = 16
+ACCOUNTS_MAX = 64
+"""Accounts of a shard; beyond, those whose last mention is oldest are left out, and readers are told of it."""
+MENTIONS_MAX = 10
+"""Mentions of an account, the newest."""
+CACHED_MS = 1_000
+FOLLOWERS_CACHED_MS = 300_000
+FOLLOWERS_CACHED_MAX = 100_000
+
+
+class Shard(msgspec.Struct, frozen=True, array_like=True):
+    """A part of the list. `mentions`: of each account, oldest first. `left_out`: the newest that is not here."""
+
+    mentions: dict[int, list[int]] = {}
+    left_out: int = -1
+
+    def adding(self, told: Sequence[tuple[int, int]], now_ms: int) -> Shard:
+        """With these mentions, as (account, notice), and without what is over."""
+        kept = {account: list(ids) for account, ids in self.mentions.items()}
+        for account, notice in told:
+            kept[account] = sorted({*kept.get(account, ()), notice})
+        left_out = [self.left_out]
+        for account, ids in kept.items():
+            left_out += ids[:-MENTIONS_MAX]
+            kept[account] = [id_ for id_ in ids[-MENTIONS_MAX:] if made_at_ms(id_) > now_ms - RECENT_MS]
+        newest = sorted((ids[-1], account) for account, ids in kept.items() if ids)
+        left_out += [id_ for id_, _ in newest[:-ACCOUNTS_MAX]]
+        return Shard({account: kept[account] for _, account in newest[-ACCOUNTS_MAX:]}, max(left_out))
+
+
+class Found(NamedTuple):
+    """Mentions of whom a reader follows. `partial`: there were more than are kept."""
+
+    notices: list[int]
+    partial: bool
+
+
+class _Known(NamedTuple):
+    """The whole list as it was read. `accounts` ascend."""
+
+    read_ms: float
+    accounts: Ids
+    mentions: dict[int, list[int]]
+    left_out: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Shard).decode
+_NOTHING = _Known(-float("inf"), np.empty(0, np.int64), {}, -1)
+
+
+class RecentMentions:
+    """Keeps and finds them. `followers_min`: from how many followers on mentions of an account are kept."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        graph: Graph,
+        followers_min: int,
+        now_ms: Callable[[], float] = lambda: time.monotonic() * 1000,
+    ) -> None:
+        self._records, self._graph, self._followers_min, self._now_ms = records, graph, followers_min, now_ms
+        self._follows = graph.graphs.number(FOLLOWS)
+        self._known = _NOTHING
+        self._followers: dict[int, tuple[float, int]] = {}
+
+    async def note(self, told: Sequence[tuple[Draft, int]]) -> None:
+        """Keep those of these notices that are mentions of accounts with many followers. May be repeated."""
+        mentions = [(draft.recipient, notice) for draft, notice in told if draft.type == "mention" and notice]
+        counts = await self._followers_of({account for account, _ in mentions})
+        kept = [(account, notice) for account, notice in mentions if counts[account] >= self._followers_min]
+        for shard in {account % SHARDS for account, _ in kept}:
+            await self._add(shard, [one for one in kept if one[0] % SHARDS == shard])
+
+    async def followed(self, user: NodeId, wanted: Preferences) -> Found:
+        """Recent mentions of others that the user wants to be told of: one question, however many accounts."""
+        if wanted.mentions not in ("followed", "these"):
+            return Found([], partial=False)
+        known = await self._list()
+        accounts = known.accounts
+        if wanted.mentions == "these":
+            accounts = accounts[np.isin(accounts, np.array(wanted.accounts, np.int64))]
+        if not len(accounts):
+            return Found([], partial=False)
+        questions = Questions()
+        asked = questions.members(Listing(self._follows, user, Direction.OUT), accounts)
+        followed = accounts[(await self._graph.store.answer(questions)).members[asked]]
+        since_ms = ms_of(self._graph.clock.next()) - RECENT_MS
+        found = [id_ for account in followed.tolist() for id_ in known.mentions[account] if made_at_ms(id_) > since_ms]
+        return Found(found, known.left_out >= 0 and made_at_ms(known.left_out) > since_ms)
+
+    async def _followers_of(self, accounts: set[int]) -> dict[int, int]:
+        """How many followers each account has, or had some minutes ago."""
+        now, counts = self._now_ms(), dict[int, int]()
+        for account in accounts:
+            found = self._followers.get(account)
+            if found is not None and now - found[0] < FOLLOWERS_CACHED_MS:
+                counts[account] = found[1]
+        asked = list(accounts - counts.keys())
+        if asked:
+            lists = [Listing(self._follows, account, Direction.IN) for account in asked]
+            counts.update(zip(asked, await self._graph.store.count_many(lists), strict=True))
+        for account in asked:
+            self._followers[account] = (now, counts[account])
+            if len(self._followers) > FOLLOWERS_CACHED_MAX:
+                del self._followers[next(iter(self._followers))]
+        return counts
+
+    async def _add(self, id_: int, told: Sequence[tuple[int, int]]) -> None:
+        async def replace() -> tuple[Put, None]:
+            (stored,) = await self._records.get_many(RecordKind.RECENT_MENTIONS, [id_])
+            old = Shard() if stored is None else _decode(stored.data)
+            new = old.adding(told, ms_of(self._graph.clock.next()))
+            if new == old:
+                return NOTHING_TO_DO, None
+            record = Record(RecordKind.RECENT_MENTIONS, id_, next_version(self._graph.clock, stored), _encode(new))
+            at = AtVersion(RecordKind.RECENT_MENTIONS, id_, 0 if stored is None else stored.updated_at)
+            return await self._records.put([record], only_if=[at]), None
+
+        await rewrite("the list of recent mentions", id_, replace)
+        self._known = _NOTHING
+
+    async def _list(self) -> _Known:
+        """The whole list, at most CACHED_MS old."""
+        now = self._now_ms()
+        if now - self._known.read_ms >= CACHED_MS:
+            records = await self._records.get_many(RecordKind.RECENT_MENTIONS, range(SHARDS))
+            shards = [_decode(record.data) for record in records if record is not None]
+            mentions = {account: ids for shard in shards for account, ids in shard.mentions.items()}
+            left_out = max((shard.left_out for shard in shards), default=-1)
+            self._known = _Known(now, np.array(sorted(mentions), np.int64), mentions, left_out)
+        return self._known

@@ -1,0 +1,42 @@
+"""Whom something may be told: asked before it is written, by the rules and by what the recipients want."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kith.core.ids import NodeId
+from kith.graph.edge import State
+from kith.graph.graph import Graph
+from kith.graph.questions import Questions
+from kith.graph.together import together
+from kith.notifications.notice import Draft
+from kith.notifications.preferences import PreferencesKept
+from kith.notifications.rules import NoticeRules
+
+
+class Recipients:
+    """Asks the rules and the preferences."""
+
+    def __init__(self, graph: Graph, rules: NoticeRules, preferences: PreferencesKept) -> None:
+        self._store, self._rules, self._preferences = graph.store, rules, preferences
+
+    async def allowed(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """Those of the drafts that their recipients may see and want to be told of; nothing of what they did."""
+        drafts = [draft for draft in dict.fromkeys(drafts) if draft.actor != draft.recipient]
+        if not drafts:
+            return []
+        recipients = [draft.recipient for draft in drafts]
+        content, preferences = await together(
+            self._store.immediate, self._rules.content(drafts), self._preferences.lately(recipients)
+        )
+        questions = Questions()
+        shown = [self._rules.ask(questions, NodeId(one.recipient), [one], content.of(one)) for one in drafts]
+        nodes = questions.nodes(recipients)
+        answers = await self._store.answer(questions)
+        return [
+            draft
+            for draft, ask, node in zip(drafts, shown, answers.nodes[nodes], strict=True)
+            if all(ask(answers).notices)
+            and node.state is not State.REMOVED
+            and preferences[draft.recipient].allow(draft.type, draft.actor, draft.recipient, draft.recipient)
+        ]

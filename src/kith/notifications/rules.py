@@ -1,0 +1,157 @@
+"""Which notices a user may see now: what a block, mute, deletion, label or privacy hides elsewhere is hidden here too.
+
+So is what was taken back: a like, a share, a follow, a request, a mention that an edit took out. A batch of notices
+takes two reads of records at most, and one question to the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kith.core.ids import NodeId
+from kith.core.labels import HIDE
+from kith.graph.edge import Direction, State
+from kith.graph.graph import Graph
+from kith.graph.graphs import (
+    COMMENT_LIKES,
+    FOLLOW_REQUESTS,
+    FOLLOWS,
+    HIDES,
+    LIKES,
+    MENTIONED,
+    MUTES,
+    SHARES,
+)
+from kith.graph.questions import Answers, Questions
+from kith.graph.shapes import EdgeKey, Listing
+from kith.graph.together import together
+from kith.notifications.notice import Draft, Notice
+from kith.people.privacy import Privacy, Standing
+from kith.posts.comment import Comment
+from kith.posts.comment_reader import CommentReader, comments_seen
+from kith.posts.post import Post
+from kith.posts.posts import Posts, seen_of
+
+Told = Notice | Draft
+"""A notice, stored or about to be."""
+
+
+class Content(NamedTuple):
+    """The posts and comments that notices are about, whoever may see them."""
+
+    posts: Mapping[int, Post]
+    comments: Mapping[int, Comment]
+
+    def of(self, one: Told) -> Content:
+        """That of one notice."""
+        post = None if one.post is None else self.posts.get(one.post)
+        comment = None if one.comment is None else self.comments.get(one.comment)
+        said = [] if comment is None else [comment, self.comments.get(comment.reply_to or -1)]
+        posts = {} if post is None else {post.id: post}
+        return Content(posts, {one.id: one for one in said if one is not None})
+
+
+class Shown(NamedTuple):
+    """What of the content of notices their reader may see."""
+
+    notices: Sequence[bool]
+    posts: Mapping[int, Post]
+    comments: Mapping[int, Comment]
+
+
+class NoticeRules:
+    """Asks the graph, posts and comments."""
+
+    def __init__(self, graph: Graph, posts: Posts, comments: CommentReader) -> None:
+        self._graph, self._posts, self._comments, self._privacy = graph, posts, comments, Privacy(graph)
+        number = graph.graphs.number
+        self._mutes, self._hides, self._mentioned = number(MUTES), number(HIDES), number(MENTIONED)
+        self._likes, self._comment_likes, self._shares = number(LIKES), number(COMMENT_LIKES), number(SHARES)
+        self._follows, self._requests = number(FOLLOWS), number(FOLLOW_REQUESTS)
+
+    async def content(self, notices: Sequence[Told]) -> Content:
+        """What these notices are about, and the comments that those comments answer."""
+        ids = list(dict.fromkeys(one.post for one in notices if one.post is not None))
+        said = list(dict.fromkeys(one.comment for one in notices if one.comment is not None))
+        posts, comments = await together(self._graph.store.immediate, self._posts.read(ids), self._comments.read(said))
+        found = {comment.id: comment for comment in comments if comment is not None}
+        above = {comment.reply_to for comment in found.values() if comment.reply_to is not None} - found.keys()
+        if above:
+            found |= {one.id: one for one in await self._comments.read(list(above)) if one is not None}
+        return Content({post.id: post for post in posts if post is not None}, found)
+
+    def ask(
+        self, questions: Questions, user: NodeId, notices: Sequence[Told], content: Content
+    ) -> Callable[[Answers], Shown]:
+        """Ask which of these notices `user` may see."""
+        about = {one.recipient for one in notices} - {user}
+        told = {one.actor for one in notices} | about
+        posts = [post for post in content.posts.values() if not post.deleted]
+        comments = list(content.comments.values())
+        friends = {post.author for post in posts if post.visibility == "friends"}
+        people = {*told, *(post.author for post in posts), *(one.author for one in comments)}
+        standings = self._privacy.ask_standings(questions, user, people, friends)
+        loud_ids, post_ids = (np.fromiter(ids, np.int64, len(ids)) for ids in (told, [post.id for post in posts]))
+        muted = questions.members(Listing(self._mutes, user, Direction.OUT), loud_ids)
+        hidden = questions.members(Listing(self._hides, user, Direction.OUT), post_ids)
+        edges = [self._edge(one) for one in notices]
+        held = questions.states(edge for edge in edges if edge is not None)
+
+        def shown(answers: Answers) -> Shown:
+            found = standings(answers)
+            loud = {one for one in told if _may_tell(found[one]) and (one not in about or found[one].followed)}
+            loud -= set(loud_ids[answers.members[muted]].tolist())
+            seen = {post.id: post for post in seen_of(posts, user, found) if post is not None}
+            for hid in post_ids[answers.members[hidden]].tolist():
+                seen.pop(hid, None)
+            read = {one.id: one for one in comments_seen(comments, user, found) if one is not None}
+            states, loud = iter(answers.states[held]), loud | {user}
+            marks = [
+                (edge is None or next(states) is State.NORMAL)
+                and one.actor in loud
+                and one.recipient in loud
+                and (one.post is None or one.post in seen)
+                and _is_there(one.comment, read)
+                for one, edge in zip(notices, edges, strict=True)
+            ]
+            return Shown(marks, seen, read)
+
+        return shown
+
+    def _edge(self, one: Told) -> EdgeKey | None:
+        """The edge that must hold for what the notice says to be so; None if the content alone decides."""
+        if one.event:
+            return None
+        match one.type:
+            case "mention" if one.comment is None and one.post is not None:
+                return (self._mentioned, one.recipient, one.post)
+            case "like" if one.comment is not None:
+                return (self._comment_likes, one.actor, one.comment)
+            case "like" if one.post is not None:
+                return (self._likes, one.actor, one.post)
+            case "share" if one.post is not None:
+                return (self._shares, one.actor, one.post)
+            case "follow":
+                return (self._follows, one.actor, one.recipient)
+            case "follow_request":
+                return (self._requests, one.actor, one.recipient)
+            case "follow_accepted":
+                return (self._follows, one.recipient, one.actor)
+            case _:
+                return None
+
+
+def _may_tell(one: Standing) -> bool:
+    """Whether a user is told of what somebody does who stands so to them."""
+    return one.state is State.NORMAL and not one.blocked and not one.labels & HIDE
+
+
+def _is_there(comment: int | None, read: Mapping[int, Comment]) -> bool:
+    """Whether a comment may be read, and the comment that it answers is there at least as a stub."""
+    if comment is None:
+        return True
+    found = read.get(comment)
+    return found is not None and not found.deleted and (found.reply_to is None or found.reply_to in read)

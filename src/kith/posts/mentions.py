@@ -1,0 +1,70 @@
+"""Whom a text mentions: `@username`, in whatever script the text is.
+
+The names are looked up as the text is written, so a mention stays with the user who was meant, whoever takes the name
+later. An address (`ann@example.org`), a link (`/@ann`) and a name elsewhere (`@ann@example.org`) mention nobody.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from kith.core.clock import Hlc
+from kith.core.errors import InvalidContent
+from kith.core.ids import NodeId
+from kith.graph.edge import Edge, EdgeWrite, State
+from kith.graph.graph import Graph
+from kith.people.usernames import fold, holders_of
+from kith.posts.post import Post
+from kith.records.store import RecordStore
+
+NAMED_MAX = 50
+"""Different `@names` of a text."""
+_LATIN = "\u00c0-\u024f\u0300-\u036f"
+"""Letters and accents that would go on with a word; scripts without spaces may stand right beside a name."""
+_MENTION = re.compile(rf"(?<![A-Za-z0-9_.@/{_LATIN}])@([A-Za-z0-9_.]++)(?![@{_LATIN}])")
+
+
+def names_in(text: str) -> list[str]:
+    """The usernames that a text mentions, folded, each once, in their order; they may be nobody's."""
+    if "@" not in text and "＠" not in text:
+        return []
+    found = _MENTION.findall(unicodedata.normalize("NFKC", text))
+    return list(dict.fromkeys(fold(name.rstrip(".")) for name in found))
+
+
+async def named_in(store: RecordStore, text: str) -> tuple[int, ...]:
+    """The users whom a text mentions. InvalidContent for more than NAMED_MAX names."""
+    names = names_in(text)
+    if len(names) > NAMED_MAX:
+        raise InvalidContent(f"text mentions more than {NAMED_MAX} names with @", field="text", max=NAMED_MAX)
+    holders = await holders_of(store, names) if names else []
+    return tuple(dict.fromkeys(holder for holder in holders if holder is not None))
+
+
+class MentionLists:
+    """The lists of posts by whom they mention. `graph_name`: their graph; None: there are none."""
+
+    def __init__(self, graph: Graph, graph_name: str | None) -> None:
+        self._graph = graph
+        self._number = None if graph_name is None else graph.graphs.number(graph_name)
+
+    def adding(self, old: Sequence[int], post: Post, version: Hlc) -> list[EdgeWrite]:
+        """The writes that list a post with those whom it mentions, and no more with the others of `old`."""
+        if self._number is None:
+            return []
+        added = [
+            EdgeWrite(
+                Edge(self._number, NodeId(user), NodeId(post.id), State.NORMAL, post.created_at, version),
+                supersede=True, keep_live=True, chained=True,
+            )
+            for user in post.mentioned
+        ]  # fmt: skip
+        return added + self.dropping(post.id, [user for user in old if user not in post.mentioned])
+
+    def dropping(self, id_: int, users: Sequence[int]) -> list[EdgeWrite]:
+        """The writes that list a post with these users no more."""
+        if self._number is None:
+            return []
+        return [self._graph.dropping(self._number, NodeId(user), NodeId(id_), chained=True) for user in users]

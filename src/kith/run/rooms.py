@@ -1,0 +1,52 @@
+"""Services that processes of several kinds have, over an open data folder: what makes ids, and what tells people."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kith.core.clock import ms_of
+from kith.core.ids import Snowflakes
+from kith.leases.numbers import NodeNumber
+from kith.notifications.notices import Notices
+from kith.notifications.notifications import Notifications
+from kith.notifications.outside import OutsideMentions
+from kith.notifications.preferences import PreferencesKept
+from kith.notifications.recent import RecentMentions
+from kith.notifications.recipients import Recipients
+from kith.notifications.rules import NoticeRules
+from kith.posts.comment_reader import CommentReader
+from kith.posts.posts import Posts
+from kith.run.config import Settings
+from kith.run.folders import Opened
+
+
+def posts_over(parts: Opened, number: NodeNumber) -> Posts:
+    """Posts of this process. Ids take their time from the clock that was restored past all that is stored, and
+    start after it: whoever made ids with our node number before can have used no later millisecond. Once the number is
+    lost, no more are made.
+    """
+    clock = parts.graph.clock
+    snowflakes = Snowflakes(number.number, lambda: ms_of(clock.next()), number.held.check)
+    snowflakes.restore(ms_of(clock.next()))
+    return Posts(parts.records, parts.graph, snowflakes)
+
+
+class Telling(NamedTuple):
+    """What every process needs that tells people things, or shows them what they were told."""
+
+    notices: Notices
+    recipients: Recipients
+    recent: RecentMentions
+    notifications: Notifications
+    outside: OutsideMentions
+
+
+def telling(settings: Settings, parts: Opened, posts: Posts, comments: CommentReader) -> Telling:
+    """Notices and the rules of whom they are told, over an open folder."""
+    graph, rules = parts.graph, NoticeRules(parts.graph, posts, comments)
+    preferences = PreferencesKept(parts.records, graph.clock)
+    notices = Notices(parts.records, parts.inboxes, graph, posts.snowflakes)
+    recent = RecentMentions(parts.records, graph, settings.celebrity_followers_min)
+    recipients = Recipients(graph, rules, preferences)
+    shown = Notifications(graph, notices, rules, preferences, recent)
+    return Telling(notices, recipients, recent, shown, OutsideMentions(notices, recipients, recent, graph.clock))

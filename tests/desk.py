@@ -1,0 +1,63 @@
+"""Notifications over a store, without HTTP: people do things, the log is handled, and inboxes are read."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from cast import FakeClock
+from distant import Distant
+from engines import Whole
+from reference_inbox import ReferenceInboxes
+from services import Services, Telling
+
+from kith.core.events import LogPosition
+from kith.core.ids import NodeId
+from kith.core.paging import Window
+from kith.notifications.notice import Notice
+from kith.notifications.notifications import NotificationPage
+
+
+class Desk:
+    """The services of one store, with their notifications."""
+
+    def __init__(self, whole: Whole, services: Services, at: LogPosition) -> None:
+        self.whole, self.services, self._at = whole, services, at
+        self.people, self.posts, self.comments = services.people, services.posts, services.comments
+        self.rows = ReferenceInboxes()
+        self.inbox: Any = self.rows if whole.edges.immediate else Distant(self.rows, random.Random(5))
+        telling = Telling(self.posts, services.clock, self.inbox)
+        self.preferences, self.notices, self.recent = telling.preferences, telling.notices, telling.recent
+        self.intake, self.outside, self.notifications = telling.intake, telling.outside, telling.notifications
+
+    @classmethod
+    async def over(cls, whole: Whole, clock: FakeClock) -> Desk:
+        """A desk over an empty store."""
+        services = await Services.over(whole.edges, whole.records, clock)
+        return cls(whole, services, await whole.log.end())
+
+    async def handle(self, times: int = 1) -> None:
+        """Let all that happened be told; `times`: each batch so often, backwards every other time."""
+        log = self.whole.log
+        self.whole.settle()
+        end = await log.end()
+        while not log.covers(self._at, end):
+            batch = await log.read(self._at, 50)
+            for time in range(times):
+                await self.intake.handle(batch.events[:: -1 if time % 2 else 1])
+            self._at = batch.next
+
+    async def page(self, user: NodeId, limit: int = 50, *, grouped: bool = True) -> NotificationPage:
+        """The newest of a user's notifications."""
+        return await self.notifications.page(user, Window(limit), grouped=grouped)
+
+    async def listed(self, user: NodeId) -> list[Notice]:
+        """Every notice that a user is shown, newest first; their unread number agrees with it."""
+        found = await self.page(user, grouped=False)
+        assert found.unread == await self.notifications.unread(user)
+        assert found.unread.number == sum(not entry.read for entry in found.entries)
+        return [entry.group.newest for entry in found.entries]
+
+    async def told(self, user: NodeId) -> list[tuple[str, int]]:
+        """What a user is told, and who did it, newest first."""
+        return [(one.type, one.actor) for one in await self.listed(user)]

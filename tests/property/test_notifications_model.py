@@ -1,0 +1,380 @@
+"""For any history of what people do, say, take back, hide and read, while the worker dies and events come again, every
+inbox lists what a naive model says, and the unread number is that of the list.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from cast import FakeClock
+from coroutines import answer, run_all
+from desk import Desk
+from engines import Engine, Whole
+
+from kith.core.ids import NodeId
+from kith.core.paging import Window
+from kith.graph.edge import State
+from kith.graph.graphs import LIKES, SHARES
+from kith.notifications.notice import Notice
+from kith.notifications.preferences import Preferences
+from kith.people.profiles import Profile
+from kith.posts.post import PostEdit
+
+PORT = "whole"
+PEOPLE = [NodeId(user) for user in range(1, 6)]
+MOMENTS = 150
+PAGES_MAX = 500
+
+
+class Died(Exception):
+    """The worker ended here."""
+
+
+class Dying:
+    """A store of a worker that may die before and after each call, while `armed`."""
+
+    def __init__(self, store: Any, dies: Callable[[], None]) -> None:
+        self._store, self._dies = store, dies
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if name not in ("put", "add", "remove", "claimed"):
+            return found
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            self._dies()
+            answered = await found(*arguments, **named)
+            self._dies()
+            return answered
+
+        return call
+
+
+class Told(NamedTuple):
+    """What is told, without when."""
+
+    type: str
+    actor: int
+    recipient: int
+    post: int | None = None
+    comment: int | None = None
+
+
+class Said(NamedTuple):
+    """A comment."""
+
+    author: int
+    post: int
+    above: int | None
+
+
+class Naive:
+    """What holds now, as sets and dictionaries, and who was told of what."""
+
+    def __init__(self) -> None:
+        self.follows, self.requests = set[tuple[int, int]](), set[tuple[int, int]]()
+        self.blocks, self.mutes = set[tuple[int, int]](), set[tuple[int, int]]()
+        self.private, self.gone = set[int](), set[int]()
+        self.posts: dict[int, tuple[int, str, tuple[int, ...]]] = {}  # author, visibility, mentions
+        self.comments: dict[int, Said] = {}
+        self.deleted = set[int]()
+        self.edges = set[tuple[str, int, int]]()
+        self.wants = {int(user): Preferences() for user in PEOPLE}
+        self.pending: list[Told] = []
+        self.told: dict[int, list[Told]] = {int(user): [] for user in PEOPLE}
+
+    def apart(self, one: int, other: int) -> bool:
+        return (one, other) in self.blocks or (other, one) in self.blocks
+
+    def sees(self, viewer: int, post: int) -> bool:
+        author, visibility, _ = self.posts[post]
+        if post in self.deleted or author in self.gone:
+            return False
+        if viewer == author:
+            return True
+        if self.apart(viewer, author) or (author in self.private and (viewer, author) not in self.follows):
+            return False
+        return visibility == "public" or (
+            visibility == "friends" and {(viewer, author), (author, viewer)} <= self.follows
+        )
+
+    def reads(self, viewer: int, comment: int) -> bool:
+        said = self.comments[comment]
+        if comment in self.deleted or said.author in self.gone or self.apart(viewer, said.author):
+            return False
+        if said.above is None:
+            return True
+        above = self.comments[said.above].author  # a stub stays for its replies
+        return said.above in self.deleted or above in self.gone or not self.apart(viewer, above)
+
+    def shows(self, one: Told) -> bool:
+        user, actor = one.recipient, one.actor
+        if user == actor or actor in self.gone or self.apart(user, actor) or (user, actor) in self.mutes:
+            return False
+        if one.post is not None and not self.sees(user, one.post):
+            return False
+        if one.comment is not None and not self.reads(user, one.comment):
+            return False
+        if not self.wants[user].allow(one.type, actor, user, user):  # type: ignore[arg-type]
+            return False
+        match one.type:
+            case "like" | "share":
+                return (one.type, actor, one.post if one.comment is None else one.comment) in self.edges
+            case "mention" if one.comment is None and one.post is not None:
+                return user in self.posts[one.post][2]
+            case "follow":
+                return (actor, user) in self.follows
+            case "follow_request":
+                return (actor, user) in self.requests
+            case "follow_accepted":
+                return (user, actor) in self.follows
+            case _:
+                return True
+
+    def handle(self) -> None:
+        for one in self.pending:
+            if one.recipient not in self.gone and self.shows(one) and one not in self.told[one.recipient]:
+                self.told[one.recipient].append(one)
+        self.pending.clear()
+
+
+class History:
+    """Random things that happen to Kith and to the model alike."""
+
+    def __init__(self, seed: int) -> None:
+        self.chosen, self.clock, self.naive = random.Random(seed), FakeClock(), Naive()
+        self.armed, self.deaths = False, 0
+        self.read: dict[int, set[Told]] = {int(user): set() for user in PEOPLE}
+
+    def dies(self) -> None:
+        if self.armed and self.chosen.random() < 0.08:
+            self.deaths += 1
+            raise Died
+
+    async def begin(self, whole: Whole) -> None:
+        self.desk = await Desk.over(whole, self.clock)
+        self.desk.notices.records = Dying(whole.records, self.dies)  # type: ignore[assignment]
+        self.desk.notices.inbox = Dying(self.desk.inbox, self.dies)  # type: ignore[assignment]
+        if not whole.records.transactional:
+
+            async def step() -> None:
+                self.dies()
+
+            whole.records._store.step = step  # type: ignore[attr-defined]
+        for user in PEOPLE:
+            await self.desk.services.profiles.change(user, lambda _, user=user: Profile(username=f"user{user}"))
+
+    async def handle(self) -> None:
+        """The worker handles all there is, dies now and then, and begins again."""
+        at, self.armed = self.desk._at, True
+        while True:
+            try:
+                await self.desk.handle(self.chosen.randint(1, 3))
+                break
+            except Died:
+                self.desk._at = at
+        self.armed = False
+        self.naive.handle()
+
+    async def act(self) -> None:
+        one, other = self.chosen.sample([user for user in PEOPLE if user not in self.naive.gone], 2)
+        act = self.chosen.choice([self.follow, self.relate, self.write, self.write, self.say, self.say, self.engage])
+        await act(one, other)
+        if self.chosen.random() < 0.3:
+            await self.chosen.choice([self.change, self.want, self.mark])(one, other)
+        if self.chosen.random() < 0.004 and len(self.naive.gone) < 2:
+            await self.desk.services.edges.change_node(one, state=State.REMOVED)
+            self.naive.gone.add(int(one))
+
+    async def follow(self, one: NodeId, other: NodeId) -> None:
+        naive, people, pair = self.naive, self.desk.people, (int(one), int(other))
+        if pair in naive.requests and other in naive.private:
+            await people.accept(other, one)
+            naive.pending.append(Told("follow_accepted", other, one))
+        elif naive.apart(*pair) or pair in naive.requests:
+            return
+        elif pair in naive.follows:
+            await people.unfollow(one, other)
+            naive.follows.discard(pair)
+            return
+        elif other in naive.private:
+            await people.follow(one, other)
+            naive.requests.add(pair)
+            naive.pending.append(Told("follow_request", one, other))
+            return
+        else:
+            await people.follow(one, other)
+            naive.pending.append(Told("follow", one, other))
+        naive.requests.discard(pair)
+        naive.follows.add(pair)
+        await self.handle()  # whether a follow answers a request is asked when it is told
+
+    async def relate(self, one: NodeId, other: NodeId) -> None:
+        naive, people, pair = self.naive, self.desk.people, (int(one), int(other))
+        match self.chosen.randrange(4):
+            case 0 if pair in naive.blocks:
+                await people.unblock(one, other)
+                naive.blocks.discard(pair)
+            case 0 | 1 if self.chosen.random() < 0.4:
+                await people.block(one, other)
+                naive.blocks.add(pair)
+                naive.follows -= {pair, pair[::-1]}
+                naive.requests -= {pair, pair[::-1]}
+            case 2:
+                await (people.unmute if pair in naive.mutes else people.mute)(one, other)
+                naive.mutes ^= {pair}
+            case 3:
+                await self.desk.services.edges.change_node(one, private=one not in naive.private)
+                naive.private ^= {int(one)}
+
+    async def write(self, one: NodeId, other: NodeId) -> None:
+        visibility = self.chosen.choice(("public", "public", "friends", "private"))
+        text, mentions = self.chosen.choice((("hello", (int(other),)), (f"hello @user{other}", ())))
+        post = await self.desk.services.write(one, text=text, mentions=mentions, visibility=visibility)
+        self.naive.posts[post.id] = (int(one), visibility, (int(other),))
+        self.naive.pending.append(Told("mention", one, other, post.id))
+
+    async def say(self, one: NodeId, other: NodeId) -> None:
+        naive = self.naive
+        above = self.chosen.choice([None, *list(naive.comments)[-5:]])
+        post = next(reversed(naive.posts), None) if above is None else naive.comments[above].post
+        if post is None:
+            return
+        named = self.chosen.random() < 0.3
+        text = f"well, @user{other}" if named else "well"
+        made = await answer(
+            self.desk.comments.create(one, NodeId(post), text, None if above is None else NodeId(above))
+        )
+        if not isinstance(made, tuple):
+            return
+        comment = made[0].id
+        naive.comments[comment] = Said(int(one), post, above)
+        told = {naive.posts[post][0]: Told("comment", one, naive.posts[post][0], post, comment)}
+        if above is not None:
+            answered = naive.comments[above].author
+            told[answered] = Told("reply", one, answered, post, comment)
+        if named:
+            told[int(other)] = Told("mention", one, other, post, comment)
+        naive.pending += told.values()
+
+    async def engage(self, one: NodeId, _: NodeId) -> None:
+        naive, engagement = self.naive, self.desk.services.engagement
+        kind, graph = self.chosen.choice((("like", LIKES), ("share", SHARES)))
+        if naive.comments and self.chosen.random() < 0.3:
+            comment = self.chosen.choice(list(naive.comments))
+            edge, said = ("like", int(one), comment), naive.comments[comment]
+            if edge in naive.edges:
+                await answer(self.desk.comments.unlike(one, NodeId(comment)))
+                naive.edges.discard(edge)
+            elif not isinstance(await answer(self.desk.comments.like(one, NodeId(comment))), type):
+                naive.edges.add(edge)
+                naive.pending.append(Told("like", one, said.author, said.post, comment))
+        elif naive.posts:
+            post = self.chosen.choice(list(naive.posts)[-5:])
+            edge = (kind, int(one), post)
+            if edge in naive.edges:
+                await answer(engagement.drop(graph, one, NodeId(post)))
+                naive.edges.discard(edge)
+            elif not isinstance(await answer(engagement.add(graph, one, NodeId(post))), type):
+                naive.edges.add(edge)
+                naive.pending.append(Told(kind, one, naive.posts[post][0], post))
+
+    async def change(self, one: NodeId, other: NodeId) -> None:
+        """An author changes their mind."""
+        naive = self.naive
+        posts = [post for post, (author, _, _) in naive.posts.items() if author == one and post not in naive.deleted]
+        comments = [id_ for id_, said in naive.comments.items() if said.author == one and id_ not in naive.deleted]
+        if comments and self.chosen.random() < 0.4:
+            gone = self.chosen.choice(comments)
+            await self.desk.comments.delete(one, NodeId(gone))
+            naive.deleted.add(gone)
+        elif posts and self.chosen.random() < 0.3:
+            gone = self.chosen.choice(posts)
+            await self.desk.posts.delete(one, NodeId(gone))
+            naive.deleted.add(gone)
+        elif posts:
+            post, visibility = self.chosen.choice(posts), self.chosen.choice(("public", "private"))
+            edit = PostEdit(text="else", mentions=(int(other),), visibility=visibility)  # type: ignore[arg-type]
+            await self.desk.posts.edit(one, NodeId(post), edit)
+            if other not in naive.posts[post][2]:
+                naive.pending.append(Told("mention", one, other, post))
+            naive.posts[post] = (int(one), visibility, (int(other),))
+
+    async def want(self, one: NodeId, other: NodeId) -> None:
+        wanted = self.chosen.choice(
+            (
+                Preferences(),
+                Preferences(off=("like",)),
+                Preferences(mentions="none"),
+                Preferences(accounts_off=(other,)),
+            )
+        )
+        await self.desk.preferences.put(one, wanted)
+        self.naive.wants[int(one)] = wanted
+
+    async def mark(self, one: NodeId, _: NodeId) -> None:
+        listed = await self.desk.listed(one)
+        if not listed:
+            return
+        some = self.chosen.choice(listed)
+        if self.chosen.random() < 0.5:
+            await self.desk.notifications.read(one, [some.id])
+            self.read[int(one)].add(said_by(some))
+        else:
+            await self.desk.notifications.read_up_to(one, some.id)
+            rows = [row for user, row in self.desk.rows.rows if user == one and row <= some.id]
+            there = await self.desk.notices.read(rows)
+            self.read[int(one)] |= {said_by(notice) for notice in there if notice is not None}
+
+    async def check(self) -> None:
+        """Somebody's inbox, in pages of any size, gathered or not."""
+        user = self.chosen.choice([user for user in PEOPLE if user not in self.naive.gone])
+        expected = {one for one in self.naive.told[int(user)] if self.naive.shows(one)}
+        listed = await self.desk.listed(user)
+        assert {said_by(one) for one in listed} == expected
+        assert len(listed) == len(expected), "nobody is told twice"
+        unread = await self.desk.notifications.unread(user)
+        assert unread == (len(expected - self.read[int(user)]), False)
+        grouped, window = self.chosen.random() < 0.5, Window(self.chosen.randint(1, 4))
+        walked: list[Notice] = []
+        for _ in range(PAGES_MAX):
+            found = await self.desk.notifications.page(user, window, grouped=grouped)
+            walked += [notice for entry in found.entries for notice in entry.group.notices]
+            if not found.page.more_after:
+                break
+            if found.page.more_before and found.page.newest is not None:
+                back = await self.desk.notifications.page(user, Window(3, before=found.page.newest), grouped=grouped)
+                assert all(entry.group.newest.id > found.page.newest.id for entry in back.entries)
+            window = Window(self.chosen.randint(1, 4), after=found.page.oldest)
+        assert sorted(one.id for one in walked) == sorted(one.id for one in listed)
+
+    async def live(self) -> None:
+        for _ in range(MOMENTS):
+            self.clock.ms += self.chosen.choice((0, 1, 1_000))
+            await self.act()
+            if self.chosen.random() < 0.4:
+                await self.handle()
+            self.desk.whole.settle()
+            await self.check()
+        assert self.deaths > 0
+
+
+def said_by(notice: Notice) -> Told:
+    return Told(notice.type, notice.actor, notice.recipient, notice.post, notice.comment)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_inboxes_are_what_a_naive_model_says(tmp_path: Path, engine: Engine, seed: int) -> None:
+    history = History(seed)
+
+    async def live(whole: Whole) -> None:
+        await history.begin(whole)
+        await history.live()
+
+    assert engine.whole
+    with engine.whole(tmp_path, now_ms=history.clock) as whole:
+        run_all(live(whole))

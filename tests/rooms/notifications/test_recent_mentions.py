@@ -1,0 +1,77 @@
+"""Followers who asked for it find mentions of a celebrity when they look; two followers make one here."""
+
+from __future__ import annotations
+
+from cast import ALICE, BOB, CAROL
+from coroutines import Run
+from desk import Desk
+
+from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
+from kith.notifications.preferences import Preferences
+from kith.notifications.recent import ACCOUNTS_MAX, MENTIONS_MAX, RECENT_MS, SHARDS, Shard
+
+DAVE = NodeId(7)
+
+
+async def alice_is_mentioned(desk: Desk) -> None:
+    """By Dave, in public; Bob and Carol follow her, and Carol wants to hear of it."""
+    for fan in (BOB, CAROL):
+        await desk.people.follow(fan, ALICE)
+    await desk.preferences.put(CAROL, Preferences(mentions="followed"))
+    await desk.handle()
+    await desk.services.write(DAVE, text="look", mentions=(ALICE,))
+    await desk.handle(times=2)
+
+
+def test_a_mention_of_a_celebrity_is_found_by_those_who_asked_and_kept(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        await alice_is_mentioned(desk)
+        assert [user for user, _ in desk.rows.rows].count(CAROL) == 0, "nothing is written for who does not look"
+        assert (await desk.notifications.unread(CAROL)).number == 1
+        (found,) = await desk.listed(CAROL)
+        assert (found.type, found.actor, found.recipient) == ("mention", DAVE, ALICE)
+        assert await desk.told(BOB) == []
+        desk.services.clock.ms += RECENT_MS + 1
+        assert await desk.listed(CAROL) == [found]
+        await desk.people.unfollow(CAROL, ALICE)
+        assert await desk.listed(CAROL) == []
+
+    run(scenario())
+
+
+def test_who_looks_too_late_or_wants_other_accounts_finds_nothing(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        await alice_is_mentioned(desk)
+        await desk.preferences.put(CAROL, Preferences(mentions="these", accounts=(BOB,)))
+        assert await desk.listed(CAROL) == []
+        desk.services.clock.ms += RECENT_MS + 1
+        await desk.preferences.put(CAROL, Preferences(mentions="these", accounts=(ALICE,)))
+        assert await desk.listed(CAROL) == []
+
+    run(scenario())
+
+
+def test_no_worker_is_needed_for_what_other_systems_report(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        for fan in (BOB, CAROL):
+            await desk.people.follow(fan, ALICE)
+        desk.whole.settle()
+        await desk.preferences.put(CAROL, Preferences(mentions="these", accounts=(ALICE,)))
+        assert await desk.outside.accept("e", DAVE, ALICE, None, None)
+        assert await desk.told(CAROL) == [("mention", DAVE)]
+        assert await desk.told(BOB) == []
+
+    run(scenario())
+
+
+def test_a_full_list_leaves_out_the_oldest_and_says_so() -> None:
+    now_ms = EPOCH_MS + 10 * RECENT_MS
+    ids = [at << TIME_SHIFT for at in range(now_ms - EPOCH_MS, now_ms - EPOCH_MS + 100)]
+    shard = Shard().adding([(SHARDS * account, ids[account]) for account in range(ACCOUNTS_MAX)], now_ms)
+    assert (len(shard.mentions), shard.left_out) == (ACCOUNTS_MAX, -1)
+    assert shard.adding([(0, ids[0])], now_ms) == shard, "a repetition changes nothing"
+    more = shard.adding([(SHARDS * ACCOUNTS_MAX, ids[ACCOUNTS_MAX])], now_ms)
+    assert (len(more.mentions), more.left_out, 0 in more.mentions) == (ACCOUNTS_MAX, ids[0], False)
+    many = Shard().adding([(0, id_) for id_ in ids[: MENTIONS_MAX + 1]], now_ms)
+    assert (many.mentions, many.left_out) == ({0: ids[1 : MENTIONS_MAX + 1]}, ids[0])
+    assert shard.adding([], now_ms + RECENT_MS + 100).mentions == {}

@@ -1,0 +1,205 @@
+"""Who is told of what: each thing that people do, once, and nothing of what hides elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from cast import ALICE, BOB, CAROL
+from coroutines import Run
+from desk import Desk
+
+from kith.core.clock import Hlc
+from kith.core.ids import NodeId
+from kith.core.paging import Window
+from kith.graph.edge import Edge, EdgeWrite, State
+from kith.graph.graphs import FOLLOWS, LIKES, SHARES
+from kith.notifications.intake import FRESH_MS, NAME, begin
+from kith.people.profiles import Profile
+from kith.posts.post import PostEdit
+
+Act = Callable[[Desk], Awaitable[None]]
+
+
+async def like(desk: Desk, post: NodeId, user: NodeId = BOB) -> None:
+    await desk.services.engagement.add(LIKES, user, post)
+
+
+async def post_of(desk: Desk, author: NodeId = ALICE, **fields: object) -> NodeId:
+    return NodeId((await desk.services.write(author, **fields)).id)
+
+
+def test_what_people_do_is_told_to_whom_it_concerns(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        await desk.services.profiles.change(ALICE, lambda _: Profile(username="alice"))
+        post = await post_of(desk)
+        await like(desk, post)
+        await desk.services.engagement.add(SHARES, BOB, post)
+        comment, _ = await desk.comments.create(BOB, post, "well")
+        reply, _ = await desk.comments.create(ALICE, post, "well?", NodeId(comment.id))
+        await desk.comments.create(CAROL, post, "see @Alice", NodeId(reply.id))
+        await desk.comments.like(CAROL, NodeId(comment.id))
+        await desk.people.follow(CAROL, BOB)
+        await post_of(desk, CAROL, text="hello", mentions=(BOB,))
+        await desk.handle(times=3)
+        # one of each, however often it came; a mention comes before a reply to the same user
+        assert sorted(await desk.told(ALICE)) == [("comment", BOB), ("like", BOB), ("mention", CAROL), ("share", BOB)]
+        assert sorted(await desk.told(BOB)) == [
+            ("follow", CAROL),
+            ("like", CAROL),
+            ("mention", CAROL),
+            ("reply", ALICE),
+        ]
+        assert await desk.told(CAROL) == []
+
+    run(scenario())
+
+
+def test_a_request_is_told_and_its_acceptance_and_nothing_twice(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        await desk.services.edges.change_node(ALICE, private=True)
+        await desk.people.follow(BOB, ALICE)
+        await desk.handle()
+        assert await desk.told(ALICE) == [("follow_request", BOB)]
+        await desk.people.accept(ALICE, BOB)
+        await desk.handle(times=2)
+        assert await desk.told(ALICE) == []  # the request is answered, and who answered it knows of the follow
+        assert await desk.told(BOB) == [("follow_accepted", ALICE)]
+
+    run(scenario())
+
+
+def test_an_account_that_opens_tells_nobody(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        await desk.services.edges.change_node(ALICE, private=True)
+        await desk.people.follow(BOB, ALICE)
+        await desk.handle()
+        await desk.services.edges.change_node(ALICE, private=False)
+        await desk.people.accept_all(ALICE, [BOB])
+        await desk.handle(times=2)
+        assert (await desk.told(ALICE), await desk.told(BOB)) == ([], [])
+        await desk.people.unfollow(BOB, ALICE)
+        await desk.people.follow(BOB, ALICE)  # no request this time
+        await desk.handle()
+        assert await desk.told(ALICE) == [("follow", BOB)]
+
+    run(scenario())
+
+
+def test_like_unlike_like_is_told_once_and_hidden_in_between(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        post = await post_of(desk)
+        await like(desk, post)
+        await desk.handle()
+        (first,) = await desk.listed(ALICE)
+        await desk.services.engagement.drop(LIKES, BOB, post)
+        await desk.handle()
+        assert await desk.listed(ALICE) == []
+        desk.services.clock.ms += 5_000
+        await like(desk, post)
+        await desk.handle(times=2)
+        assert await desk.listed(ALICE) == [first]
+
+    run(scenario())
+
+
+async def _block(desk: Desk) -> None:
+    await desk.people.block(ALICE, BOB)
+
+
+async def _be_blocked(desk: Desk) -> None:
+    await desk.people.block(BOB, ALICE)
+
+
+async def _mute(desk: Desk) -> None:
+    await desk.people.mute(ALICE, BOB)
+
+
+async def _label(desk: Desk) -> None:
+    await desk.services.edges.change_node(BOB, labels=1)
+
+
+async def _remove(desk: Desk) -> None:
+    await desk.services.edges.change_node(BOB, state=State.REMOVED)
+
+
+async def _edit_out(desk: Desk) -> None:
+    (post,), _ = await desk.posts.outbox(BOB, BOB, Window(1))
+    await desk.posts.edit(BOB, NodeId(post.id), PostEdit(mentions=()))
+
+
+async def _delete(desk: Desk) -> None:
+    (post,), _ = await desk.posts.outbox(BOB, BOB, Window(1))
+    await desk.posts.delete(BOB, NodeId(post.id))
+
+
+async def _hide_from(desk: Desk) -> None:
+    (post,), _ = await desk.posts.outbox(BOB, BOB, Window(1))
+    await desk.posts.edit(BOB, NodeId(post.id), PostEdit(visibility="private"))
+
+
+HIDING = [_block, _be_blocked, _mute, _label, _remove, _edit_out, _delete, _hide_from]
+
+
+@pytest.mark.parametrize("hide", HIDING)
+@pytest.mark.parametrize("late", [False, True], ids=["before it is told", "after"])
+def test_a_mention_is_hidden_at_once(run: Run, desk: Desk, hide: Act, late: bool) -> None:
+    async def scenario() -> None:
+        await post_of(desk, BOB, text="hello", mentions=(ALICE,))
+        desk.whole.settle()
+        if late:
+            await desk.handle()
+            assert await desk.told(ALICE) == [("mention", BOB)]
+        desk.whole.settle()
+        await hide(desk)
+        await desk.handle()
+        assert await desk.told(ALICE) == []
+        assert (await desk.notifications.unread(ALICE)).number == 0
+        if not late:
+            assert not desk.rows.rows, "what must not be seen is not written"
+
+    run(scenario())
+
+
+def test_a_removed_account_is_told_nothing_and_keeps_nothing(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        await post_of(desk, BOB, text="hello", mentions=(ALICE,))
+        await desk.handle()
+        assert len(await desk.listed(ALICE)) == 1
+        await post_of(desk, BOB, text="again", mentions=(ALICE,))
+        await desk.services.edges.change_node(ALICE, state=State.REMOVED)
+        await desk.notifications.forget(ALICE)
+        await desk.handle(times=2)
+        assert not desk.rows.rows
+
+    run(scenario())
+
+
+def test_what_was_done_long_ago_is_told_to_nobody(run: Run, desk: Desk) -> None:
+    """An import, edge by edge, brings the versions that the edges had elsewhere."""
+
+    async def scenario() -> None:
+        follows, clock = desk.services.graph.graphs.number(FOLLOWS), desk.services.clock
+        for user, age_ms in ((BOB, FRESH_MS), (CAROL, FRESH_MS - 1)):
+            version = Hlc((clock.ms - age_ms) << 16)
+            edge = Edge(follows, user, ALICE, State.NORMAL, clock.ms - age_ms, version)
+            await desk.services.edges.apply([EdgeWrite(edge)])
+        await desk.handle()
+        assert await desk.told(ALICE) == [("follow", CAROL)]
+
+    run(scenario())
+
+
+def test_intake_begins_with_what_happens_once_it_was_begun(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        await begin(desk.whole.log)
+        await desk.people.follow(BOB, ALICE)
+        await begin(desk.whole.log)  # another process starts
+        desk.whole.settle()
+        share = await desk.whole.log.subscribe(NAME)
+        batch = await share.read(100)
+        assert not batch.lost
+        await desk.intake.handle(batch.events)
+        assert await desk.told(ALICE) == [("follow", BOB)]
+
+    run(scenario())
