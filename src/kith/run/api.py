@@ -105,7 +105,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas) -> Api:
         EngagementResource(services.engagement, present),
         CommentsResource(services.comments, present),
         MediaResource(services.media, present),
-        HomeResource(services.home, services.posts, present),
+        HomeResource(services.home, services.posts, present, services.presence.note),
         stream,
         StoriesResource(services.stories, services.strip, access, present),
         NotificationsResource(services.notifications, services.outside, present),

@@ -28,6 +28,7 @@ from kith.media.library import MediaLibrary
 from kith.notifications import intake
 from kith.notifications.notifications import Notifications
 from kith.notifications.outside import OutsideMentions
+from kith.notifications.presence import Presence
 from kith.people.opening import Openings
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
@@ -80,6 +81,7 @@ class Services(NamedTuple):
     webhooks: Webhooks
     notifications: Notifications
     outside: OutsideMentions
+    presence: Presence
 
 
 @contextlib.asynccontextmanager
@@ -141,6 +143,8 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     seeing = Seeing(graph.store, posts.store, privacy, ReadPolicy(graph, privacy), visible)
     watch = Watch(parts.log, lambda: graph.store.declare(()), known.signing, seeing, time.monotonic)
     hooks = Webhooks(graph.store, parts.log, Secrets(known.signing), webhooks_max=settings.webhooks_max, now_ms=wall_ms)
+    presence = Presence(parts.activity, parts.leases.holder, live.readers, wall_ms)
+    being_here = asyncio.create_task(presence.keep_telling())
     try:
         await jobs.resume()
         await openings.resume()
@@ -149,10 +153,11 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
             profiles, jobs, openings, suggested, posts, comments, engagement,
             Moderation(posts), media, stories, Strip(graph, stories, affinity.by_author), home, live, watch,
             hooks,
-            notifications, OutsideMentions(told.notices, told.recipients, told.recent, graph.clock),
+            notifications, OutsideMentions(told.notices, told.recipients, told.recent, graph.clock), presence,
         )  # fmt: skip
     finally:
         looking.cancel()
+        being_here.cancel()
         await live.close()
         await watch.close()
         await jobs.close()
