@@ -18,6 +18,7 @@ from bench import (
     flockdb,
     home,
     http,
+    inboxes,
     linkbench,
     lists,
     local,
@@ -82,6 +83,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "watch": log.watch,
     "rebuild": log.rebuild,
     "moderation": moderation.moderation,
+    "inbox": inboxes.inbox,
 }
 
 
