@@ -24,6 +24,7 @@ from bench import (
     local,
     log,
     media,
+    mentions,
     moderation,
     notifications,
     policies,
@@ -84,6 +85,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "rebuild": log.rebuild,
     "moderation": moderation.moderation,
     "inbox": inboxes.inbox,
+    "mention": mentions.mention,
 }
 
 

@@ -1,8 +1,8 @@
 """Tells those followers of a mentioned account who asked for it: a consumer of the log, beside `intake`.
 
 Intake makes the notice of a mention, which is for the account. This one gives rows of the same notice to followers, in
-walks that outlive a process (`coordinator`). Whom no walk reached, or not yet, finds the mention of an account with many
-followers when they look (`recent`).
+walks that outlive a process (`coordinator`). Whom no walk reached, or not yet, finds the mention of an account with
+many followers when they look (`recent`).
 """
 
 from __future__ import annotations
