@@ -107,12 +107,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
     suggested = suggestions(settings, parts)
     timelines = RingReader(timelines_folder(settings))
-    served = ServedFiles(
-        Path(settings.data) / "served",
-        share=settings.served_log_share,
-        bytes_max=settings.served_log_bytes_max,
-        writers=settings.api_processes,
-    )
+    served = _served(settings)
     told = telling(settings, parts, posts, comments)
     notifications = Notifications(graph, told.notices, told.rules, told.preferences, told.recent)
     facts = PostFacts(posts.store, graph, wall_ms)
@@ -166,6 +161,16 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         timelines.close()
         served.flush()
         media.close()
+
+
+def _served(settings: Settings) -> ServedFiles:
+    """The log of what was served, of which this process writes a share."""
+    return ServedFiles(
+        Path(settings.data) / "served",
+        share=settings.served_log_share,
+        bytes_max=settings.served_log_bytes_max,
+        writers=settings.api_processes,
+    )
 
 
 def media_over(settings: Settings, posts: Posts, observer: CallObserver) -> MediaLibrary:
