@@ -25,7 +25,7 @@ from kith.home.skeleton import Skeletons
 from kith.leases.background import keep_looking
 from kith.leases.numbers import NodeNumber, node_number
 from kith.media.library import MediaLibrary
-from kith.notifications import intake
+from kith.notifications import intake, spread
 from kith.notifications.notifications import Notifications
 from kith.notifications.outside import OutsideMentions
 from kith.notifications.presence import Presence
@@ -99,7 +99,8 @@ async def running(
 
 @contextlib.asynccontextmanager
 async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> AsyncIterator[Services]:
-    await intake.begin(parts.log)
+    for group in (intake.NAME, spread.NAME):
+        await intake.begin(parts.log, group)
     graph, posts = parts.graph, posts_over(parts, number)
     comments, engagement = Comments(posts), Engagement(posts)
     media = media_over(settings, posts, parts.metrics)
