@@ -133,14 +133,10 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     looking = asyncio.create_task(keep_looking(jobs.resume, openings.resume))
     known = await keys.known(parts.credentials, settings)
     privacy = Privacy(graph)
-    visible: dict[RecordKind, Visible] = {
-        RecordKind.POST: posts.visible, RecordKind.STORY: stories.visible, RecordKind.COMMENT: comments.visible
-    }  # fmt: skip
-    seeing = Seeing(graph.store, posts.store, privacy, ReadPolicy(graph, privacy), visible)
+    seeing = _seeing(privacy, posts, stories, comments)
     watch = Watch(parts.log, lambda: graph.store.declare(()), known.signing, seeing, time.monotonic)
     hooks = Webhooks(graph.store, parts.log, Secrets(known.signing), webhooks_max=settings.webhooks_max, now_ms=wall_ms)
-    presence = Presence(parts.activity, parts.leases.holder, live.readers, wall_ms)
-    being_here = asyncio.create_task(presence.keep_telling())
+    presence, being_here = _presence(parts, live)
     try:
         await jobs.resume()
         await openings.resume()
@@ -162,6 +158,21 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         timelines.close()
         served.flush()
         media.close()
+
+
+def _presence(parts: Opened, live: Live) -> tuple[Presence, asyncio.Task[None]]:
+    """What tells activity who is here, and its task."""
+    presence = Presence(parts.activity, parts.leases.holder, live.readers, wall_ms)
+    return presence, asyncio.create_task(presence.keep_telling())
+
+
+def _seeing(privacy: Privacy, posts: Posts, stories: Stories, comments: Comments) -> Seeing:
+    """What a user may be told of changes."""
+    visible: dict[RecordKind, Visible] = {
+        RecordKind.POST: posts.visible, RecordKind.STORY: stories.visible, RecordKind.COMMENT: comments.visible
+    }  # fmt: skip
+    graph = posts.graph
+    return Seeing(graph.store, posts.store, privacy, ReadPolicy(graph, privacy), visible)
 
 
 def _served(settings: Settings) -> ServedFiles:
