@@ -19,11 +19,13 @@ from bench import (
     flockdb,
     home,
     http,
+    inboxes,
     linkbench,
     lists,
     local,
     log,
     media,
+    mentions,
     moderation,
     notifications,
     policies,
@@ -89,6 +91,8 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "boards-check": boards.boards_check,
     "boards-check-http": boards.boards_check_http,
     "board-followers": boards.board_followers,
+    "inbox": inboxes.inbox,
+    "mention": mentions.mention,
 }
 
 

@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 from distant import Distant
 from naive_timelines import NaiveTimelines
+from reference_activity import ReferenceActivity
 from reference_credentials import ReferenceCredentials
 from reference_edges import ReferenceEdges, ScrambledEdges
 from reference_fanout_state import ReferenceFanoutState
@@ -29,6 +30,7 @@ from reference_suggestions import ReferenceSuggestions
 from kith.access.credentials import CredentialStore
 from kith.access.sliding_window import QuotaStore
 from kith.core.clock import wall_ms
+from kith.engines.embedded.activity_store import EmbeddedActivity
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
@@ -50,6 +52,7 @@ from kith.home.timelines import TimelineReader, TimelineStore
 from kith.leases.store import LeaseStore
 from kith.log.store import LogStore
 from kith.media.blobs import BlobStore
+from kith.notifications.activity import Activity
 from kith.notifications.inbox import InboxStore
 from kith.records.store import RecordStore
 from kith.suggestions.store import SuggestionStore
@@ -141,6 +144,7 @@ class Engine:
     credentials: Opens[CredentialStore] | None = None
     blobs: Opens[BlobStore] | None = None
     inboxes: Opens[InboxStore] | None = None
+    activity: Opens[Activity] | None = None
     keeps: bool = True
 
     def __str__(self) -> str:
@@ -206,6 +210,11 @@ def _reference_quotas(folder: Path) -> Iterator[QuotaStore]:
 @contextmanager
 def _reference_inboxes(folder: Path) -> Iterator[InboxStore]:
     yield ReferenceInboxes()
+
+
+@contextmanager
+def _reference_activity(folder: Path) -> Iterator[Activity]:
+    yield ReferenceActivity()
 
 
 @contextmanager
@@ -335,6 +344,15 @@ def _embedded_inboxes(folder: Path) -> Iterator[InboxStore]:
 
 
 @contextmanager
+def _embedded_activity(folder: Path) -> Iterator[Activity]:
+    store = EmbeddedActivity(folder)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
 def _embedded_credentials(folder: Path) -> Iterator[CredentialStore]:
     with Environment(folder, durability="relaxed") as environment:
         yield EmbeddedCredentials(environment)
@@ -385,6 +403,7 @@ REFERENCE = Engine(
     leases=_reference_leases,
     credentials=_reference_credentials,
     inboxes=_reference_inboxes,
+    activity=_reference_activity,
     keeps=False,
 )
 EMBEDDED = Engine(
@@ -400,6 +419,7 @@ EMBEDDED = Engine(
     leases=_embedded_leases,
     credentials=_embedded_credentials,
     inboxes=_embedded_inboxes,
+    activity=_embedded_activity,
 )
 HOSTILE = Engine(
     "hostile",

@@ -14,6 +14,7 @@ from kith.access.sliding_window import QuotaStore
 from kith.graph.store import EdgeStore
 from kith.leases.store import LeaseStore
 from kith.media.blobs import BlobStore
+from kith.notifications.activity import Activity
 from kith.notifications.inbox import InboxStore
 
 
@@ -69,4 +70,11 @@ def blobs(engine: Engine, tmp_path: Path) -> Iterator[BlobStore]:
 def inboxes(engine: Engine, tmp_path: Path) -> Iterator[InboxStore]:
     assert engine.inboxes
     with engine.inboxes(tmp_path / "data") as opened:
+        yield opened
+
+
+@pytest.fixture
+def activity(engine: Engine, tmp_path: Path) -> Iterator[Activity]:
+    assert engine.activity
+    with engine.activity(tmp_path / "data") as opened:
         yield opened

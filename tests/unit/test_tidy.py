@@ -187,6 +187,7 @@ PORTS = {
     "kith.leases.store",
     "kith.log.store",
     "kith.media.blobs",
+    "kith.notifications.activity",
     "kith.notifications.inbox",
     "kith.records.store",
     "kith.standby.source",

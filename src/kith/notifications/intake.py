@@ -187,10 +187,10 @@ class Meaning:
         return list(told.values())
 
 
-async def begin(log: LogStore) -> None:
-    """Have intake begin with what happens from now on, if it never read this log.
+async def begin(log: LogStore, group: str = NAME) -> None:
+    """Have intake, or another group, begin with what happens from now on, if it never read this log.
 
     Asked by whoever takes writes, before the first: a worker that starts after it would begin behind it.
     """
-    if await log.progress(NAME) is None:
-        await log.save(NAME, await log.end(), {})
+    if await log.progress(group) is None:
+        await log.save(group, await log.end(), {})

@@ -113,7 +113,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         EngagementResource(services.engagement, present),
         CommentsResource(services.comments, present),
         MediaResource(services.media, present),
-        HomeResource(services.home, services.posts, present),
+        HomeResource(services.home, services.posts, present, services.presence.note),
         stream,
         StoriesResource(services.stories, services.strip, access, present),
         BoardsResource(services.boards, services.board_following, services.pins, access, present),

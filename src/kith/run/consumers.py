@@ -27,8 +27,11 @@ from kith.home.fanout.rates import ByRates
 from kith.home.sources import Sources
 from kith.leases.numbers import node_number
 from kith.log.runner import Pace, Runner
-from kith.notifications import intake
+from kith.notifications import intake, spread
+from kith.notifications.coordinator import Ended
 from kith.notifications.notice import KEPT_MS
+from kith.notifications.preferences import PreferencesKept
+from kith.notifications.tiers import Tier
 from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
 from kith.run import processes
@@ -182,10 +185,36 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
         yield Worker(runner, {EXPIRE_INBOXES: expire})
 
 
+@contextlib.asynccontextmanager
+async def _mentions(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+    """Tells followers who asked for it that an account was mentioned."""
+    consumer = spread.spread_over(
+        parts.graph,
+        parts.records,
+        parts.inboxes,
+        parts.activity,
+        PreferencesKept(parts.records, parts.graph.clock),
+        wall_ms,
+        celebrity_followers_min=settings.celebrity_followers_min,
+        on_end=_log_walk,
+    )
+    yield Worker(Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max)), {})
+
+
+def _log_walk(ended: Ended) -> None:
+    walk = ended.walk
+    if walk.tier is not Tier.ALL or walk.told:
+        _log.info(
+            "followers told of a mention", notice=str(walk.notice), tier=walk.tier.name, told=walk.told,
+            suppressed=walk.suppressed, chunks=walk.done, chunks_left_to_pull=ended.left,
+        )  # fmt: skip
+
+
 CONSUMERS: Mapping[str, Registered] = {
     fanout.NAME: Registered(_fanout, _fanout_gauges),
     webhooks.NAME: Registered(_webhooks, _webhook_gauges),
     boards.NAME: Registered(_boards),
     intake.NAME: Registered(_notifications),
+    spread.NAME: Registered(_mentions),
 }
 """By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kith.access.credentials import CredentialStore
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded import folder_locks, standing
+from kith.engines.embedded.activity_store import EmbeddedActivity
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.edge_store import EmbeddedEdges
@@ -44,6 +45,7 @@ class Opened(NamedTuple):
     leases: Leases
     credentials: CredentialStore
     inboxes: EmbeddedInboxes
+    activity: EmbeddedActivity
 
     @property
     def records(self) -> EmbeddedRecords:

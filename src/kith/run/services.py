@@ -31,9 +31,10 @@ from kith.home.skeleton import Skeletons
 from kith.leases.background import keep_looking
 from kith.leases.numbers import NodeNumber, node_number
 from kith.media.library import MediaLibrary
-from kith.notifications import intake
+from kith.notifications import intake, spread
 from kith.notifications.notifications import Notifications
 from kith.notifications.outside import OutsideMentions
+from kith.notifications.presence import Presence
 from kith.people.opening import Openings
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
@@ -89,6 +90,7 @@ class Services(NamedTuple):
     webhooks: Webhooks
     notifications: Notifications
     outside: OutsideMentions
+    presence: Presence
 
 
 @contextlib.asynccontextmanager
@@ -106,7 +108,8 @@ async def running(
 
 @contextlib.asynccontextmanager
 async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> AsyncIterator[Services]:
-    await intake.begin(parts.log)
+    for group in (intake.NAME, spread.NAME):
+        await intake.begin(parts.log, group)
     graph, posts = parts.graph, posts_over(parts, number)
     comments, engagement = Comments(posts), Engagement(posts)
     media = media_over(settings, posts, parts.metrics)
@@ -114,12 +117,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
     suggested = suggestions(settings, parts)
     timelines = RingReader(timelines_folder(settings))
-    served = ServedFiles(
-        Path(settings.data) / "served",
-        share=settings.served_log_share,
-        bytes_max=settings.served_log_bytes_max,
-        writers=settings.api_processes,
-    )
+    served = _served(settings)
     told = telling(settings, parts, posts, comments)
     facts = PostFacts(posts.store, graph, wall_ms)
     affinity = Affinity(graph, comments, facts, wall_ms)
@@ -143,6 +141,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     privacy = Privacy(graph)
     watch = _watch(parts, privacy, known.signing, posts, stories, comments)
     hooks = Webhooks(graph.store, parts.log, Secrets(known.signing), webhooks_max=settings.webhooks_max, now_ms=wall_ms)
+    presence, being_here = _presence(parts, live)
     try:
         async with _looked_after(parts, jobs, openings):
             yield Services(
@@ -151,9 +150,10 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
                 Moderation(posts), media, boards, following, pins,
                 stories, Strip(graph, stories, affinity.by_author), home, live, watch,
                 hooks,
-                told.notifications, told.outside,
+                told.notifications, told.outside, presence,
             )  # fmt: skip
     finally:
+        being_here.cancel()
         await live.close()
         await watch.close()
         await jobs.close()
@@ -189,6 +189,22 @@ async def _looked_after(parts: Opened, jobs: NodeJobs, openings: Openings) -> As
     finally:
         for task in tasks:
             task.cancel()
+
+
+def _presence(parts: Opened, live: Live) -> tuple[Presence, asyncio.Task[None]]:
+    """What tells activity who is here, and its task."""
+    presence = Presence(parts.activity, parts.leases.holder, live.readers, wall_ms)
+    return presence, asyncio.create_task(presence.keep_telling())
+
+
+def _served(settings: Settings) -> ServedFiles:
+    """The log of what was served, of which this process writes a share."""
+    return ServedFiles(
+        Path(settings.data) / "served",
+        share=settings.served_log_share,
+        bytes_max=settings.served_log_bytes_max,
+        writers=settings.api_processes,
+    )
 
 
 def media_over(settings: Settings, posts: Posts, observer: CallObserver) -> MediaLibrary:

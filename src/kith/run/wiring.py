@@ -13,6 +13,7 @@ from functools import partial
 from kith.boards.settling import Settling
 from kith.core.clock import HybridClock
 from kith.core.errors import StoreMismatch
+from kith.engines.embedded.activity_store import EmbeddedActivity
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.credential_store import EmbeddedCredentials
@@ -80,13 +81,15 @@ async def opened(
     )
     leases = FileLeases(environment.folder)
     inboxes = EmbeddedInboxes(environment.folder / "inboxes", bytes_max=settings.store_bytes_max)
+    activity = EmbeddedActivity(environment.folder)
     try:
         yield Opened(
             environment, commits, store, log, service, metrics, Leases(leases),
-            EmbeddedCredentials(environment), inboxes,
+            EmbeddedCredentials(environment), inboxes, activity,
         )  # fmt: skip
     finally:
         await asyncio.to_thread(inboxes.close)
+        activity.close()
         leases.close()
         await asyncio.to_thread(commits.close)
         metrics.close()

@@ -103,6 +103,10 @@ class Live:
             self._task = None
             self._observer.stream_lag(0.0)
 
+    def readers(self) -> set[int]:
+        """Users with a stream open here."""
+        return {stream.user for stream in self._open}
+
     async def close(self) -> None:
         """Stop following the log."""
         task, self._task = self._task, None

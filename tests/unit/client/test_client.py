@@ -28,6 +28,7 @@ from kith.client import (
     Relationship,
     Suggestion,
     Written,
+    boards,
     comments,
     discovery,
     graphs,
@@ -48,7 +49,8 @@ from kith.core.errors import BadId, BadRequest
 
 ALICE, BOB, CAROL, DANA = 1, 2, 3, 2**63 - 1
 ROOMS = (
-    graphs, users, discovery, posts, comments, home, notifications, uploads, stories, moderation, webhooks, operations,
+    graphs, users, discovery, posts, comments, home, notifications, uploads, stories, boards, moderation, webhooks,
+    operations,
 )  # fmt: skip
 EDGE = {"source": "1", "destination": "2", "state": "archived", "position": "-5", "updatedAt": str(2**64 - 1)}
 RELATIONSHIP = {"id": str(DANA), "following": True, "followedBy": False, "requested": False} | {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -86,10 +86,10 @@ class WhyAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class HomeResource:
-    """The acting user's home."""
+    """The acting user's home. `note`: is told who looks at it."""
 
-    def __init__(self, home: Home, posts: Posts, present: Presenter) -> None:
-        self._home, self._posts, self._present = home, posts, present
+    def __init__(self, home: Home, posts: Posts, present: Presenter, note: Callable[[int], None]) -> None:
+        self._home, self._posts, self._present, self._note = home, posts, present, note
 
     @get("/feed", "The acting user's home", callers="acting", quota="feed")
     async def feed(
@@ -109,6 +109,7 @@ class HomeResource:
         limit = LIMIT_DEFAULT if limit is None else limit
         if not 1 <= limit <= FEED_LIMIT_MAX:
             raise BadRequest(f"limit must be from 1 to {FEED_LIMIT_MAX}", limit=limit)
+        self._note(call.acting)
         request_id = named if named is not None and _REQUEST_ID.fullmatch(named) else secrets.token_hex(8)
         with _unavailable():
             if type == "ranked":

@@ -29,7 +29,7 @@ from kith.engines.embedded.inbox_rows import BITS_MAX, bits_of, newest_first, no
 from kith.engines.embedded.inbox_weeks import Week, Weeks
 from kith.notifications.inbox import ADDED_MAX, PAGE_MAX, PERIOD_MS, InboxRow, Users, period_of
 
-ROWS_A_COMMIT = 12_500
+ROWS_A_COMMIT = 5_000
 ROWS_WAITING_MAX = 2_000_000
 _IN_LOOP_MAX = 1_000
 """More look-ups than this are made in a thread, so that no request waits for them."""

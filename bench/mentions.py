@@ -1,0 +1,134 @@
+"""A mention of an account with very many followers, all of whom asked for it: from the notice to the last row.
+
+KITH_BENCH_FOLLOWERS of them (default 2 million; the budget is for 10 million), of whom 5% were here within 30 days: a
+tenth of these has a stream open, three tenths were here today. One worker does all three tiers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.figures import Data, Figure, imported
+from kith.commands.transfer.formats import Writer
+from kith.core.clock import wall_ms
+from kith.core.ids import EPOCH_MS, TIME_SHIFT
+from kith.notifications.activity import ASKED_MAX, Users
+from kith.notifications.coordinator import Coordinator, Ended
+from kith.notifications.router import Router
+from kith.notifications.tiers import DAY_MS, Tier
+from kith.run import wiring
+from kith.run.folders import Opened
+
+_FOLLOWERS = int(os.environ.get("KITH_BENCH_FOLLOWERS", "2_000_000"))
+_DANA = 1
+_ACTIVE, _ONLINE, _TODAY = 0.05, 0.1, 0.3
+_ROWS = 1_000_000
+
+
+class _Crowd(NamedTuple):
+    online: Users
+    today: Users
+    month: Users
+
+
+class _Told(NamedTuple):
+    """When each tier was through, in seconds from the start, and how many rows were new in it."""
+
+    first_s: float
+    ends_s: dict[Tier, float]
+    rows: dict[Tier, int]
+    memory_mb: float
+
+
+def mention(folder: Path) -> list[Figure]:
+    """The tiers of one mention, and the memory that telling takes beyond what the process had before."""
+    settings = imported(folder, _graph(folder))
+    crowd = _crowd()
+
+    async def main() -> _Told:
+        async with wiring.opened(settings, "bench") as parts:
+            return await _tell(parts, crowd)
+
+    told = asyncio.run(main())
+    expected = len(np.unique(np.concatenate(crowd)))
+    if sum(told.rows.values()) != expected:
+        raise RuntimeError(f"{sum(told.rows.values()):,} rows for {expected:,} followers who are here")
+    says = f"{_FOLLOWERS:,} followers, {expected:,} of them active, {len(crowd.online):,} online; one worker"
+    return [
+        Figure("mention-first", told.first_s, "s", "< 1", data=says),
+        Figure("mention-p0", told.ends_s[Tier.ONLINE], "s, all of P0", "p95 < 5 at 10 M", data=says),
+        Figure("mention-p1", told.ends_s[Tier.DAY], "s, all of P1", "< 60 at 10 M", data=says),
+        Figure("mention-p2", told.ends_s[Tier.MONTH], "s, all of P2", "", data=says),
+        Figure("mention-memory", told.memory_mb, "MB more at the most", "<= 64", data=says),
+    ]
+
+
+def _graph(folder: Path) -> Data:
+    """A file of edges: everybody follows Dana, in an order that is none of their ids'."""
+    file = folder / "dana.tsv"
+    followers = np.random.default_rng(3).permutation(np.arange(2, _FOLLOWERS + 2, dtype=np.int64))
+    with Writer(file) as writer:
+        for at in range(0, len(followers), _ROWS):
+            part = followers[at : at + _ROWS]
+            rows = np.column_stack([part, np.full(len(part), _DANA), np.arange(at, at + len(part))])
+            writer.write(rows)
+    return Data(file, f"{_FOLLOWERS:,} followers of one account")
+
+
+def _crowd() -> _Crowd:
+    chance = np.random.default_rng(4)
+    active = 2 + chance.choice(_FOLLOWERS, int(_FOLLOWERS * _ACTIVE), replace=False)
+    online, today, month = np.split(active, [int(len(active) * _ONLINE), int(len(active) * (_ONLINE + _TODAY))])
+    return _Crowd(np.sort(online), np.sort(today), np.sort(month))
+
+
+async def _tell(parts: Opened, crowd: _Crowd) -> _Told:
+    now_ms = wall_ms()
+    await parts.activity.set_online("bench", crowd.online, now_ms + DAY_MS)
+    for users, at_ms in ((crowd.today, now_ms - DAY_MS // 2), (crowd.month, now_ms - 9 * DAY_MS)):
+        for at in range(0, len(users), ASKED_MAX):
+            await parts.activity.seen(users[at : at + ASKED_MAX], at_ms)
+    ended: dict[Tier, float] = {}
+    rows: dict[Tier, int] = {}
+
+    def end(one: Ended) -> None:
+        ended[one.walk.tier], rows[one.walk.tier] = time.perf_counter() - started, one.walk.told
+
+    coordinator = _coordinator(parts, end)
+    notice = (now_ms - EPOCH_MS) << TIME_SHIFT
+    before, started = _memory_mb(), time.perf_counter()
+    await coordinator.begin(notice, _DANA)
+    more = await coordinator.work()
+    first_s = time.perf_counter() - started
+    most = _memory_mb()
+    while more:
+        more = await coordinator.work()
+        most = max(most, _memory_mb())
+    return _Told(first_s, ended, rows, most - before)
+
+
+def _coordinator(parts: Opened, on_end: Callable[[Ended], None]) -> Coordinator:
+    async def count(account: int) -> int:
+        return _FOLLOWERS
+
+    async def everybody(notice: int, account: int, users: Users) -> NDArray[np.bool_]:
+        return np.ones(len(users), np.bool_)
+
+    router = Router(count, 1_000, wall_ms)
+    return Coordinator(parts.graph, parts.inboxes, parts.activity, router, everybody, wall_ms, on_end=on_end)
+
+
+def _memory_mb() -> float:
+    """The process's own memory now: what is mapped of files is the system's."""
+    with Path("/proc/self/statm").open() as statm:
+        _, resident, shared, *_ = map(int, statm.read().split())
+    return (resident - shared) * resource.getpagesize() / 2**20

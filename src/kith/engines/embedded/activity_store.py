@@ -1,0 +1,150 @@
+"""Activity in an LMDB file of its own, `activity.mdb`.
+
+    database seen     user >> 12, u64    for each known user, ascending: low 12 bits, u16; then when, u32, in minutes
+    database online   name of a process  until ms, u64 | users, i64 each, ascending
+
+4,096 users share a row where ids were given by counting, so a test of 100,000 reads some thousand rows. Who is online
+is read again only after a write. The row of a process that ended is deleted by the next that tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+from pathlib import Path
+
+import lmdb
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.clock import wall_ms
+from kith.engines.embedded.driver_errors import translated
+from kith.notifications.activity import SEEN_STEP_MS, Users, check_asked
+
+_LOW_BITS = 12
+_LOW_MASK = (1 << _LOW_BITS) - 1
+_KEY = struct.Struct(">Q")
+_UNTIL = struct.Struct("<q")
+_USER_BYTES = 6
+_BYTES_MAX = 1 << 36
+_IN_LOOP_MAX = 1_000
+
+Lows = NDArray[np.uint16]
+Minutes = NDArray[np.uint32]
+
+
+class EmbeddedActivity:
+    """See `notifications.activity.Activity`."""
+
+    immediate = True
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._online: tuple[int, dict[bytes, tuple[int, Users]]] = (-1, {})
+        self._lock = threading.Lock()  # one thread of ours writes
+        with translated("open the activity of users", folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lmdb = lmdb.Environment(
+                str(folder / "activity.mdb"), subdir=False, map_size=_BYTES_MAX, max_dbs=2, max_readers=1024, mode=0o600
+            )
+            with self._lmdb.begin(write=True) as txn:
+                self._seen_db = self._lmdb.open_db(b"seen", txn=txn)
+                self._online_db = self._lmdb.open_db(b"online", txn=txn)
+            self._lmdb.reader_check()
+
+    async def seen(self, users: Users, at_ms: int) -> None:
+        check_asked(users)
+        if len(users):
+            await asyncio.to_thread(self._see, users, at_ms)
+
+    async def last_seen(self, users: Users) -> Users:
+        check_asked(users)
+        return self._last_seen(users) if len(users) <= _IN_LOOP_MAX else await asyncio.to_thread(self._last_seen, users)
+
+    async def set_online(self, process: str, users: Users, until_ms: int) -> None:
+        await asyncio.to_thread(self._set_online, process.encode(), users, until_ms)
+
+    async def online(self, users: Users, now_ms: int) -> NDArray[np.bool_]:
+        found = np.zeros(len(users), np.bool_)
+        for until_ms, here in self._all_online().values():
+            if until_ms > now_ms:
+                found |= _contains(here, users)
+        return found
+
+    def close(self) -> None:
+        """Close the file, once nothing writes it."""
+        with self._lock:
+            self._lmdb.close()
+
+    def _see(self, users: Users, at_ms: int) -> None:
+        minute = at_ms // SEEN_STEP_MS
+        with translated("write who was seen", self._folder), self._lock, self._lmdb.begin(write=True) as txn:
+            for key, part in _blocks(users):
+                lows, minutes = _read(txn.get(key, b"", self._seen_db))
+                now = (part & _LOW_MASK).astype(np.uint16)
+                known = np.isin(lows, now)
+                minutes[known] = np.maximum(minutes[known], np.uint32(minute))
+                new = now[~np.isin(now, lows)]
+                lows = np.concatenate((lows, new))
+                minutes = np.concatenate((minutes, np.full(len(new), minute, np.uint32)))
+                order = np.argsort(lows)
+                txn.put(key, lows[order].tobytes() + minutes[order].tobytes(), db=self._seen_db)
+
+    def _last_seen(self, users: Users) -> Users:
+        order = np.argsort(users, kind="stable")
+        ascending = users[order]
+        found, at = np.zeros(len(users), np.int64), 0
+        with translated("read who was seen"), self._lmdb.begin(self._seen_db) as txn:
+            for key, part in _blocks(ascending):
+                lows, minutes = _read(txn.get(key, b""))
+                if len(lows):
+                    asked = part & _LOW_MASK
+                    places = np.minimum(np.searchsorted(lows, asked), len(lows) - 1)
+                    found[at : at + len(part)] = np.where(lows[places] == asked, minutes[places], 0)
+                at += len(part)
+        answered = np.empty_like(found)
+        answered[order] = found * SEEN_STEP_MS
+        return answered
+
+    def _set_online(self, process: bytes, users: Users, until_ms: int) -> None:
+        with translated("write who is online", self._folder), self._lock, self._lmdb.begin(write=True) as txn:
+            with txn.cursor(self._online_db) as cursor:
+                for name, row in list(cursor):
+                    if _UNTIL.unpack_from(row)[0] < wall_ms() and name != process:
+                        txn.delete(name, db=self._online_db)
+            txn.put(process, _UNTIL.pack(until_ms) + np.sort(users).tobytes(), db=self._online_db)
+
+    def _all_online(self) -> dict[bytes, tuple[int, Users]]:
+        """The rows of all processes."""
+        with translated("read who is online"), self._lmdb.begin(self._online_db) as txn:
+            version = txn.id()
+            if version != self._online[0]:
+                rows = {
+                    name: (int(_UNTIL.unpack_from(row)[0]), np.frombuffer(row, np.int64, offset=_UNTIL.size))
+                    for name, row in txn.cursor()
+                }
+                self._online = version, rows
+        return self._online[1]
+
+
+def _blocks(users: Users) -> list[tuple[bytes, Users]]:
+    """Ascending users by the rows that they are in."""
+    if not len(users):
+        return []
+    blocks = users >> _LOW_BITS
+    borders = np.flatnonzero(np.diff(blocks)) + 1
+    firsts = blocks[np.concatenate(([0], borders))].tolist()
+    return [(_KEY.pack(first), part) for first, part in zip(firsts, np.split(users, borders), strict=True)]
+
+
+def _read(row: bytes) -> tuple[Lows, Minutes]:
+    count = len(row) // _USER_BYTES
+    return np.frombuffer(row, np.uint16, count), np.frombuffer(row, np.uint32, count, offset=2 * count).copy()
+
+
+def _contains(sorted_ids: Users, ids: Users) -> NDArray[np.bool_]:
+    if not len(sorted_ids):
+        return np.zeros(len(ids), np.bool_)
+    places = np.minimum(np.searchsorted(sorted_ids, ids), len(sorted_ids) - 1)
+    return np.asarray(sorted_ids[places] == ids, np.bool_)

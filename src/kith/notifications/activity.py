@@ -1,0 +1,53 @@
+"""The port behind "who is here, and who was lately": it decides who is told at once and who looks for themselves.
+
+It is a hint. Who is taken for away is told later, or finds it when they come; so what is known may be minutes old.
+Implemented by `engines/embedded` and held to `tests/reference_activity.py` by the conformance suite.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.errors import BatchTooLarge
+
+Users = NDArray[np.int64]
+"""One dimension of ids of users."""
+SEEN_STEP_MS = 60_000
+"""When somebody was last seen is kept to the minute."""
+ASKED_MAX = 200_000
+"""The most users in one call."""
+
+
+class Activity(Protocol):
+    """When users were last seen, and who has a stream open.
+
+    Atomicity: each user by themselves. Visibility: at once. Durability: what was told in the last minutes may be lost.
+    Errors: StoreFull, StoreUnavailable; BatchTooLarge above ASKED_MAX.
+    """
+
+    immediate: bool  # calls answer without waiting
+
+    async def seen(self, users: Users, at_ms: int) -> None:
+        """These users were seen then, unless later. `users` ascend, none twice."""
+        ...
+
+    async def last_seen(self, users: Users) -> Users:
+        """When each was last seen, in ms since the epoch, to the minute below; 0: never, or it was lost."""
+        ...
+
+    async def set_online(self, process: str, users: Users, until_ms: int) -> None:
+        """These users, and no others, have a stream open in a process, until then or until it is told anew."""
+        ...
+
+    async def online(self, users: Users, now_ms: int) -> NDArray[np.bool_]:
+        """Which of these users have a stream open anywhere."""
+        ...
+
+
+def check_asked(users: Users) -> None:
+    """BatchTooLarge if they are too many for one call."""
+    if len(users) > ASKED_MAX:
+        raise BatchTooLarge(f"{len(users)} users in one call; at most {ASKED_MAX}")

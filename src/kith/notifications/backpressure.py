@@ -1,0 +1,24 @@
+"""A flag that says "too many chunks wait", raised by whoever counts them, which falls by itself.
+
+While it stands the last tier leaves its followers to find the mention when they come. Whoever raised it may die: it
+ends when its time is over.
+"""
+
+from __future__ import annotations
+
+from kith.graph.store import Notes
+
+TASKS_MAX = 50_000
+"""Chunks that may wait before the last tier yields."""
+FLAG_MS = 30_000
+_FLAG = "mentions/pressure"
+
+
+async def watch_pressure(notes: Notes, waiting: int, now_ms: int, tasks_max: int = TASKS_MAX) -> bool:
+    """Raise the flag where more chunks wait than may; whether it stands."""
+    until = await notes.get_note(_FLAG)
+    if waiting > tasks_max:
+        if until is None or int(until) - now_ms < FLAG_MS // 2:
+            await notes.put_note(_FLAG, str(now_ms + FLAG_MS).encode())
+        return True
+    return until is not None and now_ms < int(until) <= now_ms + FLAG_MS

@@ -1,0 +1,67 @@
+"""Tells activity who is here: who has a stream open in this process, and who looked at their home.
+
+No request waits for it: users are noted in memory, and told together every TELL_S. A process that stops takes what it
+noted since with it, and its streams count as closed after ONLINE_MS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+
+import numpy as np
+import structlog
+
+from kith.core.errors import Unavailable
+from kith.notifications.activity import ASKED_MAX, SEEN_STEP_MS, Activity, Users
+
+TELL_S = 5.0
+ONLINE_MS = 60_000
+_log = structlog.get_logger("kith.notifications")
+
+
+class Presence:
+    """Of one API process. `process`: its name, which no other has; `connected`: users with a stream open in it."""
+
+    def __init__(
+        self,
+        activity: Activity,
+        process: str,
+        connected: Callable[[], Collection[int]],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._activity, self._process, self._connected, self._now_ms = activity, process, connected, now_ms
+        self._seen: set[int] = set()
+        self._told: set[int] = set()
+        self._told_until_ms = self._seen_due_ms = 0
+
+    def note(self, user: int) -> None:
+        """This user is here now. Beyond ASKED_MAX within a minute some are left out."""
+        if len(self._seen) < ASKED_MAX:
+            self._seen.add(user)
+
+    async def tell(self) -> None:
+        """Tell who is connected, where that changed or would end; once a minute who was here. Errors: Unavailable."""
+        now_ms, connected = self._now_ms(), set(self._connected())
+        if connected != self._told or (connected and self._told_until_ms - now_ms < ONLINE_MS // 2):
+            await self._activity.set_online(self._process, _ascending(connected), now_ms + ONLINE_MS)
+            self._told, self._told_until_ms = connected, now_ms + ONLINE_MS
+        for user in connected:
+            self.note(user)
+        if self._seen and not 0 < self._seen_due_ms - now_ms <= SEEN_STEP_MS:
+            seen, self._seen = self._seen, set()
+            self._seen_due_ms = now_ms + SEEN_STEP_MS
+            await self._activity.seen(_ascending(seen), now_ms)
+
+    async def keep_telling(self) -> None:
+        """Tell again and again."""
+        while True:
+            try:
+                await self.tell()
+            except Unavailable as error:
+                _log.warning("who is here is told later", error=error.message)
+            await asyncio.sleep(TELL_S)
+
+
+def _ascending(users: Iterable[int]) -> Users:
+    return np.array(sorted(users), np.int64)

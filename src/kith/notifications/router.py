@@ -1,0 +1,59 @@
+"""How a mention of an account reaches those of its followers who asked for it: all alike, or in tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from kith.core.ids import NodeId
+from kith.graph.edge import Direction
+from kith.graph.graph import Graph
+from kith.graph.graphs import FOLLOWS
+from kith.graph.shapes import Listing
+from kith.notifications.tiers import Tier
+
+COUNT_KEPT_MS = 300_000
+COUNTS_MAX = 10_000
+
+
+def route(followers: int, threshold: int) -> tuple[Tier, ...]:
+    """The tiers that a mention of an account goes through.
+
+    Below the threshold all followers are told. From it on, those who are online, then those who were here within a day,
+    then within a month; the rest find it when they come.
+    """
+    return (Tier.ALL,) if followers < threshold else (Tier.ONLINE, Tier.DAY, Tier.MONTH)
+
+
+class Router:
+    """`route` by the number of followers, which is looked up at most every COUNT_KEPT_MS an account."""
+
+    def __init__(
+        self, follower_count: Callable[[int], Awaitable[int]], threshold: int, now_ms: Callable[[], int]
+    ) -> None:
+        self._follower_count, self._threshold, self._now_ms = follower_count, threshold, now_ms
+        self._counts: dict[int, tuple[int, int]] = {}
+
+    async def route(self, account: int) -> tuple[Tier, ...]:
+        """The tiers of a mention of an account."""
+        return route(await self.followers(account), self._threshold)
+
+    async def followers(self, account: int) -> int:
+        """How many follow an account, or did some minutes ago."""
+        count, at_ms = self._counts.get(account, (0, -COUNT_KEPT_MS))
+        if not 0 <= self._now_ms() - at_ms < COUNT_KEPT_MS:
+            count, at_ms = await self._follower_count(account), self._now_ms()
+            if len(self._counts) >= COUNTS_MAX:
+                self._counts.clear()
+            self._counts[account] = count, at_ms
+        return count
+
+
+async def follower_count(graph: Graph, account: int) -> int:
+    """How many follow an account now."""
+    (count,) = await graph.store.count_many([followers_of(graph, account)])
+    return count
+
+
+def followers_of(graph: Graph, account: int) -> Listing:
+    """The list of an account's followers."""
+    return Listing(graph.graphs.number(FOLLOWS), NodeId(account), Direction.IN)

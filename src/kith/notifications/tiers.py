@@ -1,0 +1,39 @@
+"""Who of the followers of a celebrity is told when. Pure.
+
+Each tier holds the one before it: who leaves or comes while tiers are worked through is told by one of them, and rows
+that are there already cost a look.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.notifications.activity import Users
+
+DAY_MS = 86_400_000
+MONTH_MS = 30 * DAY_MS
+
+
+class Tier(enum.IntEnum):
+    """In the order in which they are worked."""
+
+    ONLINE = 0  # P0: has a stream open
+    DAY = 1  # P1: was here within a day
+    MONTH = 2  # P2: was here within 30 days; yields under load
+    ALL = 3  # whoever follows; for accounts below the threshold, instead of the others
+
+
+def told_in(tier: Tier, online: NDArray[np.bool_], last_seen: Users, now_ms: int) -> NDArray[np.bool_]:
+    """Which users a tier tells."""
+    match tier:
+        case Tier.ONLINE:
+            return online
+        case Tier.DAY:
+            return online | (last_seen > now_ms - DAY_MS)
+        case Tier.MONTH:
+            return online | (last_seen > now_ms - MONTH_MS)
+        case Tier.ALL:
+            return np.ones(len(online), np.bool_)

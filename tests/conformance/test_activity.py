@@ -1,0 +1,76 @@
+"""What every engine that keeps activity must do, in the words of `notifications.activity.Activity`."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cast import ALICE, BOB, CAROL, DANA, START_MS
+from coroutines import Run
+from engines import Engine
+from reference_activity import ReferenceActivity
+
+from kith.core.errors import BatchTooLarge
+from kith.notifications.activity import ASKED_MAX, SEEN_STEP_MS, Activity, Users
+
+PORT = "activity"
+MINUTE = START_MS // SEEN_STEP_MS * SEEN_STEP_MS
+
+
+def users(*ids: int) -> Users:
+    return np.array(ids, np.int64)
+
+
+def test_each_was_last_seen_at_their_latest_minute(run: Run, activity: Activity) -> None:
+    run(activity.seen(users(ALICE, BOB, DANA), MINUTE + 1))
+    run(activity.seen(users(ALICE), MINUTE + SEEN_STEP_MS + 5))
+    run(activity.seen(users(BOB), MINUTE - SEEN_STEP_MS))
+    seen = run(activity.last_seen(users(DANA, ALICE, CAROL, BOB))).tolist()
+    assert seen == [MINUTE, MINUTE + SEEN_STEP_MS, 0, MINUTE]
+
+
+def test_a_hundred_thousand_are_asked_at_once_and_answered_as_the_reference_does(run: Run, activity: Activity) -> None:
+    chance, reference = np.random.default_rng(13), ReferenceActivity()
+    for minute in range(5):
+        some = np.unique(np.append(chance.integers(0, 200_000, 20_000), chance.integers(0, 2**62, 50)))
+        for one in (activity, reference):
+            run(one.seen(some, MINUTE + minute * SEEN_STEP_MS))
+        asked = chance.permutation(np.append(some, chance.integers(0, 200_000, 80_000)))
+        assert (run(activity.last_seen(asked)) == run(reference.last_seen(asked))).all()
+
+
+def test_online_is_who_has_a_stream_in_any_process_until_it_ends(run: Run, activity: Activity) -> None:
+    ask = users(DANA, ALICE, BOB, CAROL)
+    assert not run(activity.online(ask, MINUTE)).any()
+    far = 4 * START_MS  # the engine's clock is the machine's
+    run(activity.set_online("one", users(BOB, ALICE), far))
+    run(activity.set_online("two", users(DANA, ALICE), far + 9))
+    assert run(activity.online(ask, MINUTE)).tolist() == [True, True, True, False]
+    assert run(activity.online(ask, far + 8)).tolist() == [True, True, False, False]
+    run(activity.set_online("two", users(), far + 9))
+    assert run(activity.online(ask, MINUTE)).tolist() == [False, True, True, False]
+
+
+def test_a_process_that_stopped_telling_counts_for_nobody(run: Run, activity: Activity) -> None:
+    run(activity.set_online("ended", users(ALICE), MINUTE))
+    run(activity.set_online("other", users(BOB), MINUTE + 10))
+    assert run(activity.online(users(ALICE, BOB), MINUTE + 1)).tolist() == [False, True]
+
+
+def test_too_many_at_once_are_refused(run: Run, activity: Activity) -> None:
+    with pytest.raises(BatchTooLarge):
+        run(activity.last_seen(np.arange(ASKED_MAX + 1, dtype=np.int64)))
+
+
+def test_another_process_sees_what_one_told(run: Run, lasting: Engine, tmp_path: Path) -> None:
+    assert lasting.activity
+    chance = random.Random(5)
+    some = np.array(sorted(chance.sample(range(10_000), 50)), np.int64)
+    with lasting.activity(tmp_path / "data") as store:
+        run(store.seen(some, MINUTE))
+        run(store.set_online("one", some, 4 * START_MS))
+    with lasting.activity(tmp_path / "data") as store:
+        assert run(store.last_seen(some)).tolist() == [MINUTE] * 50
+        assert run(store.online(some, MINUTE)).all()

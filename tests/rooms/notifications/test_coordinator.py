@@ -1,0 +1,302 @@
+"""A celebrity's mention: who is told in which tier, each once, whoever stops, comes twice or yields."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from cast import ALICE, BOB, CAROL, DANA, FakeClock
+from coroutines import Run
+from desk import Desk
+from distant import Distant
+from reference_activity import ReferenceActivity
+from reference_inbox import ReferenceInboxes
+from services import Services
+
+from kith.core.clock import hlc_of
+from kith.core.errors import Overloaded
+from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
+from kith.graph.edge import Edge, EdgeWrite, State
+from kith.graph.graphs import FOLLOWS
+from kith.notifications import coordinator
+from kith.notifications.activity import Users
+from kith.notifications.backpressure import FLAG_MS
+from kith.notifications.coordinator import Coordinator, Ended
+from kith.notifications.preferences import Preferences
+from kith.notifications.router import COUNT_KEPT_MS, Router, route
+from kith.notifications.spread import spread_over
+from kith.notifications.tiers import DAY_MS, MONTH_MS, Tier
+
+FOLLOWERS = range(100, 160)
+ONLINE, LATELY, MONTH, AWAY = range(100, 103), range(103, 115), range(115, 140), range(140, 160)
+UNWILLING = {101, 110, 120}
+CHUNK = 7
+HOUR_MS = 3_600_000
+TIERS = (Tier.ONLINE, Tier.DAY, Tier.MONTH)
+TOLD = {*ONLINE, *LATELY, *MONTH} - UNWILLING
+
+
+class Stopped(BaseException):
+    """The process ends here."""
+
+
+class Stops:
+    """A store of a process that ends before or after a certain call."""
+
+    def __init__(self, store: Any, left: list[int]) -> None:
+        self._store, self._left = store, left  # shared by all stores of the process
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not asyncio.iscoroutinefunction(found):
+            return found
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            self._tick()
+            answered = await found(*arguments, **named)
+            self._tick()
+            return answered
+
+        return call
+
+    def _tick(self) -> None:
+        self._left[0] -= 1
+        if self._left[0] == 0:
+            raise Stopped
+
+
+class Stage:
+    """Alice and her followers, and what outlives a process."""
+
+    def __init__(self, services: Services, threshold: int = 10) -> None:
+        self.services, self.clock, self.threshold = services, services.clock, threshold
+        self.inboxes, self.activity = ReferenceInboxes(), ReferenceActivity()
+        self.ended: list[Ended] = []
+        self.notice = (self.clock.ms - EPOCH_MS) << TIME_SHIFT
+        self.wrap: Any = lambda store: store
+
+    @classmethod
+    async def set_up(cls, **more: int) -> Stage:
+        clock = FakeClock()
+        stage = cls(await Services.in_memory(clock=clock), **more)
+        number, version = stage.services.graph.graphs.number(FOLLOWS), hlc_of(clock.ms)
+        edges = [Edge(number, NodeId(one), ALICE, State.NORMAL, clock.ms + one, version) for one in FOLLOWERS]
+        await stage.services.edges.apply([EdgeWrite(edge) for edge in edges])
+        now = clock.ms
+        await stage.activity.set_online("api", np.array(ONLINE, np.int64), now + HOUR_MS)
+        await stage.activity.seen(np.array(LATELY, np.int64), now - HOUR_MS)
+        await stage.activity.seen(np.array(MONTH, np.int64), now - DAY_MS - HOUR_MS)
+        await stage.activity.seen(np.array(AWAY, np.int64), now - MONTH_MS - HOUR_MS)
+        return stage
+
+    def worker(self, **more: Any) -> Coordinator:
+        """A process."""
+
+        async def wanted(notice: int, account: int, users: Users) -> Any:
+            assert (notice, account) == (self.notice, ALICE)
+            return np.array([user not in UNWILLING for user in users.tolist()], np.bool_)
+
+        async def count(account: int) -> int:
+            return len(FOLLOWERS)
+
+        graph = self.services.graph
+        there = type(graph)(self.wrap(graph.store), graph.graphs, graph.clock)
+        return Coordinator(
+            there,
+            self.wrap(self.inboxes),
+            self.wrap(self.activity),
+            Router(count, self.threshold, self.clock),
+            wanted,
+            self.clock,
+            chunk_ids=CHUNK,
+            on_end=self.ended.append,
+            **more,
+        )
+
+    def told(self) -> set[int]:
+        """Who has a row of the notice."""
+        assert {notice for _, notice in self.inboxes.rows} <= {self.notice}
+        return {user for user, _ in self.inboxes.rows}
+
+
+async def drained(worker: Coordinator) -> None:
+    for _ in range(200):
+        if not await worker.work():
+            return
+    raise AssertionError("it never ends")
+
+
+@pytest.mark.parametrize(
+    ("followers", "tiers"), [(0, (Tier.ALL,)), (999_999, (Tier.ALL,)), (1_000_000, TIERS), (2 * 10**8, TIERS)]
+)
+def test_the_tiers_begin_at_the_threshold(followers: int, tiers: tuple[Tier, ...]) -> None:
+    assert route(followers, 1_000_000) == tiers
+
+
+def test_the_number_of_followers_is_looked_up_once_in_five_minutes(run: Run) -> None:
+    counts, clock = iter([5, 50]), FakeClock()
+
+    async def count(account: int) -> int:
+        return next(counts)
+
+    router = Router(count, 10, clock)
+    assert run(router.route(ALICE)) == run(router.route(ALICE)) == (Tier.ALL,)
+    clock.ms += COUNT_KEPT_MS
+    assert run(router.route(ALICE)) == TIERS
+
+
+def test_each_tier_tells_its_own_once_and_the_rest_is_told_nothing(run: Run) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        expected = set[int]()
+        await stage.worker().begin(stage.notice, ALICE)
+        for tier, more in zip(TIERS, (ONLINE, LATELY, MONTH), strict=True):
+            expected |= {*more} - UNWILLING
+            await drained(stage.worker(tiers=[tier]))
+            assert stage.told() == expected
+        assert [ended.walk.tier for ended in stage.ended] == list(TIERS)
+        assert [ended.walk.told for ended in stage.ended] == [2, 11, 24]
+        assert [ended.walk.suppressed for ended in stage.ended] == [1, 2, 3]
+        assert all(ended.left == 0 and ended.walk.done == ended.walk.chunks for ended in stage.ended)
+
+    run(main())
+
+
+def test_below_the_threshold_all_followers_who_want_it_are_told(run: Run) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up(threshold=1_000)
+        worker = stage.worker()
+        await worker.begin(stage.notice, ALICE)
+        await drained(worker)
+        assert stage.told() == {*FOLLOWERS} - UNWILLING
+
+    run(main())
+
+
+def test_a_process_that_stops_at_any_call_leaves_what_the_next_one_finishes_exactly(run: Run) -> None:
+    async def main() -> None:
+        for stops in itertools.count(1):
+            stage = await Stage.set_up()
+            left = [stops]
+            stage.wrap = lambda store, left=left: Stops(store, left)
+            worker = stage.worker()
+            try:
+                await worker.begin(stage.notice, ALICE)
+                await drained(worker)
+            except Stopped:
+                stage.wrap = lambda store: store
+                worker = stage.worker()
+                await worker.begin(stage.notice, ALICE)  # the event comes again
+                await drained(worker)
+            assert stage.told() == TOLD, f"stopped at step {stops}"
+            if left[0] > 0:
+                assert stops > 100
+                return
+
+    run(main())
+
+
+def test_a_mention_that_comes_three_times_to_workers_who_race_tells_each_once(run: Run) -> None:
+    async def main() -> None:
+        for seed in range(5):
+            stage = await Stage.set_up()
+            chance = random.Random(seed)
+            stage.wrap = lambda store, chance=chance: Distant(store, chance)
+            workers = [stage.worker() for _ in range(3)]
+            await asyncio.gather(*(worker.begin(stage.notice, ALICE) for worker in workers))
+            await asyncio.gather(*(drained(worker) for worker in workers))
+            assert stage.told() == TOLD
+            assert [ended.walk.tier for ended in stage.ended] == list(TIERS), "one of them ended each"
+
+    run(main())
+
+
+def test_who_leaves_or_comes_between_two_tiers_is_told(run: Run) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        nobody = np.empty(0, np.int64)
+        await stage.activity.set_online("api", nobody, stage.clock.ms + HOUR_MS)
+        await stage.worker().begin(stage.notice, ALICE)
+        await drained(stage.worker(tiers=[Tier.ONLINE]))
+        assert stage.told() == set()
+        await stage.activity.set_online("api", np.array([155, 112], np.int64), stage.clock.ms + HOUR_MS)
+        await drained(stage.worker(tiers=[Tier.DAY]))
+        assert stage.told() == {*LATELY, 155} - UNWILLING
+
+    run(main())
+
+
+def test_under_pressure_the_last_tier_yields_and_the_others_do_not(run: Run) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        worker = stage.worker(tasks_max=5)
+        await worker.begin(stage.notice, ALICE)
+        await drained(worker)
+        assert stage.told() == {*ONLINE, *LATELY} - UNWILLING
+        chunks = -(-len(FOLLOWERS) // CHUNK)
+        assert [ended.left for ended in stage.ended] == [0, 0, chunks]
+        stage.notice += 1
+        del worker  # who raised the flag is gone; it stands, and falls by itself
+        stage.inboxes.rows.clear()
+        await stage.worker().begin(stage.notice, ALICE)
+        await drained(stage.worker())
+        assert stage.told() == {*ONLINE, *LATELY} - UNWILLING
+        stage.clock.ms += FLAG_MS
+        stage.notice += 1
+        stage.inboxes.rows.clear()
+        await stage.worker().begin(stage.notice, ALICE)
+        await drained(stage.worker())
+        assert stage.told() == TOLD
+
+    run(main())
+
+
+def test_too_many_mentions_at_once_wait(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        monkeypatch.setattr(coordinator, "WALKS_MAX", 6)
+        worker = stage.worker()
+        for more in range(2):
+            await worker.begin(stage.notice + more, ALICE)
+        await worker.begin(stage.notice, ALICE)
+        with pytest.raises(Overloaded):
+            await worker.begin(stage.notice + 2, ALICE)
+
+    run(main())
+
+
+# --- with everything that stands around it ---------------------------------------------------------------
+
+
+def test_followers_who_asked_are_told_of_a_mention_and_read_it(run: Run, desk: Desk) -> None:
+    """Bob follows Alice and wants to hear of her mentions; Carol follows her and said nothing. Dana mentions her."""
+
+    async def main() -> None:
+        services, everything = desk.services, Preferences(mentions="followed")
+        for follower in (BOB, CAROL):
+            await desk.people.follow(follower, ALICE)
+        await desk.preferences.put(BOB, everything)
+        await desk.preferences.put(DANA, everything)
+        await desk.people.follow(DANA, ALICE)
+        worker = spread_over(
+            services.graph, desk.whole.records, desk.inbox, ReferenceActivity(), desk.preferences, services.clock,
+            celebrity_followers_min=1_000_000,
+        )  # fmt: skip
+        start = await desk.whole.log.end()
+        at_ms = services.clock.ms
+        assert await desk.outside.accept("an event", DANA, ALICE, None, at_ms)
+        desk.whole.settle()
+        batch = await desk.whole.log.read(start, 100)
+        for _ in range(3):
+            await worker.handle(batch.events)
+        assert await worker.work_backlog() is False
+        assert ("mention", DANA) in await desk.told(ALICE)
+        assert await desk.told(BOB) == [("mention", DANA)]
+        assert await desk.told(CAROL) == []
+        assert ("mention", DANA) not in await desk.told(DANA), "who did it is told nothing"
+
+    run(main())
