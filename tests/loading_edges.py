@@ -11,6 +11,7 @@ from typing import NamedTuple
 from edges import all_pages
 from reference_leases import own_leases
 
+from kith.boards.settling import Settling
 from kith.commands.edges import import_edges
 from kith.commands.transfer import loading
 from kith.commands.transfer.loading import Imported
@@ -90,8 +91,8 @@ def do(set_to: Settings, *calls: tuple[str, int, int]) -> None:
     """Writes of users: `("follow", ALICE, BOB)`."""
 
     async def run() -> None:
-        async with opened_graph(set_to) as service:
-            people = wiring.relations(set_to, service)
+        async with wiring.opened(set_to, "chore") as parts:
+            people = wiring.relations(set_to, parts.graph, Settling(parts.graph, parts.records))
             for call, one, other in calls:
                 await getattr(people, call)(NodeId(one), NodeId(other))
 

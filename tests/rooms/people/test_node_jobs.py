@@ -67,10 +67,10 @@ class Stalling:
 
 
 async def is_archived(room: Services, jobs: NodeJobs) -> bool:
-    """Whether the job is done, once, and left no follow."""
+    """Whether the job is done, and left no follow. What another process did last is counted by neither."""
     job = await jobs.get(JOB.removeprefix("job/"))
     following = await room.people.following(ALICE, Window(20))
-    return job.done and job.edges == len(FOLLOWEES) and not following.items
+    return job.done and 0 < job.edges <= len(FOLLOWEES) and not following.items
 
 
 def test_of_processes_that_start_over_a_job_one_runs_it(
