@@ -25,7 +25,7 @@ from kith.engines.embedded.credential_store import EmbeddedCredentials
 from kith.engines.embedded.environment import FORMAT, Environment
 from kith.run import keys
 from kith.run.config import Settings
-from kith.run.consumers import CONSUMERS
+from kith.run.consumers import processes_of_workers
 
 PAIR = ("--workers", "2")
 WITHOUT_KEYS = {name: value for name, value in AGREED.items() if name != "KITH_API_KEYS"}
@@ -149,7 +149,7 @@ def test_a_server_told_to_stop_while_it_starts_does(tmp_path: Path, forked_s: fl
     process = launch(tmp_path, port=free_port(), output=tmp_path / "log", **AGREED)
     try:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        processes = len(CONSUMERS) + 1  # the workers, and the fork
+        processes = len(processes_of_workers()) + 1  # the workers, and the fork
         eventually(lambda: len(children.read_text().split()) == processes, 20)
         time.sleep(forked_s)
         process.terminate()
@@ -194,8 +194,8 @@ def test_a_worker_that_dies_is_replaced(own_pair: Server, people: People) -> Non
             assert ok(http.post(f"{API}/users/{people.bob}/follow"))["following"]
 
 
-@pytest.mark.parametrize("kind", ["api", *CONSUMERS])
-def test_a_process_that_hangs_is_replaced(tmp_path: Path, people: People, kind: str) -> None:
+@pytest.mark.parametrize("kind", [("api",), *processes_of_workers()], ids=" ".join)
+def test_a_process_that_hangs_is_replaced(tmp_path: Path, people: People, kind: tuple[str, ...]) -> None:
     with serving(tmp_path, KITH_HANG_TIMEOUT_S="2") as server:
         eventually(lambda: worker_pids(server))
         (api,) = worker_pids(server)
@@ -203,8 +203,10 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path, people: People, kind: 
         commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
         (hung,) = (
             [pid for pid in children if pid == api]
-            if kind == "api"
-            else [pid for pid, command in commands.items() if pid != api and command.endswith(f"{kind}\0".encode())]
+            if kind == ("api",)
+            else [
+                pid for pid, command in commands.items() if command.endswith("\0".join(("worker", *kind, "")).encode())
+            ]
         )
         eventually(lambda: follow_is_handled(server, people.bob, people.alice), 20)
         os.kill(int(hung), signal.SIGSTOP)

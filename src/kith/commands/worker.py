@@ -1,4 +1,4 @@
-"""`kith worker NAME`: one consumer of the event log, or what makes backups, in this process."""
+"""`kith worker NAME...`: consumers of the event log, or what makes backups, in this process."""
 
 from __future__ import annotations
 
@@ -22,11 +22,16 @@ else:
 
 @commands.command("worker")
 def run_worker(
-    name: Annotated[Name, typer.Argument(help="Which worker.")],
+    names: Annotated[list[Name], typer.Argument(help="Which worker; several share the process.")],
     data: Data = None,
 ) -> None:
-    """Run one background worker alone; `kith serve` runs them beside the API."""
+    """Run background workers alone; `kith serve` runs them beside the API."""
     settings = processes.settings_of_process(data)
-    if name == schedule.NAME and not settings.backup_to:
+    if schedule.NAME not in names:
+        asyncio.run(worker.work(names, settings))
+    elif len(names) > 1:
+        raise BadRequest(f"{schedule.NAME} has a process of its own; start it by itself")
+    elif not settings.backup_to:
         raise BadRequest("no place for backups is set: `backup_to`")
-    asyncio.run(schedule.keep(settings) if name == schedule.NAME else worker.work(name, settings))
+    else:
+        asyncio.run(schedule.keep(settings))

@@ -84,10 +84,14 @@ class Worker(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """How a consumer is opened over an open data folder, and its gauges besides lag and failures."""
+    """How a consumer is opened over an open data folder, and its gauges besides lag and failures.
+
+    `alone`: it works long at a time, so `kith serve` gives it a process of its own; all others share one.
+    """
 
     open: Callable[[Settings, Opened], AbstractAsyncContextManager[Worker]]
     gauges: Callable[[Environment], Mapping[str, float]] = lambda _: {}
+    alone: bool = False
 
 
 @contextlib.asynccontextmanager
@@ -211,10 +215,16 @@ def _log_walk(ended: Ended) -> None:
 
 
 CONSUMERS: Mapping[str, Registered] = {
-    fanout.NAME: Registered(_fanout, _fanout_gauges),
+    fanout.NAME: Registered(_fanout, _fanout_gauges, alone=True),
     webhooks.NAME: Registered(_webhooks, _webhook_gauges),
     boards.NAME: Registered(_boards),
     intake.NAME: Registered(_notifications),
-    spread.NAME: Registered(_mentions),
+    spread.NAME: Registered(_mentions, alone=True),
 }
 """By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""
+
+
+def processes_of_workers() -> list[tuple[str, ...]]:
+    """The consumers that each worker process of `kith serve` runs."""
+    alone = [(name,) for name, registered in CONSUMERS.items() if registered.alone]
+    return [*alone, tuple(name for name, registered in CONSUMERS.items() if not registered.alone)]

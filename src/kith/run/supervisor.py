@@ -32,7 +32,7 @@ from kith.engines.blobs.archives import open_archive
 from kith.run import folders, heartbeats, keys, peers, processes, server
 from kith.run.backups import schedule
 from kith.run.config import Settings
-from kith.run.consumers import CONSUMERS
+from kith.run.consumers import processes_of_workers
 
 _RESPAWN_S, _RESPAWN_S_MAX = 0.5, 10.0
 """Pause before a worker is started again. It doubles while workers exit by themselves, as where another one runs."""
@@ -181,8 +181,8 @@ def raise_descriptors(settings: Settings) -> None:
 
 @contextlib.contextmanager
 def workers(settings: Settings, *, standby: bool = False) -> Iterator[list[int]]:
-    """Run each registered consumer, and what makes backups, in a process of its own beside the API; of a standby the
-    process that follows. When one dies, another is started.
+    """Run the registered consumers, and what makes backups, in processes beside the API; of a standby the process that
+    follows. When one dies, another is started.
 
     Yields what the follower ended with, once it says that this must not go on as a standby: then all are to end.
     """
@@ -190,8 +190,8 @@ def workers(settings: Settings, *, standby: bool = False) -> Iterator[list[int]]
     os.environ[processes.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
     stopping, running, ended = threading.Event(), list[_Worker](), list[int]()
     try:
-        names = [*CONSUMERS, *([schedule.NAME] if settings.backup_to else [])]
-        for command in [_FOLLOWER] if standby else [("worker", name) for name in names]:
+        groups = [*processes_of_workers(), *([(schedule.NAME,)] if settings.backup_to else [])]
+        for command in [_FOLLOWER] if standby else [("worker", *names) for names in groups]:
             running.append(_Worker(command, stopping, ended))
         yield ended
     finally:
@@ -244,7 +244,9 @@ class _Worker:
                 return _spawn_worker(self._command)
             except OSError as error:  # no memory, or no process id
                 _log.warning(
-                    "the worker cannot be started; it is tried again", worker=self._command[-1], error=str(error)
+                    "the worker cannot be started; it is tried again",
+                    worker=" ".join(self._command[1:]),
+                    error=str(error),
                 )
                 pause_s = _RESPAWN_S_MAX
         return None

@@ -1,4 +1,4 @@
-"""A worker process: one registered consumer over the event log, and its tasks. Imports nothing of the API.
+"""A worker process: registered consumers over the event log, and their tasks. Imports nothing of the API.
 
 `supervisor` starts, watches and replaces it.
 """
@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import structlog
@@ -22,21 +23,32 @@ from kith.run.wiring import opened
 _log = structlog.get_logger("kith")
 
 
-async def work(name: str, settings: Settings) -> None:
-    """Run a registered consumer until SIGTERM or SIGINT; then it saves how far it is."""
+async def work(names: Sequence[str], settings: Settings) -> None:
+    """Run registered consumers until SIGTERM or SIGINT; then they save how far they are. If one fails, all end."""
     logs.configure(settings.log_level)
-    async with (
-        opened(settings, name, create=False, on_fatal=processes.replace_process) as parts,
-        CONSUMERS[name].open(settings, parts) as worker,
-    ):
-        loop = asyncio.get_running_loop()
+    async with contextlib.AsyncExitStack() as stack:
+        process = names[0] if len(names) == 1 else "worker"
+        parts = await stack.enter_async_context(
+            opened(settings, process, create=False, on_fatal=processes.replace_process)
+        )
+        workers = [await stack.enter_async_context(CONSUMERS[name].open(settings, parts)) for name in names]
+
+        def stop() -> None:
+            for worker in workers:
+                worker.follower.stop()
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, worker.follower.stop)
+            asyncio.get_running_loop().add_signal_handler(number, stop)
         beside = [
             asyncio.create_task(processes.stay_with_supervisor()),
-            *(asyncio.create_task(_every(task, do, parts.leases)) for task, do in worker.tasks.items()),
+            *(asyncio.create_task(_every(task, do, parts.leases)) for one in workers for task, do in one.tasks.items()),
         ]
-        await worker.follower.run()
+        following = [asyncio.create_task(worker.follower.run()) for worker in workers]
+        await asyncio.wait(following, return_when=asyncio.FIRST_EXCEPTION)
+        stop()
+        await asyncio.wait(following)
+        for task in following:
+            task.result()
         for task in beside:
             task.cancel()
 
