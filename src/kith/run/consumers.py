@@ -1,4 +1,4 @@
-"""The registry of consumers: all that follows the event log, each in a worker process of its own.
+"""The registry of consumers: all that follows the event log. `kith serve` runs them in worker processes beside the API.
 
 To add one, write it in its room (see `log.runner.Consumer`), open it here, and enter it in CONSUMERS. Then `kith serve`
 runs it, `kith worker` and `kith dead` know its name, and `/metrics` tells its lag and its failures.
