@@ -155,6 +155,7 @@ class Webhooks:
             if await self.keep(kept, None):
                 if kept.webhook.key:
                     await self._notes.put_note(KEYS + kept.webhook.key, None, only_if=_encode(id_))
+                await self._log.release(group_of(id_))
                 return
         raise Conflict(f"webhook {id_} is being changed by many at once; try again", id=str(id_))
 
