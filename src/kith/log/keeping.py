@@ -24,24 +24,29 @@ class Keeping:
 
     def __init__(self, log: LogStore, name: str, now_ms: Callable[[], int]) -> None:
         self._log, self._name, self._now_ms = log, name, now_ms
-        self._due_ms = 0
+        self._due_ms, self._lost = 0, NOWHERE
 
     async def keep(self, at: LogPosition) -> None:
-        """Keep what follows `at`; nothing, where something is kept that was renewed within RENEWED_MS.
+        """Keep what follows `at`; nothing is done where the lease was renewed within RENEWED_MS.
 
         `at`: a place that the holder will go on from even if it is killed now. NOWHERE: it has none yet.
         """
-        now_ms = self._now_ms()
-        if at == NOWHERE or 0 < self._due_ms - now_ms <= RENEWED_MS:
+        if not self.is_due(at):
             return
-        self._due_ms = now_ms + RENEWED_MS
+        self._due_ms, self._lost = self._now_ms() + RENEWED_MS, NOWHERE
         try:
             kept = await self._log.lease(self._name, at)
         except KithError as error:
             _log.warning("the log is not kept", lease=self._name, error=error.message)
             return
         if not kept:
+            self._lost = at
             _log.warning("the log was forgotten before it was read", lease=self._name)
+
+    def is_due(self, at: LogPosition) -> bool:
+        """Whether `keep` would do something."""
+        is_fresh = 0 < self._due_ms - self._now_ms() <= RENEWED_MS and self._lost in (NOWHERE, at)
+        return at != NOWHERE and not is_fresh
 
     async def release(self) -> None:
         """Keep nothing more."""
