@@ -11,6 +11,7 @@ from kith.commands.console import Data
 from kith.core.errors import BadRequest
 from kith.run import processes, worker
 from kith.run.backups import schedule
+from kith.run.backups import worker as backups
 from kith.run.consumers import CONSUMERS
 
 commands = typer.Typer()
@@ -34,4 +35,4 @@ def run_worker(
     elif not settings.backup_to:
         raise BadRequest("no place for backups is set: `backup_to`")
     else:
-        asyncio.run(schedule.keep(settings))
+        asyncio.run(backups.keep(settings))
