@@ -12,7 +12,7 @@ from calls import add_edges
 from coroutines import run_all
 from servers import API, KEY, Server, serving
 
-_WATCHERS, _CHANGES, _A_REQUEST = 100, 1_000, 500
+_WATCHERS, _CHANGES, _A_REQUEST = 100, 2_000, 500
 _BUFFER_BYTES = 1 << 16
 _LIMIT_S = 60.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -15,18 +15,20 @@ from kith.run.backups import worker as backups
 from kith.run.consumers import CONSUMERS
 
 commands = typer.Typer()
-if TYPE_CHECKING:
-    Name = str
-else:
-    Name = Literal[(*CONSUMERS, schedule.NAME)]  # typer accepts these, and lists them for an unknown name
+NAMES = (*CONSUMERS, schedule.NAME)
 
 
 @commands.command("worker")
 def run_worker(
-    names: Annotated[list[Name], typer.Argument(help="Which worker; several share the process.")],
+    names: Annotated[
+        list[str], typer.Argument(help=f"Which of {', '.join(NAMES)}; several share the process.", show_default=False)
+    ],
     data: Data = None,
 ) -> None:
     """Run background workers alone; `kith serve` runs them beside the API."""
+    for name in names:
+        if name not in NAMES:
+            raise BadRequest(f"there is no worker {name!r}; there are {', '.join(NAMES)}")
     settings = processes.settings_of_process(data)
     if schedule.NAME not in names:
         asyncio.run(worker.work(names, settings))

@@ -398,6 +398,24 @@ def test_the_log_is_kept_for_a_webhook_whose_endpoint_is_down(play: Play) -> Non
     play(scene, events_max=60, give_up_ms=10**12)
 
 
+def test_the_log_is_kept_from_when_a_webhook_is_made(play: Play) -> None:
+    async def scene(world: World) -> None:
+        seen = await world.create()
+        await world.write(600)
+        async with world.working():
+            await until(lambda: len(world.app.numbers()) >= 600)
+        assert in_order(world.app.numbers())
+        assert GAP not in [change for sent in world.app.taken for change in sent.body["changes"]]
+        await world.create("https://second.example/")
+        await world.create("https://third.example/")
+        with pytest.raises(WebhookLimitReached):
+            await world.create("https://fourth.example/")
+        await world.webhooks.delete(seen.webhook.id)
+        assert len(await world.log.leases()) == 2
+
+    play(scene, events_max=60)
+
+
 def test_what_was_forgotten_unread_is_told_as_a_gap_and_once(play: Play) -> None:
     async def scene(world: World) -> None:
         seen = await world.create()
