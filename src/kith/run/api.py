@@ -67,7 +67,7 @@ async def serving(
     """What an API process runs."""
     async with (
         running(settings, create=create, on_fatal=on_fatal) as services,
-        machine_of(settings, services.opened.environment) as machine,
+        machine_of(settings, services.opened) as machine,
     ):
         counts = FileQuotas(Path(settings.data) / quota_store.FILE)
         try:
@@ -96,7 +96,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         buffer_bytes=settings.stream_buffer_bytes,
     )  # fmt: skip
 
-    standbys = StandbyResource(machine.source, metrics.observe)
+    standbys = StandbyResource(machine.source, machine.keep, metrics.observe)
 
     @cache
     def pages() -> Pages:

@@ -21,6 +21,7 @@ from kith import __version__
 from kith.core.events import Event, LogPosition
 from kith.graph.graphs import Graphs
 from kith.leases.holding import Held
+from kith.log.keeping import Keeping
 from kith.log.store import Failure, LogStore
 from kith.outbound.errors import SendFailed, Why
 from kith.outbound.outbound import Answer
@@ -86,6 +87,7 @@ class Delivering:
     def __init__(self, desk: Desk, kept: Kept, held: Held) -> None:
         self._desk, self._kept, self._held = desk, kept, held
         self._group = group_of(kept.webhook.id)
+        self._keeping = Keeping(desk.log, self._group, desk.now_ms)
         self._due: deque[Due] = deque()
         self._gap = kept.webhook.standing.gap
         self._read_to = self._done = self._saved = LogPosition(b"")
@@ -111,8 +113,10 @@ class Delivering:
         self._held.check()
         kept = await desk.webhooks.reread(self._kept)
         if kept is None:
+            await self._keeping.release()
             return False
         self._kept = kept
+        await self._keeping.keep(self._saved)
         await self._replay()
         pause_ms = wait_ms(kept.webhook.standing, desk.now_ms())
         if pause_ms:

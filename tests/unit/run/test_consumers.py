@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from cast import ALICE
@@ -14,7 +13,7 @@ from edges import edge_of, writes_of
 from engines import open_embedded
 
 from kith.commands.dead import dead_events
-from kith.commands.worker import Name
+from kith.commands.worker import NAMES
 from kith.core.events import NOWHERE, Event
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import dead
@@ -49,7 +48,7 @@ def failure_of(group: str, event: Event, *, dead: bool) -> Failure:
 
 
 def test_kith_worker_takes_the_names_of_the_registry_and_no_others() -> None:
-    assert get_args(Name) == (*CONSUMERS, schedule.NAME)
+    assert (*CONSUMERS, schedule.NAME) == NAMES
 
 
 @pytest.mark.parametrize("name", CONSUMERS)

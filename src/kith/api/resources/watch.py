@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
 from kith.api.call import Call
@@ -17,6 +18,7 @@ from kith.core.events import LogPosition
 from kith.core.ids import NodeId, parse_id
 from kith.graph.graphs import Graphs
 from kith.watch.seeing import check_wish
+from kith.watch.told import Change
 from kith.watch.wanted import Wanted, wanted_of
 from kith.watch.watch import Frame, Watch
 
@@ -32,17 +34,20 @@ LastEventId = Annotated[str | None, Header("Last-Event-ID"), Meta(description="A
 Accept = Annotated[str | None, Header("Accept"), Meta(description="`application/x-ndjson`: a line a change.")]
 _RETRY_AFTER_S = 5.0
 _NDJSON = "application/x-ndjson"
+_encoder = msgspec.json.Encoder()
 _HEADERS = [("cache-control", "no-store"), ("x-accel-buffering", "no")]
 
 
-def as_event(token: str, change: bytes) -> bytes:
-    """A change as a Server-Sent Event."""
-    return b"id: %b\nevent: change\ndata: %b\n\n" % (token.encode(), change)
+def as_events(changes: Sequence[Change]) -> bytes:
+    """Changes as Server-Sent Events."""
+    return b"".join(
+        [b"id: %b\nevent: change\ndata: %b\n\n" % (one.token.encode(), _encoder.encode(one)) for one in changes]
+    )
 
 
-def as_line(token: str, change: bytes) -> bytes:
-    """A change as a line of JSON."""
-    return change + b"\n"
+def as_lines(changes: Sequence[Change]) -> bytes:
+    """Changes as lines of JSON."""
+    return _encoder.encode_lines(changes)
 
 
 class Watching:
@@ -68,7 +73,7 @@ class Watching:
 
     def here(self, token: str) -> None:
         """See `watch.Watcher`."""
-        if self.frame is as_line:
+        if self.frame is as_lines:
             self._sink.write(b'{"kind":"here","token":"%b"}\n' % token.encode())
         else:
             self._sink.write(b":\nid: %b\n\n" % token.encode())
@@ -143,7 +148,7 @@ class WatchResource:
         sink = Sink(transport, call.scope.client, self._sockets, self._buffer_bytes)
         del transport  # the sink's alone, so that it ends with the sink
         self._observe("watch", call.started, 200)
-        await self._tell(call, Watching(sink, wanted, as_line if lines else as_event, user), at)
+        await self._tell(call, Watching(sink, wanted, as_lines if lines else as_events, user), at)
 
     def close(self) -> None:
         """End every watcher, and let no new one begin: this process stops."""
