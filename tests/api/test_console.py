@@ -25,6 +25,7 @@ from kith.log.store import Failure
 from kith.run import api as api_of_process
 from kith.run.audits import Report
 from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
 from kith.run.services import Services
 from kith.web.files import SAFE, folder
 
@@ -118,7 +119,7 @@ def test_numbers_tell_curves_operations_and_processes(server: Server, http: http
     def running() -> set[str]:
         return {one["kind"] for one in ok(http.get("/console/numbers"))["processes"] if one["running"]}
 
-    assert eventually(lambda: running() == {"api", "fanout"})
+    assert eventually(lambda: running() == {"api", *CONSUMERS})
     assert ok(http.get("/console/numbers", params={"since": told["times"][-1]}))["times"] in (
         [],
         [told["times"][-1] + 10_000],
@@ -226,7 +227,8 @@ def test_dead_events_are_listed_replayed_and_dropped_one_by_one(run: Run, tmp_pa
             await died(services, BOB, CAROL)
             await services.opened.log.lease("standby", await services.opened.log.end())
             told = (await http.get("/console/log")).json()
-            (group,) = told["groups"]
+            assert [group["name"] for group in told["groups"]] == list(CONSUMERS)
+            group = told["groups"][0]
             assert (group["name"], group["dead"], group["failing"], group["lagEvents"]) == ("fanout", 2, 0, 0)
             assert [lease["name"] for lease in told["leases"]] == ["standby"]
             first, second = sorted(told["dead"], key=lambda one: int(one["event"]["destination"]))

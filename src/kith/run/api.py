@@ -110,8 +110,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     )  # fmt: skip
 
     standbys = StandbyResource(machine.source, metrics.observe)
-    data = Path(settings.data)
-    history, audits = History(data / "samples", metrics), AuditProcesses(data)
+    history, audits = History(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
 
     @cache
     def pages() -> Pages:
@@ -139,8 +138,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         watching,
         WebhooksResource(services.webhooks, graph.graphs, services.posts.snowflakes.next, services.watch),
         standbys,
-        ConsoleResource(files.folder("console"), history, audits, _settings(settings)),
-        StoredResource(graph, opened.records, opened.log, services.jobs, list(CONSUMERS)),
+        *_of_console(settings, services, history, audits),
         ServiceResource(partial(_problems, services, machine), metrics.render, pages, machine.says),
     ]
     operations = [operation for resource in resources for operation in operations_of(resource)]
@@ -151,6 +149,17 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)
 
     return Api(door, operations, partial(_end, stream, watching, standbys), history, audits)
+
+
+def _of_console(
+    settings: Settings, services: Services, history: History, audits: AuditProcesses
+) -> tuple[ConsoleResource, StoredResource]:
+    """What the operator looks at."""
+    opened = services.opened
+    return (
+        ConsoleResource(files.folder("console"), history, audits, _settings(settings)),
+        StoredResource(opened.graph, opened.records, opened.log, services.jobs, list(CONSUMERS)),
+    )
 
 
 def _settings(settings: Settings) -> list[SettingAnswer]:

@@ -31,10 +31,14 @@ _log = structlog.get_logger("kith")
 
 
 class Sample(msgspec.Struct):
-    """All that was counted until `at_ms`, over all processes: histograms as counts by bound."""
+    """All that was counted until `at_ms`, over all processes: histograms as counts by bound.
+
+    `latency`: a histogram for each operation, as JSON, since an hour of them is read where a curve needs one.
+    """
 
     at_ms: int
-    latency: dict[str, list[int]]
+    latency: dict[str, msgspec.Raw]
+    requests: list[int]  # of all operations
     failed: dict[str, int]  # answers of 500 and above, by operation
     commits: list[int]
     writes: float
@@ -96,7 +100,7 @@ class History:
             every_ms=EVERY_MS,
             times=[sample.at_ms for sample in samples if sample.at_ms > since_ms],
             series=_curves(samples, since_ms, operation),
-            operations=_table(oldest or Sample(now.at_ms, {}, {}, [], 0, {}), now),
+            operations=_table(oldest or _nothing(now.at_ms), now),
             processes=[
                 ProcessNumbers(one.kind, one.pid, one.running, one.seen_ms)
                 for one in sorted(processes, key=lambda one: (not one.running, -one.seen_ms))
@@ -107,13 +111,16 @@ class History:
 
 def summed(at_ms: int, processes: Sequence[OfProcess], gauges: Mapping[str, float]) -> Sample:
     """What all processes counted."""
-    sample = Sample(at_ms, {}, {}, [0] * (len(LATENCY_S) + 1), 0, {})
+    none = [0] * (len(LATENCY_S) + 1)
+    sample = Sample(at_ms, {}, none, {}, none, 0, {})
+    latency: dict[str, list[int]] = {}
     depth = streams = watchers = 0
     lag_s = 0.0
     for one in processes:
         counts = one.counts
         for name, histogram in counts.latency.items():
-            sample.latency[name] = _added(sample.latency.get(name), histogram)
+            latency[name] = _added(latency.get(name), histogram)
+            sample.requests = _added(sample.requests, histogram)
         for key, number in counts.responses.items():
             operation, _, status = key.rpartition(" ")
             if status >= "500":
@@ -122,6 +129,7 @@ def summed(at_ms: int, processes: Sequence[OfProcess], gauges: Mapping[str, floa
         sample.writes += counts.commit_writes.total
         depth, streams, watchers = depth + counts.queue_depth, streams + counts.streams, watchers + counts.watchers
         lag_s = max(lag_s, counts.stream_lag_s)
+    sample.latency = {name: msgspec.Raw(msgspec.json.encode(counts)) for name, counts in latency.items()}
     own = {"commit_queue_depth": depth, "streams": streams, "watchers": watchers, "stream_lag_seconds": lag_s}
     sample.gauges = {name: value if isfinite(value) else None for name, value in {**gauges, **own}.items()}
     return sample
@@ -154,9 +162,7 @@ def _point(before: Sample | None, after: Sample, operation: str | None) -> dict[
         return values
     seconds = (after.at_ms - before.at_ms) / 1_000
     before = _comparable(before, after)
-    latency = {name: _grown(before.latency.get(name), counts) for name, counts in after.latency.items()}
-    every = [sum(column) for column in zip(*latency.values(), strict=True)]
-    values |= _times("requests", every, seconds)
+    values |= _times("requests", _grown(before.requests, after.requests), seconds)
     values["requests_failed"] = sum(
         max(0, number - before.failed.get(name, 0)) for name, number in after.failed.items()
     )
@@ -166,7 +172,7 @@ def _point(before: Sample | None, after: Sample, operation: str | None) -> dict[
     if number := sum(commits):
         values["writes_per_commit"] = (after.writes - before.writes) / number
     if operation is not None:
-        values |= _times("operation", latency.get(operation, []), seconds)
+        values |= _times("operation", _grown(_of(before, operation), _of(after, operation)), seconds)
     return values
 
 
@@ -181,8 +187,8 @@ def _times(name: str, counts: Sequence[int], seconds: float) -> dict[str, float 
 def _table(before: Sample, now: Sample) -> list[OperationNumbers]:
     """Every operation that was called since the first sample, the most often called first."""
     rows, before = [], _comparable(before, now)
-    for name, counts in now.latency.items():
-        grown = _grown(before.latency.get(name), counts)
+    for name in now.latency:
+        grown = _grown(_of(before, name), _of(now, name))
         if number := sum(grown):
             failed = max(0, now.failed.get(name, 0) - before.failed.get(name, 0))
             p50, p99 = quantile_ms(grown, 0.5), quantile_ms(grown, 0.99)
@@ -196,13 +202,23 @@ def _added(counts: list[int] | None, histogram: Histogram) -> list[int]:
 
 def _comparable(before: Sample, after: Sample) -> Sample:
     """What to subtract from `after`: nothing where counts began anew in between, as they do when a server starts."""
-    less = any(sum(after.latency.get(name, ())) < sum(counts) for name, counts in before.latency.items())
-    return Sample(before.at_ms, {}, {}, [], 0, {}) if less or after.writes < before.writes else before
+    less = any(b > a for b, a in zip(before.requests, after.requests, strict=False))
+    return _nothing(before.at_ms) if less or after.writes < before.writes else before
 
 
-def _grown(before: Sequence[int] | None, after: Sequence[int]) -> Sequence[int]:
+def _nothing(at_ms: int) -> Sample:
+    return Sample(at_ms, {}, [], {}, [], 0, {})
+
+
+def _of(sample: Sample, operation: str) -> list[int]:
+    """The histogram of an operation; empty where it was never called."""
+    raw = sample.latency.get(operation)
+    return [] if raw is None else msgspec.json.decode(raw, type=list[int])
+
+
+def _grown(before: Sequence[int], after: Sequence[int]) -> Sequence[int]:
     """What was counted in between."""
-    return [max(0, a - b) for b, a in zip(before, after, strict=True)] if before else after
+    return [max(0, a - b) for b, a in zip(before, after, strict=True)] if before and after else after
 
 
 def _rounded(value: float | None) -> float | None:

@@ -5,6 +5,7 @@ import { el, section, table } from "./dom.js";
 import { ago, bytes, ms, number, rate, seconds } from "./words.js";
 
 const LAG_S = 30;
+const BACKUP_AGE_S = 172_800;
 const FAILED_SHARE = 0.01;
 const DISK_LEFT = 2 ** 30;
 const KNOWN = [
@@ -30,9 +31,10 @@ export function findings(history, now = history.latest.now) {
   const found = [];
   const value = (name) => history.last(name) ?? 0;
   const groups = history.names().filter((name) => name.endsWith("_dead_events")).map((name) => name.slice(0, -"_dead_events".length));
+  const standby = history.names().includes("standby_behind_seconds"); // follows another machine, and runs no workers
   const running = new Set(history.latest.processes.filter((one) => one.running).map((one) => one.kind));
   for (const group of groups) {
-    if (!running.has(group)) found.push(["bad", `No worker of ${group} runs. What it does waits until one is back.`]);
+    if (!running.has(group) && !standby) found.push(["bad", `No worker of ${group} runs. What it does waits until one is back.`]);
     const dead = value(`${group}_dead_events`);
     if (dead) found.push(["bad", `${number(dead)} dead events of ${group} wait for you: see Log.`]);
     const lag = history.last(`${group}_lag_oldest_seconds`);
@@ -44,6 +46,9 @@ export function findings(history, now = history.latest.now) {
   const rateNow = value("requests_rate");
   if (value("requests_failed") > FAILED_SHARE * rateNow * 10) found.push(["bad", `${number(value("requests_failed"))} requests failed in the last 10 s.`]);
   if (value("log_leases_lost")) found.push(["bad", `${number(value("log_leases_lost"))} readers lost their place in the log: see Log.`]);
+  if (value("backup_failing")) found.push(["bad", "Backups fail: the log of kith serve says why."]);
+  if (value("backup_age_seconds") > BACKUP_AGE_S) found.push(["bad", `The last backup was ${ago(now - value("backup_age_seconds") * 1000, now)}.`]);
+  if (value("standby_behind_seconds") > LAG_S) found.push(["bad", `This standby is ${seconds(value("standby_behind_seconds"))} behind its primary.`]);
   if (history.last("disk_free_bytes") !== null && value("disk_free_bytes") < DISK_LEFT) found.push(["bad", `Only ${bytes(value("disk_free_bytes"))} are left on the disk.`]);
   for (const one of history.latest.processes.filter((one) => !one.running).slice(0, 5)) {
     found.push(["warn", `Process ${one.pid} (${one.kind}) ended ${ago(one.seen, now)}.`]);
