@@ -32,7 +32,7 @@ export function findings(history, now = history.latest.now) {
   const value = (name) => history.last(name) ?? 0;
   const groups = history.names().filter((name) => name.endsWith("_dead_events")).map((name) => name.slice(0, -"_dead_events".length));
   const standby = history.names().includes("standby_behind_seconds"); // follows another machine, and runs no workers
-  const running = new Set(history.latest.processes.filter((one) => one.running).map((one) => one.kind));
+  const running = new Set(history.latest.processes.filter((one) => one.running).flatMap((one) => one.kind.split("+"))); // one process may follow the log for several
   for (const group of groups) {
     if (!running.has(group) && !standby) found.push(["bad", `No worker of ${group} runs. What it does waits until one is back.`]);
     const dead = value(`${group}_dead_events`);
