@@ -16,6 +16,7 @@ from rich.table import Table
 
 from bench import (
     boards,
+    console,
     flockdb,
     home,
     http,
@@ -93,6 +94,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "board-followers": boards.board_followers,
     "inbox": inboxes.inbox,
     "mention": mentions.mention,
+    "console": console.console,
 }
 
 

@@ -28,7 +28,7 @@ _KEY_CHARS_MIN = 20
 _ALIKE = 0.5
 """How alike (0 to 1) a setting must be to a wrong name to be suggested for it."""
 _NO_SETTING = re.compile(
-    r"serve_(settings|supervisor|heartbeat)|(replay|primary)_key"  # of processes, of commands
+    r"serve_(settings|sources|supervisor|heartbeat)|(replay|primary)_key"  # of processes, of commands
     r"|(data|test|fault|bench)_\w+"  # of tests
     r"|(\w+_)?(service_(host|port\w*)|port_\d+_(tcp|udp|sctp)\w*)"  # what clusters tell of a service called kith
 )
@@ -285,15 +285,25 @@ def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Se
 
     Errors: BadRequest names the source and the field of a value that cannot be used.
     """
+    sources = _by_source(flags, file)
+    for source, values in sources.items():
+        _check(source, values)
+    return msgspec.convert(dict(ChainMap(*reversed(sources.values()))), Settings, strict=False)
+
+
+def sources_of(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> dict[str, str]:
+    """Where `load` takes each setting from that is not left at its default."""
+    return {name: source for source, values in _by_source(flags, file).items() for name in values}
+
+
+def _by_source(flags: Mapping[str, Any] | None, file: Path | None) -> dict[str, dict[str, Any]]:
+    """What each source says; the later wins."""
     path = file or Path(FILE)
-    sources = {
+    return {
         str(path): _from_file(path, must_exist=file is not None),
         f"the {PREFIX}* variables": _from_environment(os.environ),
         "the flags": {name: value for name, value in (flags or {}).items() if value is not None},
     }
-    for source, values in sources.items():
-        _check(source, values)
-    return msgspec.convert(dict(ChainMap(*reversed(sources.values()))), Settings, strict=False)
 
 
 def _check(source: str, values: Mapping[str, Any]) -> None:

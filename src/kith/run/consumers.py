@@ -222,8 +222,6 @@ CONSUMERS: Mapping[str, Registered] = {
     spread.NAME: Registered(_mentions, alone=True),
 }
 """By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""
-WORKER = "worker"
-"""The name of a process that runs several consumers."""
 
 
 def processes_of_workers() -> list[tuple[str, ...]]:

@@ -123,11 +123,11 @@ def test_metrics_tell_lag_and_failures_of_each_consumer(failures: EmbeddedLog, r
 def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) -> None:
     async def told() -> set[str]:
         async with wiring.opened(settings, "test", create=False) as parts:
-            return set(await gauges.gauges(settings, parts.environment, parts.log))
+            return set(await parts.metrics.gauges())
 
     assert run(told()) == {
         "log_events", "log_sequence", "log_bytes", "log_leases", "log_leases_lost", "log_leases_lag_events",
-        "store_bytes", "fanout_deliveries", "webhooks",
+        "store_bytes", "disk_free_bytes", "timelines", "fanout_deliveries", "webhooks",
     }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -87,6 +87,18 @@ class Watching:
         self._sink.end(why)
 
 
+class Observer(Protocol):
+    """Counts answers and watchers of this process."""
+
+    def observe(self, operation: str, started: float, status: int) -> None:
+        """See `door.Observe`."""
+        ...
+
+    def watching(self, watchers: int) -> None:
+        """So many are open."""
+        ...
+
+
 class WatchResource:
     """All watchers of this process. `watchers_max`, `user_max`, `buffer_bytes`: the settings `watchers_max`,
     `streams_user_max`, `stream_buffer_bytes`. `lifetime_s`: how long the credential in an Authorization header holds.
@@ -96,14 +108,14 @@ class WatchResource:
         self,
         watch: Watch,
         graphs: Graphs,
-        observe: Callable[[str, float, int], None],
+        observer: Observer,
         *,
         lifetime_s: Callable[[str | None], float | None],
         watchers_max: int,
         user_max: int,
         buffer_bytes: int,
     ) -> None:
-        self._watch, self._graphs, self._observe, self._lifetime_s = watch, graphs, observe, lifetime_s
+        self._watch, self._graphs, self._observer, self._lifetime_s = watch, graphs, observer, lifetime_s
         self._watchers_max, self._user_max, self._buffer_bytes = watchers_max, user_max, buffer_bytes
         self._sockets, self._open, self._closing = Sockets(), set[Watching](), False
 
@@ -147,7 +159,7 @@ class WatchResource:
         transport = call.exchange.response_stream(200, [content, *_HEADERS])
         sink = Sink(transport, call.scope.client, self._sockets, self._buffer_bytes)
         del transport  # the sink's alone, so that it ends with the sink
-        self._observe("watch", call.started, 200)
+        self._observer.observe("watch", call.started, 200)
         await self._tell(call, Watching(sink, wanted, as_lines if lines else as_events, user), at)
 
     def close(self) -> None:
@@ -172,6 +184,7 @@ class WatchResource:
     async def _tell(self, call: Call, watching: Watching, at: LogPosition) -> None:
         """Tell what happens until either side ends it."""
         self._open.add(watching)
+        self._observer.watching(len(self._open))
         gone = asyncio.ensure_future(call.exchange.client_disconnect())
         gone.add_done_callback(lambda _: watching.end("gone"))
         lifetime_s, expiry = self._lifetime_s(call.header("authorization")), None
@@ -188,6 +201,7 @@ class WatchResource:
             self._watch.leave(watching)
             watching.end("gone")
             self._open.discard(watching)
+            self._observer.watching(len(self._open))
 
 
 def _names(text: str | None) -> list[str]:
