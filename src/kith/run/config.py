@@ -203,6 +203,26 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...],
         _doc("Networks, such as 10.0.0.0/8, that webhooks may call although they are not public; for an intranet."),
     ] = ()
+    webpush_contact: Annotated[
+        str,
+        Meta(pattern=r"^((mailto:|https://)[!-~]+)?$"),
+        _doc("mailto: or https: URL where push services reach you. Turns Web Push on; empty: off."),
+    ] = ""
+    webpush_hosts: Annotated[
+        tuple[str, ...],
+        _doc("Hosts of push services that browsers may name, each with those below it; others are refused."),
+    ] = (
+        "fcm.googleapis.com", "push.services.mozilla.com", "push.apple.com", "notify.windows.com"
+    )  # fmt: skip
+    apns_key_file: Annotated[
+        str, _doc("The .p8 file of a key for Apple's push service. Turns APNs on; empty: off.")
+    ] = ""
+    apns_key_id: Annotated[str, _doc("The id of that key, as Apple shows it.")] = ""
+    apns_team_id: Annotated[str, _doc("The id of the team that it belongs to.")] = ""
+    apns_topic: Annotated[str, _doc("The bundle id of the app.")] = ""
+    fcm_account_file: Annotated[
+        str, _doc("The JSON file of a service account for Firebase Cloud Messaging. Turns FCM on; empty: off.")
+    ] = ""
     stream_heartbeat_s: Annotated[
         float, Meta(ge=1, le=300), _doc("Seconds without an event after which a stream says that it is there.")
     ] = 15.0
