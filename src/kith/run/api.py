@@ -120,11 +120,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         BoardsResource(services.boards, services.board_following, services.pins, access, present),
         NotificationsResource(services.notifications, services.outside, present),
         PreferencesResource(services.notifications.preferences),
-        DevicesResource(
-            services.devices,
-            services.push_keys.offer(settings.webpush_hosts),
-            services.posts.snowflakes.next,
-        ),
+        DevicesResource(services.devices, services.push_offer, services.posts.snowflakes.next),
         LabelsResource(services.moderation),
         FilesResource(services.media),
         watching,

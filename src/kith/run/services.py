@@ -36,6 +36,7 @@ from kith.notifications.notifications import Notifications
 from kith.notifications.outside import OutsideMentions
 from kith.notifications.presence import Presence
 from kith.notifications.push import push
+from kith.notifications.push.device import Offer
 from kith.notifications.push.devices import Devices
 from kith.people.opening import Openings
 from kith.people.privacy import Privacy
@@ -52,7 +53,7 @@ from kith.run.config import Settings
 from kith.run.folders import Opened, media_folder, timelines_folder
 from kith.run.keys import Keys
 from kith.run.observed import CallObserver, observed
-from kith.run.pushing import PushKeys, push_keys
+from kith.run.pushing import push_keys
 from kith.run.rooms import posts_over, telling
 from kith.run.wiring import opened, relations, suggestions
 from kith.stories.stories import Stories
@@ -95,7 +96,7 @@ class Services(NamedTuple):
     outside: OutsideMentions
     presence: Presence
     devices: Devices
-    push_keys: PushKeys
+    push_offer: Offer
 
 
 @contextlib.asynccontextmanager
@@ -158,7 +159,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
                 stories, Strip(graph, stories, affinity.by_author), home, live, watch,
                 hooks,
                 told.notifications, told.outside, presence,
-                devices, push_keys(settings, known.signing),
+                devices, push_keys(settings, known.signing).offer(settings.webpush_hosts),
             )  # fmt: skip
     finally:
         being_here.cancel()
