@@ -26,7 +26,7 @@ CONNECT_S, WHOLE_S = 5.0, 15.0
 ANSWER_BYTES_MAX = 1 << 16
 """Bytes of an answer that are read; the rest is left."""
 RETRY_AFTER_S_MAX = 86_400.0
-_CONNECTIONS_MAX, _KEPT_MAX, _KEPT_S = 100, 20, 30.0
+_CONNECTIONS_MAX, _KEPT_S = 100, 30.0
 _UNAVAILABLE = 500
 
 
@@ -66,7 +66,7 @@ class Outbound:
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls,
             max_connections=_CONNECTIONS_MAX,
-            max_keepalive_connections=_KEPT_MAX,
+            max_keepalive_connections=_CONNECTIONS_MAX,  # fewer, and busy ones count as kept: new ones all the time
             keepalive_expiry=_KEPT_S,
             network_backend=Pinned(allowed, resolve),
             http2=http2,
