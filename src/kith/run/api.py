@@ -26,6 +26,7 @@ from kith.api.resources.accounts import AccountsResource
 from kith.api.resources.boards import BoardsResource
 from kith.api.resources.comments import CommentsResource
 from kith.api.resources.console import ConsoleResource, SettingAnswer
+from kith.api.resources.devices import DevicesResource
 from kith.api.resources.engagement import EngagementResource
 from kith.api.resources.files import FILES_PATH, FilesResource
 from kith.api.resources.graphs import GraphResource
@@ -133,6 +134,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         BoardsResource(services.boards, services.board_following, services.pins, access, present),
         NotificationsResource(services.notifications, services.outside, present),
         PreferencesResource(services.notifications.preferences),
+        DevicesResource(services.devices, services.push_offer, services.posts.snowflakes.next),
         LabelsResource(services.moderation),
         FilesResource(services.media),
         watching,

@@ -42,6 +42,8 @@ Origin = Annotated[str, Meta(pattern=r"^(\*|[a-z][a-z0-9+.-]*://[^/?#*\sA-Z]+)$"
 FlockGraph = Annotated[str, Meta(pattern=r"^\d{1,9}=[a-z][a-z0-9_]{0,31}$")]
 """A graph's id in FlockDB, and its name here."""
 
+_Contact = Annotated[str, Meta(pattern=r"^((mailto:|https://)[!-~]+)?$")]
+_PUSH_HOSTS = ("fcm.googleapis.com", "push.services.mozilla.com", "push.apple.com", "notify.windows.com")
 _WORKERS_MAX = 64
 
 
@@ -203,6 +205,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...],
         _doc("Networks, such as 10.0.0.0/8, that webhooks may call although they are not public; for an intranet."),
     ] = ()
+    webpush_contact: Annotated[_Contact, _doc("mailto: or https: URL for push services; empty: no Web Push.")] = ""
+    webpush_hosts: Annotated[tuple[str, ...], _doc("Hosts of push services that browsers may name.")] = _PUSH_HOSTS
+    apns_key_file: Annotated[str, _doc("The .p8 file of a key for Apple's push service; empty: no APNs.")] = ""
+    apns_key_id: Annotated[str, _doc("The id of that key, as Apple shows it.")] = ""
+    apns_team_id: Annotated[str, _doc("The id of the team that it belongs to.")] = ""
+    apns_topic: Annotated[str, _doc("The bundle id of the app.")] = ""
+    fcm_account_file: Annotated[str, _doc("The JSON file of a service account for Firebase; empty: no FCM.")] = ""
     stream_heartbeat_s: Annotated[
         float, Meta(ge=1, le=300), _doc("Seconds without an event after which a stream says that it is there.")
     ] = 15.0

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -24,7 +24,7 @@ from kith.leases.holding import Held
 from kith.log.keeping import Keeping
 from kith.log.store import Failure, LogStore
 from kith.outbound.errors import SendFailed, Why
-from kith.outbound.outbound import Answer
+from kith.outbound.outbound import Send
 from kith.watch.told import told
 from kith.watch.wanted import wanted_of
 from kith.webhooks.next_step import CHANGES_MAX, TRIES_MIN, Outcome, changes_max, next_step, wait_ms
@@ -44,10 +44,6 @@ _GAP = b'{"kind":"gap"}'
 _FOR_EVER_MS = 1 << 62
 _encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger("kith.webhooks")
-
-
-Send = Callable[[str, str, Mapping[str, str], bytes], Coroutine[Any, Any, Answer]]
-"""See `outbound.Outbound.send`."""
 
 
 class Due(NamedTuple):
