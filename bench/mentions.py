@@ -10,7 +10,6 @@ import asyncio
 import os
 import resource
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,9 +21,10 @@ from kith.commands.transfer.formats import Writer
 from kith.core.clock import wall_ms
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.notifications.activity import ASKED_MAX, Users
-from kith.notifications.coordinator import Coordinator, Ended
+from kith.notifications.coordinator import Coordinator, OnEnd
 from kith.notifications.router import Router
 from kith.notifications.tiers import DAY_MS, Tier
+from kith.notifications.walks import Ended
 from kith.run import wiring
 from kith.run.folders import Opened
 
@@ -100,7 +100,7 @@ async def _tell(parts: Opened, crowd: _Crowd) -> _Told:
     ended: dict[Tier, float] = {}
     rows: dict[Tier, int] = {}
 
-    def end(one: Ended) -> None:
+    async def end(one: Ended) -> None:
         ended[one.walk.tier], rows[one.walk.tier] = time.perf_counter() - started, one.walk.told
 
     coordinator = _coordinator(parts, end)
@@ -116,7 +116,7 @@ async def _tell(parts: Opened, crowd: _Crowd) -> _Told:
     return _Told(first_s, ended, rows, most - before)
 
 
-def _coordinator(parts: Opened, on_end: Callable[[Ended], None]) -> Coordinator:
+def _coordinator(parts: Opened, on_end: OnEnd) -> Coordinator:
     async def count(account: int) -> int:
         return _FOLLOWERS
 
@@ -124,7 +124,9 @@ def _coordinator(parts: Opened, on_end: Callable[[Ended], None]) -> Coordinator:
         return np.ones(len(users), np.bool_)
 
     router = Router(count, 1_000, wall_ms)
-    return Coordinator(parts.graph, parts.inboxes, parts.activity, router, everybody, wall_ms, on_end=on_end)
+    return Coordinator(
+        parts.graph, parts.inboxes, parts.activity, router, everybody, parts.leases, wall_ms, on_end
+    )  # fmt: skip
 
 
 def _memory_mb() -> float:

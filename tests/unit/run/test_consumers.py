@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import pytest
 from cast import ALICE
 from coroutines import Run
@@ -15,10 +16,15 @@ from engines import open_embedded
 
 from kith.commands.dead import dead_events
 from kith.commands.worker import Name
+from kith.core.clock import wall_ms
 from kith.core.events import NOWHERE, Event
+from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import dead
 from kith.log.store import Failure
+from kith.notifications.backpressure import TASKS_MAX, watch_pressure
+from kith.notifications.tiers import Tier
+from kith.notifications.walks import Walk, Walks
 from kith.run import consumers, folders, gauges, processes, supervisor, wiring
 from kith.run.backups import schedule
 from kith.run.config import Settings
@@ -128,8 +134,43 @@ def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) 
 
     assert run(told()) == {
         "log_events", "log_sequence", "log_bytes", "log_leases", "log_leases_lost", "log_leases_lag_events",
-        "store_bytes", "fanout_deliveries", "webhooks",
+        "store_bytes", "fanout_deliveries", "webhooks", "mentions_pressure",
+        *(
+            f"mentions_{tier}_{what}"
+            for tier in ("online", "day", "month", "all")
+            for what in ("walks", "chunks", "oldest_seconds")
+        ),
     }  # fmt: skip
+
+
+def test_metrics_tell_what_waits_in_each_tier_of_mentions_and_since_when(settings: Settings, run: Run) -> None:
+    async def told() -> dict[str, float]:
+        async with wiring.opened(settings, "test", create=False) as parts:
+            made = [(wall_ms() - age_ms - EPOCH_MS) << TIME_SHIFT for age_ms in (5_000, 90_000)]
+            await Walks(parts.store).begin([Walk(notice, ALICE, Tier.DAY, 70) for notice in made])
+            await watch_pressure(parts.store, TASKS_MAX + 1, wall_ms())
+            return dict(await gauges.gauges(settings, parts.environment, parts.log))
+
+    found = run(told())
+    assert (found["mentions_day_walks"], found["mentions_day_chunks"], found["mentions_pressure"]) == (2, 140, 1)
+    assert 90 <= found["mentions_day_oldest_seconds"] < 1_000
+    assert (found["mentions_online_walks"], found["mentions_online_oldest_seconds"]) == (0, 0)
+
+
+def test_kith_serve_runs_as_many_workers_of_a_tier_as_the_settings_say(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    def spawn(command: tuple[str, ...]) -> int:
+        started.append(command[-1])
+        return os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ)
+
+    monkeypatch.setattr(supervisor, "_spawn_worker", spawn)
+    for name in (processes.SUPERVISOR_VARIABLE, processes.SETTINGS_VARIABLE):
+        monkeypatch.setenv(name, "")
+    with supervisor.workers(msgspec.structs.replace(settings, mention_workers_day=3)):
+        assert (started.count("mentions-day"), started.count("mentions-online")) == (3, 1)
 
 
 @pytest.mark.usefixtures("two")
