@@ -25,6 +25,7 @@ from bench import (
     local,
     log,
     media,
+    mention_storm,
     mentions,
     moderation,
     notifications,
@@ -93,6 +94,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "board-followers": boards.board_followers,
     "inbox": inboxes.inbox,
     "mention": mentions.mention,
+    "mention-storm": mention_storm.mention_storm,
 }
 
 

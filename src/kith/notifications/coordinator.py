@@ -28,6 +28,11 @@ from kith.notifications.walks import Ended, Walk, Walks
 CHUNK_IDS = 100_000
 AT_ONCE_MAX = 5_000
 """Followers who are told at once, without a walk."""
+PROBES_MAX = 200_000
+"""So many who are online at most are looked up among the followers; beyond, the followers are walked."""
+PROBES_A_CHUNK = 10_000
+PROBE_COST = 8
+"""Followers that are walked in the time of one look-up."""
 SLICE_CHUNKS = 8
 """Chunks of a walk that a worker does before it looks for one that is more urgent."""
 TRIES_MAX = 8
@@ -81,8 +86,18 @@ class Coordinator:
             if not more:
                 await self._on_end(Ended(further))
                 return
+        if walks[0].tier is Tier.ONLINE:
+            walks[0] = await self._shorter(walks[0], followers)
         for left in await self._walks.begin(walks):
             await self._on_end(Ended(left, left=left.waiting))
+
+    async def _shorter(self, walk: Walk, followers: int) -> Walk:
+        """A walk of the first tier, over who is online instead of over the followers where that is less work."""
+        most = min(PROBES_MAX - 1, followers // PROBE_COST)
+        online = len(await self._activity.online_page(-1, most + 1, self._now_ms()))
+        if online > most:
+            return walk
+        return msgspec.structs.replace(walk, chunks=-(-online // PROBES_A_CHUNK), probes=True)
 
     async def work(self) -> bool:
         """Tell some chunks of the first walk of our tiers that nobody else works; whether there was one."""
@@ -129,21 +144,32 @@ class Coordinator:
 
     async def _tell_chunk(self, walk: Walk) -> tuple[Walk, bool]:
         """Tell those of the next chunk whom the tier tells; how far the walk is then, and whether more follow."""
-        listing = followers_of(self._graph, walk.account)
-        chunk = await self._graph.store.chunk(listing, walk.after, self._chunk_ids)
-        users = np.sort(chunk.ids)
-        reached = users[await self._reached(walk.tier, users)]
+        reached, after = await (self._probe(walk) if walk.probes else self._next(walk))
         asked = reached[await self._wanted(walk.notice, walk.account, reached)] if len(reached) else reached
         told = await self._inboxes.add_for_all(walk.notice, asked) if len(asked) else 0
         further = msgspec.structs.replace(
             walk,
             done=walk.done + 1,
-            after=chunk.after,
+            after=after,
             told=walk.told + told,
             suppressed=walk.suppressed + len(reached) - len(asked),
             tries=0,
         )
-        return further, chunk.after is not None
+        return further, after is not None
+
+    async def _next(self, walk: Walk) -> tuple[Users, bytes | None]:
+        """Whom the tier tells of the next followers, ascending, and where it goes on."""
+        chunk = await self._graph.store.chunk(followers_of(self._graph, walk.account), walk.after, self._chunk_ids)
+        users = np.sort(chunk.ids)
+        return users[await self._reached(walk.tier, users)], chunk.after
+
+    async def _probe(self, walk: Walk) -> tuple[Users, bytes | None]:
+        """Who of the next who are online follows the account, ascending, and where it goes on."""
+        after = -1 if walk.after is None else int.from_bytes(walk.after, "big")
+        online = await self._activity.online_page(after, PROBES_A_CHUNK, self._now_ms())
+        follow = await self._graph.store.contains(followers_of(self._graph, walk.account), online)
+        more = len(online) == PROBES_A_CHUNK
+        return online[follow], int(online[-1]).to_bytes(8, "big") if more else None
 
     async def _reached(self, tier: Tier, users: Users) -> NDArray[np.bool_]:
         """Which of these users the tier tells now."""

@@ -34,6 +34,7 @@ class Walk(msgspec.Struct, frozen=True, array_like=True):
     told: int = 0  # rows that were new
     suppressed: int = 0  # followers of the tier who do not want it
     tries: int = 0  # failures of the next chunk
+    probes: bool = False  # goes over who is online, and looks who of them follows; else over the followers
 
     @property
     def waiting(self) -> int:

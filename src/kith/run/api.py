@@ -117,7 +117,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         stream,
         StoriesResource(services.stories, services.strip, access, present),
         BoardsResource(services.boards, services.board_following, services.pins, access, present),
-        NotificationsResource(services.notifications, services.outside, present),
+        NotificationsResource(services.notifications, services.outside, present, services.presence.note),
         PreferencesResource(services.notifications.preferences),
         LabelsResource(services.moderation),
         FilesResource(services.media),

@@ -24,7 +24,7 @@ from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import FOLLOWS
 from kith.leases.holding import Leases
-from kith.notifications import walks
+from kith.notifications import coordinator, walks
 from kith.notifications.activity import Users
 from kith.notifications.backpressure import FLAG_MS
 from kith.notifications.coordinator import Coordinator
@@ -170,6 +170,27 @@ def test_each_tier_tells_its_own_once_and_the_rest_is_told_nothing(run: Run) -> 
         assert [ended.walk.told for ended in stage.ended] == [2, 11, 24]
         assert [ended.walk.suppressed for ended in stage.ended] == [1, 2, 3]
         assert all(ended.left == 0 and ended.walk.done == ended.walk.chunks for ended in stage.ended)
+        assert [ended.walk.probes for ended in stage.ended] == [True, False, False]
+
+    run(main())
+
+
+@pytest.mark.parametrize("a_chunk", [2, 100])
+def test_who_is_online_is_told_alike_whether_they_are_looked_up_or_all_followers_are_walked(
+    run: Run, monkeypatch: pytest.MonkeyPatch, a_chunk: int
+) -> None:
+    async def main() -> None:
+        for cost, probes in ((1, True), (100, False)):
+            monkeypatch.setattr(coordinator, "PROBE_COST", cost)
+            monkeypatch.setattr(coordinator, "PROBES_A_CHUNK", a_chunk)
+            stage = await Stage.set_up()
+            strangers = np.array([*ONLINE, *range(1_000, 1_020)], np.int64)
+            await stage.activity.set_online("api", strangers, stage.clock.ms + HOUR_MS)
+            worker = stage.worker(tiers=[Tier.ONLINE])
+            await worker.begin(stage.notice, ALICE)
+            await drained(worker)
+            assert stage.told() == {*ONLINE} - UNWILLING
+            assert [(ended.walk.probes, ended.walk.suppressed) for ended in stage.ended] == [(probes, 1)]
 
     run(main())
 
@@ -328,7 +349,7 @@ def test_workers_of_a_tier_divide_its_mentions(run: Run) -> None:
         await asyncio.gather(*(drained(stage.worker()) for _ in range(3)))
         assert stage.told() == TOLD
         chunks = -(-len(FOLLOWERS) // CHUNK)
-        assert calls.count("chunk") == chunks * len(TIERS), "none was read twice"
+        assert (calls.count("chunk"), calls.count("contains")) == (chunks * 2, 1), "none was read twice"
 
     run(main())
 
