@@ -91,6 +91,11 @@ class Coordinator:
         for left in await self._walks.begin(walks):
             await self._on_end(Ended(left, left=left.waiting))
 
+    async def begin_again(self, notice: int, account: int) -> None:
+        """Have all followers who want it told, in no tiers. May be repeated. Errors: Overloaded."""
+        chunks = -(-await self._router.followers(account) // self._chunk_ids)
+        await self._walks.begin([Walk(notice, account, Tier.ALL, chunks)])
+
     async def _shorter(self, walk: Walk, followers: int) -> Walk:
         """A walk of the first tier, over who is online instead of over the followers where that is less work."""
         most = min(PROBES_MAX - 1, followers // PROBE_COST)

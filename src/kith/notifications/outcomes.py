@@ -2,8 +2,8 @@
 
     record MENTION_OUTCOME, id of the notice   MessagePack: a list of `Outcome`, one a tier that ended
 
-A tier is written over, not added to, so a repetition changes nothing. Mentions of which no follower was to be told have
-no record.
+A tier that ends again is written over, but for the rows that it told the first time. Mentions of which no follower was
+to be told have no record.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Outcomes:
         async def attempt() -> tuple[Put, None]:
             (stored,) = await self._records.get_many(RecordKind.MENTION_OUTCOME, [walk.notice])
             old = [] if stored is None else _decode(stored.data)
-            new = sorted([*(one for one in old if one.tier != outcome.tier), outcome], key=lambda one: one.tier)
+            new = _with(old, outcome)
             if new == old:
                 return NOTHING_TO_DO, None
             version = next_version(self._clock, stored)
@@ -64,6 +64,12 @@ class Outcomes:
         """For each notice, the outcome of each tier that ended, unless nothing came of it."""
         records = await self._records.get_many(RecordKind.MENTION_OUTCOME, notices) if notices else []
         return [[] if record is None else _decode(record.data) for record in records]
+
+
+def _with(old: Sequence[Outcome], outcome: Outcome) -> list[Outcome]:
+    told = max([outcome.told, *(one.told for one in old if one.tier == outcome.tier)])
+    others = [one for one in old if one.tier != outcome.tier]
+    return sorted([*others, msgspec.structs.replace(outcome, told=told)], key=lambda one: one.tier)
 
 
 _encode = msgspec.msgpack.Encoder().encode

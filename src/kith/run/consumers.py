@@ -31,11 +31,13 @@ from kith.log.runner import Pace, Runner
 from kith.notifications import backpressure, intake, pools, spread, walks
 from kith.notifications.coordinator import Coordinator
 from kith.notifications.notice import KEPT_MS
+from kith.notifications.outcomes import Outcomes
+from kith.notifications.refilling import Refilling
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Ended
 from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
-from kith.run import processes
+from kith.run import inboxes, processes
 from kith.run.config import Settings
 from kith.run.folders import Opened, timelines_folder
 from kith.run.rooms import posts_over, telling
@@ -56,6 +58,7 @@ class Task(NamedTuple):
 
 
 EVICT_TIMELINES = Task("unread timelines are given up", every_s=600.0)
+FILL_INBOXES = Task("inboxes are filled from notices", every_s=600.0)
 EXPIRE_INBOXES = Task("inboxes expire", every_s=3_600.0)
 RECLAIM_STORIES = Task("stories are reclaimed", every_s=3_600.0)
 
@@ -176,7 +179,7 @@ async def _boards(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
 
 @contextlib.asynccontextmanager
 async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
-    """Tells people what others did; inboxes of old are forgotten beside it."""
+    """Tells people what others did; beside it inboxes of old are forgotten, and those of a new store filled."""
     async with node_number(parts.leases, NODES_MAX, on_lost=processes.replace_process) as number:
         posts = posts_over(parts, number)
         comments = CommentReader(posts)
@@ -186,9 +189,17 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
             periods = await parts.inboxes.expire(wall_ms() - KEPT_MS)
             _log.info("inboxes expired", periods=periods)
 
+        walks_again = _coordinator(settings, parts, ()).begin_again
+        refilling = Refilling(parts.inboxes, Outcomes(parts.records, parts.graph.clock), walks_again, wall_ms)
+
+        async def fill_inboxes() -> None:
+            rows = await inboxes.fill(parts.environment, refilling)
+            if rows is not None:
+                _log.info("inboxes are filled from the notices of this store", rows=rows)
+
         consumer = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
         runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
-        yield Worker(runner, {EXPIRE_INBOXES: expire})
+        yield Worker(runner, {EXPIRE_INBOXES: expire, FILL_INBOXES: fill_inboxes})
 
 
 @contextlib.asynccontextmanager

@@ -421,7 +421,8 @@ def test_followers_who_asked_are_told_of_a_mention_and_read_it(run: Run, desk: D
         assert await spread.work_backlog() is False
         (notice,) = {ended.walk.notice for ended in ends}
         outcomes = await Outcomes(desk.whole.records, services.graph.clock).of([notice, notice + 1])
-        assert outcomes == [[Outcome(Tier.ALL, ends[-1].walk.told, 2)], []]
+        assert [ended.walk.told for ended in ends] == [1, 0, 0]
+        assert outcomes == [[Outcome(Tier.ALL, 1, 2)], []], "a repetition takes nothing back"
         assert ("mention", DANA) in await desk.told(ALICE)
         assert await desk.told(BOB) == [("mention", DANA)]
         assert await desk.told(CAROL) == []
