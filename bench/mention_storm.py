@@ -127,7 +127,7 @@ def _workers(settings: Settings) -> Iterator[None]:
 
 
 def _work(settings: Settings, name: str) -> None:
-    asyncio.run(work(name, settings) if name == intake.NAME else _pool(settings, name))
+    asyncio.run(work([name], settings) if name == intake.NAME else _pool(settings, name))
 
 
 async def _pool(settings: Settings, name: str) -> None:

@@ -23,6 +23,7 @@ from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import dead
 from kith.log.store import Failure
 from kith.notifications.backpressure import TASKS_MAX, watch_pressure
+from kith.notifications.pools import POOLS
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Walk, Walks
 from kith.run import consumers, folders, gauges, processes, supervisor, wiring
@@ -45,7 +46,7 @@ def settings(tmp_path: Path) -> Settings:
 def two(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second consumer is registered."""
     both = {**CONSUMERS, OTHER: Registered(consumers._fanout)}
-    for module in (supervisor, gauges):
+    for module in (consumers, gauges):
         monkeypatch.setattr(module, "CONSUMERS", both)
     monkeypatch.setattr("kith.commands.dead.CONSUMERS", both)
 
@@ -77,10 +78,10 @@ def test_a_consumer_is_registered_under_its_own_name(settings: Settings, run: Ru
 def test_kith_serve_runs_a_worker_for_each_consumer_and_ends_them_all(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: dict[str, int] = {}
+    started: dict[tuple[str, ...], int] = {}
 
     def spawn(command: tuple[str, ...]) -> int:
-        name = command[-1]
+        name = command[1:]
         started[name] = os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ)
         return started[name]
 
@@ -88,7 +89,9 @@ def test_kith_serve_runs_a_worker_for_each_consumer_and_ends_them_all(
     for name in (processes.SUPERVISOR_VARIABLE, processes.SETTINGS_VARIABLE):
         monkeypatch.setenv(name, "")  # so that it is put back
     with supervisor.workers(settings):
-        assert list(started) == [*CONSUMERS, OTHER]
+        assert sorted(name for names in started for name in names) == sorted([*CONSUMERS, OTHER])
+        assert {("fanout",), *((name,) for name in POOLS)} < {*started}, "these are alone, the others share one"
+        assert len(started) == 2 + len(POOLS)
         for pid in started.values():
             os.kill(pid, 0)
     for pid in started.values():
