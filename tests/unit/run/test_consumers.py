@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import msgspec
 import pytest
@@ -56,7 +55,7 @@ def failure_of(group: str, event: Event, *, dead: bool) -> Failure:
 
 
 def test_kith_worker_takes_the_names_of_the_registry_and_no_others() -> None:
-    assert get_args(Name) == (*CONSUMERS, schedule.NAME)
+    assert [name.value for name in Name] == [*CONSUMERS, schedule.NAME]
 
 
 @pytest.mark.parametrize("name", CONSUMERS)
