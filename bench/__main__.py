@@ -26,6 +26,7 @@ from bench import (
     local,
     log,
     media,
+    mention_storm,
     mentions,
     moderation,
     notifications,
@@ -97,6 +98,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "inbox": inboxes.inbox,
     "mention": mentions.mention,
     "console": console.console,
+    "mention-storm": mention_storm.mention_storm,
 }
 
 

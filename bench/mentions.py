@@ -10,7 +10,7 @@ import asyncio
 import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,19 +22,22 @@ from kith.commands.transfer.formats import Writer
 from kith.core.clock import wall_ms
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.notifications.activity import ASKED_MAX, Users
-from kith.notifications.coordinator import Coordinator, Ended
+from kith.notifications.coordinator import Coordinator, OnEnd
 from kith.notifications.router import Router
 from kith.notifications.tiers import DAY_MS, Tier
+from kith.notifications.walks import Ended
 from kith.run import wiring
 from kith.run.folders import Opened
 
-_FOLLOWERS = int(os.environ.get("KITH_BENCH_FOLLOWERS", "2_000_000"))
+FOLLOWERS = int(os.environ.get("KITH_BENCH_FOLLOWERS", "2_000_000"))
 _DANA = 1
 _ACTIVE, _ONLINE, _TODAY = 0.05, 0.1, 0.3
 _ROWS = 1_000_000
 
 
-class _Crowd(NamedTuple):
+class Crowd(NamedTuple):
+    """Followers by when they were here last; ascending."""
+
     online: Users
     today: Users
     month: Users
@@ -51,8 +54,8 @@ class _Told(NamedTuple):
 
 def mention(folder: Path) -> list[Figure]:
     """The tiers of one mention, and the memory that telling takes beyond what the process had before."""
-    settings = imported(folder, _graph(folder))
-    crowd = _crowd()
+    settings = imported(folder, graph_of(folder))
+    crowd = crowd_of()
 
     async def main() -> _Told:
         async with wiring.opened(settings, "bench") as parts:
@@ -62,7 +65,7 @@ def mention(folder: Path) -> list[Figure]:
     expected = len(np.unique(np.concatenate(crowd)))
     if sum(told.rows.values()) != expected:
         raise RuntimeError(f"{sum(told.rows.values()):,} rows for {expected:,} followers who are here")
-    says = f"{_FOLLOWERS:,} followers, {expected:,} of them active, {len(crowd.online):,} online; one worker"
+    says = f"{FOLLOWERS:,} followers, {expected:,} of them active, {len(crowd.online):,} online; one worker"
     return [
         Figure("mention-first", told.first_s, "s", "< 1", data=says),
         Figure("mention-p0", told.ends_s[Tier.ONLINE], "s, all of P0", "p95 < 5 at 10 M", data=says),
@@ -72,38 +75,45 @@ def mention(folder: Path) -> list[Figure]:
     ]
 
 
-def _graph(folder: Path) -> Data:
+def graph_of(folder: Path) -> Data:
     """A file of edges: everybody follows Dana, in an order that is none of their ids'."""
     file = folder / "dana.tsv"
-    followers = np.random.default_rng(3).permutation(np.arange(2, _FOLLOWERS + 2, dtype=np.int64))
+    followers = np.random.default_rng(3).permutation(np.arange(2, FOLLOWERS + 2, dtype=np.int64))
     with Writer(file) as writer:
         for at in range(0, len(followers), _ROWS):
             part = followers[at : at + _ROWS]
             rows = np.column_stack([part, np.full(len(part), _DANA), np.arange(at, at + len(part))])
             writer.write(rows)
-    return Data(file, f"{_FOLLOWERS:,} followers of one account")
+    return Data(file, f"{FOLLOWERS:,} followers of one account")
 
 
-def _crowd() -> _Crowd:
+def crowd_of() -> Crowd:
+    """Who of the followers is active."""
     chance = np.random.default_rng(4)
-    active = 2 + chance.choice(_FOLLOWERS, int(_FOLLOWERS * _ACTIVE), replace=False)
+    active = 2 + chance.choice(FOLLOWERS, int(FOLLOWERS * _ACTIVE), replace=False)
     online, today, month = np.split(active, [int(len(active) * _ONLINE), int(len(active) * (_ONLINE + _TODAY))])
-    return _Crowd(np.sort(online), np.sort(today), np.sort(month))
+    return Crowd(np.sort(online), np.sort(today), np.sort(month))
 
 
-async def _tell(parts: Opened, crowd: _Crowd) -> _Told:
+async def seen(parts: Opened, crowd: Crowd) -> None:
+    """Have the crowd be here, or have been."""
     now_ms = wall_ms()
     await parts.activity.set_online("bench", crowd.online, now_ms + DAY_MS)
     for users, at_ms in ((crowd.today, now_ms - DAY_MS // 2), (crowd.month, now_ms - 9 * DAY_MS)):
         for at in range(0, len(users), ASKED_MAX):
             await parts.activity.seen(users[at : at + ASKED_MAX], at_ms)
+
+
+async def _tell(parts: Opened, crowd: Crowd) -> _Told:
+    now_ms = wall_ms()
+    await seen(parts, crowd)
     ended: dict[Tier, float] = {}
     rows: dict[Tier, int] = {}
 
-    def end(one: Ended) -> None:
+    async def end(one: Ended) -> None:
         ended[one.walk.tier], rows[one.walk.tier] = time.perf_counter() - started, one.walk.told
 
-    coordinator = _coordinator(parts, end)
+    coordinator = coordinator_of(parts, end)
     notice = (now_ms - EPOCH_MS) << TIME_SHIFT
     before, started = _memory_mb(), time.perf_counter()
     await coordinator.begin(notice, _DANA)
@@ -116,15 +126,19 @@ async def _tell(parts: Opened, crowd: _Crowd) -> _Told:
     return _Told(first_s, ended, rows, most - before)
 
 
-def _coordinator(parts: Opened, on_end: Callable[[Ended], None]) -> Coordinator:
+def coordinator_of(parts: Opened, on_end: OnEnd, tiers: Sequence[Tier] = tuple(Tier)) -> Coordinator:
+    """Everybody wants to be told."""
+
     async def count(account: int) -> int:
-        return _FOLLOWERS
+        return FOLLOWERS
 
     async def everybody(notice: int, account: int, users: Users) -> NDArray[np.bool_]:
         return np.ones(len(users), np.bool_)
 
     router = Router(count, 1_000, wall_ms)
-    return Coordinator(parts.graph, parts.inboxes, parts.activity, router, everybody, wall_ms, on_end=on_end)
+    return Coordinator(
+        parts.graph, parts.inboxes, parts.activity, router, everybody, parts.leases, wall_ms, on_end, tiers=tiers
+    )  # fmt: skip
 
 
 def _memory_mb() -> float:

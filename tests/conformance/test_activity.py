@@ -53,6 +53,25 @@ def test_online_is_who_has_a_stream_in_any_process_until_it_ends(run: Run, activ
     assert run(activity.online(ask, MINUTE)).tolist() == [False, True, True, False]
 
 
+def test_all_who_are_online_are_walked_in_pages_each_once(run: Run, activity: Activity) -> None:
+    far = 4 * START_MS
+    ids = np.unique(np.random.default_rng(5).integers(0, 2**62, 1_000))
+    for name, some in (("one", ids[::2]), ("two", ids[::3]), ("three", ids[1::2])):
+        run(activity.set_online(name, some, far))
+    run(activity.set_online("ended", users(ALICE), MINUTE))
+    found, after = list[int](), -1
+    for _ in range(100):
+        page = run(activity.online_page(after, 13, MINUTE + 1)).tolist()
+        if not page:
+            break
+        assert len(page) <= 13
+        found, after = found + page, page[-1]
+    assert found == ids.tolist()
+    assert run(activity.online_page(-1, 13, far)).tolist() == []
+    with pytest.raises(BatchTooLarge):
+        run(activity.online_page(-1, ASKED_MAX + 1, MINUTE))
+
+
 def test_a_process_that_stopped_telling_counts_for_nobody(run: Run, activity: Activity) -> None:
     run(activity.set_online("ended", users(ALICE), MINUTE))
     run(activity.set_online("other", users(BOB), MINUTE + 10))

@@ -149,7 +149,7 @@ def test_a_server_told_to_stop_while_it_starts_does(tmp_path: Path, forked_s: fl
     process = launch(tmp_path, port=free_port(), output=tmp_path / "log", **AGREED)
     try:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        processes = len(processes_of_workers()) + 1  # the workers, and the fork
+        processes = len(processes_of_workers(Settings())) + 1  # the workers, and the fork
         eventually(lambda: len(children.read_text().split()) == processes, 20)
         time.sleep(forked_s)
         process.terminate()
@@ -194,7 +194,11 @@ def test_a_worker_that_dies_is_replaced(own_pair: Server, people: People) -> Non
             assert ok(http.post(f"{API}/users/{people.bob}/follow"))["following"]
 
 
-@pytest.mark.parametrize("kind", [("api",), *processes_of_workers()], ids=" ".join)
+ALIKE = {("mentions-day",), ("mentions-month",)}
+"""As another of the kinds below."""
+
+
+@pytest.mark.parametrize("kind", [("api",), *(kind for kind in processes_of_workers(Settings()) if kind not in ALIKE)])
 def test_a_process_that_hangs_is_replaced(tmp_path: Path, people: People, kind: tuple[str, ...]) -> None:
     with serving(tmp_path, KITH_HANG_TIMEOUT_S="2") as server:
         eventually(lambda: worker_pids(server))

@@ -25,7 +25,7 @@ class Activity(Protocol):
     """When users were last seen, and who has a stream open.
 
     Atomicity: each user by themselves. Visibility: at once. Durability: what was told in the last minutes may be lost.
-    Errors: StoreFull, StoreUnavailable; BatchTooLarge above ASKED_MAX.
+    Errors: StoreFull, StoreUnavailable; BatchTooLarge above ASKED_MAX, in `limit` too.
     """
 
     immediate: bool  # calls answer without waiting
@@ -46,8 +46,12 @@ class Activity(Protocol):
         """Which of these users have a stream open anywhere."""
         ...
 
+    async def online_page(self, after: int, limit: int, now_ms: int) -> Users:
+        """Up to `limit` users who have a stream open anywhere, of ids above `after`, ascending."""
+        ...
 
-def check_asked(users: Users) -> None:
-    """BatchTooLarge if they are too many for one call."""
-    if len(users) > ASKED_MAX:
-        raise BatchTooLarge(f"{len(users)} users in one call; at most {ASKED_MAX}")
+
+def check_asked(users: int) -> None:
+    """BatchTooLarge if so many users are too many for one call."""
+    if users > ASKED_MAX:
+        raise BatchTooLarge(f"{users} users in one call; at most {ASKED_MAX}")

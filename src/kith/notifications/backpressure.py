@@ -11,14 +11,19 @@ from kith.graph.store import Notes
 TASKS_MAX = 50_000
 """Chunks that may wait before the last tier yields."""
 FLAG_MS = 30_000
-_FLAG = "mentions/pressure"
+FLAG = "mentions/pressure"
 
 
 async def watch_pressure(notes: Notes, waiting: int, now_ms: int, tasks_max: int = TASKS_MAX) -> bool:
     """Raise the flag where more chunks wait than may; whether it stands."""
-    until = await notes.get_note(_FLAG)
+    until = await notes.get_note(FLAG)
     if waiting > tasks_max:
         if until is None or int(until) - now_ms < FLAG_MS // 2:
-            await notes.put_note(_FLAG, str(now_ms + FLAG_MS).encode())
+            await notes.put_note(FLAG, str(now_ms + FLAG_MS).encode())
         return True
+    return stands(until, now_ms)
+
+
+def stands(until: bytes | None, now_ms: int) -> bool:
+    """Whether the flag stands, by its note."""
     return until is not None and now_ms < int(until) <= now_ms + FLAG_MS

@@ -137,14 +137,17 @@ class PreferencesKept:
         return put.mark
 
     async def _read(self, users: Sequence[int]) -> dict[int, Preferences]:
-        records = await self._records.get_many(RecordKind.NOTICE_PREFERENCES, users) if users else []
-        return {
-            user: DEFAULT if record is None else _decode(record.data)
-            for user, record in zip(users, records, strict=True)
-        }
+        said = await read_preferences(self._records, users) if users else {}
+        return {user: said.get(user, DEFAULT) for user in users}
 
     def _remember(self, user: int, preferences: Preferences) -> None:
         self._cached.pop(user, None)
         self._cached[user] = (self._now_ms(), preferences)
         if len(self._cached) > CACHED_MAX:
             del self._cached[next(iter(self._cached))]
+
+
+async def read_preferences(records: RecordStore, users: Sequence[int]) -> dict[int, Preferences]:
+    """The preferences, as they are now, of those of these users who have set any; the others' are DEFAULT."""
+    found = await records.get_many(RecordKind.NOTICE_PREFERENCES, users)
+    return {user: _decode(one.data) for user, one in zip(users, found, strict=True) if one is not None}

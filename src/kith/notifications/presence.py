@@ -1,4 +1,4 @@
-"""Tells activity who is here: who has a stream open in this process, and who looked at their home.
+"""Tells activity who is here: who has a stream open in this process, and who looked at their home or notifications.
 
 No request waits for it: users are noted in memory, and told together every TELL_S. A process that stops takes what it
 noted since with it, and its streams count as closed after ONLINE_MS.

@@ -1,8 +1,8 @@
 """Tells those followers of a mentioned account who asked for it: a consumer of the log, beside `intake`.
 
-Intake makes the notice of a mention, which is for the account. This one gives rows of the same notice to followers, in
-walks that outlive a process (`coordinator`). Whom no walk reached, or not yet, finds the mention of an account with
-many followers when they look (`recent`).
+Intake makes the notice of a mention, which is for the account. This one begins walks that give rows of the same notice
+to followers; the workers of `pools` go on with them. Whom no walk reached, or not yet, finds the mention of an account
+with many followers when they look (`recent`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from numpy.typing import NDArray
 
 from kith.core.events import RECORD_CHANGED, Event
 from kith.graph.graph import Graph
+from kith.leases.holding import Leases
 from kith.notifications.activity import Activity, Users
-from kith.notifications.coordinator import Coordinator, Ended
+from kith.notifications.coordinator import Coordinator, OnEnd
 from kith.notifications.inbox import InboxStore
 from kith.notifications.notice import read_notice
-from kith.notifications.preferences import PreferencesKept
+from kith.notifications.outcomes import Outcomes
+from kith.notifications.preferences import read_preferences
 from kith.notifications.router import Router, follower_count
+from kith.notifications.tiers import Tier
+from kith.notifications.walks import Ended
 from kith.records.store import RecordKind, RecordStore
 
 NAME = "mentions"
@@ -31,24 +35,26 @@ _PART = 5_000
 class Wishes:
     """Who of an account's followers wants to be told of a notice that mentions it."""
 
-    def __init__(self, records: RecordStore, preferences: PreferencesKept) -> None:
-        self._records, self._preferences = records, preferences
+    def __init__(self, records: RecordStore) -> None:
+        self._records = records
 
     async def wanted(self, notice: int, account: int, users: Users) -> NDArray[np.bool_]:
-        """For each user, by their preferences of the last minute; never who did it, nor the account itself."""
+        """For each user, by their preferences of now; never who did it, nor the account itself."""
         (record,) = await self._records.get_many(RecordKind.NOTICE, [notice])
         if record is None:
             return np.zeros(len(users), np.bool_)
         told = read_notice(record.data)
-        wants: list[bool] = []
+        wants = np.zeros(len(users), np.bool_)
         for at in range(0, len(users), _PART):
             part = users[at : at + _PART].tolist()
-            preferences = await self._preferences.lately(part)
-            wants += [
-                user not in (told.actor, account) and preferences[user].allow("mention", told.actor, account, user)
+            asked = await read_preferences(self._records, part)
+            wants[at : at + len(part)] = [
+                user in asked
+                and user not in (told.actor, account)
+                and asked[user].allow("mention", told.actor, account, user)
                 for user in part
             ]
-        return np.array(wants, np.bool_)
+        return wants
 
 
 class Spread:
@@ -67,25 +73,33 @@ class Spread:
                 await self._coordinator.begin(notice.id, notice.recipient)
 
     async def work_backlog(self) -> bool:
-        """Tell the next chunk of followers."""
-        return await self._coordinator.work()
+        """Nothing: walks are worked by `pools`."""
+        return False
 
     async def lost(self) -> None:
         """Walks that were begun go on. Of the mentions that nobody read, those who look find what is recent."""
 
 
-def spread_over(
+def coordinator_over(
     graph: Graph,
     records: RecordStore,
     inboxes: InboxStore,
     activity: Activity,
-    preferences: PreferencesKept,
+    leases: Leases,
     now_ms: Callable[[], int],
+    on_end: OnEnd,
     *,
     celebrity_followers_min: int,
-    on_end: Callable[[Ended], None] = lambda _: None,
-) -> Spread:
-    """The consumer over its stores."""
+    tiers: Sequence[Tier],
+) -> Coordinator:
+    """A coordinator of some tiers over its stores; `on_end` hears of outcomes once they are kept."""
     router = Router(partial(follower_count, graph), celebrity_followers_min, now_ms)
-    wanted = Wishes(records, preferences).wanted
-    return Spread(records, Coordinator(graph, inboxes, activity, router, wanted, now_ms, on_end=on_end))
+    outcomes = Outcomes(records, graph.clock)
+
+    async def end(ended: Ended) -> None:
+        await outcomes.note(ended)
+        await on_end(ended)
+
+    return Coordinator(
+        graph, inboxes, activity, router, Wishes(records).wanted, leases, now_ms, end, tiers=tiers
+    )  # fmt: skip

@@ -30,6 +30,7 @@ class RecordKind(enum.IntEnum):
     RECENT_MENTIONS = 12  # its ids are those of shards
     BOARD = 13
     DEVICES, DEVICE_HOLDER = 14, 15  # ids: of the user; a hash of the endpoint. See `notifications.push`
+    MENTION_OUTCOME = 16  # its id is that of the notice; see `notifications.outcomes`
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):

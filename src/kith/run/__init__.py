@@ -4,5 +4,6 @@
 process), `api` (resources over them, and the door) · `consumers` (the registry of workers) · `metrics`, `gauges`,
 `history` (the last hour of them), `audits` (run for the console) ·
 `supervisor` (the process of `kith serve`) · `server`, `worker` (those it starts), `processes` (what these share),
-`heartbeats` (whether they still run) · `backups` (wholes and increments of a store, by themselves) · `logs`.
+`heartbeats` (whether they still run) · `backups` (wholes and increments of a store, by themselves) · `inboxes` (filled
+anew for a restored store) · `logs`.
 """

@@ -132,7 +132,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         stream,
         StoriesResource(services.stories, services.strip, access, present),
         BoardsResource(services.boards, services.board_following, services.pins, access, present),
-        NotificationsResource(services.notifications, services.outside, present),
+        NotificationsResource(services.notifications, services.outside, present, services.presence.note),
         PreferencesResource(services.notifications.preferences),
         DevicesResource(services.devices, services.push_offer, services.posts.snowflakes.next),
         LabelsResource(services.moderation),

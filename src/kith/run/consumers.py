@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import structlog
@@ -28,20 +29,23 @@ from kith.home.fanout.rates import ByRates
 from kith.home.sources import Sources
 from kith.leases.numbers import node_number
 from kith.log.runner import Pace, Runner
-from kith.notifications import intake, spread
-from kith.notifications.coordinator import Ended
+from kith.notifications import backpressure, intake, pools, spread, walks
+from kith.notifications.coordinator import Coordinator
 from kith.notifications.notice import KEPT_MS
+from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import PreferencesKept
 from kith.notifications.push import push
 from kith.notifications.push.devices import Devices
 from kith.notifications.push.due import Dues
 from kith.notifications.push.owed import FAULTS, OwedKept
 from kith.notifications.push.owed import PREFIX as OWED
+from kith.notifications.refilling import Refilling
 from kith.notifications.rules import NoticeRules
 from kith.notifications.tiers import Tier
+from kith.notifications.walks import Ended
 from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
-from kith.run import processes, pushing
+from kith.run import inboxes, processes, pushing
 from kith.run.config import Settings
 from kith.run.folders import Opened, timelines_folder
 from kith.run.rooms import posts_over, telling
@@ -64,6 +68,7 @@ class Task(NamedTuple):
 
 
 EVICT_TIMELINES = Task("unread timelines are given up", every_s=600.0)
+FILL_INBOXES = Task("inboxes are filled from notices", every_s=600.0)
 EXPIRE_INBOXES = Task("inboxes expire", every_s=3_600.0)
 RECLAIM_STORIES = Task("stories are reclaimed", every_s=3_600.0)
 
@@ -95,12 +100,13 @@ class Worker(NamedTuple):
 class Registered(NamedTuple):
     """How a consumer is opened over an open data folder, and its gauges besides lag and failures.
 
-    `alone`: it works long at a time, so `kith serve` gives it a process of its own; all others share one.
+    `alone`: how many processes of its own `kith serve` gives it, because it works long at a time; with 0 of them it
+    shares one with all others of these.
     """
 
     open: Callable[[Settings, Opened], AbstractAsyncContextManager[Worker]]
     gauges: Callable[[Environment], Mapping[str, float]] = lambda _: {}
-    alone: bool = False
+    alone: Callable[[Settings], int] = lambda _: 0
 
 
 @contextlib.asynccontextmanager
@@ -183,7 +189,7 @@ async def _boards(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
 
 @contextlib.asynccontextmanager
 async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
-    """Tells people what others did; inboxes of old are forgotten beside it."""
+    """Tells people what others did; beside it inboxes of old are forgotten, and those of a new store filled."""
     async with node_number(parts.leases, NODES_MAX, on_lost=processes.replace_process) as number:
         posts = posts_over(parts, number)
         comments = CommentReader(posts)
@@ -193,34 +199,65 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
             periods = await parts.inboxes.expire(wall_ms() - KEPT_MS)
             _log.info("inboxes expired", periods=periods)
 
+        walks_again = _coordinator(settings, parts, ()).begin_again
+        refilling = Refilling(parts.inboxes, Outcomes(parts.records, parts.graph.clock), walks_again, wall_ms)
+
+        async def fill_inboxes() -> None:
+            rows = await inboxes.fill(parts.environment, refilling)
+            if rows is not None:
+                _log.info("inboxes are filled from the notices of this store", rows=rows)
+
         consumer = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
         runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
-        yield Worker(runner, {EXPIRE_INBOXES: expire})
+        yield Worker(runner, {EXPIRE_INBOXES: expire, FILL_INBOXES: fill_inboxes})
 
 
 @contextlib.asynccontextmanager
 async def _mentions(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
-    """Tells followers who asked for it that an account was mentioned."""
-    consumer = spread.spread_over(
-        parts.graph,
-        parts.records,
-        parts.inboxes,
-        parts.activity,
-        PreferencesKept(parts.records, parts.graph.clock),
-        wall_ms,
-        celebrity_followers_min=settings.celebrity_followers_min,
-        on_end=_log_walk,
-    )
+    """Begins to tell followers who asked for it that an account was mentioned."""
+    consumer = spread.Spread(parts.records, _coordinator(settings, parts, ()))
     yield Worker(Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max)), {})
 
 
-def _log_walk(ended: Ended) -> None:
-    walk = ended.walk
-    if walk.tier is not Tier.ALL or walk.told:
-        _log.info(
-            "followers told of a mention", notice=str(walk.notice), tier=walk.tier.name, told=walk.told,
-            suppressed=walk.suppressed, chunks=walk.done, chunks_left_to_pull=ended.left,
-        )  # fmt: skip
+def _pool(name: str, processes: Callable[[Settings], int]) -> Registered:
+    """Workers that tell those followers whom some tiers are for."""
+    tiers = pools.POOLS[name]
+
+    @contextlib.asynccontextmanager
+    async def open_worker(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+        yield Worker(pools.PoolWorker(name, _coordinator(settings, parts, tiers), parts.log), {})
+
+    return Registered(open_worker, partial(_tier_gauges, tiers), processes)
+
+
+def _coordinator(settings: Settings, parts: Opened, tiers: Sequence[Tier]) -> Coordinator:
+    async def end(ended: Ended) -> None:
+        walk = ended.walk
+        parts.metrics.walk_ended(walk.tier.name.lower(), walk.told, walk.suppressed, ended.left, ended.dead)
+        if walk.tier is not Tier.ALL or walk.told:
+            _log.info(
+                "followers told of a mention", notice=str(walk.notice), tier=walk.tier.name, told=walk.told,
+                suppressed=walk.suppressed, chunks=walk.done, chunks_left_to_pull=ended.left, chunks_dead=ended.dead,
+            )  # fmt: skip
+
+    return spread.coordinator_over(
+        parts.graph, parts.records, parts.inboxes, parts.activity, parts.leases, wall_ms, end,
+        celebrity_followers_min=settings.celebrity_followers_min, tiers=tiers,
+    )  # fmt: skip
+
+
+def _tier_gauges(tiers: Sequence[Tier], environment: Environment) -> Mapping[str, float]:
+    """What waits in each tier, and for how long; with the last, the flag of `backpressure`."""
+    now_ms, values = wall_ms(), dict[str, float]()
+    for tier in tiers:
+        depth = walks.depth_of(walks.read_walks(environment.notes(walks.prefix_of(tier)).values()), now_ms)
+        name = f"mentions_{tier.name.lower()}"
+        values |= {
+            f"{name}_walks": depth.walks, f"{name}_chunks": depth.chunks, f"{name}_oldest_seconds": depth.oldest_s
+        }  # fmt: skip
+    if Tier.MONTH in tiers:
+        values["mentions_pressure"] = backpressure.stands(environment.get_note(backpressure.FLAG), now_ms)
+    return values
 
 
 @contextlib.asynccontextmanager
@@ -257,17 +294,20 @@ def _push_gauges(environment: Environment) -> Mapping[str, float]:
 
 
 CONSUMERS: Mapping[str, Registered] = {
-    fanout.NAME: Registered(_fanout, _fanout_gauges, alone=True),
+    fanout.NAME: Registered(_fanout, _fanout_gauges, lambda _: 1),
     webhooks.NAME: Registered(_webhooks, _webhook_gauges),
     boards.NAME: Registered(_boards),
     intake.NAME: Registered(_notifications),
-    spread.NAME: Registered(_mentions, alone=True),
     push.NAME: Registered(_push, _push_gauges),
+    spread.NAME: Registered(_mentions),
+    "mentions-online": _pool("mentions-online", lambda settings: settings.mention_workers_online),
+    "mentions-day": _pool("mentions-day", lambda settings: settings.mention_workers_day),
+    "mentions-month": _pool("mentions-month", lambda settings: settings.mention_workers_month),
 }
 """By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""
 
 
-def processes_of_workers() -> list[tuple[str, ...]]:
+def processes_of_workers(settings: Settings) -> list[tuple[str, ...]]:
     """The consumers that each worker process of `kith serve` runs."""
-    alone = [(name,) for name, registered in CONSUMERS.items() if registered.alone]
-    return [*alone, tuple(name for name, registered in CONSUMERS.items() if not registered.alone)]
+    alone = [(name,) for name, registered in CONSUMERS.items() for _ in range(registered.alone(settings))]
+    return [*alone, tuple(name for name, registered in CONSUMERS.items() if not registered.alone(settings))]

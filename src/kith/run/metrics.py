@@ -55,6 +55,7 @@ class ProcessCounts(msgspec.Struct):
     stream_lag_s: float = 0.0
     stream_events: dict[str, int] = {}
     stream_ends: dict[str, int] = {}
+    mentions: dict[str, int] = {}  # "tier outcome"
 
 
 class OfProcess(NamedTuple):
@@ -129,6 +130,12 @@ class Metrics:
     def stream_lag(self, lag_s: float) -> None:
         """See `streams.open_streams.Observer`."""
         self._counts.stream_lag_s = lag_s
+
+    def walk_ended(self, tier: str, told: int, suppressed: int, left: int, dead: int) -> None:
+        """A tier of a mention is through: rows told, followers who do not want it, chunks left to pull, and dead."""
+        for outcome, number in (("told", told), ("suppressed", suppressed), ("left", left), ("dead", dead)):
+            key = f"{tier} {outcome}"
+            self._counts.mentions[key] = self._counts.mentions.get(key, 0) + number
 
     def close(self) -> None:
         """Leave the last counts, if there are any, and stop."""
@@ -219,6 +226,10 @@ class _Collected:
         depth.add_metric([], sum(counts.queue_depth for counts in self._counts))
         yield depth
         yield from self._streams()
+        yield _counters(
+            "kith_mentions", "Followers told of a mention, and suppressed; chunks of them left to pull, and dead.",
+            ["tier", "outcome"], [counts.mentions for counts in self._counts],
+        )  # fmt: skip
         for name, value in self._gauges.items():
             yield GaugeMetricFamily(f"kith_{name}", name.replace("_", " ").capitalize() + ".", value=value)
 

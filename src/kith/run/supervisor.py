@@ -197,7 +197,7 @@ def workers(settings: Settings, *, standby: bool = False) -> Iterator[list[int]]
     os.environ[processes.SETTINGS_VARIABLE] = msgspec.json.encode(settings).decode()
     stopping, running, ended = threading.Event(), list[_Worker](), list[int]()
     try:
-        groups = [*processes_of_workers(), *([(schedule.NAME,)] if settings.backup_to else [])]
+        groups = [*processes_of_workers(settings), *([(schedule.NAME,)] if settings.backup_to else [])]
         for command in [_FOLLOWER] if standby else [("worker", *names) for names in groups]:
             running.append(_Worker(command, stopping, ended))
         yield ended

@@ -15,6 +15,7 @@ from desk import Desk
 from distant import Distant
 from reference_activity import ReferenceActivity
 from reference_inbox import ReferenceInboxes
+from reference_leases import ReferenceLeases, own_leases
 from services import Services
 
 from kith.core.clock import hlc_of
@@ -22,14 +23,17 @@ from kith.core.errors import Overloaded
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import FOLLOWS
-from kith.notifications import coordinator
+from kith.leases.holding import Leases
+from kith.notifications import coordinator, walks
 from kith.notifications.activity import Users
 from kith.notifications.backpressure import FLAG_MS
-from kith.notifications.coordinator import Coordinator, Ended
+from kith.notifications.coordinator import Coordinator
+from kith.notifications.outcomes import Outcome, Outcomes
 from kith.notifications.preferences import Preferences
 from kith.notifications.router import COUNT_KEPT_MS, Router, route
-from kith.notifications.spread import spread_over
+from kith.notifications.spread import Spread, coordinator_over
 from kith.notifications.tiers import DAY_MS, MONTH_MS, Tier
+from kith.notifications.walks import Ended
 
 FOLLOWERS = range(100, 160)
 ONLINE, LATELY, MONTH, AWAY = range(100, 103), range(103, 115), range(115, 140), range(140, 160)
@@ -76,6 +80,7 @@ class Stage:
         self.services, self.clock, self.threshold = services, services.clock, threshold
         self.inboxes, self.activity = ReferenceInboxes(), ReferenceActivity()
         self.ended: list[Ended] = []
+        self.leases = ReferenceLeases(self.clock)
         self.notice = (self.clock.ms - EPOCH_MS) << TIME_SHIFT
         self.wrap: Any = lambda store: store
 
@@ -111,11 +116,14 @@ class Stage:
             self.wrap(self.activity),
             Router(count, self.threshold, self.clock),
             wanted,
+            Leases(self.leases),
             self.clock,
-            chunk_ids=CHUNK,
-            on_end=self.ended.append,
-            **more,
+            self.end,
+            **{"chunk_ids": CHUNK, **more},
         )
+
+    async def end(self, ended: Ended) -> None:
+        self.ended.append(ended)
 
     def told(self) -> set[int]:
         """Who has a row of the notice."""
@@ -162,6 +170,27 @@ def test_each_tier_tells_its_own_once_and_the_rest_is_told_nothing(run: Run) -> 
         assert [ended.walk.told for ended in stage.ended] == [2, 11, 24]
         assert [ended.walk.suppressed for ended in stage.ended] == [1, 2, 3]
         assert all(ended.left == 0 and ended.walk.done == ended.walk.chunks for ended in stage.ended)
+        assert [ended.walk.probes for ended in stage.ended] == [True, False, False]
+
+    run(main())
+
+
+@pytest.mark.parametrize("a_chunk", [2, 100])
+def test_who_is_online_is_told_alike_whether_they_are_looked_up_or_all_followers_are_walked(
+    run: Run, monkeypatch: pytest.MonkeyPatch, a_chunk: int
+) -> None:
+    async def main() -> None:
+        for cost, probes in ((1, True), (100, False)):
+            monkeypatch.setattr(coordinator, "PROBE_COST", cost)
+            monkeypatch.setattr(coordinator, "PROBES_A_CHUNK", a_chunk)
+            stage = await Stage.set_up()
+            strangers = np.array([*ONLINE, *range(1_000, 1_020)], np.int64)
+            await stage.activity.set_online("api", strangers, stage.clock.ms + HOUR_MS)
+            worker = stage.worker(tiers=[Tier.ONLINE])
+            await worker.begin(stage.notice, ALICE)
+            await drained(worker)
+            assert stage.told() == {*ONLINE} - UNWILLING
+            assert [(ended.walk.probes, ended.walk.suppressed) for ended in stage.ended] == [(probes, 1)]
 
     run(main())
 
@@ -210,7 +239,7 @@ def test_a_mention_that_comes_three_times_to_workers_who_race_tells_each_once(ru
             await asyncio.gather(*(worker.begin(stage.notice, ALICE) for worker in workers))
             await asyncio.gather(*(drained(worker) for worker in workers))
             assert stage.told() == TOLD
-            assert [ended.walk.tier for ended in stage.ended] == list(TIERS), "one of them ended each"
+            assert sorted(ended.walk.tier for ended in stage.ended) == list(TIERS), "one of them ended each"
 
     run(main())
 
@@ -258,13 +287,103 @@ def test_under_pressure_the_last_tier_yields_and_the_others_do_not(run: Run) -> 
 def test_too_many_mentions_at_once_wait(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         stage = await Stage.set_up()
-        monkeypatch.setattr(coordinator, "WALKS_MAX", 6)
+        monkeypatch.setattr(walks, "WALKS_MAX", 2)
         worker = stage.worker()
         for more in range(2):
             await worker.begin(stage.notice + more, ALICE)
         await worker.begin(stage.notice, ALICE)
         with pytest.raises(Overloaded):
             await worker.begin(stage.notice + 2, ALICE)
+
+    run(main())
+
+
+class Counts:
+    """A store that counts what is asked of it."""
+
+    def __init__(self, store: Any, calls: list[str]) -> None:
+        self._store, self._calls = store, calls
+
+    def __getattr__(self, name: str) -> Any:
+        self._calls.append(name)
+        return getattr(self._store, name)
+
+
+def test_a_last_tier_that_is_full_changes_nothing_for_the_others(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody works the last tier. Each of the other tiers tells its own, with the same calls as where there is room."""
+
+    async def calls_of(walks_max: int) -> tuple[list[list[str]], list[Ended]]:
+        stage = await Stage.set_up()
+        monkeypatch.setattr(walks, "WALKS_MAX", walks_max)
+        made, first, full = list[list[str]](), stage.notice, list[Ended]()
+        for more in range(5):
+            stage.notice = first + more
+            await stage.worker(tiers=()).begin(stage.notice, ALICE)
+            for tier, told in ((Tier.ONLINE, ONLINE), (Tier.DAY, {*ONLINE, *LATELY})):
+                calls = list[str]()
+                stage.wrap = lambda store, calls=calls: Counts(store, calls)
+                await drained(stage.worker(tiers=[tier]))
+                stage.wrap = lambda store: store
+                made.append(calls)
+                assert stage.told() == {*told} - UNWILLING
+            stage.inboxes.rows.clear()
+            full = [ended for ended in stage.ended if ended.left]
+        return made, full
+
+    async def main() -> None:
+        roomy, none_left = await calls_of(100)
+        crowded, left = await calls_of(2)
+        assert crowded == roomy
+        assert not none_left
+        assert [ended.walk.tier for ended in left] == [Tier.MONTH] * 3, "they are counted as left to pull"
+
+    run(main())
+
+
+def test_workers_of_a_tier_divide_its_mentions(run: Run) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        calls, chance = list[str](), random.Random(3)
+        await stage.worker().begin(stage.notice, ALICE)
+        stage.wrap = lambda store: Counts(Distant(store, chance), calls)
+        await asyncio.gather(*(drained(stage.worker()) for _ in range(3)))
+        assert stage.told() == TOLD
+        chunks = -(-len(FOLLOWERS) // CHUNK)
+        assert (calls.count("chunk"), calls.count("contains")) == (chunks * 2, 1), "none was read twice"
+
+    run(main())
+
+
+def test_a_mention_of_few_waits_for_no_mention_of_millions(run: Run) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        await stage.worker(chunk_ids=1).begin(stage.notice, ALICE)
+        large, stage.notice, stage.threshold = stage.notice, stage.notice + 1, 1_000
+        await stage.worker(chunk_ids=20).begin(stage.notice, ALICE)
+        small = stage.worker(chunk_ids=20, tiers=[Tier.DAY, Tier.ALL])
+        assert await small.work()
+        assert {notice for _, notice in stage.inboxes.rows} == {stage.notice} != {large}
+
+    run(main())
+
+
+def test_a_mention_that_fails_again_and_again_is_dead_and_holds_up_no_other(run: Run) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        failing, working = stage.worker(tiers=[Tier.DAY]), stage.worker(tiers=[Tier.DAY])
+
+        async def fails(notice: int, account: int, users: Users) -> Any:
+            if notice == stage.notice:
+                raise ValueError("a bug")
+            return np.ones(len(users), np.bool_)
+
+        failing._wanted = fails
+        for more in range(2):
+            await working.begin(stage.notice + more, ALICE)
+        await drained(failing)
+        assert {user for user, notice in stage.inboxes.rows if notice > stage.notice} == {*ONLINE, *LATELY}
+        dead, told = sorted(stage.ended, key=lambda ended: ended.walk.notice)
+        assert (dead.dead, told.dead) == (-(-len(FOLLOWERS) // CHUNK), 0)
 
     run(main())
 
@@ -282,18 +401,28 @@ def test_followers_who_asked_are_told_of_a_mention_and_read_it(run: Run, desk: D
         await desk.preferences.put(BOB, everything)
         await desk.preferences.put(DANA, everything)
         await desk.people.follow(DANA, ALICE)
-        worker = spread_over(
-            services.graph, desk.whole.records, desk.inbox, ReferenceActivity(), desk.preferences, services.clock,
-            celebrity_followers_min=1_000_000,
+
+        async def end(ended: Ended) -> None:
+            ends.append(ended)
+
+        ends = list[Ended]()
+        worker = coordinator_over(
+            services.graph, desk.whole.records, desk.inbox, ReferenceActivity(), own_leases(), services.clock, end,
+            celebrity_followers_min=1_000_000, tiers=(),
         )  # fmt: skip
+        spread = Spread(desk.whole.records, worker)
         start = await desk.whole.log.end()
         at_ms = services.clock.ms
         assert await desk.outside.accept("an event", DANA, ALICE, None, at_ms)
         desk.whole.settle()
         batch = await desk.whole.log.read(start, 100)
         for _ in range(3):
-            await worker.handle(batch.events)
-        assert await worker.work_backlog() is False
+            await spread.handle(batch.events)
+        assert await spread.work_backlog() is False
+        (notice,) = {ended.walk.notice for ended in ends}
+        outcomes = await Outcomes(desk.whole.records, services.graph.clock).of([notice, notice + 1])
+        assert [ended.walk.told for ended in ends] == [1, 0, 0]
+        assert outcomes == [[Outcome(Tier.ALL, 1, 2)], []], "a repetition takes nothing back"
         assert ("mention", DANA) in await desk.told(ALICE)
         assert await desk.told(BOB) == [("mention", DANA)]
         assert await desk.told(CAROL) == []

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from cast import ALICE
 from coroutines import Run
@@ -14,10 +15,16 @@ from engines import open_embedded
 
 from kith.commands.dead import dead_events
 from kith.commands.worker import NAMES
+from kith.core.clock import wall_ms
 from kith.core.events import NOWHERE, Event
+from kith.core.ids import EPOCH_MS, TIME_SHIFT
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import dead
 from kith.log.store import Failure
+from kith.notifications.backpressure import TASKS_MAX, watch_pressure
+from kith.notifications.pools import POOLS
+from kith.notifications.tiers import Tier
+from kith.notifications.walks import Walk, Walks
 from kith.run import consumers, folders, gauges, processes, supervisor, wiring
 from kith.run.backups import schedule
 from kith.run.config import Settings
@@ -38,7 +45,7 @@ def settings(tmp_path: Path) -> Settings:
 def two(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second consumer is registered."""
     both = {**CONSUMERS, OTHER: Registered(consumers._fanout)}
-    for module in (supervisor, gauges):
+    for module in (consumers, gauges):
         monkeypatch.setattr(module, "CONSUMERS", both)
     monkeypatch.setattr("kith.commands.dead.CONSUMERS", both)
 
@@ -70,10 +77,10 @@ def test_a_consumer_is_registered_under_its_own_name(settings: Settings, run: Ru
 def test_kith_serve_runs_a_worker_for_each_consumer_and_ends_them_all(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: dict[str, int] = {}
+    started: dict[tuple[str, ...], int] = {}
 
     def spawn(command: tuple[str, ...]) -> int:
-        name = command[-1]
+        name = command[1:]
         started[name] = os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ)
         return started[name]
 
@@ -81,7 +88,9 @@ def test_kith_serve_runs_a_worker_for_each_consumer_and_ends_them_all(
     for name in (processes.SUPERVISOR_VARIABLE, processes.SETTINGS_VARIABLE):
         monkeypatch.setenv(name, "")  # so that it is put back
     with supervisor.workers(settings):
-        assert list(started) == [*CONSUMERS, OTHER]
+        assert sorted(name for names in started for name in names) == sorted([*CONSUMERS, OTHER])
+        assert {("fanout",), *((name,) for name in POOLS)} < {*started}, "these are alone, the others share one"
+        assert len(started) == 2 + len(POOLS)
         for pid in started.values():
             os.kill(pid, 0)
     for pid in started.values():
@@ -128,7 +137,43 @@ def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) 
     assert run(told()) == {
         "log_events", "log_sequence", "log_bytes", "log_leases", "log_leases_lost", "log_leases_lag_events",
         "store_bytes", "disk_free_bytes", "timelines", "fanout_deliveries", "webhooks", "push_owed", "push_faults",
+        "mentions_pressure",
+        *(
+            f"mentions_{tier}_{what}"
+            for tier in ("online", "day", "month", "all")
+            for what in ("walks", "chunks", "oldest_seconds")
+        ),
     }  # fmt: skip
+
+
+def test_metrics_tell_what_waits_in_each_tier_of_mentions_and_since_when(settings: Settings, run: Run) -> None:
+    async def told() -> dict[str, float]:
+        async with wiring.opened(settings, "test", create=False) as parts:
+            made = [(wall_ms() - age_ms - EPOCH_MS) << TIME_SHIFT for age_ms in (5_000, 90_000)]
+            await Walks(parts.store).begin([Walk(notice, ALICE, Tier.DAY, 70) for notice in made])
+            await watch_pressure(parts.store, TASKS_MAX + 1, wall_ms())
+            return dict(await gauges.gauges(settings, parts.environment, parts.log))
+
+    found = run(told())
+    assert (found["mentions_day_walks"], found["mentions_day_chunks"], found["mentions_pressure"]) == (2, 140, 1)
+    assert 90 <= found["mentions_day_oldest_seconds"] < 1_000
+    assert (found["mentions_online_walks"], found["mentions_online_oldest_seconds"]) == (0, 0)
+
+
+def test_kith_serve_runs_as_many_workers_of_a_tier_as_the_settings_say(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    def spawn(command: tuple[str, ...]) -> int:
+        started.append(command[-1])
+        return os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ)
+
+    monkeypatch.setattr(supervisor, "_spawn_worker", spawn)
+    for name in (processes.SUPERVISOR_VARIABLE, processes.SETTINGS_VARIABLE):
+        monkeypatch.setenv(name, "")
+    with supervisor.workers(msgspec.structs.replace(settings, mention_workers_day=3)):
+        assert (started.count("mentions-day"), started.count("mentions-online")) == (3, 1)
 
 
 @pytest.mark.usefixtures("two")

@@ -25,7 +25,7 @@ def test_a_worker_that_the_system_does_not_let_start_is_started_later(
         started.append(os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ))
         return started[-1]
 
-    monkeypatch.setattr(supervisor, "processes_of_workers", lambda: [("fanout",)])
+    monkeypatch.setattr(supervisor, "processes_of_workers", lambda _: [("fanout",)])
     monkeypatch.setattr(supervisor, "_spawn_worker", spawn)
     monkeypatch.setattr(supervisor, "_RESPAWN_S_MAX", 0.1)
     for name in (supervisor.processes.SUPERVISOR_VARIABLE, supervisor.processes.SETTINGS_VARIABLE):

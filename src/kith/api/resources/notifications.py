@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated
 
@@ -118,10 +118,17 @@ class MentionAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NotificationsResource:
-    """What users are told of."""
+    """What users are told of. `note`: is told who looks at their own."""
 
-    def __init__(self, notifications: Notifications, outside: OutsideMentions, present: Presenter) -> None:
+    def __init__(
+        self,
+        notifications: Notifications,
+        outside: OutsideMentions,
+        present: Presenter,
+        note: Callable[[int], None],
+    ) -> None:
         self._notifications, self._outside, self._present = notifications, outside, present
+        self._note = note
 
     @get("/notifications", "What others did that concerns the acting user", callers="acting")
     async def notifications(
@@ -132,6 +139,7 @@ class NotificationsResource:
 
         Likes, shares and follows of one post or person are one item, dated and placed by the newest.
         """
+        self._note(call.acting)
         query = "notifications" if grouped else "notifications one by one"
         window = call.window_of_objects(query, limit, cursor)
         found = await self._notifications.page(call.acting, window, grouped=grouped)

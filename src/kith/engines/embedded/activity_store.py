@@ -54,12 +54,12 @@ class EmbeddedActivity:
             self._lmdb.reader_check()
 
     async def seen(self, users: Users, at_ms: int) -> None:
-        check_asked(users)
+        check_asked(len(users))
         if len(users):
             await asyncio.to_thread(self._see, users, at_ms)
 
     async def last_seen(self, users: Users) -> Users:
-        check_asked(users)
+        check_asked(len(users))
         return self._last_seen(users) if len(users) <= _IN_LOOP_MAX else await asyncio.to_thread(self._last_seen, users)
 
     async def set_online(self, process: str, users: Users, until_ms: int) -> None:
@@ -71,6 +71,16 @@ class EmbeddedActivity:
             if until_ms > now_ms:
                 found |= _contains(here, users)
         return found
+
+    async def online_page(self, after: int, limit: int, now_ms: int) -> Users:
+        check_asked(limit)
+        parts = [
+            here[at : at + limit]
+            for until_ms, here in self._all_online().values()
+            if until_ms > now_ms
+            for at in [np.searchsorted(here, after, "right")]
+        ]
+        return np.unique(np.concatenate(parts))[:limit] if parts else np.empty(0, np.int64)
 
     def close(self) -> None:
         """Close the file, once nothing writes it."""

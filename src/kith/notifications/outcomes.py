@@ -1,0 +1,76 @@
+"""What became of a mention that went to followers: a record a notice, so that it can be counted and audited later.
+
+    record MENTION_OUTCOME, id of the notice   MessagePack: a list of `Outcome`, one a tier that ended
+
+A tier that ends again is written over, but for the rows that it told the first time. Mentions of which no follower was
+to be told have no record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kith.core.clock import HybridClock
+from kith.notifications.tiers import Tier
+from kith.notifications.walks import Ended
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
+
+
+class Outcome(msgspec.Struct, frozen=True, array_like=True):
+    """How a tier of a mention ended.
+
+    `told`: rows that were new; those of the one chunk that a stopped process had not noted are missing. `suppressed`:
+    followers in the tier who do not want it, those of the tiers within it too. `left`, `dead`: chunks of followers,
+    about, who find the mention when they look: because the tier yielded, or as they failed again and again.
+    """
+
+    tier: Tier
+    told: int = 0
+    suppressed: int = 0
+    left: int = 0
+    dead: int = 0
+
+
+class Outcomes:
+    """The outcomes of all mentions."""
+
+    def __init__(self, records: RecordStore, clock: HybridClock) -> None:
+        self._records, self._clock = records, clock
+
+    async def note(self, ended: Ended) -> None:
+        """Keep how a walk ended. May be repeated."""
+        walk = ended.walk
+        outcome = Outcome(walk.tier, walk.told, walk.suppressed, ended.left, ended.dead)
+        if outcome == Outcome(walk.tier):
+            return
+
+        async def attempt() -> tuple[Put, None]:
+            (stored,) = await self._records.get_many(RecordKind.MENTION_OUTCOME, [walk.notice])
+            old = [] if stored is None else _decode(stored.data)
+            new = _with(old, outcome)
+            if new == old:
+                return NOTHING_TO_DO, None
+            version = next_version(self._clock, stored)
+            record = Record(RecordKind.MENTION_OUTCOME, walk.notice, version, _encode(new))
+            at = AtVersion(RecordKind.MENTION_OUTCOME, walk.notice, 0 if stored is None else stored.updated_at)
+            return await self._records.put([record], only_if=[at]), None
+
+        await rewrite("the outcome of a mention", walk.notice, attempt)
+
+    async def of(self, notices: Sequence[int]) -> list[list[Outcome]]:
+        """For each notice, the outcome of each tier that ended, unless nothing came of it."""
+        records = await self._records.get_many(RecordKind.MENTION_OUTCOME, notices) if notices else []
+        return [[] if record is None else _decode(record.data) for record in records]
+
+
+def _with(old: Sequence[Outcome], outcome: Outcome) -> list[Outcome]:
+    told = max([outcome.told, *(one.told for one in old if one.tier == outcome.tier)])
+    others = [one for one in old if one.tier != outcome.tier]
+    return sorted([*others, msgspec.structs.replace(outcome, told=told)], key=lambda one: one.tier)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Outcome]).decode

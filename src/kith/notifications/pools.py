@@ -1,0 +1,68 @@
+"""The workers of the tiers: each tier has processes of its own, so that one that is full holds up no other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+
+import structlog
+
+from kith.core.errors import Unavailable
+from kith.log.store import Bell, LogStore
+from kith.notifications.coordinator import Coordinator
+from kith.notifications.tiers import Tier
+
+POOLS: Mapping[str, tuple[Tier, ...]] = {
+    "mentions-online": (Tier.ONLINE,),
+    "mentions-day": (Tier.DAY, Tier.ALL),
+    "mentions-month": (Tier.MONTH,),
+}
+"""The tiers that a worker of each name works. Accounts below the threshold have few chunks, and never yield."""
+IDLE_S = 0.25
+"""Longest rest, should a new walk not ring."""
+GAP_S = 0.01
+RETRY_S = 2.0
+_log = structlog.get_logger("kith.notifications")
+
+
+class PoolWorker:
+    """Works the walks of a pool until stopped. `coordinator`: of the tiers of this pool."""
+
+    def __init__(self, name: str, coordinator: Coordinator, log: LogStore) -> None:
+        self.name, self._coordinator, self._log = name, coordinator, log
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Stop after the current chunks."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Work what there is, and wait for more. A store that is away, or a bug, is waited for."""
+        with self._log.bell() as bell:
+            while not self._stopping.is_set():
+                try:
+                    if not await self._coordinator.work():
+                        await self._rest(bell)
+                except Unavailable as error:
+                    _log.warning("mentions wait for the store", worker=self.name, error=error.message)
+                    await self._sleep(RETRY_S)
+                except Exception:
+                    _log.exception("mentions are told later", worker=self.name)
+                    await self._sleep(RETRY_S)
+
+    async def _rest(self, bell: Bell) -> None:
+        """Wait until something is written, which may be a walk."""
+        rung = asyncio.create_task(bell.rung(IDLE_S))
+        stopped = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait((rung, stopped), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            rung.cancel()
+            stopped.cancel()
+            await asyncio.gather(rung, stopped, return_exceptions=True)
+        await self._sleep(GAP_S)
+
+    async def _sleep(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)

@@ -1,0 +1,42 @@
+"""Writes rows of inboxes again, from the notices: they are not in backups, nor on a standby.
+
+Whom a notice is for gets their row. Mentions of which followers were told go once more through all followers who want
+it now: who was here when is not known any more, so some are told at once who would have found it when they looked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from kith.core.ids import made_at_ms
+from kith.notifications.inbox import InboxRow, InboxStore
+from kith.notifications.notice import KEPT_MS, read_notice
+from kith.notifications.outcomes import Outcomes
+from kith.records.store import Record
+
+PART = 1_000
+"""Notices in one call."""
+
+
+class Refilling:
+    """`walk`: given a notice and the account that it mentions, has all of its followers told."""
+
+    def __init__(
+        self,
+        inboxes: InboxStore,
+        outcomes: Outcomes,
+        walk: Callable[[int, int], Awaitable[None]],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._inboxes, self._outcomes, self._walk, self._now_ms = inboxes, outcomes, walk, now_ms
+
+    async def write(self, records: Sequence[Record]) -> int:
+        """Write the rows of notices, up to PART; how many were missing. May be repeated. Errors: Overloaded."""
+        since_ms = self._now_ms() - KEPT_MS
+        notices = [read_notice(record.data) for record in records if made_at_ms(record.id) > since_ms]
+        missing = sum(await self._inboxes.add([InboxRow(one.recipient, one.id) for one in notices]))
+        mentions = [one for one in notices if one.type == "mention"]
+        for mention, outcomes in zip(mentions, await self._outcomes.of([one.id for one in mentions]), strict=True):
+            if any(outcome.told for outcome in outcomes):
+                await self._walk(mention.id, mention.recipient)
+        return missing

@@ -1,0 +1,127 @@
+"""What is to be done of mentions: a note for each mention and tier says how far the walk over the followers is.
+
+    mentions/walk/<tier>/<notice>   a `Walk`, MessagePack
+
+A walk costs the same few bytes with ten followers or with 200 million. Tiers have notes and bounds of their own, so a
+tier that is full changes nothing for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from kith.core.errors import Overloaded
+from kith.core.ids import made_at_ms
+from kith.graph.store import Notes
+from kith.notifications.tiers import Tier
+
+_PREFIX = "mentions/walk/"
+WALKS_MAX = 3_000
+"""Walks of a tier under way. Beyond, a mention waits in the log; of the last tier it is left to those who look."""
+
+
+class Walk(msgspec.Struct, frozen=True, array_like=True):
+    """One tier of one mention: what is done, and the place after which it goes on."""
+
+    notice: int
+    account: int
+    tier: Tier
+    chunks: int  # about how many there are
+    done: int = 0
+    after: bytes | None = None
+    told: int = 0  # rows that were new
+    suppressed: int = 0  # followers of the tier who do not want it
+    tries: int = 0  # failures of the next chunk
+    probes: bool = False  # goes over who is online, and looks who of them follows; else over the followers
+
+    @property
+    def waiting(self) -> int:
+        """Chunks to do."""
+        return max(1, self.chunks - self.done)
+
+    @property
+    def key(self) -> str:
+        """Of its note, and of the lease under which it is worked."""
+        return f"{_PREFIX}{self.tier.value}/{self.notice:020}"
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a walk ended: chunks of followers `left` to find the mention when they come, or given up as `dead`; about."""
+
+    walk: Walk
+    left: int = 0
+    dead: int = 0
+
+
+class Depth(msgspec.Struct, frozen=True):
+    """What waits in a tier."""
+
+    walks: int
+    chunks: int
+    oldest_s: float
+
+
+class Walks:
+    """The walks that are under way."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    async def begin(self, walks: Sequence[Walk]) -> list[Walk]:
+        """Note walks, unless they are under way. Overloaded where there are too many; those of the last tier for
+        which there is no room are returned instead.
+        """
+        new, left = list[Walk](), list[Walk]()
+        for walk in walks:
+            under_way = await self._notes.notes(prefix_of(walk.tier))
+            if walk.key in under_way:
+                continue
+            if len(under_way) < WALKS_MAX:
+                new.append(walk)
+            elif walk.tier is Tier.MONTH:
+                left.append(walk)
+            else:
+                raise Overloaded(f"{WALKS_MAX} mentions are being told in tier {walk.tier.name}; this one waits")
+        for walk in new:
+            await self._notes.put_note(walk.key, _encode(walk), only_if=None)
+        return left
+
+    async def of(self, tiers: Iterable[Tier]) -> list[Walk]:
+        """The walks of some tiers as they are to be worked: the shortest first, then the oldest; failed ones last.
+
+        So a mention of few waits for no mention of millions.
+        """
+        found = [walk for tier in tiers for walk in read_walks((await self._notes.notes(prefix_of(tier))).values())]
+        return sorted(found, key=lambda walk: (walk.tries, walk.waiting, walk.notice))
+
+    async def current(self, walk: Walk) -> Walk | None:
+        """A walk as it is now; None if it has ended."""
+        raw = await self._notes.get_note(walk.key)
+        return None if raw is None else _decode(raw)
+
+    async def step(self, walk: Walk, further: Walk | None) -> bool:
+        """Say how far a walk is now; None: it has ended. False if another worker did meanwhile."""
+        value = None if further is None else _encode(further)
+        return await self._notes.put_note(walk.key, value, only_if=_encode(walk))
+
+
+def read_walks(notes: Iterable[bytes]) -> list[Walk]:
+    """The walks of these notes."""
+    return [_decode(raw) for raw in notes]
+
+
+def depth_of(walks: Sequence[Walk], now_ms: int) -> Depth:
+    """How much waits, and since when."""
+    oldest_ms = min((made_at_ms(walk.notice) for walk in walks), default=now_ms)
+    return Depth(len(walks), sum(walk.waiting for walk in walks), max(0, now_ms - oldest_ms) / 1000)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Walk).decode
+
+
+def prefix_of(tier: Tier) -> str:
+    """What the keys of the notes of a tier begin with."""
+    return f"{_PREFIX}{tier.value}/"

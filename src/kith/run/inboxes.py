@@ -1,0 +1,46 @@
+"""Inboxes belong to a store: where they were filled for another, or are lost, they are filled anew from its notices.
+
+    inboxes/filled   the name of the history of the store that they were filled for (text)
+
+A restore and a promotion begin a history, so both end here, as does a folder whose `inboxes/` was lost. Rows of notices
+that the store does not have are left out by every reader, and go with their week.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from itertools import islice
+
+from kith.engines.embedded.driver_errors import translated
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.record_store import every_record
+from kith.engines.embedded.store_file import sync_folder
+from kith.notifications.refilling import PART, Refilling
+from kith.records.store import RecordKind
+
+FOLDER, FILLED = "inboxes", "filled"
+
+
+async def fill(environment: Environment, refilling: Refilling) -> int | None:
+    """Write all rows that are missing; how many, or None where these are the inboxes of this store.
+
+    Cut short, it is done again. Errors: StoreFull, StoreUnavailable, Overloaded.
+    """
+    folder, name = environment.folder / FOLDER, str(environment.history().name)
+    file = folder / FILLED
+    if file.exists() and file.read_text() == name:
+        return None
+    records, missing = every_record(environment, RecordKind.NOTICE), 0
+    while some := await asyncio.to_thread(list, islice(records, PART)):
+        missing += await refilling.write(some)
+    with translated("say that inboxes are filled", folder):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        part = file.with_suffix(".part")
+        with part.open("w") as written:
+            written.write(name)
+            written.flush()
+            os.fsync(written.fileno())
+        part.replace(file)
+        sync_folder(folder)
+    return missing

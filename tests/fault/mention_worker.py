@@ -1,0 +1,66 @@
+"""Tells the followers of mentioned accounts, all of whom want it, and is killed half way through a chunk, or ends.
+
+python mention_worker.py FOLDER CHUNK   the chunk, counted from 1, at which it is killed; 0: it does all there is
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kith.core.clock import wall_ms
+from kith.engines.embedded.inbox_store import EmbeddedInboxes
+from kith.notifications.activity import Users
+from kith.notifications.coordinator import Coordinator
+from kith.notifications.outcomes import Outcomes
+from kith.notifications.router import Router
+from kith.run import wiring
+from kith.run.config import Settings
+
+CHUNK = 500
+
+
+class Dying(EmbeddedInboxes):
+    """Inboxes whose process is killed when half of a chunk is written."""
+
+    left = 0
+
+    async def add_for_all(self, notice: int, users: Users) -> int:
+        self.left -= 1
+        if self.left == 0:
+            await super().add_for_all(notice, users[: len(users) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await super().add_for_all(notice, users)
+
+
+async def everybody(notice: int, account: int, users: Users) -> NDArray[np.bool_]:
+    """All want it."""
+    return np.ones(len(users), np.bool_)
+
+
+async def nobody(account: int) -> int:
+    """Walks are begun elsewhere."""
+    return 0
+
+
+async def main(folder: str, chunk: int) -> None:
+    """Work until nothing is left."""
+    async with wiring.opened(Settings(data=folder), "test", create=False) as parts:
+        inboxes = Dying(parts.environment.folder / "inboxes", bytes_max=1 << 30)
+        inboxes.left = chunk
+        coordinator = Coordinator(
+            parts.graph, inboxes, parts.activity, Router(nobody, 1, wall_ms), everybody, parts.leases, wall_ms,
+            Outcomes(parts.records, parts.graph.clock).note, chunk_ids=CHUNK,
+        )  # fmt: skip
+        while await coordinator.work():
+            pass
+        inboxes.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))

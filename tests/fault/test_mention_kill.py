@@ -1,0 +1,67 @@
+"""A worker that is killed half way through a chunk leaves what the next one finishes: each is told, and once."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from cast import ALICE
+from coroutines import Run
+from mention_worker import CHUNK
+
+from kith.core.clock import wall_ms
+from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
+from kith.graph.edge import Edge, EdgeWrite, State
+from kith.graph.graphs import FOLLOWS
+from kith.notifications.outcomes import Outcomes
+from kith.notifications.tiers import Tier
+from kith.notifications.walks import Walk, Walks
+from kith.run import wiring
+from kith.run.config import Settings
+
+FOLLOWERS = range(1_000, 1_000 + 7 * CHUNK + 3)
+
+
+def worker(folder: Path, chunk: int) -> int:
+    """Run one; its status."""
+    command = [sys.executable, str(Path(__file__).parent / "mention_worker.py"), str(folder), str(chunk)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
+def test_workers_killed_within_chunks_leave_a_mention_that_is_told_to_all(run: Run, tmp_path: Path, seed: int) -> None:
+    notice = (wall_ms() - EPOCH_MS) << TIME_SHIFT
+    users = np.array([*FOLLOWERS, 5_000_000], np.int64)
+
+    async def begin() -> None:
+        async with wiring.opened(Settings(data=str(tmp_path)), "test") as parts:
+            number, version = parts.graph.graphs.number(FOLLOWS), parts.graph.clock.next()
+            edges = [Edge(number, NodeId(one), ALICE, State.NORMAL, one, version) for one in FOLLOWERS]
+            await parts.store.apply([EdgeWrite(edge) for edge in edges])
+            await Walks(parts.store).begin([Walk(notice, ALICE, Tier.ALL, 8)])
+
+    async def state() -> tuple[int, bool, list[Walk]]:
+        async with wiring.opened(Settings(data=str(tmp_path)), "test", create=False) as parts:
+            held = await parts.inboxes.holding(notice, users)
+            return int(held[:-1].sum()), bool(held[-1]), await Walks(parts.store).of(Tier)
+
+    async def told() -> int:
+        async with wiring.opened(Settings(data=str(tmp_path)), "test", create=False) as parts:
+            ((outcome,),) = await Outcomes(parts.records, parts.graph.clock).of([notice])
+            return outcome.told
+
+    run(begin())
+    done, repeated = 0, 0
+    for chunk in (random.Random(seed).randint(1, 3), 2):
+        assert worker(tmp_path, chunk) == -9
+        done += chunk - 1
+        repeated += CHUNK // 2
+        rows, strangers, (walk,) = run(state())
+        assert (rows, strangers, walk.done) == (done * CHUNK + CHUNK // 2, False, done)
+    assert worker(tmp_path, 0) == 0
+    assert run(state()) == (len(FOLLOWERS), False, [])
+    assert len(FOLLOWERS) - repeated <= run(told()) <= len(FOLLOWERS)

@@ -1,0 +1,138 @@
+"""Inboxes after a restore, a promotion or a loss are what they were before."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cast import ALICE, BOB, CAROL, DANA
+from coroutines import Run
+
+from kith.core.clock import wall_ms
+from kith.core.errors import Overloaded
+from kith.engines.blobs.archives import FolderArchive
+from kith.engines.embedded.environment import Environment
+from kith.notifications.notice import KEPT_MS, Draft
+from kith.notifications.preferences import Preferences
+from kith.notifications.refilling import Refilling
+from kith.notifications.tiers import Tier
+from kith.run import consumers
+from kith.run.backups.making import BackUp
+from kith.run.backups.restoring import restore
+from kith.run.config import Settings
+from kith.run.inboxes import FILLED, FOLDER
+from kith.run.rooms import telling
+from kith.run.services import Services, running
+
+PEOPLE = (ALICE, BOB, CAROL, DANA)
+Inboxes = dict[int, list[int]]
+
+
+async def inboxes_of(services: Services) -> Inboxes:
+    return {user: await services.opened.inboxes.page(user, limit=100) for user in PEOPLE}
+
+
+async def filled(settings: Settings, services: Services) -> Inboxes:
+    """The inboxes once the workers have done what is theirs."""
+    async with consumers.CONSUMERS["notifications"].open(settings, services.opened) as worker:
+        await worker.tasks[consumers.FILL_INBOXES]()
+    coordinator = consumers._coordinator(settings, services.opened, (Tier.DAY, Tier.ALL, Tier.MONTH))
+    for _ in range(100):
+        if not await coordinator.work():
+            return await inboxes_of(services)
+    raise AssertionError("it never ends")
+
+
+async def live(settings: Settings, celebrity: int) -> Inboxes:
+    """Bob follows Alice and wants to hear of her mentions, Carol does not. Dana mentions Alice, and Alice Carol.
+
+    `celebrity`: how many followers make one.
+    """
+    async with running(settings) as services:
+        parts = services.opened
+        told = telling(settings, parts, services.posts, services.comments)
+        for follower in (BOB, CAROL):
+            await services.relations.follow(follower, ALICE)
+        await services.notifications.preferences.put(BOB, Preferences(mentions="followed"))
+        now_ms = wall_ms()
+        drafts = [Draft("mention", DANA, ALICE, now_ms, post=number) for number in range(1, 4)]
+        drafts += [Draft("follow", BOB, ALICE, now_ms), Draft("mention", ALICE, CAROL, now_ms, post=9)]
+        notices = await told.notices.tell(drafts)
+        await parts.activity.seen(np.array(sorted(PEOPLE), np.int64), now_ms)
+        coordinator = consumers._coordinator(settings, parts, tuple(Tier))
+        for draft, notice in zip(drafts, notices, strict=True):
+            if draft.type == "mention":
+                await coordinator.begin(notice, draft.recipient)
+        found = await filled(settings, services)
+        assert sorted(map(len, found.values())) == [0, 1, 3, 4], found
+        return found
+
+
+@pytest.mark.parametrize("celebrity", [1, 1_000_000])
+def test_inboxes_after_a_restore_or_a_loss_are_those_before(tmp_path: Path, run: Run, celebrity: int) -> None:
+    settings = Settings(data=str(tmp_path / "data"), celebrity_followers_min=celebrity)
+    before = run(live(settings, celebrity))
+    archive = FolderArchive(tmp_path / "backup")
+    with Environment(Path(settings.data), create=False) as store:
+        BackUp(store, archive, None).make(whole=True)
+    again = Settings(data=str(tmp_path / "again"), celebrity_followers_min=celebrity)
+    restore(again, archive)
+
+    async def opened(settings: Settings) -> tuple[Inboxes, Inboxes]:
+        async with running(settings, create=False) as services:
+            return await inboxes_of(services), await filled(settings, services)
+
+    empty, after = run(opened(again))
+    assert not any(empty.values())
+    assert after == before
+    shutil.rmtree(tmp_path / "data" / FOLDER)
+    empty, after = run(opened(settings))
+    assert not any(empty.values())
+    assert after == before
+
+
+def test_inboxes_are_filled_once_and_wholly(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is cut short is not taken for done; one that is done is not done again."""
+    settings = Settings(data=str(tmp_path))
+    before = run(live(settings, 0))
+    write, fails = Refilling.write, [True]
+    calls: list[int] = []
+
+    async def cut_short(self: Refilling, records: list) -> int:  # type: ignore[type-arg]
+        calls.append(len(records))
+        if fails[0]:
+            await write(self, records[:2])
+            raise Overloaded("the inboxes are full")
+        return await write(self, records)
+
+    async def again() -> Inboxes:
+        async with running(settings, create=False) as services:
+            return await filled(settings, services)
+
+    assert (tmp_path / FOLDER / FILLED).exists()
+    shutil.rmtree(tmp_path / FOLDER)
+    monkeypatch.setattr(Refilling, "write", cut_short)
+    with pytest.raises(Overloaded):
+        run(again())
+    assert not (tmp_path / FOLDER / FILLED).exists()
+    fails[0] = False
+    assert run(again()) == before
+    assert len(calls) == 2
+    assert run(again()) == before
+    assert len(calls) == 2
+
+
+def test_what_is_over_is_not_told_again(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(data=str(tmp_path))
+    run(live(settings, 0))
+    shutil.rmtree(tmp_path / FOLDER)
+    later = wall_ms() + KEPT_MS + 1
+    monkeypatch.setattr(consumers, "wall_ms", lambda: later)
+
+    async def again() -> Inboxes:
+        async with running(settings, create=False) as services:
+            return await filled(settings, services)
+
+    assert not any(run(again()).values())
