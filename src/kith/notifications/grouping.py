@@ -24,6 +24,8 @@ class Group(NamedTuple):
     @property
     def actors(self) -> list[int]:
         """Who did it, each once, the latest first."""
+        if len(self.notices) == 1:  # as most are
+            return [self.notices[0].actor]
         return list(dict.fromkeys(notice.actor for notice in self.notices))
 
     def gathers(self, grouped: bool) -> bool:

@@ -233,8 +233,8 @@ def _count(rows: Sequence[int], marks: Marks, looking: _Looking) -> Unread:
 
 def _entry(group: Group, marks: Marks, *, partial: bool) -> Entry:
     notices = group.notices
-    read, seen = all(marks.is_read(one.id) for one in notices), all(marks.is_seen(one.id) for one in notices)
-    return Entry(group, read, seen, partial)
+    read = all(marks.is_read(one.id) for one in notices)
+    return Entry(group, read, read or all(marks.is_seen(one.id) for one in notices), partial)
 
 
 def _is_first(window: Window) -> bool:
