@@ -150,8 +150,9 @@ class Notifications:
         return (await self._marks.seen_up_to(user, newest if id_ is None else min(id_, newest)))[1]
 
     async def forget(self, user: NodeId) -> None:
-        """Forget whatever a removed user was told, and what they wanted to be. May be repeated."""
+        """Forget whatever a removed user was told and read, and what they wanted to be told. May be repeated."""
         await self._inbox.remove_all(user)
+        await self._marks.forget(user)
         await self.preferences.put(user, DEFAULT)
 
     async def _newest(self, user: NodeId) -> int:

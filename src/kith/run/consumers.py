@@ -181,8 +181,8 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
         told = telling(settings, parts, posts, comments)
 
         async def expire() -> None:
-            periods = await parts.inboxes.expire(wall_ms() - KEPT_MS)
-            _log.info("inboxes expired", periods=periods)
+            periods, notices = await told.notices.expire(wall_ms() - KEPT_MS)
+            _log.info("inboxes expired", periods=periods, notices=notices)
 
         consumer = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
         runner = Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max))
