@@ -112,6 +112,7 @@ def test_audit_of_a_sample_and_with_repair_goes_through(here: Kith, tmp_path: Pa
     done(here("import", "edges", "edges.csv"))
     for arguments in (("--sample", "0.5"), ("--repair",)):
         assert "follows" in done(here("audit", *arguments))
+        assert "suppressed" in done(here("audit", "notifications", *arguments))
 
 
 def test_plan_says_what_a_graph_needs(kith: Kith) -> None:

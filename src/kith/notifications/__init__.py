@@ -6,5 +6,5 @@ and `notices` (what is stored, once) · `inbox` (the port of rows) · on the way
 number), `rules` (what is hidden now), `grouping`, `marks` (what was read and seen), `recent` (mentions of accounts with
 many followers, found by who looks) · `preferences` (what a user wants to be told of) · `activity` (the port that knows
 who is here), `presence` (tells it) · `spread` (followers who asked hear of mentions), by `router`, `tiers`,
-`coordinator`, `backpressure`.
+`coordinator`, `backpressure` · `audit` (rows that are missing).
 """

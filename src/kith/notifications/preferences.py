@@ -66,6 +66,11 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Preferences).decode
 
 
+def preferences_of(record: Record | None) -> Preferences:
+    """The preferences of a record."""
+    return DEFAULT if record is None else _decode(record.data)
+
+
 def is_quiet(quiet: QuietHours | None, at_ms: int) -> bool:
     """Whether nothing may ring at this moment: in the user's quiet hours, by the clock on their wall."""
     if quiet is None:
@@ -138,10 +143,7 @@ class PreferencesKept:
 
     async def _read(self, users: Sequence[int]) -> dict[int, Preferences]:
         records = await self._records.get_many(RecordKind.NOTICE_PREFERENCES, users) if users else []
-        return {
-            user: DEFAULT if record is None else _decode(record.data)
-            for user, record in zip(users, records, strict=True)
-        }
+        return {user: preferences_of(record) for user, record in zip(users, records, strict=True)}
 
     def _remember(self, user: int, preferences: Preferences) -> None:
         self._cached.pop(user, None)
