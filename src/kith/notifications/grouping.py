@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from kith.notifications.notice import Notice
@@ -42,6 +43,9 @@ def key_of(notice: Notice, *, grouped: bool) -> tuple[object, ...]:
 
 def groups_of(notices: Iterable[Notice], limit: int, *, grouped: bool) -> tuple[list[list[Notice]], Notice | None]:
     """The notices in groups, `limit` at most; and the first that would begin one more."""
+    if not grouped:
+        each = iter(notices)
+        return [[notice] for notice in islice(each, limit)], next(each, None)
     groups: dict[tuple[object, ...], list[Notice]] = {}
     for notice in notices:
         key = key_of(notice, grouped=grouped)
@@ -49,3 +53,8 @@ def groups_of(notices: Iterable[Notice], limit: int, *, grouped: bool) -> tuple[
             return list(groups.values()), notice
         groups.setdefault(key, []).append(notice)
     return list(groups.values()), None
+
+
+def newest_first(groups: Sequence[Sequence[Notice]]) -> list[list[Notice]]:
+    """Groups of notices that were looked at from the oldest on, as they are shown."""
+    return sorted((list(reversed(group)) for group in groups), key=lambda group: -group[0].id)

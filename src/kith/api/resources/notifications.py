@@ -138,13 +138,10 @@ class NotificationsResource:
         by = [entry.group.actors for entry in found.entries]
         people = {actor for actors in by for actor in actors[:ACTORS_SHOWN]}
         people |= {entry.group.newest.recipient for entry in found.entries} - {call.acting}
+        posts = {entry.group.newest.post for entry in found.entries}
         about = _Shown(
             await self._present.authors(list(people)),
-            {
-                post: _post(found.posts[post])
-                for entry in found.entries
-                if (post := entry.group.newest.post) is not None
-            },
+            {post: _post(found.posts[post]) for post in posts if post is not None},
             found.comments,
         )
         items = [_item(entry, actors, about, call.acting) for entry, actors in zip(found.entries, by, strict=True)]
