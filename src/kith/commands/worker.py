@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Literal
+import enum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +18,9 @@ commands = typer.Typer()
 if TYPE_CHECKING:
     Name = str
 else:
-    Name = Literal[(*CONSUMERS, schedule.NAME)]  # typer accepts these, and lists them for an unknown name
+    Name = enum.StrEnum(
+        "Name", [(name, name) for name in (*CONSUMERS, schedule.NAME)]
+    )  # of Literals typer takes no list
 
 
 @commands.command("worker")
