@@ -107,6 +107,8 @@ class History:
         )
 
     def _drop(self) -> Any:
+        if self._chosen.random() < 0.3:
+            return self._records.forget_below(RecordKind.POST, self._id(), 2)
         return self._records.forget(RecordKind.POST, [self._id() for _ in range(3)])
 
     def _suggest(self) -> Any:

@@ -59,6 +59,12 @@ class ReferenceRecords:
         for id_ in ids:
             self.records.pop((kind, id_), None)
 
+    async def forget_below(self, kind: RecordKind, below: int, limit: int) -> int:
+        over = sorted(key for key in self.records if key[0] is kind and key[1] < below)[:limit]
+        for key in over:
+            del self.records[key]
+        return len(over)
+
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         return [self.records.get((kind, id_)) for id_ in ids]
 

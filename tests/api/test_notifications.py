@@ -105,6 +105,20 @@ def test_a_mention_of_another_system_is_told_once(http: httpx.Client, acting: Ac
         assert code(http.post(f"{API}/mentions", json={**mention, **wrong}), 400) == "INVALID_CONTENT"
 
 
+def test_seen_by_ids_is_up_to_the_newest_of_them_and_leaves_unread(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    for at in range(4):
+        say(bob, make(alice, f"post {at}"), f"comment {at}")
+    newest, second, third, oldest = (one["id"] for one in waits_for(alice, 4))
+    assert ok(alice.post(f"{ROUTE}/seen", json={"ids": [oldest, second]}))["unread"] == 4
+    assert {one["id"]: one["seen"] for one in told(alice)} == {newest: False, second: True, third: True, oldest: True}
+    assert ok(alice.post(f"{ROUTE}/seen", json={"ids": [oldest]}))["unread"] == 4, "what was seen stays seen"
+    assert ok(alice.post(f"{ROUTE}/seen", json={"ids": []}))["unread"] == 4
+    assert [one["seen"] for one in told(alice)] == [False, True, True, True]
+    assert not any(one["read"] for one in told(alice))
+    assert code(alice.post(f"{ROUTE}/seen", json={"ids": ["x"]}), 400) == "INVALID_ID"
+
+
 def test_preferences_hide_at_once_and_keep_from_being_told(acting: Acting, people: People) -> None:
     alice, bob = acting(people.alice), acting(people.bob)
     assert ok(alice.get(f"{API}/preferences")) == {

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from calls import add_edges, code, ok
+from calls import add_edges, code, make, ok, say
 from cast import People
 from listening import Listener, publish
 from raw_http import plain
@@ -364,3 +364,30 @@ def test_metrics_count_streams_and_what_they_are_told(
     eventually(lambda: value('kith_stream_events_total{event="new_post"}') >= told + 1)
     listener.close()
     eventually(lambda: value('kith_stream_ends_total{cause="gone"}') >= 1)
+
+
+def test_what_others_do_is_told_with_the_unread_number(
+    acting: Acting, people: People, listen: Callable[..., Listener]
+) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    post = make(alice, "the news of today")
+    ok(alice.post(f"{API}/users/{people.carol}/mute"))
+    heard, other = listen(people.alice), listen(people.carol)
+    ok(bob.post(f"{API}/posts/{post}/like"))
+    told = heard.wait("notification", post, kind="like")
+    assert told.data == {
+        "notificationId": told.data["notificationId"], "kind": "like",
+        "actorId": str(people.bob), "postId": post, "commentId": None,
+    }  # fmt: skip
+    (entry,) = ok(alice.get(f"{API}/notifications"))["items"]
+    assert entry["id"] == told.data["notificationId"]
+    assert heard.wait("unread", count=1).data["partial"] is False
+    ok(alice.post(f"{API}/notifications/read", json={"ids": [entry["id"]]}))
+    heard.wait("unread", count=0)
+    assert not {"notification", "unread"} & {*other.names()}
+    comment = say(acting(people.carol), post, "not heard")
+    reply = say(bob, post, "heard")
+    assert comment != heard.wait("notification", post, kind="comment").data["commentId"] == reply
+    resumed = listen(people.alice, told.id)
+    resumed.wait("notification", post, commentId=reply)
+    resumed.wait("unread", count=1)

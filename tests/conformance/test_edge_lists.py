@@ -302,6 +302,14 @@ def test_contains_takes_arrays_that_are_views(store: EdgeStore, run: Run) -> Non
     assert len(asked) == 34
 
 
+@pytest.mark.parametrize("length", [1, 50, 400, 2_000])
+def test_many_are_looked_for_in_lists_of_any_length(store: EdgeStore, run: Run, length: int) -> None:
+    run(fill(store, length))
+    listed = run(store.ids(OUT, length))
+    asked = np.concatenate([listed[::-7], np.arange(10**9, 10**9 + 100), listed[:30], np.array([0, ID_MAX])])
+    assert run(store.contains(OUT, asked)).tolist() == np.isin(asked, listed).tolist()
+
+
 # --- time ranges ---------------------------------------------------------------------------------------
 
 

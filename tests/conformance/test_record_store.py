@@ -194,6 +194,23 @@ def test_what_is_forgotten_was_never_there(run: Run, stores: Stores) -> None:
     )
 
 
+def test_records_of_a_kind_are_forgotten_up_to_an_id_some_at_a_time(run: Run, stores: Stores) -> None:
+    others = [record(2, kind=kind) for kind in (RecordKind.COMMENT, RecordKind.STORY)]
+    run(stores.records.put([*(record(id_, kind=RecordKind.NOTICE) for id_ in (0, 3, 5, 7, 2**63 - 1)), *others]))
+
+    def left() -> list[int]:
+        found = run(stores.records.get_many(RecordKind.NOTICE, [0, 3, 5, 7, 2**63 - 1]))
+        return [one.id for one in found if one is not None]
+
+    assert run(stores.records.forget_below(RecordKind.NOTICE, 0, 9)) == 0
+    assert run(stores.records.forget_below(RecordKind.NOTICE, 7, 2)) == 2
+    assert left() == [5, 7, 2**63 - 1]
+    assert run(stores.records.forget_below(RecordKind.NOTICE, 7, 2)) == 1
+    assert run(stores.records.forget_below(RecordKind.NOTICE, 7, 2)) == 0
+    assert left() == [7, 2**63 - 1]
+    assert [run(stores.records.get_many(one.kind, [2])) for one in others] == [[one] for one in others]
+
+
 def test_records_and_claims_are_there_after_a_restart(run: Run, lasting: Engine, tmp_path: Path) -> None:
     assert lasting.stores
     with lasting.stores(tmp_path) as first:

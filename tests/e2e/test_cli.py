@@ -112,6 +112,13 @@ def test_audit_of_a_sample_and_with_repair_goes_through(here: Kith, tmp_path: Pa
     done(here("import", "edges", "edges.csv"))
     for arguments in (("--sample", "0.5"), ("--repair",)):
         assert "follows" in done(here("audit", *arguments))
+        assert "suppressed" in done(here("audit", "notifications", *arguments))
+
+
+def test_plan_prices_mentions_by_each_way(kith: Kith) -> None:
+    said = done(kith("plan", "notifications", "--followers", "1000000"))
+    assert re.search(r"rows of a mention.*1 M.*1 .*50 K", said)
+    assert "2.49 EB" in done(kith("plan", "notifications", "--article"))
 
 
 def test_plan_says_what_a_graph_needs(kith: Kith) -> None:

@@ -1,8 +1,12 @@
-"""`kith audit`: proves that both ends of every edge and every count agree; with `--repair`, mends what differs."""
+"""`kith audit`: proves that both ends of every edge and every count agree, or that whoever is told has a row.
+
+With `--repair`, it mends what differs.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -12,23 +16,48 @@ from rich.table import Table
 
 from kith.commands import console
 from kith.commands.console import Data, out
+from kith.commands.dead import dead_events
+from kith.core.clock import wall_ms
+from kith.engines.embedded.record_store import every_record
 from kith.graph.audit import Audit, audit
-from kith.run import processes
+from kith.notifications import intake, spread
+from kith.notifications.audit import Auditor, NoticeAudit
+from kith.notifications.inbox import PERIOD_MS, base_of
+from kith.notifications.notice import KEPT_MS, read_notice
+from kith.notifications.tiers import Tier
+from kith.notifications.walks import Walks
+from kith.records.store import RecordKind
+from kith.run import config, processes, wiring
 from kith.run.audits import Report
 from kith.run.config import Settings
-from kith.run.wiring import opened_graph
 
 commands = typer.Typer()
 
 
+class What(enum.StrEnum):
+    """What is audited."""
+
+    EDGES = "edges"
+    NOTIFICATIONS = "notifications"
+
+
 @commands.command("audit")
 def run_audit(
+    what: Annotated[What, typer.Argument(help="Edges and counts, or rows of inboxes.")] = What.EDGES,
     data: Data = None,
     repair: Annotated[bool, typer.Option("--repair", help="Mend what differs.")] = False,
-    sample: Annotated[float, typer.Option("--sample", min=0.0, max=1.0, help="Share of the edges looked at.")] = 1.0,
+    sample: Annotated[
+        float, typer.Option("--sample", min=0.0, max=1.0, help="Share of the edges or notices looked at.")
+    ] = 1.0,
     report: Annotated[Path | None, typer.Option("--report", help="File to keep the state and the result in.")] = None,
 ) -> None:
-    """Prove that both ends of every edge and every count agree. Status 1 if they do not."""
+    """Prove that both ends of every edge and every count agree, or that no row of an inbox is missing.
+
+    Status 1 if they do not, or one is.
+    """
+    if what is What.NOTIFICATIONS:
+        _run_notifications(config.load({"data": data}), repair=repair, sample=sample)
+        return
     settings, written = processes.settings_of_process(data), None if report is None else Report(report)
     with console.counting("edges audited") as counted:
 
@@ -52,11 +81,54 @@ def run_audit(
         raise typer.Exit(1)
 
 
+def _run_notifications(settings: Settings, *, repair: bool, sample: float) -> None:
+    with console.counting("notices audited") as progress:
+        found = audit_notifications(settings, repair=repair, sample=sample, progress=progress)
+    dead = sum(name.startswith((f"{intake.NAME}/", f"{spread.NAME}/")) for name in dead_events(settings))
+    table = Table("rows of inboxes", "")
+    for name, number in (
+        ("notices", found.notices),
+        ("expected", found.expected),
+        ("delivered", found.delivered),
+        ("suppressed", found.suppressed),
+        ("left to pull", found.pull),
+        ("missing", found.missing),
+        ("repaired", found.repaired),
+        ("dead events", dead),
+    ):
+        table.add_row(name, f"{number:,}")
+    out.print(table)
+    for example in found.examples:
+        out.print(f"missing: the row of user {example}")
+    if found.missing and not repair:
+        raise typer.Exit(1)
+
+
+def audit_notifications(
+    settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]
+) -> NoticeAudit:
+    """Audit the rows of inboxes. `sample`: the share of the notices that is looked at."""
+
+    async def run() -> NoticeAudit:
+        async with wiring.opened(settings, "chore", create=False) as parts:
+            auditor = Auditor(parts.graph, parts.records, parts.inboxes, settings.celebrity_followers_min)
+            under_way = {walk.notice for walk in await Walks(parts.store).of(Tier)}
+            over = base_of((wall_ms() - KEPT_MS) // PERIOD_MS)  # their rows may be forgotten before they are
+            notices = (
+                read_notice(record.data)
+                for record in every_record(parts.environment, RecordKind.NOTICE)
+                if record.id >= over
+            )
+            return await auditor.audit(notices, under_way, repair=repair, sample=sample, progress=progress)
+
+    return asyncio.run(run())
+
+
 def audit_all(settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]) -> list[Audit]:
     """Audit every graph. `sample`: the share of edges that is looked at."""
 
     async def run() -> list[Audit]:
-        async with opened_graph(settings, create=False) as graphs:
+        async with wiring.opened_graph(settings, create=False) as graphs:
             return [
                 await audit(
                     graphs.store, name, graphs.graphs.number(name), repair=repair, sample=sample, progress=progress

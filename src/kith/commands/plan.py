@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -13,11 +15,20 @@ from kith.commands.console import out
 
 commands = typer.Typer()
 _USERS, _DEGREE, _LARGEST, _CHECKS, _WRITES = 500_000_000, 400, 200_000_000, 580_000, 60_000
-"""Of article 000. What is not given follows them in proportion to the users."""
+_MENTION = capacity.MentionDemand()
+"""Of article 000, and the peak of article 003. What is not given follows them in proportion to the users."""
+
+
+class What(enum.StrEnum):
+    """What is planned."""
+
+    GRAPH = "graph"
+    NOTIFICATIONS = "notifications"
 
 
 @commands.command("plan")
 def run_plan(
+    what: Annotated[What, typer.Argument(help="A graph, or mentions of accounts with many followers.")] = What.GRAPH,
     users: Annotated[int, typer.Option(help="Users.")] = _USERS,
     degree: Annotated[float | None, typer.Option(help="Average number of follows of a user. Default: 400.")] = None,
     largest: Annotated[
@@ -29,11 +40,27 @@ def run_plan(
     writes: Annotated[
         float | None, typer.Option(help="Writes a second, at the busiest. Default: 60,000 for 500 million users.")
     ] = None,
+    followers: Annotated[int, typer.Option(help="Notifications: followers of the account.")] = _MENTION.followers,
+    active: Annotated[float, typer.Option(help="Notifications: share of them here in a day.")] = _MENTION.active_share,
+    asking: Annotated[float, typer.Option(help="Notifications: share that asked for it.")] = _MENTION.asking_share,
+    mentions: Annotated[float, typer.Option(help="Notifications: mentions a second.")] = _MENTION.mentions_per_s,
+    opens: Annotated[float, typer.Option(help="Notifications: inboxes opened a second.")] = _MENTION.opens_per_s,
     article: Annotated[bool, typer.Option("--article", help="Recompute the numbers of the article instead.")] = False,
 ) -> None:
-    """What a graph of this size needs, on one machine and on a cluster."""
+    """What a graph of this size needs, on one machine and on a cluster; or what mentions cost, by each way."""
     if article:
-        _print_article()
+        _print_article(capacity.article_003() if what is What.NOTIFICATIONS else capacity.article_000())
+        return
+    if what is What.NOTIFICATIONS:
+        _print_mentions(
+            capacity.MentionDemand(
+                followers=followers,
+                active_share=active,
+                asking_share=asking,
+                mentions_per_s=mentions,
+                opens_per_s=opens,
+            )
+        )
         return
     share = users / _USERS
     demand = capacity.Demand(
@@ -46,11 +73,21 @@ def run_plan(
     _print_plan(capacity.plan(demand))
 
 
-def _print_article() -> None:
+def _print_article(rows: Sequence[capacity.ArticleRow]) -> None:
     table = Table("quantity", "article", "ours", "verdict", "why")
-    for row in capacity.article_000():
+    for row in rows:
         table.add_row(row.quantity, row.article, row.ours, row.verdict.value, row.why)
     Console().print(table)
+
+
+def _print_mentions(demand: capacity.MentionDemand) -> None:
+    """The ways beside each other."""
+    costs = capacity.mention_costs(demand)
+    table = Table("", *(cost.way for cost in costs))
+    for name, field, unit in capacity.MENTION_LINES:
+        table.add_row(name, *(capacity.in_words(getattr(cost, field), unit) for cost in costs))
+    out.print(table)
+    out.print("docs/capacity-of-mentions.md says what is taken for granted")
 
 
 def _print_plan(made: capacity.CapacityPlan) -> None:

@@ -26,6 +26,7 @@ USER_CHANGED = 252
 """Not an edge: the app labelled the user `source`, or they became private or public. So who may see their posts
 changed. `destination`: SHOWN if the app hid them until then, else 0. (A label on a post is an edit of the post.)"""
 RECORD_CHANGED, RECORD_FORGOTTEN, EDGE_FORGOTTEN, NODE_CHANGED, CLAIM_TAKEN, NOTE_CHANGED = 251, 250, 249, 248, 247, 246
+RECORDS_FORGOTTEN = 245
 """Not an edge: what else a write changed, so that the log says all that is so. How it is written is the engine's."""
 SHOWN = 1
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from kith.notifications.notice import Notice
@@ -24,6 +25,8 @@ class Group(NamedTuple):
     @property
     def actors(self) -> list[int]:
         """Who did it, each once, the latest first."""
+        if len(self.notices) == 1:  # as most are
+            return [self.notices[0].actor]
         return list(dict.fromkeys(notice.actor for notice in self.notices))
 
     def gathers(self, grouped: bool) -> bool:
@@ -40,6 +43,9 @@ def key_of(notice: Notice, *, grouped: bool) -> tuple[object, ...]:
 
 def groups_of(notices: Iterable[Notice], limit: int, *, grouped: bool) -> tuple[list[list[Notice]], Notice | None]:
     """The notices in groups, `limit` at most; and the first that would begin one more."""
+    if not grouped:
+        each = iter(notices)
+        return [[notice] for notice in islice(each, limit)], next(each, None)
     groups: dict[tuple[object, ...], list[Notice]] = {}
     for notice in notices:
         key = key_of(notice, grouped=grouped)
@@ -47,3 +53,8 @@ def groups_of(notices: Iterable[Notice], limit: int, *, grouped: bool) -> tuple[
             return list(groups.values()), notice
         groups.setdefault(key, []).append(notice)
     return list(groups.values()), None
+
+
+def newest_first(groups: Sequence[Sequence[Notice]]) -> list[list[Notice]]:
+    """Groups of notices that were looked at from the oldest on, as they are shown."""
+    return sorted((list(reversed(group)) for group in groups), key=lambda group: -group[0].id)

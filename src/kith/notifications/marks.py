@@ -85,6 +85,10 @@ class MarksKept:
         """Note that all up to this one were seen."""
         return await self._change(user, lambda marks: marks.seeing_up_to(notice))
 
+    async def forget(self, user: NodeId) -> None:
+        """Keep nothing of what a removed user has read; the record that says so is empty. May be repeated."""
+        await self._change(user, lambda _: NO_MARKS)
+
     async def _change(self, user: NodeId, change: Callable[[Marks], Marks]) -> tuple[Marks, WriteMark]:
         async def replace() -> tuple[Put, Marks]:
             (stored,) = await self._records.get_many(RecordKind.NOTICE_MARKS, [user])

@@ -14,13 +14,15 @@ from kith.core.clock import Hlc
 from kith.core.ids import NodeId, Snowflakes
 from kith.graph.graph import Graph
 from kith.graph.together import together
-from kith.notifications.inbox import InboxRow, InboxStore
+from kith.notifications.inbox import PERIOD_MS, InboxRow, InboxStore, base_of
 from kith.notifications.notice import Draft, Notice, claim_of, notice_from, notice_record, read_notice
 from kith.records.claims import first_of
 from kith.records.store import Claim, Record, RecordKind, RecordStore
 
 AT_ONCE_MAX = 100
 """Notices that are written at the same time."""
+FORGOTTEN_AT_ONCE = 1_000
+"""Notices that are forgotten in one call, so that other writes have their turns in between."""
 NOBODY = NodeId(0)
 """The id in a claim of what nobody is told."""
 
@@ -78,6 +80,17 @@ class Notices:
         ]
         if missing:
             await self.records.put(missing)
+
+    async def expire(self, before_ms: int) -> tuple[int, int]:
+        """Forget the notices of periods that ended before then, and their rows; how many periods and notices.
+
+        Rows go first: one without its notice is left out by every reader, a notice without rows is read by nobody.
+        """
+        periods, notices = await self.inbox.expire(before_ms), 0
+        below = max(0, base_of(before_ms // PERIOD_MS))
+        while forgotten := await self.records.forget_below(RecordKind.NOTICE, below, FORGOTTEN_AT_ONCE):
+            notices += forgotten
+        return periods, notices
 
     async def read(self, ids: Sequence[int]) -> list[Notice | None]:
         """The notice of each id, whoever may see it; None where there is none (any more)."""

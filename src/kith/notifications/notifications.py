@@ -16,7 +16,7 @@ from kith.core.tokens import WriteMark
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
 from kith.graph.together import together
-from kith.notifications.grouping import Group, groups_of
+from kith.notifications.grouping import Group, groups_of, newest_first
 from kith.notifications.inbox import PAGE_MAX, InboxRow, InboxStore
 from kith.notifications.marks import Marks, MarksKept
 from kith.notifications.notice import Notice
@@ -110,8 +110,7 @@ class Notifications:
         if rest is not None:
             rows = rows[: rows.index(rest.id)]
         page = _page_of(window, rows, groups, more=more or rest is not None)
-        found = [Group(sorted(group, key=lambda one: -one.id)) for group in groups]
-        found.sort(key=lambda group: -group.newest.id)
+        found = list(map(Group, groups if window.before is None else newest_first(groups)))
         entries = [_entry(group, marks, partial=page.more_after and group.gathers(grouped)) for group in found]
         unread = _count(unread_rows, marks, looking)
         return NotificationPage(entries, looking.posts, looking.comments, page, unread, partial)
@@ -150,8 +149,9 @@ class Notifications:
         return (await self._marks.seen_up_to(user, newest if id_ is None else min(id_, newest)))[1]
 
     async def forget(self, user: NodeId) -> None:
-        """Forget whatever a removed user was told, and what they wanted to be. May be repeated."""
+        """Forget whatever a removed user was told and read, and what they wanted to be told. May be repeated."""
         await self._inbox.remove_all(user)
+        await self._marks.forget(user)
         await self.preferences.put(user, DEFAULT)
 
     async def _newest(self, user: NodeId) -> int:
@@ -232,9 +232,8 @@ def _count(rows: Sequence[int], marks: Marks, looking: _Looking) -> Unread:
 
 
 def _entry(group: Group, marks: Marks, *, partial: bool) -> Entry:
-    notices = group.notices
-    read, seen = all(marks.is_read(one.id) for one in notices), all(marks.is_seen(one.id) for one in notices)
-    return Entry(group, read, seen, partial)
+    unread = [one.id for one in group.notices if not marks.is_read(one.id)]
+    return Entry(group, not unread, all(map(marks.is_seen, unread)), partial)
 
 
 def _is_first(window: Window) -> bool:

@@ -66,6 +66,11 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Preferences).decode
 
 
+def preferences_of(record: Record | None) -> Preferences:
+    """The preferences of a record."""
+    return DEFAULT if record is None else _decode(record.data)
+
+
 def is_quiet(quiet: QuietHours | None, at_ms: int) -> bool:
     """Whether nothing may ring at this moment: in the user's quiet hours, by the clock on their wall."""
     if quiet is None:

@@ -126,6 +126,13 @@ class RecordStore(Protocol):
         """
         ...
 
+    async def forget_below(self, kind: RecordKind, below: int, limit: int) -> int:
+        """Delete for good up to `limit` records of a kind, those with the least ids, all less than `below`; how many.
+
+        As `forget`. The log notes what one call deletes in a few bytes.
+        """
+        ...
+
 
 def newer(stored: Record | None, incoming: Record) -> Record:
     """The record that remains of two versions: the greater version, then the greater data, so order never matters."""

@@ -196,8 +196,8 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
         told = telling(settings, parts, posts, comments)
 
         async def expire() -> None:
-            periods = await parts.inboxes.expire(wall_ms() - KEPT_MS)
-            _log.info("inboxes expired", periods=periods)
+            periods, notices = await told.notices.expire(wall_ms() - KEPT_MS)
+            _log.info("inboxes expired", periods=periods, notices=notices)
 
         walks_again = _coordinator(settings, parts, ()).begin_again
         refilling = Refilling(parts.inboxes, Outcomes(parts.records, parts.graph.clock), walks_again, wall_ms)

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
-from cast import ALICE, BOB, CAROL
+from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from desk import Desk
 
 from kith.core.clock import Hlc
-from kith.core.ids import NodeId
+from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Window
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import FOLLOWS, LIKES, SHARES
+from kith.notifications.inbox import PERIOD_MS
 from kith.notifications.intake import FRESH_MS, NAME, begin
+from kith.notifications.marks import NO_MARKS, read_marks
 from kith.people.profiles import Profile
 from kith.posts.post import PostEdit
+from kith.records.store import RecordKind
 
 Act = Callable[[Desk], Awaitable[None]]
 
@@ -168,9 +171,34 @@ def test_a_removed_account_is_told_nothing_and_keeps_nothing(run: Run, desk: Des
         assert len(await desk.listed(ALICE)) == 1
         await post_of(desk, BOB, text="again", mentions=(ALICE,))
         await desk.services.edges.change_node(ALICE, state=State.REMOVED)
-        await desk.notifications.forget(ALICE)
+        await desk.notifications.read_up_to(ALICE, ID_MAX)
+        for _ in range(2):
+            await desk.notifications.forget(ALICE)
         await desk.handle(times=2)
         assert not desk.rows.rows
+        (marks,) = await desk.whole.records.get_many(RecordKind.NOTICE_MARKS, [ALICE])
+        assert read_marks(marks) == NO_MARKS
+
+    run(scenario())
+
+
+def test_notices_are_forgotten_with_the_rows_of_their_week(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        clock, made = desk.services.clock, list[int]()
+        clock.ms += PERIOD_MS - clock.ms % PERIOD_MS  # the first moment of a week
+        for user in (BOB, CAROL, DANA):  # one a week
+            await desk.people.follow(user, ALICE)
+            await desk.handle()
+            made = [one.id for one in await desk.listed(ALICE)]
+            clock.ms += PERIOD_MS
+        last_week = clock.ms - PERIOD_MS
+        assert await desk.notices.expire(last_week - 1) == (1, 1)
+        assert [one.id for one in await desk.listed(ALICE)] == made[:2]
+        assert await desk.notices.read(made) == [*(await desk.listed(ALICE)), None]
+        assert await desk.notices.expire(last_week) == (1, 1)
+        assert await desk.notices.expire(last_week) == (0, 0)
+        assert await desk.notices.read(made[1:]) == [None, None]
+        assert await desk.told(ALICE) == [("follow", DANA)]
 
     run(scenario())
 

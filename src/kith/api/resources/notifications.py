@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -18,7 +18,7 @@ from kith.core.errors import BadRequest
 from kith.core.ids import NodeId, parse_id
 from kith.core.tokens import WriteMark
 from kith.notifications.notice import NoticeType
-from kith.notifications.notifications import Entry, NotificationPage, Notifications
+from kith.notifications.notifications import Entry, Notifications
 from kith.notifications.outside import OutsideMentions
 from kith.posts.comment import Comment
 from kith.posts.post import Post, PostType
@@ -143,10 +143,16 @@ class NotificationsResource:
         query = "notifications" if grouped else "notifications one by one"
         window = call.window_of_objects(query, limit, cursor)
         found = await self._notifications.page(call.acting, window, grouped=grouped)
-        people = {actor for entry in found.entries for actor in entry.group.actors[:ACTORS_SHOWN]}
+        by = [entry.group.actors for entry in found.entries]
+        people = {actor for actors in by for actor in actors[:ACTORS_SHOWN]}
         people |= {entry.group.newest.recipient for entry in found.entries} - {call.acting}
-        authors = await self._present.authors(list(people))
-        items = [_item(entry, found, authors, call.acting) for entry in found.entries]
+        posts = {entry.group.newest.post for entry in found.entries}
+        about = _Shown(
+            await self._present.authors(list(people)),
+            {post: _post(found.posts[post]) for post in posts if post is not None},
+            found.comments,
+        )
+        items = [_item(entry, actors, about, call.acting) for entry, actors in zip(found.entries, by, strict=True)]
         return NotificationsAnswer(
             items, call.pagination(query, found.page), found.unread.number, found.unread.partial or found.partial
         )
@@ -197,18 +203,26 @@ def _ms_of(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-def _item(entry: Entry, found: NotificationPage, authors: Mapping[int, AuthorAnswer], user: int) -> NotificationAnswer:
-    newest, actors = entry.group.newest, entry.group.actors
+class _Shown(NamedTuple):
+    """What the notifications of a page are about."""
+
+    authors: Mapping[int, AuthorAnswer]
+    posts: Mapping[int, NoticePostAnswer]
+    comments: Mapping[int, Comment]
+
+
+def _item(entry: Entry, actors: Sequence[int], about: _Shown, user: int) -> NotificationAnswer:
+    newest = entry.group.newest
     return NotificationAnswer(
         id=str(newest.id),
         ids=[str(one.id) for one in entry.group.notices],
         type=newest.type,
-        actors=[authors[actor] for actor in actors[:ACTORS_SHOWN]],
+        actors=[about.authors[actor] for actor in actors[:ACTORS_SHOWN]],
         actor_count=len(actors),
         partial=entry.partial,
-        post=None if newest.post is None else _post(found.posts[newest.post]),
-        comment=None if newest.comment is None else _comment(found.comments[newest.comment]),
-        mentioned=None if newest.recipient == user else authors[newest.recipient],
+        post=None if newest.post is None else about.posts[newest.post],
+        comment=None if newest.comment is None else _comment(about.comments[newest.comment]),
+        mentioned=None if newest.recipient == user else about.authors[newest.recipient],
         read=entry.read,
         seen=entry.seen,
         at=time_of(newest.at_ms),

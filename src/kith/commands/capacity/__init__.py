@@ -3,7 +3,8 @@
 `inputs` holds the demand and the assumptions with their sources, `arithmetic` makes the plan: `embedded`, one
 machine, saying plainly what breaks when it is not enough, and `cluster`, nodes by role. `article` does the
 published arithmetic of a system of 500 million users again, with a verdict on each line. `docs/capacity.md`
-shows both. Nothing here reads, writes or prints.
+shows both. `notifications` and `article_003` do the same for mentions; `docs/capacity-of-mentions.md` shows them.
+Nothing here reads, writes or prints.
 """
 
 from kith.commands.capacity.arithmetic import (
@@ -18,10 +19,19 @@ from kith.commands.capacity.arithmetic import (
     plan,
 )
 from kith.commands.capacity.article import ArticleRow, Verdict, article_000, in_words
+from kith.commands.capacity.article_003 import article_003
 from kith.commands.capacity.inputs import ARTICLE_DEMAND, Assumptions, Demand, filter_bits, per_second
+from kith.commands.capacity.notifications import (
+    MENTION_LINES,
+    MentionCost,
+    MentionDemand,
+    MentionFigures,
+    mention_costs,
+)
 
 __all__ = [
     "ARTICLE_DEMAND",
+    "MENTION_LINES",
     "ArticleRow",
     "Assumptions",
     "Bound",
@@ -30,13 +40,18 @@ __all__ = [
     "Demand",
     "EmbeddedPlan",
     "Memory",
+    "MentionCost",
+    "MentionDemand",
+    "MentionFigures",
     "Network",
     "Role",
     "Storage",
     "Verdict",
     "article_000",
+    "article_003",
     "filter_bits",
     "in_words",
+    "mention_costs",
     "per_second",
     "plan",
 ]

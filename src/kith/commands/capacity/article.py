@@ -70,7 +70,7 @@ def article_000() -> list[ArticleRow]:
 def in_words(value: float, unit: str) -> str:
     """Three digits and a decimal prefix: in_words(3.6e11, "B") is "360 GB", (2e11, "/s") "200 bn/s"."""
     is_bytes = unit in ("B", "B/s")
-    prefixes = ("", "K", "M", "G", "T", "P") if is_bytes else ("", "K", "M", "bn", "tn")
+    prefixes = ("", "K", "M", "G", "T", "P", "E") if is_bytes else ("", "K", "M", "bn", "tn")
     power = 0
     while abs(value) >= 999.5 and power < len(prefixes) - 1:
         value /= 1000

@@ -4,6 +4,7 @@ log. So whatever is acknowledged is in the log, in a form that says what is so a
     an edge             the event says all of it; its row and both lists follow from it
     RECORD_CHANGED      source: kind · destination: id · updated_at: version · data: the record's
     RECORD_FORGOTTEN    source: kind · destination: id
+    RECORDS_FORGOTTEN   source: kind · destination: all records of this kind with a smaller id
     EDGE_FORGOTTEN      graph, source, destination
     NODE_CHANGED        source: node · data: its row, empty if it is as any other
     CLAIM_TAKEN         source: over at, in ms · data: key of 16 bytes | value
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from itertools import islice, takewhile
 from typing import TypeAlias
 
 import lmdb
@@ -29,6 +31,7 @@ from kith.core.events import (
     NOTE_CHANGED,
     RECORD_CHANGED,
     RECORD_FORGOTTEN,
+    RECORDS_FORGOTTEN,
     Event,
 )
 from kith.core.ids import NodeId
@@ -100,6 +103,11 @@ def record_forgotten(kind: int, id_: int) -> bytes:
     return _HEAD.pack(0, NONE_BEFORE, RECORD_FORGOTTEN, kind, id_, 0, 0)
 
 
+def records_forgotten(kind: int, below: int) -> bytes:
+    """The event of all records of a kind that were taken out whose ids are less."""
+    return _HEAD.pack(0, NONE_BEFORE, RECORDS_FORGOTTEN, kind, below, 0, 0)
+
+
 def node_changed(node: int, after: Node) -> bytes:
     """The event of a node that became so."""
     return _HEAD.pack(0, NONE_BEFORE, NODE_CHANGED, node, 0, 0, 0) + (b"" if after == Node() else node_row(after))
@@ -141,6 +149,9 @@ def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: Graph
         txn.put(record_key(source, destination), _VERSION.pack(updated_at) + data, db=rows["objects"])
     elif state == RECORD_FORGOTTEN:
         txn.delete(record_key(source, destination), db=rows["objects"])
+    elif state == RECORDS_FORGOTTEN:
+        for key in record_keys(txn, rows["objects"], source, destination):
+            txn.delete(key, db=rows["objects"])
     elif state == EDGE_FORGOTTEN:
         forget_edge(txn, txn.cursor(graph(number)), graph(number), source, destination)
     elif state == NODE_CHANGED:
@@ -152,6 +163,17 @@ def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: Graph
     elif state == NOTE_CHANGED:
         key_end = _KEY_LENGTH.size + _KEY_LENGTH.unpack_from(data)[0]
         _set(txn, rows["meta"], data[_KEY_LENGTH.size : key_end], data[key_end:] if before == NONE_BEFORE else None)
+
+
+def record_keys(
+    txn: lmdb.Transaction[bytes], db: lmdb._Database, kind: int, below: int, limit: int | None = None
+) -> list[bytes]:
+    """The keys of the records of a kind whose ids are less than `below`, ascending; the first `limit` of them."""
+    cursor = txn.cursor(db)
+    if not cursor.set_range(record_key(kind, 0)):
+        return []
+    keys = takewhile(record_key(kind, below).__gt__, cursor.iternext(values=False))
+    return list(islice(keys, limit))
 
 
 def _set(txn: lmdb.Transaction[bytes], db: lmdb._Database, key: bytes, row: bytes | None) -> None:

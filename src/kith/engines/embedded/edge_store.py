@@ -45,6 +45,8 @@ _SKIPPED = EdgeChange(Outcome.UNCHANGED, None, None)
 _PLAIN_NODE = Node()
 _FEW = 12
 """So many lookups cost what it costs to ask whether a database is empty."""
+_MANY, _ROWS_A_LOOKUP = 20, 8
+"""Many members of a list are found by reading it, unless it has more rows than this for each of them."""
 _IN_LOOP_MAX = 20_000
 """A list longer than this is read in a thread, so that no request waits for it."""
 
@@ -172,8 +174,12 @@ class EmbeddedEdges(EmbeddedScans):
         if rows is not None:  # most lists of blocks, mutes, hides are short or empty
             if not rows:
                 return np.zeros(len(ids), np.bool_)
+            if len(ids) >= _MANY:
+                return _are_among(ids, ids_of(rows))
             there = set(ids_of(rows).tolist())
             return np.fromiter((id_ in there for id_ in ids.tolist()), np.bool_, len(ids))
+        if len(ids) >= _MANY and runs.length(txn, db, list_prefix(listing)) <= _ROWS_A_LOOKUP * len(ids):
+            return _are_among(ids, ids_of(runs.rows_newest(txn.cursor(db), list_prefix(listing), None)))
         keys = np.empty((len(ids), 2), ">i8")
         keys[:, 0 if listing.direction is Direction.OUT else 1] = listing.node
         keys[:, 1 if listing.direction is Direction.OUT else 0] = ids
@@ -242,6 +248,15 @@ class EmbeddedEdges(EmbeddedScans):
         """Make `clock` continue above the newest version in the log, even if the machine's clock went back."""
         with self._begin() as txn:
             clock.restore(event_log.newest_version(txn, self._environment.log))
+
+
+def _are_among(ids: Ids, listed: Ids) -> NDArray[np.bool_]:
+    """Which of many ids are listed; some are."""
+    listed = np.sort(listed)
+    at = np.searchsorted(listed, ids)
+    at[at == len(listed)] = 0
+    found: NDArray[np.bool_] = listed[at] == ids
+    return found
 
 
 def apply_all(batch: Batch, writes: Sequence[EdgeWrite]) -> list[EdgeChange]:

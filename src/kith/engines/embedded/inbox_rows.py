@@ -13,7 +13,8 @@ first id of its week (30 bits of ms, 22 of node and sequence), turned round, so 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 import lmdb
@@ -56,10 +57,10 @@ def bits_of(notice: int, period: int) -> int:
     return BITS_MAX - (notice - base_of(period))
 
 
-def notice_of(value: bytes, period: int) -> int:
-    """The notice of a row's value."""
-    (bits,) = _U64.unpack(value[-_U64.size :])
-    return base_of(period) + BITS_MAX - int(bits & BITS_MAX)
+def notices_of(values: Sequence[bytes], period: int) -> list[int]:
+    """The notice of each row's value."""
+    newest, bits = base_of(period) + BITS_MAX, b"".join(value[-_U64.size :] for value in values)
+    return [newest - (row & BITS_MAX) for row in struct.unpack(f">{len(values)}Q", bits)]
 
 
 def rows_of(users: Users, bits: int) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]]:
@@ -77,10 +78,9 @@ def rows_of(users: Users, bits: int) -> tuple[list[tuple[bytes, bytes]], list[tu
 
 def newest_first(cursor: lmdb.Cursor[bytes], key: bytes, first: bytes, last: bytes) -> Iterator[bytes]:
     """The values from `first` to `last`, both of which may be there, ascending: the newest notice first."""
-    more = cursor.set_range_dup(key, first)
-    while more and (value := cursor.value()) <= last:
-        yield value
-        more = cursor.next_dup()
+    if not cursor.set_range_dup(key, first):
+        return iter(())
+    return takewhile(last.__ge__, cursor.iternext_dup())
 
 
 def oldest_first(cursor: lmdb.Cursor[bytes], key: bytes, first: bytes, last: bytes) -> Iterator[bytes]:

@@ -25,7 +25,15 @@ from numpy.typing import NDArray
 
 from kith.core.errors import BatchTooLarge, KithError, Overloaded, StoreUnavailable
 from kith.engines.embedded.driver_errors import translate
-from kith.engines.embedded.inbox_rows import BITS_MAX, bits_of, newest_first, notice_of, oldest_first, place_of, rows_of
+from kith.engines.embedded.inbox_rows import (
+    BITS_MAX,
+    bits_of,
+    newest_first,
+    notices_of,
+    oldest_first,
+    place_of,
+    rows_of,
+)
 from kith.engines.embedded.inbox_weeks import Week, Weeks
 from kith.notifications.inbox import ADDED_MAX, PAGE_MAX, PERIOD_MS, InboxRow, Users, period_of
 
@@ -283,7 +291,7 @@ def _page(week: Week, user: int, before: int | None, after: int | None, limit: i
     walk = oldest_first if nearest else newest_first
     with week.lmdb.begin(week.db(place)) as txn:
         values = walk(txn.cursor(), place.key, place.value(least), place.value(most))
-        return [notice_of(value, week.period) for value in islice(values, limit)]
+        return notices_of(list(islice(values, limit)), week.period)
 
 
 def _holding(week: Week, notice: int, users: Users) -> NDArray[np.bool_]:

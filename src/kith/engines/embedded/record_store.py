@@ -26,6 +26,8 @@ from kith.engines.embedded.changes import (
     record_changed,
     record_forgotten,
     record_key,
+    record_keys,
+    records_forgotten,
 )
 from kith.engines.embedded.commits import Batch, CommitQueue
 from kith.engines.embedded.driver_errors import translate, translated
@@ -83,6 +85,15 @@ class EmbeddedRecords:
                 batch.do(record_forgotten(kind, id_))
 
         await self._commits.run(drop, len(ids))
+
+    async def forget_below(self, kind: RecordKind, below: int, limit: int) -> int:
+        def drop(batch: Batch) -> int:
+            keys = record_keys(batch.txn, self._environment.records, kind, below, limit)
+            if keys:
+                batch.do(records_forgotten(kind, int.from_bytes(keys[-1][1:], "big") + 1))
+            return len(keys)
+
+        return await self._commits.run(drop, limit)
 
 
 def _put(

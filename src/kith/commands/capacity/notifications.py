@@ -1,0 +1,118 @@
+"""What a mention of an account costs by each way of telling its followers, and what the busiest second needs.
+
+Push writes a row for every follower, pull none, hybrid one for those who were here lately; who has no row finds the
+mention when they open their inbox. Rows are pointers: the notice is stored once, whoever is told of it. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from kith.commands.capacity.inputs import Assumptions
+from kith.core.errors import BadRequest
+from kith.notifications.coordinator import CHUNK_IDS
+
+Way = Literal["push", "pull", "hybrid"]
+WAYS: tuple[Way, ...] = ("push", "pull", "hybrid")
+_DAY_S = 86_400
+
+
+class MentionDemand(msgspec.Struct, frozen=True, kw_only=True):
+    """The default is article 003's peak. `active_share`: of the followers, who were here within a day. `asking_share`:
+    of these, who asked to be told of mentions of whom they follow; Kith tells nobody else. `peak_share`: what a day
+    has on average, of the peak.
+    """
+
+    followers: int = 100_000_000
+    active_share: float = 0.05
+    asking_share: float = 1.0
+    mentions_per_s: float = 500
+    opens_per_s: float = 500_000
+    peak_share: float = 1.0
+    kept_days: int = 90
+
+    def __post_init__(self) -> None:
+        """BadRequest where a number makes no sense."""
+        shares = (self.active_share, self.asking_share, self.peak_share)
+        if self.followers < 1 or not all(0 <= share <= 1 for share in shares):
+            raise BadRequest("there is at least one follower, and shares go from 0 to 1")
+        if self.mentions_per_s < 0 or self.opens_per_s < 0 or self.kept_days < 1:
+            raise BadRequest("rates are not negative, and rows are kept for a day at least")
+
+
+class MentionFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Measured of Kith on one core; replace what you have measured yourself.
+
+    row_bytes, core_rows_per_s: decision 25. notice_bytes: the record, its claim and their events in the log, by their
+    lengths. core_ids_per_s: followers that a walk reads and asks for their activity and preferences; `kith bench
+    mention`, three walks over 10 M in 24 s of which 0.7 s write rows, on a machine that was busy otherwise. walks: of
+    hybrid, one a tier. core_opens_per_s: pages of 50 over HTTP, with 1,000 accounts mentioned lately (decision 26).
+    """
+
+    row_bytes: float = 15
+    notice_bytes: float = 330
+    core_rows_per_s: float = 732_000
+    core_ids_per_s: float = 1_290_000
+    walks: int = 3
+    core_opens_per_s: float = 620
+
+
+class MentionCost(msgspec.Struct, frozen=True, kw_only=True):
+    """One way. Cores are those of the busiest second, at the use that `Assumptions` allows."""
+
+    way: Way
+    rows_per_event: float
+    bytes_per_event: float
+    chunks_per_event: float
+    rows_per_s: float
+    write_cores: float
+    open_cores: float
+    stored_bytes: float
+    usd_month: float
+
+
+MENTION_LINES = (
+    ("rows of a mention", "rows_per_event", ""),
+    ("bytes of a mention", "bytes_per_event", "B"),
+    ("chunks of followers", "chunks_per_event", ""),
+    ("rows a second", "rows_per_s", "/s"),
+    ("cores that write", "write_cores", ""),
+    ("cores that open inboxes", "open_cores", ""),
+    ("stored", "stored_bytes", "B"),
+    ("USD a month", "usd_month", ""),
+)
+"""How a cost is shown: a name, the field of `MentionCost`, its unit."""
+
+
+def mention_costs(
+    demand: MentionDemand,
+    figures: MentionFigures = MentionFigures(),  # noqa: B008  frozen
+    assumed: Assumptions = Assumptions(),  # noqa: B008  frozen
+) -> list[MentionCost]:
+    """What each way costs, in the order of WAYS."""
+    return [_cost(way, demand, figures, assumed) for way in WAYS]
+
+
+def _cost(way: Way, demand: MentionDemand, figures: MentionFigures, assumed: Assumptions) -> MentionCost:
+    reached = {"push": 1.0, "pull": 0.0, "hybrid": demand.active_share}[way]
+    rows = demand.followers * reached * demand.asking_share + 1  # the account itself is told each time
+    looked_at = demand.followers * {"push": 1, "pull": 0, "hybrid": figures.walks}[way]
+    size = rows * figures.row_bytes + figures.notice_bytes
+    cores_an_event = rows / figures.core_rows_per_s + looked_at / figures.core_ids_per_s
+    write_cores = demand.mentions_per_s * cores_an_event / assumed.core_use_max
+    open_cores = demand.opens_per_s / figures.core_opens_per_s / assumed.core_use_max
+    stored = size * demand.mentions_per_s * demand.peak_share * _DAY_S * demand.kept_days
+    return MentionCost(
+        way=way,
+        rows_per_event=rows,
+        bytes_per_event=size,
+        chunks_per_event=looked_at / CHUNK_IDS,
+        rows_per_s=rows * demand.mentions_per_s,
+        write_cores=write_cores,
+        open_cores=open_cores,
+        stored_bytes=stored,
+        usd_month=(write_cores + open_cores) * assumed.core_usd
+        + stored / assumed.disk_use_max / 1e12 * assumed.disk_tb_usd,
+    )

@@ -1,0 +1,147 @@
+"""Finds the rows of inboxes that should be there and are not, and writes them again: `kith audit notifications`.
+
+A stored notice says whom it tells: its recipient; and, where it is a mention of an account below the celebrity
+threshold, those of its followers who asked for such mentions before it was made and follow since before it was made.
+So what changed later makes nobody look left out. Followers of celebrities find what no walk told them when they look,
+so a row of theirs that is not there is none too few: they count as pull. While followers are being told of a mention,
+only its recipient is looked at. What was never made a notice, because its event failed, is in `kith dead`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from kith.core.clock import ms_of
+from kith.core.ids import NodeId, made_at_ms
+from kith.graph.edge import State
+from kith.graph.graph import Graph
+from kith.graph.graphs import FOLLOWS
+from kith.notifications.inbox import InboxRow, InboxStore, Users
+from kith.notifications.notice import Notice
+from kith.notifications.preferences import CACHED_MS, preferences_of
+from kith.notifications.router import follower_count, followers_of
+from kith.records.store import RecordKind, RecordStore
+
+CHUNK = 10_000
+"""Followers looked at together."""
+PART = 500
+"""Notices looked at together."""
+EXAMPLES_MAX = 10
+
+
+class NoticeAudit(msgspec.Struct, rename="camel"):
+    """What the auditor found: `expected` is the sum of the next four."""
+
+    notices: int = 0
+    expected: int = 0
+    delivered: int = 0
+    suppressed: int = 0  # the recipient's account is gone, or a follower wants no such mentions
+    pull: int = 0  # followers of a celebrity, who find it when they look
+    missing: int = 0
+    repaired: int = 0
+    examples: list[str] = []
+
+    def count(self, *, delivered: int = 0, suppressed: int = 0, pull: int = 0) -> None:
+        """Add rows that are accounted for."""
+        self.delivered += delivered
+        self.suppressed += suppressed
+        self.pull += pull
+        self.expected += delivered + suppressed + pull
+
+
+class Auditor:
+    """Looks at notices. `celebrity_followers_min`: from how many followers on an account's mentions are pulled."""
+
+    def __init__(self, graph: Graph, records: RecordStore, inbox: InboxStore, celebrity_followers_min: int) -> None:
+        self._graph, self._records, self._inbox = graph, records, inbox
+        self._celebrity, self._follows = celebrity_followers_min, graph.graphs.number(FOLLOWS)
+
+    async def audit(
+        self,
+        notices: Iterable[Notice],
+        under_way: Collection[int] = (),
+        *,
+        repair: bool = False,
+        sample: float = 1.0,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> NoticeAudit:
+        """Look at a `sample` (0 to 1) of these notices; with `repair`, write the rows that are missing.
+
+        `under_way`: notices of which followers are being told. `progress` is called with the number of notices so far.
+        """
+        found, chosen, part = NoticeAudit(), random.Random(0), list[Notice]()
+        for notice in notices:
+            if sample >= 1 or chosen.random() < sample:
+                part.append(notice)
+            if len(part) == PART:
+                await self._look(part, under_way, found, repair=repair)
+                progress(found.notices)
+                part = []
+        await self._look(part, under_way, found, repair=repair)
+        progress(found.notices)
+        return found
+
+    async def _look(
+        self, notices: Sequence[Notice], under_way: Collection[int], found: NoticeAudit, *, repair: bool
+    ) -> None:
+        found.notices += len(notices)
+        nodes = await self._graph.store.nodes([one.recipient for one in notices])
+        missing: list[InboxRow] = []
+        for notice, node in zip(notices, nodes, strict=True):
+            (held,) = await self._inbox.holding(notice.id, np.array([notice.recipient], np.int64))
+            if held:
+                found.count(delivered=1)
+            elif node.state is State.REMOVED:
+                found.count(suppressed=1)
+            else:
+                missing.append(InboxRow(notice.recipient, notice.id))
+            if notice.type == "mention" and notice.id not in under_way:
+                missing += [InboxRow(user, notice.id) for user in await self._left_out(notice, found)]
+        found.missing += len(missing)
+        found.expected += len(missing)
+        found.examples += [f"{user} of {id_}" for user, id_ in missing[: EXAMPLES_MAX - len(found.examples)]]
+        if repair and missing:
+            found.repaired += sum(await self._inbox.add(missing))
+
+    async def _left_out(self, notice: Notice, found: NoticeAudit) -> list[int]:
+        """Followers of a mentioned account who should have a row of the mention."""
+        account, after, left_out = notice.recipient, None, list[int]()
+        followers = await follower_count(self._graph, account)
+        if followers >= self._celebrity:
+            found.count(pull=followers)
+            return []
+        while True:
+            chunk = await self._graph.store.chunk(followers_of(self._graph, NodeId(account)), after, CHUNK)
+            if len(chunk.ids):
+                left_out += await self._left_out_of(notice, np.sort(chunk.ids), found)
+            if chunk.after is None:
+                return left_out
+            after = chunk.after
+
+    async def _left_out_of(self, notice: Notice, followers: Users, found: NoticeAudit) -> list[int]:
+        """Those of these followers who have no row, though they wanted to be told when the mention was made."""
+        held = await self._inbox.holding(notice.id, followers)
+        others = followers[~held].tolist()
+        asked = await self._records.get_many(RecordKind.NOTICE_PREFERENCES, others) if others else []
+        made_ms = made_at_ms(notice.id)
+        wanting = [
+            user
+            for user, record in zip(others, asked, strict=True)
+            if record is not None
+            and ms_of(record.updated_at) < made_ms - CACHED_MS
+            and user not in (notice.actor, notice.recipient)
+            and preferences_of(record).allow(notice.type, notice.actor, notice.recipient, user)
+        ]
+        pairs = [(user, notice.recipient) for user in wanting]
+        edges = await self._graph.store.get_many(self._follows, pairs) if pairs else []
+        left_out = [
+            user
+            for user, edge in zip(wanting, edges, strict=True)
+            if edge is not None and ms_of(edge.updated_at) < made_ms
+        ]
+        found.count(delivered=int(held.sum()), suppressed=len(others) - len(left_out))
+        return left_out
