@@ -1,0 +1,3 @@
+"""What a browser shows: `site` reads the files of a page and says how they are sent; `app/` is the reader, which runs
+on the JavaScript client (`clients/js`). Their routes are in `api/resources/web.py`.
+"""
