@@ -32,6 +32,7 @@ from kith.commands.demo.words import Person
 from kith.commands.edges import import_edges, summary
 from kith.commands.transfer.formats import Writer
 from kith.core.errors import BadRequest, KithError
+from kith.core.ids import NodeId
 from kith.run import keys, supervisor
 from kith.run.config import Settings
 from kith.run.folders import open_credentials, open_environment
@@ -138,7 +139,7 @@ def _invite(console: Console, url: str, reader: Person, home: Any, token: str | 
 async def _token(settings: Settings, reader: Person) -> str:
     """As the app would sign it."""
     with open_credentials(settings, create=False) as store:
-        return (await keys.user_tokens(store, settings)).issue(reader.id, _TOKEN_S)
+        return (await keys.user_tokens(store, settings)).issue(NodeId(reader.id), _TOKEN_S)
 
 
 def _print(console: Console, number: int, answered: TimedAnswer) -> None:

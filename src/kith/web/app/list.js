@@ -49,7 +49,6 @@ export class EndlessList extends HTMLElement {
 
   connectedCallback() {
     if (!this.#end.isConnected) this.append(this.#above, this.#below, this.#end);
-    this.role = "feed";
     addEventListener("scroll", this.#look, { passive: true });
     addEventListener("resize", this.#look, { passive: true });
     if (this.#groups.length === 0) this.#fetch();
@@ -174,6 +173,7 @@ export class EndlessList extends HTMLElement {
       again = true;
     }
     this.#place();
+    this.role = this.drawn > 0 ? "feed" : null; // a feed has articles
     if (again) this.#look();
     else if (this.#more && !this.#loading && !this.#end.querySelector("[role=alert]") && y < innerHeight * 3 + DRAW_PX) this.#fetch();
   }
