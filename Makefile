@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PARALLEL := -n $(shell echo $$(( $(CORES) > 4 ? 6 : $(CORES) * 3 / 2 ))) --dist worksteal  # more than cores: many tests wait for servers
 
-.PHONY: setup demo test test-long check bench client-js lock clean test-cluster
+.PHONY: setup demo test test-long check bench client-js lock clean test-cluster test-web
 
 setup: $(STAMP)  ## .venv with everything pinned, and kith in it
 
@@ -23,6 +23,10 @@ demo: setup  ## a community that posts, eleven questions with answers and times;
 
 test: setup  ## every test that needs no server
 	$(BIN)/python -m pytest $(PARALLEL)
+
+test-web: setup  ## the reader in a real Chromium, which it installs where it may
+	tests/web/prepare.sh $(VENV)
+	KITH_BROWSER=$${KITH_BROWSER:-chromium} $(BIN)/python -m pytest tests/web -n 2 --dist worksteal
 
 test-long: setup  ## 100,000 steps of each state machine (graph, home, streams), on each engine, and 50 kills a mode: an hour or so
 	TEST_KILLS=50 TEST_STEPS=100000 $(BIN)/python -m pytest $(PARALLEL) tests/property/test_graph_machine.py \
@@ -45,6 +49,8 @@ lock: setup  ## pin again after a change of dependencies in pyproject.toml
 	$(BIN)/pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras --no-header \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.txt pyproject.toml
+	cd tests/web && ../../$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.txt requirements.in
 
 test-cluster:
 	@echo "No cluster engine exists yet; see docs/architecture.md for the plan."; exit 1

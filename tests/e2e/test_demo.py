@@ -11,9 +11,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from commands import CLEAN, KITH, LIMIT_S, Kith, done, free_port, refused
-from servers import API, serving
+from servers import API, PLAIN, serving
 
 
 @pytest.fixture
@@ -101,6 +102,9 @@ def test_a_demo_lives_on_until_it_is_told_to_stop(few: Path, number: signal.Sign
         assert demo.stdout is not None
         told: set[str] = set()
         for line in demo.stdout:
+            if link := re.search(r"^(http://\S+)/app#token=(\S+)$", line):
+                with httpx.Client(base_url=link[1], headers={"Authorization": f"Bearer {link[2]}"}, **PLAIN) as reader:
+                    shown = reader.get("/app").status_code, reader.get(f"{API}/feed").status_code
             told |= set(re.findall(r"^\d\d:\d\d:\d\d  (new_post|engagement_update) ", line))
             if len(told) == 2:
                 break
@@ -111,6 +115,7 @@ def test_a_demo_lives_on_until_it_is_told_to_stop(few: Path, number: signal.Sign
         demo.kill()
         demo.wait()
     assert told == {"new_post", "engagement_update"}
+    assert shown == (200, 200), "the link that signs in"
     if number != signal.SIGKILL:
         assert (demo.returncode, errors) == (0, "")
         assert rest.endswith("stopping\n")

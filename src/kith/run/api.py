@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -45,6 +46,7 @@ from kith.api.resources.stories import StoriesResource
 from kith.api.resources.stream import StreamResource
 from kith.api.resources.suggestions import SuggestionsResource
 from kith.api.resources.watch import WatchResource
+from kith.api.resources.web import WebResource
 from kith.api.resources.webhooks import WebhooksResource
 from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
@@ -57,7 +59,7 @@ from kith.run.consumers import CONSUMERS
 from kith.run.history import History
 from kith.run.machine import Machine, machine_of
 from kith.run.services import Services, running
-from kith.web import files
+from kith.web.site import APP, CONSOLE, Site, client_folder
 
 
 class Api(NamedTuple):
@@ -118,7 +120,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         document = openapi.document(operations)
         return Pages(msgspec.json.encode(document), docs.render(document).encode())
 
-    resources = [
+    resources: list[object] = [
         GraphResource(graph, access, batch_max=settings.batch_max, select_ids_max=settings.select_ids_max),
         RelationsResource(services.relations, access, present),
         AccountsResource(services.jobs, services.profiles),
@@ -143,6 +145,8 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         *_of_console(settings, services, history, audits),
         ServiceResource(partial(_problems, services, machine), metrics.render, pages, machine.says),
     ]
+    if settings.web_app == "on":
+        resources.append(WebResource(Site(APP, {"client": client_folder()}, media_origins(settings))))
     operations = [operation for resource in resources for operation in operations_of(resource)]
     carried = Carried(Cursors(keys.signing), Consistency(WriteTokens(keys.signing), opened.log, graph.clock.observe))
     door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe, machine.refusal)
@@ -159,7 +163,7 @@ def _of_console(
     """What the operator looks at."""
     opened = services.opened
     return (
-        ConsoleResource(files.folder("console"), history, audits, _settings(settings)),
+        ConsoleResource(Site(CONSOLE, {}), history, audits, _settings(settings)),
         StoredResource(opened.graph, opened.records, opened.log, services.jobs, list(CONSUMERS)),
     )
 
@@ -183,6 +187,14 @@ def _end(*resources: StreamResource | WatchResource | StandbyResource) -> None:
     """Close what has no end of its own."""
     for resource in resources:
         resource.close()
+
+
+def media_origins(settings: Settings) -> tuple[str, ...]:
+    """Where a page may show pictures and videos from, beside this server."""
+    if settings.media_url:  # a bucket, which we know by the addresses that it signs only
+        return ("https:",)
+    base = urlsplit(settings.media_base_url)
+    return (f"{base.scheme}://{base.netloc}",) if base.netloc else ()
 
 
 def _problems(services: Services, machine: Machine) -> dict[str, str]:

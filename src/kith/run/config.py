@@ -81,6 +81,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _doc("Origins whose web pages may use the API, such as `https://app.example`; `*`: those of anybody."),
     ] = ()
 
+    web_app: Annotated[
+        Literal["on", "off"], _doc("Whether `/app` shows the reader, a web page on the API for who has a user token.")
+    ] = "on"
+
     graphs: Annotated[tuple[str, ...], _doc("Graphs of your own, beside the built-in ones.")] = ()
     flockdb_graphs: Annotated[
         tuple[FlockGraph, ...], _doc("What clients of `kith flockdb` call each graph, such as `1=follows`.")

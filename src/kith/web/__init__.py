@@ -1,1 +1,4 @@
-"""What browsers are sent: `files` reads a folder of pages, scripts and styles; `console/` is the operator's console."""
+"""What a browser shows: `site` reads the files of a page and says how they are sent; `app/` is the reader, which runs
+on the JavaScript client (`clients/js`), `console/` the operator's. Their routes are in `api/resources/web.py` and
+`console.py`.
+"""

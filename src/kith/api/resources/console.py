@@ -15,10 +15,11 @@ from msgspec import Meta
 from kith.api.answers import Bytes
 from kith.api.call import Call
 from kith.api.operations import get, post
-from kith.api.resources.files import has_version
-from kith.core.errors import NotFound
+from kith.api.resources.web import page_file
 from kith.graph.audit import Audit
-from kith.web.files import WebFile
+from kith.web.site import DOCUMENT, Site
+
+CONSOLE_PATH = "/console"
 
 
 class OperationNumbers(msgspec.Struct, frozen=True, rename="camel"):
@@ -100,25 +101,23 @@ class Audits(Protocol):
 
 
 class ConsoleResource:
-    """The page, numbers, settings and audits. `files`: of the page, by name."""
+    """The page, numbers, settings and audits."""
 
-    def __init__(
-        self, files: Mapping[str, WebFile], numbers: Numbers, audits: Audits, settings: Sequence[SettingAnswer]
-    ) -> None:
-        self._files, self._numbers, self._audits = files, numbers, audits
+    def __init__(self, page: Site, numbers: Numbers, audits: Audits, settings: Sequence[SettingAnswer]) -> None:
+        self._page, self._numbers, self._audits = page, numbers, audits
         self._settings = SettingsAnswer(list(settings))
 
-    @get("/console", "The operator's console", absolute=True, callers="anyone", documented=False)
+    @get(CONSOLE_PATH, "The operator's console", absolute=True, callers="anyone", documented=False)
     async def console(self, call: Call) -> Bytes:
         """The page."""
-        return self._file(call, "index.html")
+        return page_file(self._page, call, CONSOLE_PATH, DOCUMENT)
 
-    @get("/console/{file}", "A file of the console", absolute=True, callers="anyone", documented=False)
+    @get(CONSOLE_PATH + "/{file}", "A file of the console", absolute=True, callers="anyone", documented=False)
     async def console_file(self, call: Call, file: str) -> Bytes:
         """Its scripts and styles."""
-        return self._file(call, file)
+        return page_file(self._page, call, CONSOLE_PATH, file)
 
-    @get("/console/numbers", "How it is and was", absolute=True, callers="server", documented=False)
+    @get(CONSOLE_PATH + "/numbers", "How it is and was", absolute=True, callers="server", documented=False)
     async def console_numbers(
         self,
         call: Call,
@@ -128,25 +127,17 @@ class ConsoleResource:
         """The last hour, or what came after `since`."""
         return await self._numbers.numbers(since, operation)
 
-    @get("/console/settings", "The settings in force", absolute=True, callers="server", documented=False)
+    @get(CONSOLE_PATH + "/settings", "The settings in force", absolute=True, callers="server", documented=False)
     async def console_settings(self, call: Call) -> SettingsAnswer:
         """Those of the running processes, and where each came from."""
         return self._settings
 
-    @post("/console/audit", "Run an audit", absolute=True, callers="server", status=202, documented=False)
+    @post(CONSOLE_PATH + "/audit", "Run an audit", absolute=True, callers="server", status=202, documented=False)
     async def start_audit(self, call: Call) -> AuditAnswer:
         """Reads every edge and both of its ends in a process of its own; repairs nothing."""
         return await self._audits.start()
 
-    @get("/console/audit", "The last audit", absolute=True, callers="server", documented=False)
+    @get(CONSOLE_PATH + "/audit", "The last audit", absolute=True, callers="server", documented=False)
     async def get_audit(self, call: Call) -> AuditAnswer:
         """How far it is, or what it found."""
         return await self._audits.last()
-
-    def _file(self, call: Call, name: str) -> Bytes:
-        file = self._files.get(name)
-        if file is None:
-            raise NotFound("the console has no such file", file=name)
-        if has_version(call.header("if-none-match"), file.tag):
-            return Bytes(b"", list(file.headers), 304)
-        return Bytes(file.body, list(file.headers))

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
+from kith.api.resources.web import APP_PATH
 from kith.commands.communities import Community, stream
 from kith.commands.demo.asking import Asker, Timing, client
 from kith.commands.demo.filling import Filler
@@ -31,15 +32,17 @@ from kith.commands.demo.words import Person
 from kith.commands.edges import import_edges, summary
 from kith.commands.transfer.formats import Writer
 from kith.core.errors import BadRequest, KithError
+from kith.core.ids import NodeId
 from kith.run import keys, supervisor
 from kith.run.config import Settings
-from kith.run.folders import open_environment
+from kith.run.folders import open_credentials, open_environment
 
 SEED = 1
 """Decides what people say and do before the questions."""
 _USERS, _EDGES, _DANA = 50_000, 500_000, 20_000
 _READY_S = 60.0
 _PARENT_CHECK_S = 1.0
+_TOKEN_S = 24 * 3600
 _NEWCOMERS = 1 << 62
 """Ids of newcomers: this plus the time in ms. Few apps have users with such ids."""
 
@@ -76,7 +79,7 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
     try:
         url = supervisor.base_url(settings)
         _wait(url, process.is_alive)
-        asyncio.run(_show(console, url, key, facts["top"], stay=stay))
+        asyncio.run(_show(console, settings, key, facts["top"], stay=stay))
     except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("stopping")
     finally:
@@ -86,9 +89,9 @@ def run(settings: Settings, file: Path | None, console: Console, *, stay: bool) 
         signal.signal(signal.SIGTERM, before)
 
 
-async def _show(console: Console, url: str, key: str, star: int, *, stay: bool) -> None:
+async def _show(console: Console, settings: Settings, key: str, star: int, *, stay: bool) -> None:
     """All that happens over HTTP."""
-    seed, ours = time.time_ns(), asyncio.current_task()
+    url, seed, ours = supervisor.base_url(settings), time.time_ns(), asyncio.current_task()
     assert ours is not None  # noqa: S101 - we are in it
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)  # where SIGINT is ignored, too
     async with client(url, key) as http:
@@ -100,7 +103,8 @@ async def _show(console: Console, url: str, key: str, star: int, *, stay: bool) 
             _print(console, number, answered)
         console.print(f"\nServer key for this run: [bold]{key}[/bold]")
         if stay:
-            _invite(console, url, cast.reader, await asker.ask("GET", LATEST, user=cast.reader.id))
+            token = await _token(settings, cast.reader) if settings.web_app == "on" else None
+            _invite(console, url, cast.reader, await asker.ask("GET", LATEST, user=cast.reader.id), token)
             await live(asker, cast, url, key, seed, lambda line: _tell(console, line))
 
 
@@ -120,13 +124,22 @@ async def _fill(console: Console, asker: Asker, cast: Cast) -> None:
     )
 
 
-def _invite(console: Console, url: str, reader: Person, home: Any) -> None:
-    """Where to look while it runs."""
+def _invite(console: Console, url: str, reader: Person, home: Any, token: str | None) -> None:
+    """Where to look while it runs. `token`: the reader's, for the page that browsers show."""
     console.print(f"Running at {url} (try {url}/docs); stop with Ctrl-C.", markup=False)
     media = [shown["url"] for post in home["posts"] for shown in post["content"]["media"]]
     if media:
         console.print(f"A picture from {reader.name}'s home: {httpx.URL(url).join(media[0])}", markup=False)
+    if token is not None:
+        console.print(f"Open it in a browser, signed in as {reader.name} for a day:", markup=False)
+        console.print(f"{url}{APP_PATH}#token={token}", markup=False, soft_wrap=True)  # in one piece: a link
     console.print(f"What {reader.name}'s stream tells (GET /feed/stream as user {reader.id}):\n", markup=False)
+
+
+async def _token(settings: Settings, reader: Person) -> str:
+    """As the app would sign it."""
+    with open_credentials(settings, create=False) as store:
+        return (await keys.user_tokens(store, settings)).issue(NodeId(reader.id), _TOKEN_S)
 
 
 def _print(console: Console, number: int, answered: TimedAnswer) -> None:

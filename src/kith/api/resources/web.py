@@ -1,0 +1,59 @@
+"""/app: the reader, for browsers. No credentials: the page is the same for everybody, and asks the API with a token."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from kith.api.answers import Bytes
+from kith.api.call import Call
+from kith.api.operations import get
+from kith.core.errors import NotFound
+from kith.web.site import DOCUMENT, Site
+
+APP_PATH = "/app"
+Folder = Annotated[str, Meta(description="Folder of a page.")]
+File = Annotated[str, Meta(description="File of a page.")]
+_CLEARED = ("clear-site-data", '"cache"')
+
+
+class WebResource:
+    """The files of the reader."""
+
+    def __init__(self, app: Site) -> None:
+        self._app = app
+
+    @get(APP_PATH, "The reader", absolute=True, callers="anyone", documented=False)
+    async def app(self, call: Call) -> Bytes:
+        """The document of the page."""
+        return page_file(self._app, call, APP_PATH, DOCUMENT)
+
+    @get(APP_PATH + "/signed-out", "The reader, for the next person", absolute=True, callers="anyone", documented=False)
+    async def signed_out(self, call: Call) -> Bytes:
+        """The same document; the browser forgets the pictures that it kept."""
+        answer = page_file(self._app, call, APP_PATH, DOCUMENT)
+        return Bytes(answer.body, [*answer.headers, _CLEARED], answer.status)
+
+    @get(APP_PATH + "/{file}", "A file of the reader", absolute=True, callers="anyone", documented=False)
+    async def app_file(self, call: Call, file: File) -> Bytes:
+        """Modules and styles."""
+        return page_file(self._app, call, APP_PATH, file)
+
+    @get(APP_PATH + "/{folder}/{file}", "A file of the reader", absolute=True, callers="anyone", documented=False)
+    async def app_folder_file(self, call: Call, folder: Folder, file: File) -> Bytes:
+        """Modules and styles."""
+        return page_file(self._app, call, APP_PATH, f"{folder}/{file}")
+
+
+def page_file(site: Site, call: Call, base: str, name: str) -> Bytes:
+    """A file of the page at `base`; 304 where the browser has it already."""
+    found = site.find(name)
+    if found is None:
+        raise NotFound(f"there is nothing at {base}/{name}; the page is at {base}")
+    headers = site.headers(name, base)
+    if found.tag in (call.header("if-none-match") or ""):
+        return Bytes(b"", headers, 304)
+    if "gzip" in (call.header("accept-encoding") or ""):
+        return Bytes(found.packed, [*headers, ("content-encoding", "gzip")])
+    return Bytes(found.body, headers)

@@ -1,0 +1,134 @@
+/** The comments on a post, and the replies to them. */
+
+import { attempt } from "./acting.js";
+import { button, confirmed, h, icon, words } from "./dom.js";
+import { dropDraft, keepDraft } from "./drafts.js";
+import { avatar, nameLink, nameOf } from "./people.js";
+import { change, postOf } from "./posts.js";
+import { ended, session } from "./session.js";
+import { explained } from "./telling.js";
+import { ago, exactly } from "./time.js";
+
+const TEXT_MAX = 2_000;
+
+/** A comment with its replies. `post`: the id of the post. */
+export function commentThread(comment, post) {
+  const replies = h("div", { class: "replies" }, comment.replies.map((reply) => commentBox(reply, post, () => answer())));
+  const left = comment.replyCount - comment.replies.length;
+  if (left > 0) replies.append(moreReplies(comment, post, replies, left));
+  const place = h("div");
+  const answer = () => place.replaceChildren(writeComment(post, comment.id, (made) => (place.replaceChildren(), replies.append(commentBox(made, post, answer)))));
+  return h("article", { class: "thread", "aria-label": comment.author ? `Comment of ${nameOf(comment.author)}` : "Deleted comment" }, commentBox(comment, post, answer), replies, place);
+}
+
+function moreReplies(comment, post, replies, left) {
+  let cursor;
+  const more = button(`${left} more ${left === 1 ? "reply" : "replies"}`, load, { class: "plain link" });
+  async function load() {
+    try {
+      const page = await session.kith.commentRepliesPage(comment.id, { sort: "oldest", limit: 20, cursor });
+      const shown = new Set(comment.replies.map(({ id }) => id));
+      const fresh = page.items.filter(({ id }) => !shown.has(id));
+      more.before(...fresh.map((reply) => commentBox(reply, post)));
+      cursor = page.pagination.nextCursor;
+      if (!page.pagination.hasMore) more.remove();
+    } catch (error) {
+      more.textContent = `${explained(error)} Try again`;
+    }
+  }
+  return more;
+}
+
+/** One comment. `answer`: opens the field for a reply. */
+function commentBox(comment, post, answer) {
+  const box = h("div", { class: "comment" });
+  const draw = () => box.replaceChildren(...(comment.deleted ? [h("p", { class: "quiet" }, "This comment was deleted.")] : parts()));
+  const parts = () => [
+    avatar(comment.author, "small"),
+    h(
+      "div",
+      { class: "grow" },
+      h("div", { class: "row" }, nameLink(comment.author), h("time", { class: "time", dateTime: comment.createdAt, title: exactly(comment.createdAt) }, ago(comment.createdAt))),
+      words(comment.text),
+      h("div", { class: "acts" }, likeButton(comment), answer && button("Reply", answer, { class: "act" }), mayDelete() && button("Delete", remove, { class: "act" })),
+    ),
+  ];
+  const mayDelete = () => [comment.author.id, postOf(post)?.author.id].includes(session.user);
+  draw();
+
+  async function remove() {
+    if (!(await confirmed("Delete this comment for good?", "Delete"))) return;
+    await attempt({
+      key: `comment ${comment.id}`,
+      apply: () => ((comment.deleted = true), count(post, -1), draw()),
+      send: () => session.kith.deleteComment(comment.id),
+      undo: () => ((comment.deleted = false), count(post, 1), draw()),
+      what: "The comment is still there.",
+    });
+  }
+  return box;
+}
+
+function likeButton(comment) {
+  const one = h("button", { type: "button", class: "act like", onclick: toggle }, icon("like"), h("span"));
+  const show = () => {
+    one.lastChild.textContent = comment.likeCount || "";
+    one.ariaPressed = String(comment.isLiked);
+    one.ariaLabel = `Like this comment, ${comment.likeCount}`;
+  };
+  const set = (is) => {
+    if (comment.isLiked === is) return;
+    comment.isLiked = is;
+    comment.likeCount += is ? 1 : -1;
+    show();
+  };
+  show();
+  function toggle() {
+    const next = !comment.isLiked;
+    attempt({
+      key: `like comment ${comment.id}`,
+      apply: () => set(next),
+      send: () => (next ? session.kith.likeComment(comment.id) : session.kith.unlikeComment(comment.id)),
+      undo: () => set(!next),
+      what: "That was taken back.",
+    });
+  }
+  return one;
+}
+
+/** The field for a comment; `made(comment)` is told of it at once, and what was refused comes back into the field. */
+export function writeComment(post, replyTo, made) {
+  const draft = `comment ${post} ${replyTo ?? ""}`;
+  const says = replyTo ? "Write a reply" : "Write a comment";
+  const text = keepDraft(h("textarea", { rows: 2, maxLength: TEXT_MAX, dir: "auto", placeholder: says, "aria-label": says }), draft);
+  const failure = h("p", { class: "failure", role: "alert" });
+  const submit = h("button", { class: "main" }, "Send");
+  async function send(event) {
+    event.preventDefault();
+    if (!text.value.trim()) return;
+    submit.disabled = true;
+    failure.textContent = "";
+    const said = text.value;
+    count(post, 1);
+    try {
+      const comment = await session.kith.createComment(post, said, replyTo ? { replyTo } : {});
+      if (text.value === said) text.value = "";
+      dropDraft(draft);
+      made(comment);
+    } catch (error) {
+      count(post, -1);
+      if (error.code === "UNAUTHORIZED") ended();
+      failure.textContent = `Not sent. ${explained(error)}`;
+    } finally {
+      submit.disabled = false;
+    }
+  }
+  const box = h("form", { class: "write", onsubmit: send }, text, failure, h("div", { class: "row end" }, submit));
+  if (replyTo) queueMicrotask(() => text.focus());
+  return box;
+}
+
+function count(post, by) {
+  const known = postOf(post);
+  if (known) change(post, { engagement: { commentCount: Math.max(0, known.engagement.commentCount + by) } });
+}

@@ -1,0 +1,123 @@
+/** Write a post or a story, or change a post. Nothing typed is lost: it is kept until it is sent. */
+
+import { button, dialog, h, icon } from "./dom.js";
+import { dropDraft, keepDraft } from "./drafts.js";
+import { ended, session } from "./session.js";
+import { keep, postOf } from "./posts.js";
+import { explained, say } from "./telling.js";
+import { Uploads } from "./upload.js";
+
+const TEXT_MAX = 10_000;
+const AUDIENCES = { public: "Everybody", friends: "Friends", custom: "Some people", private: "Only me" };
+/** Told of `posted` (the post as `detail`) and `told` (a story). */
+export const composeEvents = new EventTarget();
+
+/** Write a post. */
+export function compose() {
+  return form("New post", {
+    draft: "post",
+    send: async ({ content, ...rest }, key) => {
+      const { id } = await session.kith.createPost(content, { ...rest, key });
+      const post = keep(await session.kith.post(id));
+      composeEvents.dispatchEvent(new CustomEvent("posted", { detail: post }));
+      say("Posted.");
+    },
+  });
+}
+
+/** Tell a story. */
+export function tellStory() {
+  return form("New story", {
+    draft: "story",
+    without: "private",
+    send: async ({ content, ...rest }, key) => {
+      await session.kith.createStory(content, { ...rest, key });
+      composeEvents.dispatchEvent(new Event("told"));
+      say("Your story is there for a day.");
+    },
+  });
+}
+
+/** Change a post of the reader's. */
+export function edit(post) {
+  return form("Edit post", {
+    draft: `edit ${post.id}`,
+    post,
+    send: async (change) => keep({ ...postOf(post.id), ...(await session.kith.editPost(post.id, change)) }),
+  });
+}
+
+function form(title, { draft, post, without, send }) {
+  const fields = fieldsFor(draft, post, without);
+  const { text, uploads, failure, submit } = fields;
+  let sent = { body: null, key: null };
+
+  async function go(close) {
+    submit.disabled = true;
+    failure.textContent = "";
+    try {
+      const body = await bodyOf(fields, post);
+      const same = JSON.stringify(body);
+      if (sent.body !== same) sent = { body: same, key: newKey() }; // sent again, it is made once
+      await send(body, sent.key);
+      dropDraft(draft);
+      close();
+    } catch (error) {
+      if (error.code === "UNAUTHORIZED") ended();
+      failure.textContent = error instanceof Missing ? error.message : `Not sent. ${explained(error)}`;
+    } finally {
+      submit.disabled = false;
+    }
+  }
+  const box = dialog(title, (close) => h("form", { onsubmit: (event) => (event.preventDefault(), go(close)) }, ...fields.all), { class: "compose" });
+  box.addEventListener("close", () => uploads.clear());
+  text.focus();
+  return box;
+}
+
+function fieldsFor(draft, post, without) {
+  const text = keepDraft(h("textarea", { rows: 5, maxLength: TEXT_MAX, dir: "auto", "aria-label": "What you say", placeholder: "What is new?", value: post?.content.text ?? "" }), draft);
+  const uploads = new Uploads();
+  if (post) uploads.addStored(post.content.media);
+  const picker = h("input", { type: "file", accept: "image/*,video/mp4,video/webm", multiple: true, hidden: true, onchange: () => (uploads.add(picker.files), (picker.value = "")) });
+  text.addEventListener("paste", ({ clipboardData }) => uploads.add(clipboardData.files));
+  const choices = Object.entries(AUDIENCES).filter(([value]) => value !== without);
+  const audience = h("select", { "aria-label": "Who sees it" }, choices.map(([value, name]) => h("option", { value, selected: value === (post?.visibility ?? "public") }, name)));
+  const names = h("input", { placeholder: "Their names, such as bob, carol", "aria-label": "Who may see it", hidden: audience.value !== "custom" });
+  audience.onchange = () => (names.hidden = audience.value !== "custom");
+  const failure = h("p", { class: "failure", role: "alert" });
+  const submit = h("button", { class: "main" }, post ? "Save" : "Post");
+  const add = button([icon("picture"), " Picture"], () => picker.click());
+  const all = [text, uploads, names, failure, h("div", { class: "row" }, add, picker, audience, h("span", { class: "grow" }), submit)];
+  return { text, uploads, audience, names, failure, submit, all, post };
+}
+
+async function bodyOf({ text, uploads, audience, names }, post) {
+  const mediaIds = await uploads.ready();
+  const said = text.value.trim();
+  if (!said && mediaIds.length === 0 && !post?.content.link) throw new Missing("Say something, or add a picture.");
+  const body = { content: { text: said, mediaIds }, visibility: audience.value };
+  if (audience.value === "custom") body.audience = names.value || !post ? await idsOf(names.value) : post.audience;
+  return body;
+}
+
+/** The ids of people by their names. */
+async function idsOf(list) {
+  const names = list.split(/[\s,@]+/).filter(Boolean);
+  if (names.length === 0) throw new Missing("Name those who may see it.");
+  return Promise.all(
+    names.map(async (name) => {
+      try {
+        return (await session.kith.userByUsername(name)).id;
+      } catch (error) {
+        throw error.code === "USER_NOT_FOUND" ? new Missing(`There is nobody called ${name}.`) : error;
+      }
+    }),
+  );
+}
+
+class Missing extends Error {}
+
+function newKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,18 @@
+/** What is typed is kept in this tab until it is sent, whatever happens to the page meanwhile. */
+
+const PREFIX = "kith.draft.";
+
+/** Keep what is typed into a field under this name, and begin with what was kept. */
+export function keepDraft(field, name) {
+  field.value = sessionStorage.getItem(PREFIX + name) ?? field.value;
+  field.addEventListener("input", () => {
+    if (field.value) sessionStorage.setItem(PREFIX + name, field.value);
+    else dropDraft(name);
+  });
+  return field;
+}
+
+/** It was sent. */
+export function dropDraft(name) {
+  sessionStorage.removeItem(PREFIX + name);
+}

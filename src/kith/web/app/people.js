@@ -1,0 +1,84 @@
+/** People: their picture, their name, a row of a list, the button to follow. */
+
+import { attempt } from "./acting.js";
+import { button, h } from "./dom.js";
+import { session } from "./session.js";
+
+/** Their picture, or the first letter of their name in a colour of theirs. */
+export function avatar(person, size = "") {
+  const classes = `avatar ${size}`;
+  if (person.avatarUrl) {
+    const src = session.kith.fileUrl(person.avatarUrl);
+    return h("img", { src, alt: "", class: classes, loading: "lazy", decoding: "async", width: 44, height: 44 });
+  }
+  const letter = [...nameOf(person)][0].toUpperCase();
+  return h("span", { class: `${classes} hue${Number(BigInt(person.id) % 6n)}`, "aria-hidden": "true" }, letter);
+}
+
+/** What they are called; an account without a name is called by its number. */
+export function nameOf(person) {
+  return person.displayName || person.username || `User ${person.id}`;
+}
+
+/** Their name, which leads to them. */
+export function nameLink(person) {
+  const verified = person.isVerified && h("span", { class: "verified", title: "Verified", role: "img", "aria-label": "Verified" }, "✓");
+  return h("a", { href: `#/user/${person.id}`, class: "name" }, h("bdi", {}, nameOf(person)), verified);
+}
+
+/** `@name`, where they have one. */
+export function handle(person) {
+  return person.username ? h("span", { class: "handle" }, `@${person.username}`) : null;
+}
+
+/** A row of a list of people. `how`: how the reader stands to them; `beside`: what stands at the end. */
+export function personRow(person, how, ...beside) {
+  const follow = how && person.id !== session.user && !how.blocking ? followButton(person, how) : null;
+  return h(
+    "article",
+    { class: "person", "aria-label": nameOf(person) },
+    avatar(person),
+    h("div", { class: "grow" }, h("div", { class: "row" }, nameLink(person), handle(person)), person.note && h("p", { class: "note" }, person.note)),
+    ...beside,
+    follow,
+  );
+}
+
+/** Follow, taken back with the same button. A private account is asked. */
+export function followButton(person, how) {
+  const name = nameOf(person);
+  let state = how.following ? "following" : how.requested ? "requested" : "none";
+  const shown = { following: "Following", requested: "Requested", none: how.followedBy ? "Follow back" : "Follow" };
+  const one = button("", toggle);
+  const show = (next) => {
+    state = next;
+    one.textContent = shown[state];
+    one.className = state === "none" ? "main" : "";
+    one.ariaPressed = String(state !== "none");
+    one.ariaLabel = `${shown[state]}: ${name}`;
+  };
+  show(state);
+
+  async function toggle() {
+    const [before, follows] = [state, state === "none"];
+    let answer;
+    const held = await attempt({
+      key: `follow ${person.id}`,
+      apply: () => show(!follows ? "none" : person.private ? "requested" : "following"),
+      send: async () => (answer = await (follows ? session.kith.follow(person.id) : session.kith.unfollow(person.id))),
+      undo: () => show(before),
+      what: `${name} is as before.`,
+    });
+    if (held && follows) show(answer.following ? "following" : "requested");
+  }
+  return one;
+}
+
+/** A page of a list of ids as a page of rows: who they are, and how the reader stands to them. */
+export async function withPeople(page) {
+  const ids = page.items.map(({ id }) => id);
+  if (ids.length === 0) return page;
+  const [users, ways] = await Promise.all([session.kith.lookupUsers(ids), session.kith.relationships(ids)]);
+  const rows = page.items.map((item, at) => users[at] && { ...item, id: item.id, person: users[at], how: ways[at] });
+  return { ...page, items: rows.filter(Boolean) };
+}

@@ -1,0 +1,111 @@
+/**
+ * Who reads, by the token of their app, and the client that asks for them.
+ *
+ * The token comes in the fragment of a link, which no server sees, and is taken out of the address at once. It is kept in
+ * sessionStorage, so it ends with the tab; a further tab of the same browser asks those that are open. Whoever signs
+ * out in one tab is signed out in all.
+ */
+
+import { Kith } from "./client/kith.js";
+
+const STORED = "kith.token";
+const BORROW_MS = 250;
+/** What the server says where it was restored from a backup, and does not know a write that we have seen. */
+export const BEFORE_RESTORE = new Set(["TOKEN_INVALID", "TOKEN_TOO_OLD", "CONFLICT"]);
+const tabs = new BroadcastChannel("kith-tabs");
+/** Told of `ended` (the token is no longer taken), `renewed` and `out`. */
+export const sessionEvents = new EventTarget();
+
+/** `user`: their id; `kith`: the client that acts for them. Set by `begin`. */
+export const session = { user: null, kith: null, token: null };
+
+/** Begin with a token of the address, of this tab or of another one. False: there is none, so ask for it. */
+export async function begin() {
+  const token = fromAddress() ?? sessionStorage.getItem(STORED) ?? (await borrowed());
+  return token !== null && use(token);
+}
+
+/** Sign in with a token. False where it is none; whether it is a good one, the server says. */
+export function use(token) {
+  const user = subjectOf(token);
+  if (user === null) return false;
+  const before = session.user;
+  session.token = token;
+  sessionStorage.setItem(STORED, token);
+  if (before !== null && before !== user) {
+    forget();
+    sessionStorage.setItem(STORED, token);
+    location.replace("/app");
+    return true;
+  }
+  if (location.pathname !== "/app") history.replaceState(null, "", "/app");
+  session.user = user;
+  session.kith ??= new Kith(location.origin, { key: () => session.token, fetch: uncached });
+  sessionEvents.dispatchEvent(new Event("renewed"));
+  return true;
+}
+
+/** The server takes the token no longer: somebody must sign in again, and what is on the page stays. */
+export function ended() {
+  sessionEvents.dispatchEvent(new Event("ended"));
+}
+
+/** Sign out, here and in the other tabs, and leave nothing for the next person. */
+export function signOut() {
+  tabs.postMessage({ out: true });
+  leave();
+}
+
+function leave() {
+  forget();
+  location.replace("/app/signed-out");
+}
+
+/** All that this tab kept: the token, and what was typed and not sent. */
+function forget() {
+  sessionStorage.clear();
+  session.token = null;
+}
+
+function fromAddress() {
+  const found = /^#token=([\w.-]+)$/.exec(location.hash);
+  if (found === null) return null;
+  history.replaceState(null, "", "/app");
+  return found[1];
+}
+
+function borrowed() {
+  if (location.pathname.endsWith("/signed-out")) return Promise.resolve(null);
+  return new Promise((resolve) => {
+    const listen = ({ data }) => data.token && resolve(data.token);
+    tabs.addEventListener("message", listen);
+    tabs.postMessage({ asks: true });
+    setTimeout(() => (tabs.removeEventListener("message", listen), resolve(null)), BORROW_MS);
+  });
+}
+
+tabs.addEventListener("message", ({ data }) => {
+  if (data.asks && session.token !== null) tabs.postMessage({ token: session.token });
+  if (data.out && session.token !== null) leave();
+});
+addEventListener("hashchange", () => {
+  const token = fromAddress();
+  if (token !== null && use(token)) location.replace("/app");
+});
+// Back to a page of before the sign-out, which the browser kept whole: it must not show.
+addEventListener("pageshow", (event) => event.persisted && location.reload());
+
+/** The user that a token speaks for; null where it is no token. */
+function subjectOf(token) {
+  try {
+    const claims = JSON.parse(atob(token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/")));
+    return /^\d+$/.test(claims.sub) ? claims.sub : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Nothing of what the API answers is left in the browser's cache, and no cookie is sent. */
+function uncached(url, options) {
+  return fetch(url, { ...options, cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" });
+}

@@ -1,0 +1,57 @@
+/** What the reader is told beside what they asked for: short notes, and the line that says that we are offline. */
+
+import { h } from "./dom.js";
+
+const SHOWN_MS = 7_000;
+
+/** Say something for some seconds; screen readers read it out. `act`: [label, function] of a button beside it. */
+export function say(text, act) {
+  const toasts = document.getElementById("toasts");
+  const note = h("p", { class: "toast" }, text);
+  if (act) note.append(h("button", { type: "button", onclick: () => (note.remove(), act[1]()) }, act[0]));
+  toasts.append(note);
+  while (toasts.children.length > 3) toasts.firstElementChild.remove();
+  setTimeout(() => note.remove(), SHOWN_MS);
+}
+
+/** A line below the bar that stays until it is taken back with null. */
+export function notice(text) {
+  const line = document.getElementById("notice");
+  line.hidden = text === null;
+  line.textContent = text ?? "";
+}
+
+/** What a failure means to who reads, and what to do. */
+export function explained(error) {
+  switch (error.code) {
+    case "UNREACHABLE":
+    case "TIMEOUT":
+      return "No answer from the server. Are you online? Try again in a moment.";
+    case "RATE_LIMITED":
+      return `That was too fast. Try again ${error.retryAfter ? `in ${Math.ceil(error.retryAfter)} s` : "in a moment"}.`;
+    case "TOKEN_INVALID":
+    case "TOKEN_TOO_OLD":
+      return "The server was restored meanwhile. Try again.";
+    case "UNAUTHORIZED":
+      return "Your sign-in has ended. Sign in again; what you typed is kept.";
+    case "POST_NOT_FOUND":
+    case "COMMENT_NOT_FOUND":
+    case "STORY_NOT_FOUND":
+      return "This is no longer there for you.";
+    case "USER_NOT_FOUND":
+      return "There is no such account for you.";
+    default:
+      return typeof error.code === "string" ? sentence(error.message) : "This page made a mistake; load it again.";
+  }
+}
+
+function sentence(words) {
+  return `${words[0].toUpperCase()}${words.slice(1).replace(/\.$/, "")}.`;
+}
+
+/** Tell of an error that has no better place. */
+export function sayError(error, what) {
+  if (error.name === "AbortError") return;
+  if (typeof error.code !== "string") console.error(error);
+  say(what ? `${what}: ${explained(error)}` : explained(error));
+}

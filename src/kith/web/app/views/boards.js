@@ -1,0 +1,109 @@
+/** Boards: what somebody gathered, and one board. */
+
+import { attempt, failed } from "../acting.js";
+import { button, confirmed, counted, h } from "../dom.js";
+import { EndlessList } from "../list.js";
+import { fetchAhead } from "../media.js";
+import { nameLink } from "../people.js";
+import { newBoard } from "../pinning.js";
+import { PostCard } from "../post-card.js";
+import { keep } from "../posts.js";
+import { go } from "../router.js";
+import { ended, session } from "../session.js";
+import { explained } from "../telling.js";
+
+/** The boards of somebody. */
+export function boards(user) {
+  const list = new EndlessList({
+    load: (cursor) => session.kith.userBoardsPage(user, { limit: 50, cursor }),
+    draw: (item) => h("article", { class: "board", "aria-label": item.name }, h("a", { href: `#/board/${item.id}`, class: "name", dir: "auto" }, item.name), about(item)),
+    empty: "No boards yet.",
+  });
+  const own = user === session.user;
+  const view = h("div", { class: "view" }, h("div", { class: "row" }, h("h1", { class: "grow" }, own ? "Your boards" : "Boards"), own && button("New board", () => newBoard((made) => list.prepend([made])), { class: "main" })), list);
+  view.title = "Boards";
+  return view;
+}
+
+function about({ pinCount, followerCount, secret }) {
+  return h("p", { class: "note" }, [counted(pinCount, "pin"), counted(followerCount, "follower"), secret && "Secret"].filter(Boolean).join(" · "));
+}
+
+/** One board. */
+export function board(id) {
+  const head = h("section", { class: "profile", "aria-label": "Board" }, h("div", { class: "placeholder", "aria-hidden": "true" }));
+  const view = h("div", { class: "view" }, head);
+  view.title = "Board";
+  Promise.all([session.kith.board(id), session.kith.checkBoards({ boards: [id] })]).then(
+    ([found, checked]) => draw(found, checked.boards[0].following),
+    (error) => {
+      if (error.code === "UNAUTHORIZED") ended();
+      head.replaceChildren(h("p", { class: "quiet", role: "alert" }, explained(error)));
+    },
+  );
+
+  function draw(found, follows) {
+    view.title = found.name;
+    const own = found.owner.id === session.user;
+    const act = own ? button("Delete", remove, { class: "danger" }) : followBoard(id, follows);
+    head.replaceChildren(h("div", { class: "row" }, h("h1", { class: "grow", dir: "auto" }, found.name), act), h("p", { class: "note" }, "By ", nameLink(found.owner)), about(found));
+    view.append(
+      new EndlessList({
+        load: async (cursor) => {
+          const page = await session.kith.boardPinsPage(id, { limit: 20, cursor });
+          return { ...page, items: page.items.map(keep) };
+        },
+        draw: (post) => (own ? h("div", { class: "stack" }, new PostCard(post), unpin(id, post)) : new PostCard(post)),
+        ahead: fetchAhead,
+        empty: "Nothing is pinned here yet.",
+      }),
+    );
+  }
+
+  async function remove() {
+    if (!(await confirmed("Delete this board for good? The posts stay where they are.", "Delete"))) return;
+    try {
+      await session.kith.deleteBoard(id);
+      go(`#/user/${session.user}/boards`);
+    } catch (error) {
+      failed(error, "The board is still there.");
+    }
+  }
+  return view;
+}
+
+function followBoard(id, follows) {
+  const one = button("", toggle);
+  const show = (is) => {
+    follows = is;
+    one.textContent = is ? "Following" : "Follow";
+    one.className = is ? "" : "main";
+    one.ariaPressed = String(is);
+  };
+  show(follows);
+  function toggle() {
+    const next = !follows;
+    attempt({
+      key: `board ${id}`,
+      apply: () => show(next),
+      send: () => (next ? session.kith.followBoard(id) : session.kith.unfollowBoard(id)),
+      undo: () => show(!next),
+      what: "Nothing was changed.",
+    });
+  }
+  return one;
+}
+
+function unpin(board, post) {
+  const row = h("div", { class: "row end" }, button("Unpin", take, { class: "plain link" }));
+  function take() {
+    attempt({
+      key: `pin ${board} ${post.id}`,
+      apply: () => (row.parentElement.hidden = true),
+      send: () => session.kith.unpinPost(board, post.id),
+      undo: () => (row.parentElement.hidden = false),
+      what: "It is still pinned.",
+    });
+  }
+  return row;
+}

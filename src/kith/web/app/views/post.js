@@ -1,0 +1,36 @@
+/** One post with its comments. */
+
+import { commentThread, writeComment } from "../comments.js";
+import { h } from "../dom.js";
+import { EndlessList } from "../list.js";
+import { PostCard } from "../post-card.js";
+import { keep, postOf } from "../posts.js";
+import { ended, session } from "../session.js";
+import { explained } from "../telling.js";
+
+const SORTS = { top: "Best first", newest: "Newest first", oldest: "Oldest first" };
+
+export function post(id) {
+  const view = h("div", { class: "view" }, h("h1", { class: "unseen-title" }, "Post"));
+  view.title = "Post";
+  if (postOf(id)) fill();
+  session.kith.post(id).then(
+    (found) => (keep({ ...postOf(id), ...found }), view.childElementCount === 1 && fill(), session.kith.viewPost(id).catch(() => {})),
+    (error) => {
+      if (error.code === "UNAUTHORIZED") ended();
+      if (view.childElementCount === 1) view.append(h("p", { class: "quiet", role: "alert" }, explained(error)));
+    },
+  );
+
+  function fill() {
+    const sort = h("select", { "aria-label": "Order of comments", onchange: () => list.reload() }, Object.entries(SORTS).map(([value, name]) => h("option", { value }, name)));
+    const list = new EndlessList({
+      load: (cursor) => session.kith.postCommentsPage(id, { sort: sort.value, limit: 20, cursor }),
+      draw: (comment) => commentThread(comment, id),
+      empty: "No comments yet.",
+    });
+    const write = postOf(id).allowComments === false ? h("p", { class: "quiet" }, "Comments are closed.") : writeComment(id, null, (made) => list.prepend([made]));
+    view.append(new PostCard(postOf(id), { whole: true }), h("div", { class: "row" }, h("h2", { class: "grow" }, "Comments"), sort), write, list);
+  }
+  return view;
+}

@@ -1,0 +1,119 @@
+"""The reader's files: what is sent, under which headers, how large it is, and that a wheel carries all of it."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from servers import Server, serving
+
+from kith.web.site import APP, Site, client_folder
+
+ROOT = Path(__file__).parents[2]
+BYTES_MAX = 60 * 1024
+"""Code and styles of the reader, compressed."""
+FILES = Site(APP, {"client": client_folder()})
+
+
+@pytest.fixture(scope="module")
+def visitor(server: Server) -> Iterator[httpx.Client]:
+    with server.client("") as client:
+        yield client
+
+
+def test_the_reader_is_there_without_credentials_and_lets_nothing_run_but_its_own_files(visitor: httpx.Client) -> None:
+    answer = visitor.get("/app")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    policy = dict(one.strip().split(" ", 1) for one in answer.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == policy["frame-ancestors"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert policy["require-trusted-types-for"] == "'script'"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert "no-cache" in answer.headers["cache-control"]
+    assert not re.search(r"<script(?! type=\"module\" src=)|<style|\son\w+=|\sstyle=", answer.text), "no inline code"
+
+
+@pytest.mark.parametrize("name", FILES.names)
+def test_every_file_of_the_reader_is_sent_with_its_type_and_only_where_it_changed(
+    visitor: httpx.Client, name: str
+) -> None:
+    answer = visitor.get(f"/app/{name}")
+    assert answer.status_code == 200, name
+    assert answer.headers["content-encoding"] == "gzip"
+    again = visitor.get(f"/app/{name}", headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    plain = visitor.get(f"/app/{name}", headers={"Accept-Encoding": "identity"})
+    assert plain.content == answer.content
+    kinds = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
+    assert plain.headers["content-type"].startswith(kinds[name.rsplit(".", 1)[1]])
+
+
+@pytest.mark.parametrize(
+    "path", ["/app/none.js", "/app/views/../main.js/x", "/app/../pages.py", "/app/views", "/app/%2e%2e/pages.py"]
+)
+def test_nothing_else_is_there(visitor: httpx.Client, path: str) -> None:
+    assert visitor.get(path).status_code == 404
+
+
+def test_who_signed_out_leaves_no_picture_in_the_browser(visitor: httpx.Client) -> None:
+    assert visitor.get("/app/signed-out").headers["clear-site-data"] == '"cache"'
+
+
+def test_the_document_names_all_modules_so_that_they_are_fetched_at_once(visitor: httpx.Client) -> None:
+    named = set(re.findall(r"</app/([\w./-]+)>; rel=\"modulepreload\"", visitor.get("/app").headers["link"]))
+    assert named == {name for name in FILES.names if name.endswith(".js")}
+    assert {"main.js", "client/kith.js"} <= named
+
+
+def test_modules_import_files_that_are_there_and_nothing_from_elsewhere() -> None:
+    for path in APP.rglob("*.js"):
+        for target in re.findall(
+            r"^(?:import|export) .*?from \"([^\"]+)\"", path.read_text(), re.MULTILINE | re.DOTALL
+        ):
+            found = (path.parent / target).resolve()
+            name = found.relative_to(APP).as_posix()
+            assert FILES.find(name) is not None, f"{path.name} imports {target}"
+
+
+def test_the_reader_writes_what_people_said_as_text_only() -> None:
+    parses = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setHTML|DOMParser"
+    )
+    assert not [path.name for path in APP.rglob("*.js") if parses.search(path.read_text())]
+
+
+def test_the_reader_is_small() -> None:
+    code = b"".join(FILES.find(name).body for name in FILES.names)  # type: ignore[union-attr]
+    assert len(gzip.compress(code)) <= BYTES_MAX
+    assert not [path.name for path in APP.rglob("*.js") if len(path.read_text().splitlines()) > 250], "small files"
+
+
+def test_pictures_come_from_this_server_or_where_the_app_keeps_them() -> None:
+    def shown(*images: str) -> str:
+        return dict(Site(APP, {}, images).headers("index.html", "/app"))["content-security-policy"]
+
+    assert "img-src 'self' blob:;" in shown()
+    assert "img-src 'self' blob: https://cdn.example;" in shown("https://cdn.example")
+
+
+def test_a_server_that_does_not_want_the_reader_has_none(tmp_path: Path) -> None:
+    with serving(tmp_path, KITH_WEB_APP="off") as server:
+        assert server.get("/app").status_code == 404
+        assert server.get("/docs").status_code == 200
+
+
+def test_a_wheel_carries_the_reader_and_the_client_that_it_runs_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = pytest.importorskip("hatchling.build")
+    monkeypatch.chdir(ROOT)
+    with zipfile.ZipFile(tmp_path / build.build_wheel(str(tmp_path))) as wheel:
+        held = set(wheel.namelist())
+    assert {f"kith/web/{name if name.startswith('client/') else f'app/{name}'}" for name in FILES.names} <= held

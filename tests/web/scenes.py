@@ -1,0 +1,103 @@
+"""A stage: people with names who may post over the API, and windows of a browser in which they are signed in."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
+from servers import API, Server, sign
+
+NAMES = ("Alice", "Bob", "Carol", "Dana")
+THREADS = 8
+STREAM = "/feed/stream"
+expect.set_options(timeout=15_000)
+
+
+class Stage:
+    """One scene's people and windows. `first`: the id of the first of them; the next hundred are theirs too."""
+
+    def __init__(self, browser: Browser, server: Server, first: int) -> None:
+        self.browser, self.server, self.first = browser, server, first
+        self.alice, self.bob, self.carol, self.dana = range(first, first + 4)
+        self._contexts: list[BrowserContext] = []
+        self._faults: list[str] = []
+        self._http = server.client()
+        for number, name in enumerate(NAMES):
+            self.ask("PUT", f"/users/{first + number}", {"displayName": name, "username": f"{name.lower()}_{first}"})
+
+    def ask(self, method: str, path: str, body: Any = None, user: int | None = None, **options: Any) -> Any:
+        """What the API answers to a user of the scene; it must not refuse."""
+        headers = {} if user is None else {"X-Kith-User": str(user)}
+        answer = self._http.request(method, API + path, json=body, headers=headers, **options)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    def follow(self, user: int, *others: int) -> None:
+        """`user` follows the others."""
+        for other in others:
+            self.ask("POST", f"/users/{other}/follow", user=user)
+
+    def post(self, user: int, text: str, **more: Any) -> str:
+        """A post; its id."""
+        return str(self.ask("POST", "/posts", {"content": {"text": text}, **more}, user)["id"])
+
+    def posts(self, user: int, texts: list[str]) -> None:
+        """Many posts, at once."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(lambda text: self.post(user, text), texts))
+
+    def context(self, **options: Any) -> BrowserContext:
+        """A browser of its own. Pages in it may not throw, break their policy, or ask another server."""
+        context = self.browser.new_context(**{"viewport": {"width": 1000, "height": 900}, **options})
+        context.on("page", self._watch)
+        self._contexts.append(context)
+        return context
+
+    def link(self, user: int, *, ttl_s: int = 3600) -> str:
+        """The address that signs somebody in."""
+        return f"{self.server.url}/app#token={sign(user, ttl_s=ttl_s)}"
+
+    def open(self, user: int, context: BrowserContext | None = None, **options: Any) -> Page:
+        """A window in which somebody is signed in, at home."""
+        page = (context or self.context(**options)).new_page()
+        page.goto(self.link(user))
+        expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+        return page
+
+    def open_live(self, user: int, context: BrowserContext | None = None) -> Page:
+        """The same, once the window hears what happens."""
+        page = (context or self.context()).new_page()
+        with page.expect_response(lambda answer: STREAM in answer.url):
+            page.goto(self.link(user))
+        return page
+
+    def at(self, page: Page, hash_: str) -> None:
+        """Go to a view."""
+        page.evaluate("hash => { location.hash = hash; }", hash_)
+
+    def close(self) -> None:
+        """The end of the scene; it fails where a page did what it must not."""
+        for context in self._contexts:
+            context.close()
+        self._http.close()
+        assert not self._faults
+
+    def _watch(self, page: Page) -> None:
+        page.on("pageerror", lambda error: self._faults.append(f"thrown: {error}"))
+        page.on("console", lambda said: self._faults.append(said.text) if "Content Security" in said.text else None)
+        page.on("request", self._check)
+
+    def _check(self, request: Request) -> None:
+        asked = urlsplit(request.url)
+        if asked.scheme in ("http", "https", "ws", "wss") and f"{asked.scheme}://{asked.netloc}" != self.server.url:
+            self._faults.append(f"asked elsewhere: {request.url}")
+        token = request.headers.get("authorization", "Bearer token=").removeprefix("Bearer ")
+        if token in request.url:
+            self._faults.append(f"a token in an address: {request.url}")
+
+
+def card(page: Page, text: str) -> Any:
+    """The post that says this."""
+    return page.locator("kith-post", has_text=text).first

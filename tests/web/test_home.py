@@ -1,0 +1,131 @@
+"""Home in a browser: a list without end, what comes live, and a network that goes away."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+from scenes import STREAM, Stage, card
+
+POSTS = 2_000
+NODES_MAX = 200
+SCROLL = """
+async (posts) => {
+  const seen = new Set();
+  let [most, looks] = [0, 0];
+  while (seen.size < posts && looks++ < 2000) {
+    const drawn = document.querySelectorAll("kith-list article, kith-list kith-post");
+    most = Math.max(most, drawn.length);
+    for (const one of drawn) seen.add(one.querySelector(".words").textContent);
+    scrollBy(0, 1200);
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  }
+  return { seen: seen.size, most, y: scrollY };
+}
+"""
+SHOWN = """
+() => {
+  const one = [...document.querySelectorAll("kith-post")].find((one) => one.getBoundingClientRect().top > 100);
+  return [one.querySelector(".words").textContent, one.getBoundingClientRect().top];
+}
+"""
+
+
+def test_two_thousand_posts_are_scrolled_through_with_two_hundred_in_the_page(stage: Stage) -> None:
+    stage.posts(stage.alice, [f"post number {number}" for number in range(POSTS)])
+    page = stage.open(stage.alice)
+    stage.at(page, "#/latest")
+    expect(page.get_by_role("link", name="Latest")).to_have_attribute("aria-current", "page")
+    expect(page.locator("kith-post").first).to_be_visible()
+    found = page.evaluate(SCROLL, POSTS)
+    assert found["seen"] == POSTS
+    assert found["most"] <= NODES_MAX
+    expect(page.get_by_text("That is all.")).to_be_visible()
+
+
+def test_back_leads_to_where_one_was(stage: Stage) -> None:
+    stage.posts(stage.alice, [f"post number {number}" for number in range(120)])
+    page = stage.open(stage.alice)
+    stage.at(page, "#/latest")
+    expect(page.locator("kith-post").first).to_be_visible()
+    page.evaluate(SCROLL, 90)
+    page.wait_for_function(
+        "[...document.querySelectorAll('kith-post')].some(one => one.getBoundingClientRect().top > 0)"
+    )
+    text, top = page.evaluate(SHOWN)
+    one = page.locator("kith-post", has=page.get_by_text(text, exact=True))
+    one.locator(".time").evaluate("time => time.click()")  # where it is: a click by hand would scroll to it
+    expect(page.get_by_role("heading", name="Comments")).to_be_visible()
+    page.go_back()
+    expect(one).to_be_in_viewport()
+    now = one.evaluate("one => one.getBoundingClientRect().top")
+    assert abs(now - top) < 50
+
+
+def test_a_like_is_there_at_once_and_taken_back_where_the_network_is_cut(stage: Stage) -> None:
+    post = stage.post(stage.alice, "like me")
+    stage.follow(stage.bob, stage.alice)
+    page = stage.open(stage.bob)
+    like = card(page, "like me").get_by_role("button", name=re.compile("^Like"))
+    expect(like).to_be_visible()
+    page.context.set_offline(True)
+    like.click()
+    assert like.get_attribute("aria-pressed") == "true", "at once"
+    expect(page.get_by_text("You are offline")).to_be_visible()
+    expect(like).to_have_attribute("aria-pressed", "false")
+    expect(page.get_by_text("That was taken back")).to_be_visible()
+    assert stage.ask("GET", f"/posts/{post}", user=stage.alice)["engagement"]["likeCount"] == 0
+    page.context.set_offline(False)
+    like.click()
+    expect(like).to_have_text("1")
+    page.wait_for_function("navigator.onLine")
+    expect(page.get_by_text("You are offline")).to_be_hidden(timeout=40_000)
+    page.reload()
+    expect(card(page, "like me").get_by_role("button", name="Like, 1")).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_like_and_its_undoing_arrive_in_their_order(stage: Stage) -> None:
+    post = stage.post(stage.alice, "like me, like me not")
+    page = stage.open(stage.alice)
+    like = card(page, "like me, like me not").get_by_role("button", name=re.compile("^Like"))
+    for _ in range(5):
+        like.click()
+    expect(like).to_have_attribute("aria-pressed", "true")
+    page.reload()
+    expect(card(page, "like me, like me not").get_by_role("button", name="Like, 1")).to_be_visible()
+    assert stage.ask("GET", f"/posts/{post}", user=stage.alice)["engagement"]["likeCount"] == 1
+
+
+def test_new_posts_and_numbers_come_by_themselves(stage: Stage) -> None:
+    first = stage.post(stage.alice, "the first one")
+    stage.follow(stage.bob, stage.alice)
+    page = stage.open_live(stage.bob)
+    expect(card(page, "the first one")).to_be_visible()
+    stage.ask("POST", f"/posts/{first}/like", user=stage.carol)
+    expect(card(page, "the first one").get_by_role("button", name="Like, 1")).to_be_visible()
+    for number in range(3):
+        stage.post(stage.alice, f"more of it {number}")
+    pill = page.get_by_role("button", name="3 new posts")
+    expect(pill).to_be_visible()
+    pill.click()
+    expect(card(page, "more of it 2")).to_be_visible()
+    expect(pill).to_be_hidden()
+    stage.ask("DELETE", f"/posts/{first}", user=stage.alice)
+    expect(card(page, "the first one")).to_have_count(0)
+
+
+def test_ten_tabs_share_one_stream_and_the_next_takes_over(stage: Stage) -> None:
+    stage.follow(stage.bob, stage.alice)
+    context, opened = stage.context(), []
+    context.on("request", lambda request: opened.append(request.url) if STREAM in request.url else None)
+    tabs = [stage.open_live(stage.bob, context)]
+    tabs += [stage.open(stage.bob, context) for _ in range(9)]
+    stage.post(stage.alice, "hello to all tabs")
+    for tab in tabs:
+        expect(tab.get_by_role("button", name="1 new post")).to_be_visible()
+    assert len(opened) == 1
+    tabs[0].close()
+    stage.post(stage.alice, "and to those that are left")
+    for tab in tabs[1:]:
+        expect(tab.get_by_role("button", name="2 new posts")).to_be_visible()
+    assert len(opened) == 2

@@ -1,0 +1,108 @@
+"""Follows, requests, blocks, the inbox and boards in a browser."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+from scenes import Stage, card
+
+
+def test_who_blocks_sees_them_no_more_and_is_not_seen(stage: Stage) -> None:
+    stage.follow(stage.bob, stage.alice)
+    stage.follow(stage.alice, stage.bob)
+    stage.post(stage.alice, "by Alice")
+    stage.post(stage.bob, "by Bob")
+    alice, bob = stage.open(stage.alice), stage.open(stage.bob)
+    expect(card(bob, "by Alice")).to_be_visible()
+    card(alice, "by Bob").get_by_role("button", name="More about").click()
+    alice.get_by_role("button", name="Block Bob").click()
+    alice.get_by_role("dialog").get_by_role("button", name="Block").click()
+    expect(card(alice, "by Bob")).to_have_count(0)
+    expect(alice.get_by_text("Bob is blocked")).to_be_visible()
+    stage.at(bob, f"#/user/{stage.alice}")
+    expect(bob.get_by_text("This account is not available to you.")).to_be_visible()
+    stage.at(alice, "#/blocked")
+    alice.get_by_role("button", name="Unblock: Bob").click()
+    stage.at(alice, f"#/user/{stage.bob}")
+    expect(alice.get_by_role("button", name="Follow: Bob")).to_be_visible()
+
+
+def test_a_private_account_is_asked_and_accepts(stage: Stage) -> None:
+    stage.ask("PATCH", f"/users/{stage.alice}", {"private": True})
+    stage.post(stage.alice, "for my followers")
+    bob, alice = stage.open(stage.bob), stage.open(stage.alice)
+    stage.at(bob, f"#/user/{stage.alice}")
+    bob.get_by_role("button", name="Follow: Alice").click()
+    expect(bob.get_by_role("button", name="Requested: Alice")).to_be_visible()
+    stage.at(alice, "#/requests")
+    alice.get_by_role("button", name="Accept: Bob").click()
+    expect(alice.get_by_role("button", name="Accept: Bob")).to_be_hidden()
+    bob.reload()
+    expect(bob.get_by_role("button", name="Following: Alice")).to_be_visible()
+    expect(card(bob, "for my followers")).to_be_visible()
+    stage.at(bob, f"#/user/{stage.alice}/followers")
+    expect(bob.get_by_role("article", name="Bob")).to_be_visible()
+
+
+def test_people_one_may_know_are_followed_or_put_away(stage: Stage) -> None:
+    stage.follow(stage.alice, stage.bob)
+    stage.follow(stage.bob, stage.carol, stage.dana)
+    page = stage.open(stage.alice)
+    page.get_by_role("link", name="People", exact=True).click()
+    page.get_by_role("button", name="Do not suggest Dana").click()
+    page.get_by_role("button", name="Follow: Carol").click()
+    expect(page.get_by_role("button", name="Following: Carol")).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("Nobody just now")).to_be_visible()
+
+
+def test_why_a_post_is_there_and_hiding_it(stage: Stage) -> None:
+    stage.follow(stage.bob, stage.alice)
+    stage.post(stage.alice, "once more")
+    page = stage.open(stage.bob)
+    card(page, "once more").get_by_role("button", name="More about").click()
+    page.get_by_role("button", name="Why am I seeing this?").click()
+    why = page.get_by_role("dialog", name="Why am I seeing this?")
+    expect(why.get_by_role("row", name=re.compile("It is new"))).to_be_visible()
+    widths = why.locator(".bar").evaluate_all("bars => bars.map(bar => bar.offsetWidth)")
+    assert len(widths) == 4
+    assert max(widths) > 100
+    page.keyboard.press("Escape")
+    card(page, "once more").get_by_role("button", name="More about").click()
+    page.get_by_role("button", name="Hide this post").click()
+    expect(card(page, "once more")).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(card(page, "once more")).to_be_visible()
+
+
+def test_the_inbox_counts_as_it_comes(stage: Stage) -> None:
+    post = stage.post(stage.alice, "a post to like")
+    page = stage.open_live(stage.alice)
+    expect(card(page, "a post to like")).to_be_visible()
+    stage.ask("POST", f"/posts/{post}/like", user=stage.bob)
+    badge = page.get_by_role("img", name="1 unread")
+    expect(badge).to_be_visible()
+    page.get_by_role("link", name=re.compile("^Inbox")).click()
+    row = page.get_by_role("article", name="liked your post")
+    expect(row).to_contain_text("Bob liked your post")
+    page.get_by_role("button", name="Mark all as read").click()
+    expect(badge).to_be_hidden()
+
+
+def test_a_post_is_pinned_to_a_board_that_others_follow(stage: Stage) -> None:
+    stage.post(stage.alice, "worth keeping")
+    page = stage.open(stage.alice)
+    card(page, "worth keeping").get_by_role("button", name="More about").click()
+    page.get_by_role("button", name="Pin to a board").click()
+    page.get_by_role("dialog", name="Pin to a board").get_by_role("button", name="New board").click()
+    page.get_by_label("Name", exact=True).fill("Fine things")
+    page.get_by_role("button", name="Make it").click()
+    expect(page.get_by_text("Pinned to Fine things.")).to_be_visible()
+    reader = stage.open(stage.bob)
+    stage.at(reader, f"#/user/{stage.alice}/boards")
+    reader.get_by_role("link", name="Fine things").click()
+    expect(card(reader, "worth keeping")).to_be_visible()
+    follow = reader.get_by_role("button", name="Follow", exact=True)
+    follow.click()
+    expect(reader.get_by_role("button", name="Following", exact=True)).to_be_visible()

@@ -1,0 +1,106 @@
+"""Who comes in, who stays in, and that nothing is left for the next person."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from playwright.sync_api import Page, Route, expect
+from scenes import Stage, card
+from servers import API, sign
+
+EXPIRED = {"error": {"code": "UNAUTHORIZED", "message": "the token has ended", "details": {}}}
+
+
+def kept(page: Page) -> Any:
+    """All that a tab has kept."""
+    return page.evaluate(
+        "[location.href, JSON.stringify({...sessionStorage}), JSON.stringify({...localStorage}), document.cookie]"
+    )
+
+
+def test_a_link_signs_in_and_the_token_leaves_the_address_and_the_history(stage: Stage) -> None:
+    stage.post(stage.alice, "good morning")
+    page = stage.open(stage.alice)
+    expect(card(page, "good morning")).to_be_visible()
+    assert page.url == f"{stage.server.url}/app"
+    page.reload()
+    expect(card(page, "good morning")).to_be_visible()
+    assert "token" not in page.url
+
+
+def test_another_tab_is_signed_in_too_and_signing_out_ends_both_and_leaves_nothing(stage: Stage) -> None:
+    stage.post(stage.alice, "only for who is signed in")
+    context = stage.context()
+    first = stage.open(stage.alice, context)
+    second = context.new_page()
+    second.goto(f"{stage.server.url}/app")
+    expect(card(second, "only for who is signed in")).to_be_visible()
+    stage.at(first, "#/people")
+    first.get_by_role("button", name="More", exact=True).click()
+    first.get_by_role("button", name="Sign out").click()
+    for page in (first, second):
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        assert page.get_by_text("only for who").count() == 0
+        _, session, local, cookie = kept(page)
+        assert (session, local, cookie) == ("{}", "{}", "")
+    first.go_back()
+    expect(first.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert first.get_by_text("only for who").count() == 0
+    third = context.new_page()
+    third.goto(f"{stage.server.url}/app")
+    expect(third.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_nothing_that_the_api_answers_stays_in_the_browsers_cache(stage: Stage) -> None:
+    stage.post(stage.alice, "do not keep this")
+    page = stage.open(stage.alice)
+    expect(card(page, "do not keep this")).to_be_visible()
+    cached = page.evaluate(
+        "fetch('/api/v1/feed?type=ranked&limit=20', {cache: 'only-if-cached', mode: 'same-origin'})"
+        ".then((answer) => answer.status, () => 0)"
+    )
+    assert cached in (0, 504)
+    assert page.evaluate("caches.keys()") == []
+
+
+def test_words_that_are_no_token_are_refused_in_words(stage: Stage) -> None:
+    page = stage.context().new_page()
+    page.goto(f"{stage.server.url}/app")
+    page.get_by_label("Token").fill("hello")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("no token")
+    page.get_by_label("Token").fill(sign(stage.alice))
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+
+
+def test_a_token_that_ends_while_one_reads_is_asked_for_again_and_what_was_typed_stays(stage: Stage) -> None:
+    stage.posts(stage.alice, [f"post number {number}" for number in range(60)])
+    page = stage.open(stage.alice)
+    expect(page.locator("kith-post").first).to_be_visible()
+    page.get_by_role("button", name="Write").click()
+    page.get_by_label("What you say").fill("a long thought")
+
+    def refuse(route: Route) -> None:
+        route.fulfill(status=401, content_type="application/json", body=json.dumps(EXPIRED))
+
+    page.route(f"**{API}/**", refuse)
+    page.get_by_role("button", name="Post", exact=True).click()
+    again = page.get_by_role("dialog", name="Sign in again")
+    expect(again).to_be_visible()
+    page.unroute(f"**{API}/**")
+    again.get_by_label("Token").fill(sign(stage.alice, ttl_s=1200))
+    again.get_by_role("button", name="Sign in", exact=True).click()
+    expect(again).to_be_hidden()
+    expect(page.get_by_label("What you say")).to_have_value("a long thought")
+    page.get_by_role("button", name="Post", exact=True).click()
+    expect(card(page, "a long thought")).to_be_visible()
+
+
+def test_a_clock_that_is_a_day_wrong_shows_what_was_just_posted_as_new(stage: Stage) -> None:
+    context = stage.context()
+    context.add_init_script("const real = Date.now; Date.now = () => real() - 86_400_000;")
+    stage.post(stage.alice, "what time is it?")
+    page = stage.open(stage.alice, context)
+    expect(card(page, "what time is it?").locator("time")).to_have_text("now")

@@ -1,0 +1,129 @@
+"""Hostile words show as words, and everybody can use the page: checked by axe, and by keyboard alone."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from pictures import photo
+from playwright.sync_api import Page, expect
+from scenes import Stage, card
+
+HOSTILE = {
+    "markup": "<img src=x onerror='window.broken=1'><script>window.broken=1</script><b>not bold</b>",
+    "link": "javascript:window.broken=1",
+    "right to left": "\u202eabc \u05e9\u05dc\u05d5\u05dd def \u2067ghi",
+    "no spaces": "x" * 9_000,
+    "zalgo": "z" + "\u0335\u0321\u034e\u0301" * 150 + "algo",
+    "template": "${window.broken=1}{{constructor.constructor('window.broken=1')()}}",
+}
+VIEWS = {
+    "home": "#/", "latest": "#/latest", "post": "#/post/{post}", "profile": "#/user/{user}", "people": "#/people",
+    "followers": "#/user/{user}/followers", "inbox": "#/inbox", "board": "#/board/{board}", "saved": "#/saved",
+    "edit": "#/me/edit",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_words_show_as_words(stage: Stage, kind: str) -> None:
+    words = HOSTILE[kind]
+    stage.ask("PATCH", f"/users/{stage.alice}", {"displayName": words[:50], "bio": words[:200]})
+    post = stage.post(stage.alice, words)
+    stage.ask("POST", f"/posts/{post}/comments", {"text": words[:2000]}, stage.alice)
+    page = stage.open(stage.alice)
+    for view in ("#/", f"#/post/{post}", f"#/user/{stage.alice}"):
+        stage.at(page, view)
+        shown = page.locator("kith-post .words").first
+        expect(shown).to_have_text(words, use_inner_text=False)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+    assert page.evaluate("window.broken") is None
+
+
+def test_a_link_leads_outside_only_over_http_and_tells_nothing(stage: Stage) -> None:
+    stage.ask("POST", "/posts", {"content": {"text": "read this", "link": "https://example.org/x"}}, stage.alice)
+    link = card(stage.open(stage.alice), "read this").get_by_role("link", name="example.org/x")
+    assert link.get_attribute("rel") == "noopener noreferrer nofollow"
+
+
+def test_home_is_read_by_keyboard_alone(stage: Stage) -> None:
+    stage.post(stage.alice, "press a key")
+    page = stage.open(stage.alice)
+    expect(card(page, "press a key")).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to what is new")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    like = page.get_by_role("button", name="Like", exact=True)
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if like.evaluate("one => one === document.activeElement"):
+            break
+    expect(like).to_be_focused()
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="Like, 1")).to_be_focused()
+    page.get_by_role("button", name="More about").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Edit", exact=True)).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("button", name="Delete", exact=True)).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1100), ("dark", 390)])
+def test_every_view_passes_axe_and_fits_in_light_and_dark_on_a_desk_and_a_phone(
+    stage: Stage, scheme: str, width: int
+) -> None:
+    known = populate(stage)
+    page = stage.open(stage.bob, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    for name, view in VIEWS.items():
+        stage.at(page, view.format(**known))
+        expect(page.locator(".placeholder")).to_have_count(0)
+        page.wait_for_function("![...document.querySelectorAll('kith-list')].some(one => one.ariaBusy === 'true')")
+        keep(page, f"{name}-{scheme}")
+        check(page, name)
+    stage.at(page, "#/")
+    page.get_by_role("button", name="Write").click()
+    check(page, "write")
+    keep(page, f"write-{scheme}")
+    page.keyboard.press("Escape")
+    card(page, "a picture").get_by_role("button", name="More about").click()
+    check(page, "menu")
+    page.get_by_role("button", name="Why am I").click()
+    expect(page.locator(".why")).to_be_visible()
+    check(page, "why")
+    keep(page, f"why-{scheme}")
+
+
+def populate(stage: Stage) -> dict[str, str]:
+    """Something for every view."""
+    stage.follow(stage.bob, stage.alice, stage.carol)
+    stage.follow(stage.alice, stage.bob, stage.dana)
+    media = stage.ask(
+        "POST", "/media", user=stage.alice, files={"file": ("x.jpg", photo(900, 600))}, data={"altText": "the sea"}
+    )
+    post = stage.post(stage.alice, "words, and more words")
+    stage.ask("POST", "/posts", {"content": {"text": "a picture", "mediaIds": [media["id"]]}}, stage.alice)
+    stage.ask("POST", f"/posts/{post}/comments", {"text": "well said"}, stage.carol)
+    stage.ask("POST", f"/posts/{post}/save", user=stage.bob)
+    stage.ask("POST", "/stories", {"content": {"text": "now"}}, stage.carol)
+    board = stage.ask("POST", "/boards", {"name": "Fine things"}, stage.alice)["id"]
+    stage.ask("POST", f"/boards/{board}/pins", {"post": post}, stage.alice)
+    mine = stage.post(stage.bob, "by Bob himself")
+    stage.ask("POST", f"/posts/{mine}/like", user=stage.alice)
+    return {"post": post, "user": str(stage.alice), "board": board}
+
+
+def check(page: Page, name: str) -> None:
+    found = Axe().run(page)
+    assert found.violations_count == 0, f"{name}: {found.generate_report()}"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than the window"
+
+
+def keep(page: Page, name: str) -> None:
+    """A picture of the view, where SCREENSHOTS names a folder."""
+    if folder := os.environ.get("SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{re.sub('[^a-z-]', '', name)}.png")

@@ -1,0 +1,128 @@
+"""Posts with pictures, edits, comments, stories; and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pictures import photo
+from playwright.sync_api import Page, expect
+from scenes import Stage, card
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    path = tmp_path / "fox.jpg"
+    path.write_bytes(photo(640, 480))
+    return path
+
+
+def write(page: Page, text: str) -> None:
+    """Open the form, and fill it."""
+    page.get_by_role("button", name="Write").click()
+    page.get_by_label("What you say").fill(text)
+
+
+def send(page: Page) -> None:
+    page.get_by_role("button", name="Post", exact=True).click()
+
+
+def test_a_picture_posted_in_one_window_comes_to_another(stage: Stage, picture: Path) -> None:
+    stage.follow(stage.bob, stage.alice)
+    reader, author = stage.open_live(stage.bob), stage.open(stage.alice)
+    expect(reader.get_by_text("Nothing at home yet")).to_be_visible()
+    write(author, "seen today")
+    author.locator("input[type=file]").set_input_files(picture)
+    author.get_by_label("Description").fill("a fox in snow")
+    expect(author.get_by_text("Stored")).to_be_visible()
+    send(author)
+    expect(card(author, "seen today").get_by_role("img", name="a fox in snow")).to_be_visible()
+    pill = reader.get_by_role("button", name="1 new post")
+    expect(pill).to_be_visible()
+    pill.click()
+    shown = card(reader, "seen today").get_by_role("img", name="a fox in snow")
+    expect(shown).to_be_visible()
+    assert shown.evaluate("one => one.decode().then(() => one.naturalWidth)") > 0
+
+
+def test_a_picture_that_is_refused_loses_nothing_that_was_typed(stage: Stage, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.jpg"
+    wrong.write_bytes(b"this is no picture" * 100)
+    page = stage.open(stage.alice)
+    write(page, "look at this")
+    page.locator("input[type=file]").set_input_files(wrong)
+    expect(page.get_by_role("button", name="Try again")).to_be_visible()
+    send(page)
+    expect(page.get_by_role("alert")).to_contain_text("Not sent")
+    page.keyboard.press("Escape")
+    page.reload()
+    page.get_by_role("button", name="Write").click()
+    expect(page.get_by_label("What you say")).to_have_value("look at this")
+    send(page)
+    expect(card(page, "look at this")).to_be_visible()
+
+
+def test_a_post_is_for_whom_its_author_names(stage: Stage) -> None:
+    for user in (stage.bob, stage.carol):
+        stage.follow(user, stage.alice)
+    page = stage.open(stage.alice)
+    write(page, "between us")
+    page.get_by_label("Who sees it").select_option("custom")
+    page.get_by_label("Who may see it").fill(f"@bob_{stage.first}")
+    send(page)
+    expect(card(page, "between us")).to_be_visible()
+    expect(card(stage.open(stage.bob), "between us")).to_be_visible()
+    expect(stage.open(stage.carol).get_by_text("Nothing at home yet")).to_be_visible()
+
+
+def test_an_author_edits_and_deletes(stage: Stage) -> None:
+    stage.post(stage.alice, "teh sea")
+    page = stage.open(stage.alice)
+    card(page, "teh sea").get_by_role("button", name="More about").click()
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("What you say").fill("the sea")
+    page.get_by_role("button", name="Save", exact=True).last.click()
+    expect(card(page, "the sea")).to_contain_text("Edited")
+    card(page, "the sea").get_by_role("button", name="More about").click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("This post is no longer here.")).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("Nothing at home yet")).to_be_visible()
+
+
+def test_comments_and_replies_and_one_that_is_refused(stage: Stage) -> None:
+    post = stage.post(stage.alice, "what do you think?")
+    stage.follow(stage.bob, stage.alice)
+    page = stage.open(stage.bob)
+    card(page, "what do you think?").get_by_role("link", name="Comments, 0").click()
+    page.get_by_label("Write a comment").fill("I like it")
+    page.get_by_role("button", name="Send").click()
+    thread = page.get_by_role("article", name="Comment of Bob")
+    expect(thread).to_contain_text("I like it")
+    thread.get_by_role("button", name="Reply").click()
+    page.get_by_label("Write a reply").fill("very much")
+    thread.get_by_role("button", name="Send").click()
+    expect(thread).to_contain_text("very much")
+    thread.get_by_role("button", name="Like this comment").first.click()
+    expect(thread.get_by_role("button", name="Like this comment, 1")).to_be_visible()
+    stage.ask("DELETE", f"/posts/{post}", user=stage.alice)
+    page.get_by_label("Write a comment").fill("and another")
+    page.get_by_role("button", name="Send").first.click()
+    expect(page.get_by_role("alert").filter(has_text="no longer there")).to_be_visible()
+    expect(page.get_by_label("Write a comment")).to_have_value("and another")
+
+
+def test_a_story_is_told_and_seen(stage: Stage) -> None:
+    stage.follow(stage.bob, stage.alice)
+    author = stage.open(stage.alice)
+    author.get_by_role("button", name="Your story").click()
+    author.get_by_label("What you say").fill("at the market now")
+    send(author)
+    expect(author.get_by_text("Your story is there for a day")).to_be_visible()
+    reader = stage.open(stage.bob)
+    teller = reader.get_by_role("button", name="Stories of Alice: 1 new of 1")
+    teller.click()
+    expect(reader.get_by_role("dialog", name="Stories")).to_contain_text("at the market now")
+    reader.keyboard.press("Escape")
+    expect(reader.get_by_role("button", name="Stories of Alice: 0 new of 1")).to_be_visible()
