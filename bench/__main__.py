@@ -16,6 +16,7 @@ from rich.table import Table
 
 from bench import (
     boards,
+    console,
     flockdb,
     home,
     http,
@@ -32,6 +33,7 @@ from bench import (
     policies,
     processes,
     publish,
+    push,
     ranges,
     routes,
     standby,
@@ -84,6 +86,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "streams": streams.streams,
     "inbox-open": notifications.inbox_open,
     "notify": notifications.notify,
+    "push": push.push,
     "watch": log.watch,
     "rebuild": log.rebuild,
     "increment": log.increment,
@@ -95,6 +98,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "inbox": inboxes.inbox,
     "mention": mentions.mention,
     "mention-storm": mention_storm.mention_storm,
+    "console": console.console,
 }
 
 

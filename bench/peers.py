@@ -15,7 +15,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -255,6 +255,33 @@ async def _fill_postgres(port: int, data: Data) -> None:
     await connection.copy_records_to_table("f", records=_edges(data).tolist(), columns=["s", "d"])
     await connection.execute("create index on f (d, at)")
     await connection.execute("analyze f")
+    await connection.close()
+
+
+def postgres_restore(edges: Collection[tuple[int, int]]) -> float | None:
+    """Edges a second that pg_restore brings back from a dump: rows, then a primary key and an index for each end."""
+    binaries = postgres_binaries()
+    with postgres() as port, tempfile.TemporaryDirectory() as folder:
+        if port is None or binaries is None:
+            return None
+        asyncio.run(_dumpable(port, edges))
+        named, dump = ["-h", "127.0.0.1", "-p", str(port), "-U", "postgres"], f"{folder}/dump"
+        subprocess.run([str(binaries / "pg_dump"), *named, "-Fc", "-f", dump, "postgres"], check=True)
+        started = time.perf_counter()
+        subprocess.run([str(binaries / "pg_restore"), *named, "-d", "again", dump], check=True)
+        return len(edges) / (time.perf_counter() - started)
+
+
+async def _dumpable(port: int, edges: Collection[tuple[int, int]]) -> None:
+    connection = await connect(port)
+    await connection.execute(
+        "create table f (s bigint, d bigint, state smallint, position bigint, version bigint, primary key (s, d))"
+    )
+    rows = [(source, destination, 0, at, at) for at, (source, destination) in enumerate(edges)]
+    await connection.copy_records_to_table("f", records=rows)
+    await connection.execute("create index on f (s, position)")
+    await connection.execute("create index on f (d, position)")
+    await connection.execute("create database again")
     await connection.close()
 
 

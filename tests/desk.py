@@ -22,7 +22,7 @@ class Desk:
     """The services of one store, with their notifications."""
 
     def __init__(self, whole: Whole, services: Services, at: LogPosition) -> None:
-        self.whole, self.services, self._at = whole, services, at
+        self.whole, self.services, self._at, self.began = whole, services, at, at
         self.people, self.posts, self.comments = services.people, services.posts, services.comments
         self.rows = ReferenceInboxes()
         self.inbox: Any = self.rows if whole.edges.immediate else Distant(self.rows, random.Random(5))

@@ -38,6 +38,7 @@ NOT_READ = {
 """What the server answers and no method of the client shows."""
 NOT_SENT = {
     "ContentRequest.type": "the server tells it from the rest",
+    "DeviceRequest.expirationTime": "a browser says it, and there is nothing to do about it",
 }
 SAMPLES: dict[str, Any] = {
     "graph": "follows", "pairs": [(1, 2)], "edges": [EdgeWrite("add", 1, 2, 3, 4)], "program": out("follows", 1),
@@ -47,6 +48,7 @@ SAMPLES: dict[str, Any] = {
     "key": "k", "cursor": "c", "sort": "top", "state": "normal", "type": "latest", "request_id": "r", "reason": "x",
     "display_name": "x", "bio": "x", "name": "x", "url": "https://app.example",
     "graphs": ["follows"], "kinds": ["edge"], "secret": "x" * 20,
+    "endpoint": "https://push.example/x", "p256dh": "x", "auth": "x", "token": "x",
     "event_id": "e", "at": datetime(2026, 1, 1, tzinfo=UTC), "off": ["like"],
     "mentions": "these", "quiet_hours": QuietHours(from_="22:00", to="07:00", time_zone="UTC"),
 }  # fmt: skip
@@ -92,6 +94,8 @@ def sample_of(parameter: inspect.Parameter) -> Any:
     """An argument for it."""
     if "Sequence[Id]" in str(parameter.annotation) or "Iterable[Id]" in str(parameter.annotation):
         return [1]
+    if parameter.annotation == "DeviceKind":
+        return "webpush"
     if "bool" in str(parameter.annotation):
         return True
     return SAMPLES.get(parameter.name, 1)

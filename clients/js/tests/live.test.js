@@ -302,6 +302,14 @@ live("notifications", async () => {
   assert.deepEqual((await alice.putPreferences({ off: ["share"] })).off, ["share"]);
 });
 
+live("devices", async () => {
+  const found = await alice.devices();
+  assert.deepEqual([found.devices, found.kinds, found.applicationServerKey], [[], [], null]);
+  await assert.rejects(alice.addDevice("fcm", { token: "x".repeat(30) }), { code: "INVALID_REQUEST" });
+  await assert.rejects(alice.device("7"), { code: "DEVICE_NOT_FOUND" });
+  await assert.rejects(alice.deleteDevice("7"), { code: "DEVICE_NOT_FOUND" });
+});
+
 live("every change is told, and goes on after the last one", async () => {
   const asked = { kinds: ["post"], nodes: [ALICE] };
   let opened;

@@ -16,7 +16,8 @@ from kith.api.sockets import Sockets
 TAKEN_S = 2.0
 """So long a client that comes back may take to read half of the buffer."""
 LOOKED_EVERY_S = 0.01
-"""How often it is looked at."""
+"""How often it is looked at, after the first looks: a reader that is quick does not wait so long."""
+_FIRST_LOOKED_S = 0.0005
 
 
 class Sink:
@@ -42,11 +43,12 @@ class Sink:
 
     async def room(self) -> None:
         """Wait until half of the buffer is free. A client that leaves it full for `taken_s` is slow, and cut off."""
-        last_s = time.monotonic() + self._taken_s
+        last_s, pause_s = time.monotonic() + self._taken_s, _FIRST_LOOKED_S
         while self.ended is None and not self.has_room:
             if time.monotonic() > last_s:
                 self.end("slow")
-            await asyncio.sleep(LOOKED_EVERY_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LOOKED_EVERY_S)
 
     def end(self, why: str) -> None:
         """Close the stream; the client resumes with its last event id."""

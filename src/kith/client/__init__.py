@@ -1,11 +1,11 @@
 """The Python client, for app code: `Kith` (sync) and `AsyncKith` (async) with the same methods.
 
 Rooms of calls: `graphs` (the graph and relations), `users`, `discovery` (people to follow), `posts`, `comments`,
-`home` (the feed), `notifications`, `stories`, `boards`, `uploads` (media), `moderation`, `webhooks`, `operations`;
-`asking` has what they are built from and `programs` the set programs. `routes` makes methods of them, `clients` does
-the I/O, `wire` the rest: requests, retries, tokens. `streams` is the feed as it happens, `watching` all that changes.
-Records: `answers` and `objects` for what people make; `errors`. It needs `kith.core`, httpx and msgspec only;
-`docs/client.md` shows it in use.
+`home` (the feed), `notifications`, `devices`, `stories`, `boards`, `uploads` (media), `moderation`, `webhooks`,
+`operations`; `asking` has what they are built from and `programs` the set programs. `routes` makes methods of them,
+`clients` does the I/O, `wire` the rest: requests, retries, tokens. `streams` is the feed as it happens, `watching` all
+that changes. Records: `answers` and `objects` for what people make; `errors`. It needs `kith.core`, httpx and msgspec
+only; `docs/client.md` shows it in use.
 """
 
 from msgspec import UNSET
@@ -32,6 +32,7 @@ from kith.client.answers import (
     Written,
 )
 from kith.client.clients import AsyncKith, Kith
+from kith.client.devices import Device, DeviceList
 from kith.client.errors import ApiError, ClientError, Unreachable
 from kith.client.notifications import Notification, NotificationPage, Preferences, QuietHours, Unread
 from kith.client.objects import (
@@ -103,6 +104,8 @@ __all__ = [
     "Content",
     "DeadLetter",
     "DeadLetters",
+    "Device",
+    "DeviceList",
     "Direction",
     "Edge",
     "EdgeChange",

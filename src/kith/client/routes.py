@@ -25,6 +25,7 @@ from kith.client import (
     uploads,
     users,
 )
+from kith.client import devices as where
 from kith.client import notifications as notices
 from kith.client import webhooks as hooks
 from kith.client.answers import Page
@@ -212,6 +213,11 @@ class Routes:
     report_mention = Route(notices.report_mention)
     preferences = Route(notices.preferences)
     put_preferences = Route(notices.put_preferences)
+
+    add_device = Route(where.add_device)
+    devices = Route(where.devices)
+    device = Route(where.device)
+    delete_device = Route(where.delete_device)
 
     upload_media = Route(uploads.upload_media)
     media = Route(uploads.media)

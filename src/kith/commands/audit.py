@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +13,8 @@ from rich.table import Table
 from kith.commands import console
 from kith.commands.console import Data, out
 from kith.graph.audit import Audit, audit
-from kith.run import config
+from kith.run import processes
+from kith.run.audits import Report
 from kith.run.config import Settings
 from kith.run.wiring import opened_graph
 
@@ -24,10 +26,20 @@ def run_audit(
     data: Data = None,
     repair: Annotated[bool, typer.Option("--repair", help="Mend what differs.")] = False,
     sample: Annotated[float, typer.Option("--sample", min=0.0, max=1.0, help="Share of the edges looked at.")] = 1.0,
+    report: Annotated[Path | None, typer.Option("--report", help="File to keep the state and the result in.")] = None,
 ) -> None:
     """Prove that both ends of every edge and every count agree. Status 1 if they do not."""
-    with console.counting("edges audited") as progress:
-        audits = audit_all(config.load({"data": data}), repair=repair, sample=sample, progress=progress)
+    settings, written = processes.settings_of_process(data), None if report is None else Report(report)
+    with console.counting("edges audited") as counted:
+
+        def progress(edges: int) -> None:
+            counted(edges)
+            if written is not None:
+                written.progress(edges)
+
+        audits = audit_all(settings, repair=repair, sample=sample, progress=progress)
+    if written is not None:
+        written.done(audits)
     table = Table("graph", "edges", "consistent", "disagreeing", "strays", "wrong counts", "repaired")
     for found in audits:
         numbers = (found.disagreeing, found.strays, found.wrong_counts, found.repaired)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,12 +12,18 @@ import typer
 
 from kith.commands import console
 from kith.commands.console import say
+from kith.core.clock import wall_ms
 from kith.core.errors import BadRequest, Conflict
+from kith.engines.embedded import segments
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.rebuild import check_format, rebuild
 from kith.engines.embedded.store_file import STORE_FILE
+from kith.log.keeping import RENEWED_MS, Keeping
+from kith.run import config, wiring
+from kith.run.config import Settings
+from kith.run.folders import Opened
 
 commands = typer.Typer()
 
@@ -31,16 +40,40 @@ def run_rebuild(
     if folder.resolve() == log.resolve():
         raise BadRequest(f"{folder} is the folder of that log; name another one to rebuild into")
     check_format(log)
-    with Environment(log, create=False) as source, alone(folder) as only:
-        if not only:
-            raise Conflict(f"a server uses {folder}; stop it first")
-        is_new = not (folder / STORE_FILE).exists()
-        try:
-            with Environment(folder) as target, console.counting("events done") as progress:
-                done = rebuild(source, target, progress)
-        except Conflict:
-            if is_new:  # it is of no use as it is, and a backup may be restored there
-                for name in (STORE_FILE, f"{STORE_FILE}-lock", JOURNAL_FILE):
-                    (folder / name).unlink(missing_ok=True)
-            raise
+    done = asyncio.run(_run(config.load({"data": str(log)}), folder))
     say(f"{done:,} events done; {folder} is what the log of {log} says, and `kith serve --data {folder}` serves it")
+
+
+async def _run(settings: Settings, folder: Path) -> int:
+    """Rebuild into a folder; how many events that were."""
+    async with wiring.opened(settings, "chore", create=False) as source:
+        with alone(folder) as only:
+            if not only:
+                raise Conflict(f"a server uses {folder}; stop it first")
+            is_new = not (folder / STORE_FILE).exists()
+            try:
+                with Environment(folder) as target, console.counting("events done") as progress:
+                    return await rebuild_from(source, target, progress)
+            except Conflict:
+                if is_new:  # it is of no use as it is, and a backup may be restored there
+                    for name in (STORE_FILE, f"{STORE_FILE}-lock", JOURNAL_FILE):
+                        (folder / name).unlink(missing_ok=True)
+                raise
+
+
+async def rebuild_from(source: Opened, target: Environment, progress: Callable[[int], None]) -> int:
+    """Rebuild from a store that others may write to: meanwhile its log is kept from where the target is."""
+    keeping = Keeping(source.log, f"rebuild/{secrets.token_hex(4)}", wall_ms)
+
+    async def keep() -> None:
+        at = segments.last_event(target)
+        await keeping.keep(source.environment.positions.of(max(0, at - 1)))  # a segment begins with the event before
+
+    await keep()
+    rebuilding = asyncio.create_task(asyncio.to_thread(rebuild, source.environment, target, progress))
+    try:
+        while not (await asyncio.wait([rebuilding], timeout=RENEWED_MS / 1000))[0]:
+            await keep()
+        return rebuilding.result()
+    finally:
+        await keeping.release()

@@ -19,7 +19,8 @@ ApiKey = Annotated[str | None, typer.Option("--api-key", help="A server key to l
 def serve(data: Data = None, port: Port = None, workers: Workers = None, api_key: ApiKey = None) -> None:
     """Serve the API until stopped. The first start of a folder makes a server key and prints it once."""
     keys = [api_key] if api_key else None
-    settings = config.load({"data": data, "port": port, "workers": workers, "api_keys": keys})
+    flags = {"data": data, "port": port, "workers": workers, "api_keys": keys}
+    settings = config.load(flags)
     supervisor.check_port(settings)
     supervisor.prepare(settings)
 
@@ -28,4 +29,4 @@ def serve(data: Data = None, port: Port = None, workers: Workers = None, api_key
             out.print(f"server key, shown this once: [bold]{made}[/bold]")
         say(f"Kith {__version__} at {supervisor.base_url(settings)} (data in {settings.data}); docs at /docs")
 
-    supervisor.run(settings, listening)
+    supervisor.run(settings, listening, sources=config.sources_of(flags))

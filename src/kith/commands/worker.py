@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import enum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,22 +11,24 @@ from kith.commands.console import Data
 from kith.core.errors import BadRequest
 from kith.run import processes, worker
 from kith.run.backups import schedule
+from kith.run.backups import worker as backups
 from kith.run.consumers import CONSUMERS
 
 commands = typer.Typer()
-if TYPE_CHECKING:
-    Name = str
-else:
-    # typer accepts these, and lists them for an unknown name; of `Literal` it takes no list
-    Name = enum.StrEnum("Name", [(name, name) for name in (*CONSUMERS, schedule.NAME)])
+NAMES = (*CONSUMERS, schedule.NAME)
 
 
 @commands.command("worker")
 def run_worker(
-    names: Annotated[list[Name], typer.Argument(help="Which worker; several share the process.")],
+    names: Annotated[
+        list[str], typer.Argument(help=f"Which of {', '.join(NAMES)}; several share the process.", show_default=False)
+    ],
     data: Data = None,
 ) -> None:
     """Run background workers alone; `kith serve` runs them beside the API."""
+    for name in names:
+        if name not in NAMES:
+            raise BadRequest(f"there is no worker {name!r}; there are {', '.join(NAMES)}")
     settings = processes.settings_of_process(data)
     if schedule.NAME not in names:
         asyncio.run(worker.work(names, settings))
@@ -36,4 +37,4 @@ def run_worker(
     elif not settings.backup_to:
         raise BadRequest("no place for backups is set: `backup_to`")
     else:
-        asyncio.run(schedule.keep(settings))
+        asyncio.run(backups.keep(settings))

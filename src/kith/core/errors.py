@@ -8,11 +8,11 @@
     ├── Forbidden           the caller is known, and may not do this
     ├── NotFound            it does not exist, or the caller must not see it
     │   └── UnknownGraph · UserNotFound · PostNotFound · CommentNotFound · StoryNotFound · MediaNotFound
-    │       · BoardNotFound · WebhookNotFound
+    │       · BoardNotFound · WebhookNotFound · DeviceNotFound
     ├── MethodNotAllowed    the path exists, for another method
     ├── Conflict            allowed in general, but not in the present state
     │   ├── FollowLimitReached · RequesterLimitReached · IdempotencyKeyReused · UsernameTaken · WebhookLimitReached
-    │   └── TokenTooOld · BoardLimitReached · NotFollowing
+    │   └── TokenTooOld · BoardLimitReached · NotFollowing · DeviceLimitReached
     ├── RateLimited         too many requests in a window of time; `retry_after_s` says when to try again
     ├── TooManyStreams      too many at once
     ├── Unavailable         the service cannot do it now; a write that had begun may be done all the same
@@ -144,6 +144,10 @@ class BoardNotFound(NotFound):
     code = "BOARD_NOT_FOUND"
 
 
+class DeviceNotFound(NotFound):
+    code = "DEVICE_NOT_FOUND"
+
+
 class MethodNotAllowed(KithError):
     code = "METHOD_NOT_ALLOWED"
 
@@ -176,6 +180,10 @@ class UsernameTaken(Conflict):
 
 class WebhookLimitReached(Conflict):
     code = "WEBHOOK_LIMIT_REACHED"
+
+
+class DeviceLimitReached(Conflict):
+    code = "DEVICE_LIMIT_REACHED"
 
 
 class TokenTooOld(Conflict):

@@ -131,17 +131,18 @@ class NodeJobs:
 
     async def resume(self) -> None:
         """Continue every unfinished job that no process runs."""
-        for job in await self._known():
+        for job in await self.known():
             if not job.done:
                 self._background.start(_NOTE + job.id, self._run)
 
-    async def _known(self) -> list[Job]:
+    async def known(self) -> list[Job]:
+        """All that run, and those that were done within a day; some of before may still be there."""
         notes = await self._store.notes(_NOTE)
         return [msgspec.json.decode(raw, type=Job) for raw in notes.values()]
 
     async def _forget_done(self) -> None:
         """Delete the notes of jobs that were finished more than a day ago."""
-        for job in await self._known():
+        for job in await self.known():
             if job.done and job.finished_at < time.time() - _KEPT_DONE_S:
                 await self._store.put_note(_NOTE + job.id, None)
 

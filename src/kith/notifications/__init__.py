@@ -7,5 +7,5 @@ number), `rules` (what is hidden now), `grouping`, `marks` (what was read and se
 many followers, found by who looks) · `preferences` (what a user wants to be told of) · `activity` (the port that knows
 who is here), `presence` (tells it) · `spread` (followers who asked hear of mentions), by `router`, `tiers`,
 `walks`, `coordinator`, `pools`, `backpressure`; `outcomes` says what became of each · `refilling` writes rows again
-that are in no backup.
+that are in no backup · `push/` (what rings on devices).
 """

@@ -9,8 +9,8 @@ import asyncio
 import email.utils
 import ssl
 import time
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import httpcore
 
@@ -26,7 +26,7 @@ CONNECT_S, WHOLE_S = 5.0, 15.0
 ANSWER_BYTES_MAX = 1 << 16
 """Bytes of an answer that are read; the rest is left."""
 RETRY_AFTER_S_MAX = 86_400.0
-_CONNECTIONS_MAX, _KEPT_MAX, _KEPT_S = 100, 20, 30.0
+_CONNECTIONS_MAX, _KEPT_S = 100, 30.0
 _UNAVAILABLE = 500
 
 
@@ -42,6 +42,10 @@ class Answer(NamedTuple):
     retry_after_s: float = 0.0
 
 
+Send = Callable[[str, str, Mapping[str, str], bytes], Coroutine[Any, Any, Answer]]
+"""See `Outbound.send`."""
+
+
 class Outbound:
     """Sends requests. `allowed`: networks that may be called although they are not public."""
 
@@ -54,15 +58,18 @@ class Outbound:
         connect_s: float = CONNECT_S,
         whole_s: float = WHOLE_S,
         circuits: Circuits | None = None,
+        http2: bool = False,
     ) -> None:
+        """`http2`: with hosts that offer it, as some push services speak nothing else."""
         self._connect_s, self._whole_s = connect_s, whole_s
         self._circuits = circuits or Circuits(time.monotonic)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls,
             max_connections=_CONNECTIONS_MAX,
-            max_keepalive_connections=_KEPT_MAX,
+            max_keepalive_connections=_CONNECTIONS_MAX,  # fewer, and busy ones count as kept: new ones all the time
             keepalive_expiry=_KEPT_S,
             network_backend=Pinned(allowed, resolve),
+            http2=http2,
         )
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 from kith.core.errors import BadRequest
 
 URL_CHARS_MAX = 2_048
-_PORTS = (None, *range(1, 1 << 16))  # None: the usual one
+PORT_MAX = (1 << 16) - 1
 _PATH_SAFE = "/%:@!$&'()*+,;=-._~"
 
 
@@ -29,11 +29,15 @@ def check_url(url: str) -> Target:
         found = _parts(url) if len(url) <= URL_CHARS_MAX and url.isprintable() and " " not in url else None
     except ValueError:  # brackets, ports, labels of names
         found = None
-    if found is None or found.scheme not in ("http", "https") or not found.host or found.port not in _PORTS:
+    if found is None or found.scheme not in ("http", "https") or not found.host or not _is_port(found.port):
         raise BadRequest(f"url must be http:// or https:// with a host, {URL_CHARS_MAX} characters at most")
     if "@" in urlsplit(url).netloc or "#" in url:
         raise BadRequest("url must have no user, password or fragment; a delivery is known by its signature")
     return found
+
+
+def _is_port(port: int | None) -> bool:
+    return port is None or 1 <= port <= PORT_MAX  # None: the usual one
 
 
 def _parts(url: str) -> Target:

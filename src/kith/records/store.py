@@ -29,6 +29,7 @@ class RecordKind(enum.IntEnum):
     NOTICE, NOTICE_MARKS, NOTICE_PREFERENCES = 9, 10, 11  # the ids of the last two are users; see `notifications`
     RECENT_MENTIONS = 12  # its ids are those of shards
     BOARD = 13
+    DEVICES, DEVICE_HOLDER = 14, 15  # ids: of the user; a hash of the endpoint. See `notifications.push`
     MENTION_OUTCOME = 16  # its id is that of the notice; see `notifications.outcomes`
 
 

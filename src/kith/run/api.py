@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cache, partial
@@ -24,6 +25,8 @@ from kith.api.presenter import Presenter
 from kith.api.resources.accounts import AccountsResource
 from kith.api.resources.boards import BoardsResource
 from kith.api.resources.comments import CommentsResource
+from kith.api.resources.console import ConsoleResource, SettingAnswer
+from kith.api.resources.devices import DevicesResource
 from kith.api.resources.engagement import EngagementResource
 from kith.api.resources.files import FILES_PATH, FilesResource
 from kith.api.resources.graphs import GraphResource
@@ -37,6 +40,7 @@ from kith.api.resources.profiles import ProfilesResource
 from kith.api.resources.relations import RelationsResource
 from kith.api.resources.service import Pages, ServiceResource
 from kith.api.resources.standby import StandbyResource
+from kith.api.resources.stored import StoredResource
 from kith.api.resources.stories import StoriesResource
 from kith.api.resources.stream import StreamResource
 from kith.api.resources.suggestions import SuggestionsResource
@@ -46,18 +50,24 @@ from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
 from kith.engines.embedded import quota_store
 from kith.engines.embedded.quota_store import FileQuotas
-from kith.run import limits
+from kith.run import config, limits, processes
+from kith.run.audits import AuditProcesses
 from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
+from kith.run.history import History
 from kith.run.machine import Machine, machine_of
 from kith.run.services import Services, running
+from kith.web import files
 
 
 class Api(NamedTuple):
-    """The door of a process, and how to end what would not end by itself."""
+    """The door of a process, how to end what would not end by itself, and what the console needs beside it."""
 
     door: Serve
     operations: Sequence[Operation]
     end_streams: Callable[[], None]
+    history: History
+    audits: AuditProcesses
 
 
 @contextlib.asynccontextmanager
@@ -67,12 +77,16 @@ async def serving(
     """What an API process runs."""
     async with (
         running(settings, create=create, on_fatal=on_fatal) as services,
-        machine_of(settings, services.opened.environment) as machine,
+        machine_of(settings, services.opened) as machine,
     ):
         counts = FileQuotas(Path(settings.data) / quota_store.FILE)
+        api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
+        sampling = asyncio.create_task(api.history.run())
         try:
-            yield api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
+            yield api
         finally:
+            sampling.cancel()
+            await api.audits.close()
             counts.close()
 
 
@@ -91,12 +105,13 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         lifetime_s=guard.lifetime_s, timeout_s=bounds.timeout_s,
     )  # fmt: skip
     watching = WatchResource(
-        services.watch, graph.graphs, metrics.observe, lifetime_s=guard.lifetime_s,
+        services.watch, graph.graphs, metrics, lifetime_s=guard.lifetime_s,
         watchers_max=settings.watchers_max, user_max=settings.streams_user_max,
         buffer_bytes=settings.stream_buffer_bytes,
     )  # fmt: skip
 
-    standbys = StandbyResource(machine.source, metrics.observe)
+    standbys = StandbyResource(machine.source, machine.keep, metrics.observe)
+    history, audits = History(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
 
     @cache
     def pages() -> Pages:
@@ -119,11 +134,13 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         BoardsResource(services.boards, services.board_following, services.pins, access, present),
         NotificationsResource(services.notifications, services.outside, present, services.presence.note),
         PreferencesResource(services.notifications.preferences),
+        DevicesResource(services.devices, services.push_offer, services.posts.snowflakes.next),
         LabelsResource(services.moderation),
         FilesResource(services.media),
         watching,
         WebhooksResource(services.webhooks, graph.graphs, services.posts.snowflakes.next, services.watch),
         standbys,
+        *_of_console(settings, services, history, audits),
         ServiceResource(partial(_problems, services, machine), metrics.render, pages, machine.says),
     ]
     operations = [operation for resource in resources for operation in operations_of(resource)]
@@ -133,7 +150,33 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)
 
-    return Api(door, operations, partial(_end, stream, watching, standbys))
+    return Api(door, operations, partial(_end, stream, watching, standbys), history, audits)
+
+
+def _of_console(
+    settings: Settings, services: Services, history: History, audits: AuditProcesses
+) -> tuple[ConsoleResource, StoredResource]:
+    """What the operator looks at."""
+    opened = services.opened
+    return (
+        ConsoleResource(files.folder("console"), history, audits, _settings(settings)),
+        StoredResource(opened.graph, opened.records, opened.log, services.jobs, list(CONSUMERS)),
+    )
+
+
+def _settings(settings: Settings) -> list[SettingAnswer]:
+    """The settings in force, and where each came from."""
+    sources = processes.sources_of_process()
+    return [
+        SettingAnswer(
+            row.name,
+            row.value,
+            row.default,
+            row.meaning,
+            sources.get(row.name, "default" if row.value == row.default else "the command"),
+        )
+        for row in config.table(settings)
+    ]
 
 
 def _end(*resources: StreamResource | WatchResource | StandbyResource) -> None:

@@ -28,7 +28,7 @@ _KEY_CHARS_MIN = 20
 _ALIKE = 0.5
 """How alike (0 to 1) a setting must be to a wrong name to be suggested for it."""
 _NO_SETTING = re.compile(
-    r"serve_(settings|supervisor|heartbeat)|(replay|primary)_key"  # of processes, of commands
+    r"serve_(settings|sources|supervisor|heartbeat)|(replay|primary)_key"  # of processes, of commands
     r"|(data|test|fault|bench)_\w+"  # of tests
     r"|(\w+_)?(service_(host|port\w*)|port_\d+_(tcp|udp|sctp)\w*)"  # what clusters tell of a service called kith
 )
@@ -42,6 +42,8 @@ Origin = Annotated[str, Meta(pattern=r"^(\*|[a-z][a-z0-9+.-]*://[^/?#*\sA-Z]+)$"
 FlockGraph = Annotated[str, Meta(pattern=r"^\d{1,9}=[a-z][a-z0-9_]{0,31}$")]
 """A graph's id in FlockDB, and its name here."""
 
+_Contact = Annotated[str, Meta(pattern=r"^((mailto:|https://)[!-~]+)?$")]
+_PUSH_HOSTS = ("fcm.googleapis.com", "push.services.mozilla.com", "push.apple.com", "notify.windows.com")
 _WORKERS_MAX = 64
 
 
@@ -210,6 +212,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...],
         _doc("Networks, such as 10.0.0.0/8, that webhooks may call although they are not public; for an intranet."),
     ] = ()
+    webpush_contact: Annotated[_Contact, _doc("mailto: or https: URL for push services; empty: no Web Push.")] = ""
+    webpush_hosts: Annotated[tuple[str, ...], _doc("Hosts of push services that browsers may name.")] = _PUSH_HOSTS
+    apns_key_file: Annotated[str, _doc("The .p8 file of a key for Apple's push service; empty: no APNs.")] = ""
+    apns_key_id: Annotated[str, _doc("The id of that key, as Apple shows it.")] = ""
+    apns_team_id: Annotated[str, _doc("The id of the team that it belongs to.")] = ""
+    apns_topic: Annotated[str, _doc("The bundle id of the app.")] = ""
+    fcm_account_file: Annotated[str, _doc("The JSON file of a service account for Firebase; empty: no FCM.")] = ""
     stream_heartbeat_s: Annotated[
         float, Meta(ge=1, le=300), _doc("Seconds without an event after which a stream says that it is there.")
     ] = 15.0
@@ -292,15 +301,25 @@ def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Se
 
     Errors: BadRequest names the source and the field of a value that cannot be used.
     """
+    sources = _by_source(flags, file)
+    for source, values in sources.items():
+        _check(source, values)
+    return msgspec.convert(dict(ChainMap(*reversed(sources.values()))), Settings, strict=False)
+
+
+def sources_of(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> dict[str, str]:
+    """Where `load` takes each setting from that is not left at its default."""
+    return {name: source for source, values in _by_source(flags, file).items() for name in values}
+
+
+def _by_source(flags: Mapping[str, Any] | None, file: Path | None) -> dict[str, dict[str, Any]]:
+    """What each source says; the later wins."""
     path = file or Path(FILE)
-    sources = {
+    return {
         str(path): _from_file(path, must_exist=file is not None),
         f"the {PREFIX}* variables": _from_environment(os.environ),
         "the flags": {name: value for name, value in (flags or {}).items() if value is not None},
     }
-    for source, values in sources.items():
-        _check(source, values)
-    return msgspec.convert(dict(ChainMap(*reversed(sources.values()))), Settings, strict=False)
 
 
 def _check(source: str, values: Mapping[str, Any]) -> None:

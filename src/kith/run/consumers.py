@@ -7,6 +7,7 @@ runs it, `kith worker` and `kith dead` know its name, and `/metrics` tells its l
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -32,12 +33,19 @@ from kith.notifications import backpressure, intake, pools, spread, walks
 from kith.notifications.coordinator import Coordinator
 from kith.notifications.notice import KEPT_MS
 from kith.notifications.outcomes import Outcomes
+from kith.notifications.preferences import PreferencesKept
+from kith.notifications.push import push
+from kith.notifications.push.devices import Devices
+from kith.notifications.push.due import Dues
+from kith.notifications.push.owed import FAULTS, OwedKept
+from kith.notifications.push.owed import PREFIX as OWED
 from kith.notifications.refilling import Refilling
+from kith.notifications.rules import NoticeRules
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Ended
 from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
-from kith.run import inboxes, processes
+from kith.run import inboxes, processes, pushing
 from kith.run.config import Settings
 from kith.run.folders import Opened, timelines_folder
 from kith.run.rooms import posts_over, telling
@@ -46,6 +54,8 @@ from kith.watch.tokens import WatchTokens
 from kith.webhooks import webhooks
 from kith.webhooks.webhook import Secrets
 
+PUSH_BATCH_MAX = 200
+"""Events that the worker `push` handles between two places where it may be stopped; what it sent since is repeated."""
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
 _log = structlog.get_logger("kith")
 
@@ -250,6 +260,39 @@ def _tier_gauges(tiers: Sequence[Tier], environment: Environment) -> Mapping[str
     return values
 
 
+@contextlib.asynccontextmanager
+async def _push(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
+    """Sends what people are told to their devices."""
+    from kith.outbound.outbound import Outbound  # noqa: PLC0415 - see `_webhooks`
+
+    signing = await parts.credentials.secret("signing")
+    push_keys = pushing.push_keys(settings, signing)
+    outbound = Outbound(networks_of(settings.outbound_networks), whole_s=pushing.SEND_S, http2=True)
+    async with node_number(parts.leases, NODES_MAX, on_lost=processes.replace_process) as number:
+        posts = posts_over(parts, number)
+        comments, preferences = CommentReader(posts), PreferencesKept(parts.records, parts.graph.clock)
+        told = telling(settings, parts, posts, comments)
+        devices = Devices(parts.records, parts.graph.clock, signing)
+        dues = Dues(parts.graph, told.notices, NoticeRules(parts.graph, posts, comments), preferences, devices)
+        owed = OwedKept(parts.store, random.random)
+        consumer = push.Push(
+            told.notices, dues, devices, owed, push_keys.providers(outbound.send), parts.leases, now_ms=wall_ms
+        )
+        try:
+            yield Worker(
+                Runner(consumer, parts.log, Pace(tries_max=settings.log_tries_max, batch_max=PUSH_BATCH_MAX)), {}
+            )
+        finally:
+            await outbound.close()
+
+
+def _push_gauges(environment: Environment) -> Mapping[str, float]:
+    return {
+        "push_owed": len(environment.notes(OWED)),
+        "push_faults": len(environment.notes(FAULTS)),
+    }
+
+
 CONSUMERS: Mapping[str, Registered] = {
     fanout.NAME: Registered(_fanout, _fanout_gauges, lambda _: 1),
     webhooks.NAME: Registered(_webhooks, _webhook_gauges),
@@ -259,6 +302,7 @@ CONSUMERS: Mapping[str, Registered] = {
     "mentions-online": _pool("mentions-online", lambda settings: settings.mention_workers_online),
     "mentions-day": _pool("mentions-day", lambda settings: settings.mention_workers_day),
     "mentions-month": _pool("mentions-month", lambda settings: settings.mention_workers_month),
+    push.NAME: Registered(_push, _push_gauges),
 }
 """By the name that its progress and failures are kept under in the log; it also names the worker and the gauges."""
 

@@ -30,7 +30,7 @@ from kith.run import heartbeats, processes
 from kith.run.behind import Level
 from kith.run.config import Settings
 from kith.run.folders import media_folder
-from kith.run.primary import Primary
+from kith.run.primary import Primary, name_of
 from kith.run.processes import PROMOTED, START_OVER
 from kith.run.wiring import keep
 
@@ -117,7 +117,7 @@ def follow(settings: Settings, key: str) -> int:
         why = standing.why_closed(store)
         if why is None:
             return PROMOTED
-        with Primary(why.primary, key) as primary, Primary(why.primary, key) as beside:
+        with Primary(why.primary, key, name=name_of(store.folder)) as primary, Primary(why.primary, key) as beside:
             if store.get_note(MEDIA_MISSING) is not None:
                 fetching = threading.Thread(target=_fetch_all, args=(Follower(settings, store, beside),), daemon=True)
                 fetching.start()

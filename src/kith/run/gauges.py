@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from kith.core.clock import wall_ms
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.timeline_store import RingReader
 from kith.log.runner import lag_of
 from kith.log.store import Progress
 from kith.run.backups.schedule import read_status
 from kith.run.behind import Level
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
+from kith.run.folders import timelines_folder
 
 
 async def gauges(settings: Settings, environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
@@ -23,6 +26,8 @@ async def gauges(settings: Settings, environment: Environment, log: EmbeddedLog)
         "log_sequence": last,
         "log_bytes": log.size(),
         "store_bytes": environment.bytes_used(),
+        "disk_free_bytes": _free(environment),
+        "timelines": await _timelines(settings),
     } | await _of_leases(log)
     if environment.is_closed():
         values |= _of_standby(environment)
@@ -35,6 +40,21 @@ async def gauges(settings: Settings, environment: Environment, log: EmbeddedLog)
         status = read_status(settings)
         values |= {"backup_age_seconds": status.age_s(wall_ms()), "backup_failing": bool(status.error)}
     return values
+
+
+def _free(environment: Environment) -> int:
+    """Bytes that may still be written on the disk of the data folder."""
+    disk = os.statvfs(environment.folder)
+    return disk.f_bavail * disk.f_frsize
+
+
+async def _timelines(settings: Settings) -> int:
+    """Timelines that are kept ready."""
+    rings = RingReader(timelines_folder(settings))
+    try:
+        return await rings.count()
+    finally:
+        rings.close()
 
 
 async def _of_leases(log: EmbeddedLog) -> dict[str, float]:

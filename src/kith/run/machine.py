@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from kith.api.behind import Behind
 from kith.api.exchange import Serve
+from kith.core.clock import wall_ms
 from kith.core.errors import KithError
-from kith.engines.embedded import standing
-from kith.engines.embedded.environment import Environment
+from kith.engines.embedded import segments, standing
 from kith.engines.embedded.shipping import Shipping
+from kith.log.keeping import Keeping
+from kith.log.store import LEASES_MAX
 from kith.run.behind import Level
 from kith.run.config import Settings
+from kith.run.folders import Opened
 from kith.standby.source import Source
 
 
 class Machine:
     """This machine. What it was when the process began is what its answers are like; promoted, it has new processes."""
 
-    def __init__(self, environment: Environment, source: Source, level: Level) -> None:
-        self._environment, self.source, self._level = environment, source, level
-        self._began = standing.why_closed(environment)
+    def __init__(self, opened: Opened, source: Source, level: Level) -> None:
+        self._environment, self._log, self.source, self._level = opened.environment, opened.log, source, level
+        self._began = standing.why_closed(opened.environment)
+        self._standbys: dict[str, Keeping] = {}
+        self._renewing = set[asyncio.Task[None]]()
 
     @property
     def refusal(self) -> Callable[[], KithError] | None:
         """The error of every write, where the process began over a store that takes none."""
         return None if self._began is None else self._began.refusal
+
+    def keep(self, standby: str, after: int | None) -> None:
+        """Have the log kept for a standby that has it up to `after` (None: it is being given what is there now).
+
+        Nobody waits for it: in mode `one` a write waits for the standby, and the standby for its answer.
+        """
+        if self._began is not None:
+            return
+        if standby not in self._standbys and len(self._standbys) >= LEASES_MAX:
+            del self._standbys[next(iter(self._standbys))]
+        keeping = self._standbys.setdefault(standby, Keeping(self._log, f"standby/{standby}", wall_ms))
+        last = segments.last_event(self._environment) if after is None else after
+        at = self._environment.positions.of(max(0, last - 1))  # a segment begins with the event before
+        if keeping.is_due(at):
+            task = asyncio.create_task(keeping.keep(at), name="kith-standby-lease")
+            self._renewing.add(task)
+            task.add_done_callback(self._renewing.discard)
+
+    async def close(self) -> None:
+        """Wait for what is being renewed."""
+        await asyncio.gather(*self._renewing)
 
     def before(self, door: Serve) -> Serve:
         """The door, with what a standby says in every answer."""
@@ -54,11 +81,13 @@ class Machine:
 
 
 @contextlib.asynccontextmanager
-async def machine_of(settings: Settings, environment: Environment) -> AsyncIterator[Machine]:
+async def machine_of(settings: Settings, opened: Opened) -> AsyncIterator[Machine]:
     """The machine of an open folder."""
-    shipping, level = Shipping(environment), Level(Path(settings.data))
+    shipping, level = Shipping(opened.environment), Level(Path(settings.data))
+    machine = Machine(opened, shipping, level)
     try:
-        yield Machine(environment, shipping, level)
+        yield machine
     finally:
+        await machine.close()
         await shipping.close()
         level.close()

@@ -14,6 +14,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
@@ -50,10 +51,21 @@ class ProcessCounts(msgspec.Struct):
     call_errors: dict[str, int] = {}  # "port method code"
     queue_depth: int = 0
     streams: int = 0
+    watchers: int = 0
     stream_lag_s: float = 0.0
     stream_events: dict[str, int] = {}
     stream_ends: dict[str, int] = {}
     mentions: dict[str, int] = {}  # "tier outcome"
+
+
+class OfProcess(NamedTuple):
+    """What one process left. `seen_ms`: when it did so last."""
+
+    kind: str
+    pid: int
+    running: bool
+    seen_ms: int
+    counts: ProcessCounts
 
 
 class Metrics:
@@ -103,6 +115,10 @@ class Metrics:
         """So many streams are open here."""
         self._counts.streams = streams
 
+    def watching(self, watchers: int) -> None:
+        """So many readers of /watch are open here."""
+        self._counts.watchers = watchers
+
     def stream_ended(self, why: str) -> None:
         """One stream ended."""
         self._counts.stream_ends[why] = self._counts.stream_ends.get(why, 0) + 1
@@ -133,10 +149,18 @@ class Metrics:
         """The Prometheus text of all processes together; written in a thread."""
         return await asyncio.to_thread(self._rendered, await self._gauges())
 
-    def _rendered(self, gauges: Mapping[str, float]) -> bytes:
+    async def gauges(self) -> Mapping[str, float]:
+        """The gauges of the store, the log and the consumers, as they are now."""
+        return await self._gauges()
+
+    def of_processes(self) -> list[OfProcess]:
+        """What each process that shares the folder has counted, this one up to now; those that ended too."""
         self._leave()
+        return list(self._all())
+
+    def _rendered(self, gauges: Mapping[str, float]) -> bytes:
         registry = CollectorRegistry()
-        registry.register(_Collected(list(self._all()), gauges))
+        registry.register(_Collected([one.counts for one in self.of_processes()], gauges))
         return generate_latest(registry)
 
     def _loop(self) -> None:
@@ -152,15 +176,17 @@ class Metrics:
         except (OSError, RuntimeError):  # a full disk, or a new operation while encoding: the next round writes it
             partial.unlink(missing_ok=True)
 
-    def _all(self) -> Iterator[ProcessCounts]:
+    def _all(self) -> Iterator[OfProcess]:
         for file in self._folder.glob("*.json"):
             try:
                 counts = msgspec.json.decode(file.read_bytes(), type=ProcessCounts)
+                seen_ms = file.stat().st_mtime_ns // 1_000_000
             except (OSError, msgspec.DecodeError):
                 continue
-            if not _runs(int(file.stem.rpartition("-")[2])):
-                counts.queue_depth, counts.streams, counts.stream_lag_s = 0, 0, 0.0  # what it counted stays
-            yield counts
+            kind, _, pid = file.stem.rpartition("-")
+            if not (running := runs(int(pid))):  # what it counted stays
+                counts.queue_depth, counts.streams, counts.watchers, counts.stream_lag_s = 0, 0, 0, 0.0
+            yield OfProcess(kind, int(pid), running, seen_ms, counts)
 
 
 class _Collected:
@@ -211,6 +237,9 @@ class _Collected:
         streams = GaugeMetricFamily("kith_streams", "Streams that are open.")
         streams.add_metric([], sum(counts.streams for counts in self._counts))
         yield streams
+        watchers = GaugeMetricFamily("kith_watchers", "Readers of /watch that are open.")
+        watchers.add_metric([], sum(counts.watchers for counts in self._counts))
+        yield watchers
         lag = GaugeMetricFamily("kith_stream_lag_seconds", "Age of what streams are being told, the oldest.")
         lag.add_metric([], max((counts.stream_lag_s for counts in self._counts), default=0.0))
         yield lag
@@ -220,8 +249,8 @@ class _Collected:
         yield _counters("kith_stream_ends", "Streams that ended, by cause.", ["cause"], ended)
 
 
-def _runs(process: int) -> bool:
-    """Whether the process that left counts still runs."""
+def runs(process: int) -> bool:
+    """Whether a process of this machine still runs."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import re
+import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -25,16 +29,19 @@ from kith.standby.source import Epoch
 _CONNECTED_S, _ANSWERED_S = 2.0, 10.0
 _ENDING = len(SNAPSHOT_END) + hashlib.sha256().digest_size
 _MIB = 1 << 20
+_NAME_FILE = "standby.name"
 _ERRORS: tuple[type[KithError], ...] = (TokenTooOld, Unauthorized, Conflict)
 
 
 class Primary:
     """A primary at an address. Errors: Unavailable where it does not answer, or says that it cannot."""
 
-    def __init__(self, url: str, key: str, *, answered_s: float = _ANSWERED_S) -> None:
+    def __init__(self, url: str, key: str, *, name: str = "", answered_s: float = _ANSWERED_S) -> None:
+        """`name`: of the standby that asks, for which the log is kept; empty: for nobody."""
         if not url.startswith(("http://", "https://")):
             raise BadRequest(f"{url} is no address of a primary; name one such as http://10.0.0.1:7400")
         self.url = url.rstrip("/")
+        self._named = {"name": name} if name else {}
         timeout = httpx.Timeout(answered_s, connect=min(_CONNECTED_S, answered_s))
         headers = {"authorization": f"Bearer {key}"}
         self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
@@ -48,7 +55,7 @@ class Primary:
     def log(self, after: int, has: int | None, wait_ms: int) -> bytes | None:
         """What follows an event; None if nothing did in time. See `standby.source.Source.log`."""
         asked = {"after": after, "wait_ms": wait_ms} | ({} if has is None else {"has": has})
-        answer = self._ask("GET", f"{BASE}/standby/log", params=asked)
+        answer = self._ask("GET", f"{BASE}/standby/log", params=asked | self._named)
         return None if answer.status_code == 204 else answer.content
 
     def fence(self, epoch: Epoch, primary: str) -> int:
@@ -65,7 +72,7 @@ class Primary:
         """Write its store into a file, whole and durable; else nothing is there, and an error is raised."""
         part = file.with_name(f"{file.name}.part")
         with translated(f"write {file}", file.parent), part.open("wb") as written:
-            self._stream("/api/v1/standby/snapshot", written, ending=_ENDING)
+            self._stream(f"{BASE}/standby/snapshot", written, ending=_ENDING, params=self._named)
             written.flush()
             os.fsync(written.fileno())
         part.replace(file)
@@ -84,11 +91,11 @@ class Primary:
             part.unlink()
         return there
 
-    def _stream(self, path: str, into: IO[bytes], ending: int = 0) -> bool:
+    def _stream(self, path: str, into: IO[bytes], ending: int = 0, params: Mapping[str, str] | None = None) -> bool:
         """Write an answer as it comes, without its last `ending` bytes, which are its checksum; False if 404."""
         digest, held = hashlib.sha256(), b""
         try:
-            with self._http.stream("GET", path) as answer:
+            with self._http.stream("GET", path, params=params) as answer:
                 if answer.status_code == 404:
                     return False
                 if answer.status_code != 200:
@@ -131,6 +138,17 @@ class Primary:
             if kind.code == code:
                 return kind(f"{self.url} says: {message}")
         return Unavailable(f"{self.url} says {code}: {message}")
+
+
+def name_of(folder: Path) -> str:
+    """The name of the standby in a data folder, by which its primary knows it; given to it once."""
+    file = folder / _NAME_FILE
+    with contextlib.suppress(FileNotFoundError):
+        if re.fullmatch("[0-9a-f]{16}", found := file.read_text(errors="replace")):
+            return found
+    with translated(f"write {file}", folder):
+        file.write_text(secrets.token_hex(8))
+    return file.read_text()
 
 
 def machine_key_of(store: Environment) -> str:

@@ -18,6 +18,8 @@ from kith.run.config import Settings, load
 
 SETTINGS_VARIABLE = "KITH_SERVE_SETTINGS"
 """How `kith serve` hands its settings to the processes it starts."""
+SOURCES_VARIABLE = "KITH_SERVE_SOURCES"
+"""How it tells them where each of these settings came from."""
 SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
 """The supervisor's process id, for the processes that must not outlive it."""
 PROMOTED, START_OVER = 3, 4
@@ -50,3 +52,9 @@ def settings_of_process(data: str | None = None) -> Settings:
     """The settings that `kith serve` handed down, or else those of this folder."""
     raw = os.environ.get(SETTINGS_VARIABLE)
     return msgspec.json.decode(raw, type=Settings) if raw else load({"data": data})
+
+
+def sources_of_process() -> dict[str, str]:
+    """Where the settings came from that `kith serve` handed down; nothing for those left at their defaults."""
+    raw = os.environ.get(SOURCES_VARIABLE)
+    return msgspec.json.decode(raw, type=dict[str, str]) if raw else {}

@@ -35,6 +35,9 @@ from kith.notifications import intake, spread
 from kith.notifications.notifications import Notifications
 from kith.notifications.outside import OutsideMentions
 from kith.notifications.presence import Presence
+from kith.notifications.push import push
+from kith.notifications.push.device import Offer
+from kith.notifications.push.devices import Devices
 from kith.people.opening import Openings
 from kith.people.privacy import Privacy
 from kith.people.profiles import Profiles
@@ -50,6 +53,7 @@ from kith.run.config import Settings
 from kith.run.folders import Opened, media_folder, timelines_folder
 from kith.run.keys import Keys
 from kith.run.observed import CallObserver, observed
+from kith.run.pushing import push_keys
 from kith.run.rooms import posts_over, telling
 from kith.run.wiring import opened, relations, suggestions
 from kith.stories.stories import Stories
@@ -91,6 +95,8 @@ class Services(NamedTuple):
     notifications: Notifications
     outside: OutsideMentions
     presence: Presence
+    devices: Devices
+    push_offer: Offer
 
 
 @contextlib.asynccontextmanager
@@ -108,7 +114,7 @@ async def running(
 
 @contextlib.asynccontextmanager
 async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> AsyncIterator[Services]:
-    for group in (intake.NAME, spread.NAME):
+    for group in (intake.NAME, spread.NAME, push.NAME):
         await intake.begin(parts.log, group)
     graph, posts = parts.graph, posts_over(parts, number)
     comments, engagement = Comments(posts), Engagement(posts)
@@ -131,13 +137,15 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     upkeep = Upkeep(settling)
     boards = Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
     following, pins = BoardFollowing(boards, follows_max=settings.follows_max), Pins(boards, posts)
+    known = await keys.known(parts.credentials, settings)
+    devices = Devices(parts.records, graph.clock, known.signing)
     people = relations(settings, graph, settling)
     openings = Openings(graph, people, parts.leases)
     jobs = account_jobs(
         graph, parts.leases, posts.erase, comments.erase, stories.erase, boards.erase,
-        forget=_both(profiles.forget, told.notifications.forget), restored=openings.returned, beside=comments.beside,
+        forget=_each(profiles.forget, told.notifications.forget, devices.forget),
+        restored=openings.returned, beside=comments.beside,
     )  # fmt: skip
-    known = await keys.known(parts.credentials, settings)
     privacy = Privacy(graph)
     watch = _watch(parts, privacy, known.signing, posts, stories, comments)
     hooks = Webhooks(graph.store, parts.log, Secrets(known.signing), webhooks_max=settings.webhooks_max, now_ms=wall_ms)
@@ -151,6 +159,7 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
                 stories, Strip(graph, stories, affinity.by_author), home, live, watch,
                 hooks,
                 told.notifications, told.outside, presence,
+                devices, push_keys(settings, known.signing).offer(settings.webpush_hosts),
             )  # fmt: skip
     finally:
         being_here.cancel()
@@ -214,11 +223,11 @@ def media_over(settings: Settings, posts: Posts, observer: CallObserver) -> Medi
     return MediaLibrary(posts.store, posts.graph, posts.snowflakes, kept, limits.media(settings))
 
 
-def _both(one: Finish, other: Finish) -> Finish:
-    """Do the one, then the other."""
+def _each(*finish: Finish) -> Finish:
+    """Do one after the other."""
 
     async def do(user: NodeId) -> None:
-        await one(user)
-        await other(user)
+        for one in finish:
+            await one(user)
 
     return do

@@ -19,13 +19,14 @@ from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone
 from kith.engines.embedded.journal import JOURNAL_FILE
+from kith.engines.embedded.retention import LEASE
 from kith.engines.embedded.standing import ToTell
 from kith.engines.embedded.store_file import STORE_FILE, sync_folder
 from kith.graph.graphs import BUILT_IN
 from kith.home.fanout import consumer as fanout
 from kith.run.config import Settings
 from kith.run.following import MEDIA_MISSING, Follower
-from kith.run.primary import Primary, machine_key_of
+from kith.run.primary import Primary, machine_key_of, name_of
 
 _RESTORING = "restoring"
 """The folder in which a store is made before it gets its name."""
@@ -66,7 +67,7 @@ def _goes_on(settings: Settings, url: str) -> bool:
         key = machine_key_of(store)
     with (
         Environment(Path(settings.data), bytes_max=settings.store_bytes_max, create=False, follows=True) as store,
-        Primary(url, key) as primary,
+        Primary(url, key, name=name_of(store.folder)) as primary,
     ):
         try:
             Follower(settings, store, primary).step(0)
@@ -90,11 +91,13 @@ def _install(settings: Settings, url: str, key: str) -> None:
     made = folder / _RESTORING
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir(parents=True)
-    with Primary(url, key) as primary:
+    with Primary(url, key, name=name_of(folder)) as primary:
         primary.snapshot(made / STORE_FILE)
     with Environment(made, bytes_max=settings.store_bytes_max, create=False) as store:
         store.put_note(fanout_state.NAME_NOTE, b"0")  # timelines that lie there are of another state
         store.put_note(f"group/{fanout.NAME}", None)  # so homes are read from outboxes until it begins anew
+        for lease in store.notes(LEASE):
+            store.put_note(LEASE + lease, None)  # their holders follow the primary
         store.put_note(MEDIA_MISSING, b"1")
         standing.close_to_writes(store, Closed("standby", url))
         store.sync()  # the copy leaves its journal behind

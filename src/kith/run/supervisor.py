@@ -16,7 +16,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -75,13 +76,19 @@ def _first_key(settings: Settings) -> str | None:
 
 
 def run(
-    settings: Settings, listening: Callable[[str | None], None] = lambda _: None, *, standby: bool = False
+    settings: Settings,
+    listening: Callable[[str | None], None] = lambda _: None,
+    *,
+    sources: Mapping[str, str] = MappingProxyType({}),
+    standby: bool = False,
 ) -> int | None:
     """Serve until SIGINT or SIGTERM; then every process drains its commit queue and stops.
 
     `listening` is called when the folder and the port are ours, with the server key if the first start made one.
-    A standby also ends when its follower says why (see `following`), which is answered.
+    `sources`: where each setting came from, for the console. A standby also ends when its follower says why (see
+    `following`), which is answered.
     """
+    os.environ[processes.SOURCES_VARIABLE] = msgspec.json.encode(sources).decode()
     raise_descriptors(settings)
     os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_end_by_sigterm)
     with (

@@ -30,6 +30,7 @@ from kith.leases.holding import Leases
 from kith.people.privacy import Privacy
 from kith.people.relations import RelationLimits, Relations
 from kith.run import peers
+from kith.run.backups.schedule import NAME as BACKUPS
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
 from kith.run.folders import (
@@ -98,7 +99,7 @@ async def opened(
 
 def _confirmations(settings: Settings, environment: Environment, process: str) -> Confirmations | None:
     """Where writes wait for a standby. Workers acknowledge nothing to anybody, so theirs do not."""
-    if settings.standby_mode != "one" or process in CONSUMERS:
+    if settings.standby_mode != "one" or {*process.split("+")} <= {*CONSUMERS, BACKUPS}:
         return None
     return Confirmations(environment.folder, environment.history().name, settings.standby_timeout_ms / 1000)
 

@@ -27,9 +27,8 @@ async def work(names: Sequence[str], settings: Settings) -> None:
     """Run registered consumers until SIGTERM or SIGINT; then they save how far they are. If one fails, all end."""
     logs.configure(settings.log_level)
     async with contextlib.AsyncExitStack() as stack:
-        process = names[0] if len(names) == 1 else "worker"
         parts = await stack.enter_async_context(
-            opened(settings, process, create=False, on_fatal=processes.replace_process)
+            opened(settings, "+".join(names), create=False, on_fatal=processes.replace_process)
         )
         workers = [await stack.enter_async_context(CONSUMERS[name].open(settings, parts)) for name in names]
 

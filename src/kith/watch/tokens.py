@@ -9,12 +9,14 @@ from __future__ import annotations
 import binascii
 import hashlib
 import hmac
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
+from binascii import b2a_base64
 
 from kith.core.events import LogPosition
 from kith.core.signing import Signer
 
 _MARK_BYTES = 8
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _BEGINNING = b"\0"
 """Before every position, since none that is empty can be sealed."""
 
@@ -29,7 +31,7 @@ class WatchTokens:
         """The token of a position."""
         keyed = self._keyed.copy()
         keyed.update(at)
-        return urlsafe_b64encode(keyed.digest() + at).rstrip(b"=").decode()
+        return b2a_base64(keyed.digest() + at, newline=False).translate(_URL_SAFE, b"=").decode()
 
     def read(self, token: str) -> LogPosition | None:
         """The position of a token; None if it was not issued here."""

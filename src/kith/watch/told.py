@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -157,7 +158,7 @@ def kind_of(event: Event) -> str | None:
 
 def told(event: Event, token: str, graphs: Graphs) -> Change:
     """An event that has a kind, as it is told."""
-    at = datetime.fromtimestamp(event.logged_ms / 1000, UTC)
+    at = _time(event.logged_ms)
     if event.state <= State.REMOVED:
         return EdgeTold(
             token,
@@ -295,5 +296,6 @@ def _strings(ids: Sequence[int]) -> list[str]:
     return [str(id_) for id_ in ids]
 
 
+@lru_cache(64)  # what is committed together has one time
 def _time(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)

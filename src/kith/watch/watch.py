@@ -32,11 +32,10 @@ HERE_EVERY_S = 15.0
 _GATHERED_S = 0.02
 """Shortest time between two readings: what comes close together is told together."""
 _RETRY_S = 1.0
-_encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger("kith.watch")
 
-Frame = Callable[[str, bytes], bytes]
-"""(token, change as JSON) -> as it goes over the wire."""
+Frame = Callable[[Sequence[Change]], bytes]
+"""Changes as they go over the wire."""
 
 
 class Watcher(Protocol):
@@ -317,29 +316,27 @@ class Watch:
         pending = [one for one in pending if wanted.wants(one.change)]
         if not pending:
             return b""
-        parts = []
+        changes = []
         try:
             for event, change in await self._seeing.seen(user, pending, self._graphs):
                 at = self._log.joined(at, event.mark)
-                token = self.token(at, user)
-                parts.append(watcher.frame(token, _encode(msgspec.structs.replace(change, token=token))))
+                changes.append(msgspec.structs.replace(change, token=self.token(at, user)))
         except Unavailable as error:
             _log.warning("a watcher is ended; it comes back with its token", error=error.message)
             watcher.end("unavailable")
-        return b"".join(parts)
+        return watcher.frame(changes)
 
     def _told(self, events: Sequence[Event], wanted: Wanted, frame: Frame, at: LogPosition) -> bytes:
         """Those of the events, after `at`, that are wanted, as they go over the wire. A token covers those before."""
-        parts = []
+        changes = []
         for event in events:
             if wanted.may_want(event):
                 told_at = self._log.joined(at, event.mark)
-                token = self._tokens.issue(told_at)
-                change = told(event, token, self._graphs)
+                change = told(event, self._tokens.issue(told_at), self._graphs)
                 if wanted.wants(change):
                     at = told_at
-                    parts.append(frame(token, _encode(change)))
-        return b"".join(parts)
+                    changes.append(change)
+        return frame(changes)
 
 
 def too_old() -> TokenTooOld:

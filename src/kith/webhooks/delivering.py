@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -21,9 +21,10 @@ from kith import __version__
 from kith.core.events import Event, LogPosition
 from kith.graph.graphs import Graphs
 from kith.leases.holding import Held
+from kith.log.keeping import Keeping
 from kith.log.store import Failure, LogStore
 from kith.outbound.errors import SendFailed, Why
-from kith.outbound.outbound import Answer
+from kith.outbound.outbound import Send
 from kith.watch.told import told
 from kith.watch.wanted import wanted_of
 from kith.webhooks.next_step import CHANGES_MAX, TRIES_MIN, Outcome, changes_max, next_step, wait_ms
@@ -43,10 +44,6 @@ _GAP = b'{"kind":"gap"}'
 _FOR_EVER_MS = 1 << 62
 _encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger("kith.webhooks")
-
-
-Send = Callable[[str, str, Mapping[str, str], bytes], Coroutine[Any, Any, Answer]]
-"""See `outbound.Outbound.send`."""
 
 
 class Due(NamedTuple):
@@ -86,6 +83,7 @@ class Delivering:
     def __init__(self, desk: Desk, kept: Kept, held: Held) -> None:
         self._desk, self._kept, self._held = desk, kept, held
         self._group = group_of(kept.webhook.id)
+        self._keeping = Keeping(desk.log, self._group, desk.now_ms)
         self._due: deque[Due] = deque()
         self._gap = kept.webhook.standing.gap
         self._read_to = self._done = self._saved = LogPosition(b"")
@@ -111,8 +109,10 @@ class Delivering:
         self._held.check()
         kept = await desk.webhooks.reread(self._kept)
         if kept is None:
+            await self._keeping.release()
             return False
         self._kept = kept
+        await self._keeping.keep(self._saved)
         await self._replay()
         pause_ms = wait_ms(kept.webhook.standing, desk.now_ms())
         if pause_ms:

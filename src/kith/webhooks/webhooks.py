@@ -16,6 +16,7 @@ from kith.core.errors import BadRequest, Conflict, IdempotencyKeyReused, Webhook
 from kith.core.events import LogPosition
 from kith.graph.graphs import Graphs
 from kith.graph.store import Notes
+from kith.log.keeping import Keeping
 from kith.log.store import Behind, Failure, LogStore
 from kith.outbound.urls import check_url
 from kith.records.claims import KEY_CHARS_MAX
@@ -99,6 +100,7 @@ class Webhooks:
             if claimed is not None:
                 if made is not None and claimed.id != id_:
                     await self.keep(made, None)
+                    await self._log.release(group_of(id_))
                 return await self._answered(claimed, asked, given=secret is not None)
             if not of_key:
                 made = await self._make(asked)
@@ -109,8 +111,14 @@ class Webhooks:
     async def _make(self, asked: Webhook) -> Kept:
         """Keep it, from the end of the log on."""
         # The place first: without the note it is nobody's, and the note without it would begin with a gap.
-        await self._log.save(group_of(asked.id), await self._log.end(), {})
-        return await self._slot(msgspec.structs.replace(asked, secret=self._secrets.seal(asked.id, asked.secret)))
+        at, keeping = await self._log.end(), Keeping(self._log, group_of(asked.id), self._now_ms)
+        await self._log.save(group_of(asked.id), at, {})
+        await keeping.keep(at)  # until a worker has taken it up
+        try:
+            return await self._slot(msgspec.structs.replace(asked, secret=self._secrets.seal(asked.id, asked.secret)))
+        except WebhookLimitReached:
+            await keeping.release()
+            raise
 
     async def _slot(self, made: Webhook) -> Kept:
         """Take a free slot; WebhookLimitReached."""
@@ -155,6 +163,7 @@ class Webhooks:
             if await self.keep(kept, None):
                 if kept.webhook.key:
                     await self._notes.put_note(KEYS + kept.webhook.key, None, only_if=_encode(id_))
+                await self._log.release(group_of(id_))
                 return
         raise Conflict(f"webhook {id_} is being changed by many at once; try again", id=str(id_))
 

@@ -19,7 +19,8 @@ from kith.graph.graphs import Graphs
 from kith.leases.background import Background
 from kith.leases.holding import Held, Leases
 from kith.log.store import Bell, LogStore
-from kith.webhooks.delivering import LOOK_S, Delivering, Send
+from kith.outbound.outbound import Send
+from kith.webhooks.delivering import LOOK_S, Delivering
 from kith.webhooks.webhook import Secrets, group_of
 from kith.webhooks.webhooks import NAME, Kept, Webhooks
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-import ipaddress
 import socket
-import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
@@ -14,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from authority import Authority
 from coroutines import run_all
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from receiver import Answer, Endpoint, endpoint
 
 from kith.outbound.addresses import networks_of
@@ -233,50 +228,6 @@ def test_retry_after_is_seconds_or_a_date(text: str, seconds: float) -> None:
 
 
 # TLS
-
-
-class Authority:
-    """Who signs certificates of tests."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._key = folder, ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "tests")])
-        self.root = self._signed(self._name, self._key, [], ca=True)
-
-    def _signed(self, name: x509.Name, key: Any, hosts: Sequence[str], *, ca: bool) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.UTC)
-        names = [x509.IPAddress(ipaddress.ip_address(h)) if h[0].isdigit() else x509.DNSName(h) for h in hosts]
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(hours=1))
-            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        )
-        if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        return builder.sign(self._key, hashes.SHA256())
-
-    def trusted(self) -> ssl.SSLContext:
-        """For clients that trust it and nobody else."""
-        pem = self.root.public_bytes(serialization.Encoding.PEM).decode()
-        return ssl.create_default_context(cadata=pem)
-
-    def serving(self, host: str) -> ssl.SSLContext:
-        """For a server of this name."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        signed = self._signed(x509.Name([]), key, [host], ca=False)
-        file = self._folder / f"{host}.pem"
-        plain = serialization.NoEncryption()
-        pem = serialization.Encoding.PEM
-        file.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain) + signed.public_bytes(pem))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        return context
 
 
 @pytest.fixture

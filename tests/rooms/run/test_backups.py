@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ import pytest
 import typer
 from backups import Dying
 from coroutines import Run
+from edges import edge_of, writes_of
 from small_s3 import SmallS3, small_s3
 
 from kith.commands import backup as command
@@ -24,8 +26,9 @@ from kith.engines.blobs.archives import Archive, FolderArchive, open_archive
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
 from kith.leases.holding import Leases
-from kith.run import folders
-from kith.run.backups import schedule
+from kith.log.keeping import RENEWED_MS, Keeping
+from kith.run import folders, wiring
+from kith.run.backups import schedule, worker
 from kith.run.backups.making import BackUp, Made
 from kith.run.backups.parts import packed, read_parts
 from kith.run.backups.pruning import prune
@@ -347,6 +350,25 @@ def test_a_server_backs_up_when_it_is_due_and_says_how_that_goes(run: Run, setti
     with maker_over(settings) as (_, maker):
         run(schedule.turn(settings, maker, now_ms + 6 * _DAY_MS))
     assert schedule.read_status(settings).error == ""
+
+
+def test_the_log_is_kept_for_the_next_increment(run: Run, settings: Settings, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(settings, backup_to=str(tmp_path / "kept"), log_events_max=30)
+    archive = FolderArchive(tmp_path / "kept")
+
+    async def scene() -> None:
+        async with wiring.opened(settings, "test") as parts:
+            now_ms, clock = wall_ms(), itertools.count(wall_ms(), RENEWED_MS + 1)
+            maker = schedule.over(settings, parts.environment, archive.where)
+            keeping = Keeping(parts.log, schedule.NAME, lambda: next(clock))
+            for minutes in (0, 6, 12):
+                await parts.store.apply(writes_of(*(edge_of(minutes, 100 + at) for at in range(600))))
+                await worker.turn(settings, parts, maker, keeping, now_ms + minutes * 60_000)
+            (lease,) = await parts.log.leases()
+            assert (lease.name, lease.lost, (await parts.log.behind(lease.at)).events) == (schedule.NAME, False, 1)
+
+    run(scene())
+    assert [part.kind for part in read_parts(archive).whole] == ["whole", "increment", "increment"]
 
 
 def test_a_drill_says_whether_the_backup_is_good(

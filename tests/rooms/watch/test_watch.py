@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import msgspec
+import pytest
 from coroutines import run_all
 from reference_edges import ReferenceEdges
 from reference_logs import ReferenceLog
 
 from kith.core.clock import Hlc
-from kith.core.events import NOWHERE, Event
+from kith.core.events import CLAIM_TAKEN, NODE_CHANGED, NOWHERE, Event
 from kith.graph.graphs import Graphs
 from kith.log.store import Batch
+from kith.watch.told import KINDS, kind_of, told
 from kith.watch.wanted import Wanted, wanted_of
-from kith.watch.watch import HERE_EVERY_S, TOLD_MAX, Watch
+from kith.watch.watch import HERE_EVERY_S, TOLD_MAX, Watch, _ByNode
 
 _TURNS_MAX = 10_000
 
@@ -25,7 +28,7 @@ _TURNS_MAX = 10_000
 class Noted:
     """A watcher that notes what it is told."""
 
-    frame = staticmethod(lambda token, change: change + b"\n")
+    frame = msgspec.json.Encoder().encode_lines
     user = None
     has_room = True
 
@@ -186,3 +189,25 @@ def test_a_watcher_of_little_is_told_where_it_is_however_much_else_happens() -> 
             assert watcher.told == []
 
     in_scene(act)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_watches_nodes_is_given_the_events_about_them_and_no_others(seed: int) -> None:
+    """Against looking at every event; whatever the kinds of events, and however many nodes."""
+    chosen = random.Random(seed)
+    graphs = Graphs({"follows": 1})
+    events = [
+        Event(1, None, 0, chosen.randrange(6), chosen.randrange(6), 7, Hlc(1)),
+        Event(0, None, NODE_CHANGED, 3, 0, 0, Hlc(1), data=bytes([0, 0, 0])),
+        Event(0, None, CLAIM_TAKEN, 3, 3, 0, Hlc(1)),
+    ] * 5 + [Event(1, None, 0, chosen.randrange(6), chosen.randrange(6), at, Hlc(1)) for at in range(20)]
+    chosen.shuffle(events)
+    by_node = _ByNode(events, graphs)
+    everything = frozenset(KINDS)
+    for size in range(1, 9):
+        for _ in range(10):
+            nodes = frozenset(str(chosen.randrange(8)) for _ in range(size))
+            wanted = Wanted(everything, nodes=nodes)
+            about = [event for event in events if kind_of(event) and wanted.wants(told(event, "", graphs))]
+            assert by_node.of(nodes) == about
+    assert by_node.of(None) is events

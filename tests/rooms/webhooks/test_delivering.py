@@ -374,29 +374,69 @@ def test_of_two_workers_one_delivers_a_webhook_and_the_other_takes_it_over(play:
     play(scene)
 
 
+def test_the_log_is_kept_for_a_webhook_whose_endpoint_is_down(play: Play) -> None:
+    async def scene(world: World) -> None:
+        seen = await world.create()
+        world.app.answer = lambda _: 500
+        await world.write(10)
+
+        async def kept() -> list[str]:
+            return [lease.name for lease in await world.log.leases()]
+
+        async with world.working():
+            await until(kept)
+            await world.write(600)
+        async with world.working():  # another process, which is told what the first one did not send
+            world.app.answer = lambda _: 200
+            await until(lambda: len(world.app.numbers()) >= 610)
+            assert sorted(world.app.numbers()) == list(range(1, 611))
+            assert GAP not in [change for sent in world.app.taken for change in sent.body["changes"]]
+            await world.webhooks.delete(seen.webhook.id)
+            await until(lambda: not deliveries())
+        assert await kept() == []
+
+    play(scene, events_max=60, give_up_ms=10**12)
+
+
+def test_the_log_is_kept_from_when_a_webhook_is_made(play: Play) -> None:
+    async def scene(world: World) -> None:
+        seen = await world.create()
+        await world.write(600)
+        async with world.working():
+            await until(lambda: len(world.app.numbers()) >= 600)
+        assert in_order(world.app.numbers())
+        assert GAP not in [change for sent in world.app.taken for change in sent.body["changes"]]
+        await world.create("https://second.example/")
+        await world.create("https://third.example/")
+        with pytest.raises(WebhookLimitReached):
+            await world.create("https://fourth.example/")
+        await world.webhooks.delete(seen.webhook.id)
+        assert len(await world.log.leases()) == 2
+
+    play(scene, events_max=60)
+
+
 def test_what_was_forgotten_unread_is_told_as_a_gap_and_once(play: Play) -> None:
     async def scene(world: World) -> None:
-        await world.create()
-        await world.write(120)
-        left = TRIES_MIN + 3
-
-        def fails(_: Sent) -> int:
-            nonlocal left
-            left -= 1
-            return 500 if left > 0 else 200
-
-        world.app.answer = fails
+        seen = await world.create()
+        world.app.answer = lambda _: 500
         async with world.working():
-            await until(lambda: 120 in world.app.numbers())
+            await world.write(20)
+            await until(lambda: world.app.got)
+        await world.log.release(group_of(seen.webhook.id))  # as when it is too old, or keeps too much
+        await world.write(600)
+        world.app.answer = lambda _: 200
+        async with world.working():
+            await until(lambda: 620 in world.app.numbers())
             await world.write(5)
-            await until(lambda: 125 in world.app.numbers())
+            await until(lambda: 625 in world.app.numbers())
         changes = [change for sent in world.app.taken for change in sent.body["changes"]]
         assert changes[0] == GAP
         assert changes.count(GAP) == 1
-        assert len(world.app.numbers()) < 125
+        assert len(world.app.numbers()) < 625
         assert in_order(world.app.numbers())
 
-    play(scene, events_max=30, give_up_ms=1)
+    play(scene, events_max=60, give_up_ms=1)
 
 
 def test_a_webhook_whose_place_is_lost_goes_on_from_now_and_says_so(play: Play) -> None:

@@ -14,7 +14,7 @@ from edges import edge_of, writes_of
 from engines import open_embedded
 
 from kith.commands.dead import dead_events
-from kith.commands.worker import Name
+from kith.commands.worker import NAMES
 from kith.core.clock import wall_ms
 from kith.core.events import NOWHERE, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
@@ -55,7 +55,7 @@ def failure_of(group: str, event: Event, *, dead: bool) -> Failure:
 
 
 def test_kith_worker_takes_the_names_of_the_registry_and_no_others() -> None:
-    assert [name.value for name in Name] == [*CONSUMERS, schedule.NAME]
+    assert (*CONSUMERS, schedule.NAME) == NAMES
 
 
 @pytest.mark.parametrize("name", CONSUMERS)
@@ -132,11 +132,12 @@ def test_metrics_tell_lag_and_failures_of_each_consumer(failures: EmbeddedLog, r
 def test_a_consumer_that_never_ran_has_no_lag_yet(settings: Settings, run: Run) -> None:
     async def told() -> set[str]:
         async with wiring.opened(settings, "test", create=False) as parts:
-            return set(await gauges.gauges(settings, parts.environment, parts.log))
+            return set(await parts.metrics.gauges())
 
     assert run(told()) == {
         "log_events", "log_sequence", "log_bytes", "log_leases", "log_leases_lost", "log_leases_lag_events",
-        "store_bytes", "fanout_deliveries", "webhooks", "mentions_pressure",
+        "store_bytes", "disk_free_bytes", "timelines", "fanout_deliveries", "webhooks", "push_owed", "push_faults",
+        "mentions_pressure",
         *(
             f"mentions_{tier}_{what}"
             for tier in ("online", "day", "month", "all")

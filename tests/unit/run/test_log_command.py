@@ -11,7 +11,7 @@ from edges import edge_of, writes_of
 from kith.commands.doctor import examine
 from kith.commands.log import leases_shown, release
 from kith.core.errors import BadRequest
-from kith.run import gauges, wiring
+from kith.run import wiring
 from kith.run.config import Settings
 
 
@@ -24,12 +24,12 @@ def test_a_lost_lease_is_named_until_it_is_released(tmp_path: Path, run: Run) ->
         async with wiring.opened(settings, "test") as parts:
             assert await parts.log.lease("standby", await parts.log.end())
             await parts.store.apply(writes_of(*(edge_of(1, 10 + at) for at in range(50))))
-            told = await gauges.gauges(settings, parts.environment, parts.log)
+            told = await parts.metrics.gauges()
             assert (told["log_leases"], told["log_leases_lost"], told["log_leases_lag_events"]) == (1, 0, 50)
             for number in range(300):
                 await parts.store.apply(writes_of(*(edge_of(2 + number, 10 + at) for at in range(50))))
             assert await parts.log.lease("backup", await parts.log.end())
-            told = await gauges.gauges(settings, parts.environment, parts.log)
+            told = await parts.metrics.gauges()
             assert (told["log_leases"], told["log_leases_lost"], told["log_leases_lag_events"]) == (1, 1, 0)
             shown = {one.name: one.lost for one in await leases_shown(parts.log)}
             assert shown == {"standby": True, "backup": False}

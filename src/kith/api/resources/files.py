@@ -85,7 +85,7 @@ class FilesResource:
             raise no_file()
         place = await self._media.locate(key)
         headers = [*_SAFE, ("etag", tag)]
-        if _has(call.header("if-none-match"), tag):
+        if has_version(call.header("if-none-match"), tag):
             return Bytes(b"", headers, 304)
         if isinstance(place, str):
             return Bytes(b"", [("location", place), _LINKED], 307)
@@ -107,7 +107,7 @@ class FilesResource:
         return File(place, start, end, 206, [*headers, ("content-range", f"bytes {start}-{end - 1}/{size}")])
 
 
-def _has(known: str | None, tag: str) -> bool:
+def has_version(known: str | None, tag: str) -> bool:
     """Whether a client that knows these versions (If-None-Match) has this one; ours never change."""
     tags = [one.strip().removeprefix("W/") for one in (known or "").split(",")]
     return "*" in tags or tag in tags

@@ -20,6 +20,9 @@ from kith.api.sockets import Sockets
 from kith.core.errors import KithError, Overloaded
 from kith.standby.source import Epoch, Source
 
+Name = Annotated[
+    str | None, Meta(pattern="^[0-9a-f]{16}$", description="Which standby asks: the log is kept for it from there on.")
+]
 WAIT_MS_MAX = 2_000
 _BUFFER_BYTES = 4 << 20
 _TAKEN_S = 60.0
@@ -44,14 +47,23 @@ class FencedAt(msgspec.Struct, frozen=True):
 class StandbyResource:
     """What standbys ask of their primary."""
 
-    def __init__(self, source: Source, observe: Callable[[str, float, int], None]) -> None:
-        self._source, self._observe, self._sockets, self._closing = source, observe, Sockets(), False
+    def __init__(
+        self,
+        source: Source,
+        keep: Callable[[str, int | None], None],
+        observe: Callable[[str, float, int], None],
+    ) -> None:
+        """`keep`: has the log kept from an event on (None: the newest) for a standby of this name."""
+        self._source, self._keep, self._observe = source, keep, observe
+        self._sockets, self._closing = Sockets(), False
 
     @get("/standby/snapshot", "The store, for a standby", callers="server", streams=True, documented=False)
-    async def standby_snapshot(self, call: Call) -> None:
+    async def standby_snapshot(self, call: Call, name: Name = None) -> None:
         """The store at one moment, as it is read, and its checksum."""
         if self._closing:
             raise Overloaded("this process stops; ask again")
+        if name is not None:
+            self._keep(name, None)
         chunks = self._source.snapshot()
         first = await anext(chunks)
         transport = call.exchange.response_stream(200, [_RAW])
@@ -78,8 +90,11 @@ class StandbyResource:
         after: Annotated[int, Meta(ge=0)] = 0,
         has: Annotated[int | None, Meta(ge=0)] = None,
         wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)] = 0,
+        name: Name = None,
     ) -> Bytes:
         """What follows an event, as soon as something does; 204 if nothing did in time."""
+        if name is not None:
+            self._keep(name, after)
         segment = await self._source.log(after, has, wait_ms / 1000)
         return Bytes(b"", [], 204) if segment is None else Bytes(segment, [_RAW])
 

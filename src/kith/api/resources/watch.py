@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Protocol
 
+import msgspec
 from msgspec import Meta
 
 from kith.api.call import Call
@@ -17,6 +18,7 @@ from kith.core.events import LogPosition
 from kith.core.ids import NodeId, parse_id
 from kith.graph.graphs import Graphs
 from kith.watch.seeing import check_wish
+from kith.watch.told import Change
 from kith.watch.wanted import Wanted, wanted_of
 from kith.watch.watch import Frame, Watch
 
@@ -32,17 +34,20 @@ LastEventId = Annotated[str | None, Header("Last-Event-ID"), Meta(description="A
 Accept = Annotated[str | None, Header("Accept"), Meta(description="`application/x-ndjson`: a line a change.")]
 _RETRY_AFTER_S = 5.0
 _NDJSON = "application/x-ndjson"
+_encoder = msgspec.json.Encoder()
 _HEADERS = [("cache-control", "no-store"), ("x-accel-buffering", "no")]
 
 
-def as_event(token: str, change: bytes) -> bytes:
-    """A change as a Server-Sent Event."""
-    return b"id: %b\nevent: change\ndata: %b\n\n" % (token.encode(), change)
+def as_events(changes: Sequence[Change]) -> bytes:
+    """Changes as Server-Sent Events."""
+    return b"".join(
+        [b"id: %b\nevent: change\ndata: %b\n\n" % (one.token.encode(), _encoder.encode(one)) for one in changes]
+    )
 
 
-def as_line(token: str, change: bytes) -> bytes:
-    """A change as a line of JSON."""
-    return change + b"\n"
+def as_lines(changes: Sequence[Change]) -> bytes:
+    """Changes as lines of JSON."""
+    return _encoder.encode_lines(changes)
 
 
 class Watching:
@@ -68,7 +73,7 @@ class Watching:
 
     def here(self, token: str) -> None:
         """See `watch.Watcher`."""
-        if self.frame is as_line:
+        if self.frame is as_lines:
             self._sink.write(b'{"kind":"here","token":"%b"}\n' % token.encode())
         else:
             self._sink.write(b":\nid: %b\n\n" % token.encode())
@@ -82,6 +87,18 @@ class Watching:
         self._sink.end(why)
 
 
+class Observer(Protocol):
+    """Counts answers and watchers of this process."""
+
+    def observe(self, operation: str, started: float, status: int) -> None:
+        """See `door.Observe`."""
+        ...
+
+    def watching(self, watchers: int) -> None:
+        """So many are open."""
+        ...
+
+
 class WatchResource:
     """All watchers of this process. `watchers_max`, `user_max`, `buffer_bytes`: the settings `watchers_max`,
     `streams_user_max`, `stream_buffer_bytes`. `lifetime_s`: how long the credential in an Authorization header holds.
@@ -91,14 +108,14 @@ class WatchResource:
         self,
         watch: Watch,
         graphs: Graphs,
-        observe: Callable[[str, float, int], None],
+        observer: Observer,
         *,
         lifetime_s: Callable[[str | None], float | None],
         watchers_max: int,
         user_max: int,
         buffer_bytes: int,
     ) -> None:
-        self._watch, self._graphs, self._observe, self._lifetime_s = watch, graphs, observe, lifetime_s
+        self._watch, self._graphs, self._observer, self._lifetime_s = watch, graphs, observer, lifetime_s
         self._watchers_max, self._user_max, self._buffer_bytes = watchers_max, user_max, buffer_bytes
         self._sockets, self._open, self._closing = Sockets(), set[Watching](), False
 
@@ -142,8 +159,8 @@ class WatchResource:
         transport = call.exchange.response_stream(200, [content, *_HEADERS])
         sink = Sink(transport, call.scope.client, self._sockets, self._buffer_bytes)
         del transport  # the sink's alone, so that it ends with the sink
-        self._observe("watch", call.started, 200)
-        await self._tell(call, Watching(sink, wanted, as_line if lines else as_event, user), at)
+        self._observer.observe("watch", call.started, 200)
+        await self._tell(call, Watching(sink, wanted, as_lines if lines else as_events, user), at)
 
     def close(self) -> None:
         """End every watcher, and let no new one begin: this process stops."""
@@ -167,6 +184,7 @@ class WatchResource:
     async def _tell(self, call: Call, watching: Watching, at: LogPosition) -> None:
         """Tell what happens until either side ends it."""
         self._open.add(watching)
+        self._observer.watching(len(self._open))
         gone = asyncio.ensure_future(call.exchange.client_disconnect())
         gone.add_done_callback(lambda _: watching.end("gone"))
         lifetime_s, expiry = self._lifetime_s(call.header("authorization")), None
@@ -183,6 +201,7 @@ class WatchResource:
             self._watch.leave(watching)
             watching.end("gone")
             self._open.discard(watching)
+            self._observer.watching(len(self._open))
 
 
 def _names(text: str | None) -> list[str]:

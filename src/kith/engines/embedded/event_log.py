@@ -30,6 +30,8 @@ from kith.engines.embedded.changes import NONE_BEFORE
 from kith.engines.embedded.history import Positions
 
 _EVENT = struct.Struct(">BBBQQqQ")
+_HEAD_OF = struct.Struct(">HIBBBQQqQ")
+"""The same with when it was logged before it."""
 _MS_BYTES = 6
 _EVENT_BYTES = _MS_BYTES + _EVENT.size
 _SEQUENCE = struct.Struct(">Q")
@@ -155,11 +157,23 @@ def read(
     txn: lmdb.Transaction[bytes], log: lmdb._Database, positions: Positions, after: int, limit: int
 ) -> Iterator[Event]:
     """Up to `limit` events with a sequence number greater than `after`, oldest first."""
-    return (_unpack(positions.of(event.sequence), event) for event in read_logged(txn, log, after, limit))
+    of = positions.of
+    for first, events in _read(txn, log, after, limit):
+        for sequence, event in enumerate(events, first):
+            yield _unpack(of(sequence), event)
 
 
 def read_logged(txn: lmdb.Transaction[bytes], log: lmdb._Database, after: int, limit: int) -> Iterator[Logged]:
     """Like `read`, as they are logged."""
+    for first, events in _read(txn, log, after, limit):
+        for sequence, event in enumerate(events, first):
+            yield Logged(sequence, event[:_MS_BYTES], event[_MS_BYTES:])
+
+
+def _read(
+    txn: lmdb.Transaction[bytes], log: lmdb._Database, after: int, limit: int
+) -> Iterator[tuple[int, Sequence[bytes]]]:
+    """Events of each row, as they are there, with the number of the first."""
     cursor = txn.cursor(log)
     if not cursor.set_range(_SEQUENCE.pack(after + 1)):
         if not cursor.last():
@@ -169,10 +183,11 @@ def read_logged(txn: lmdb.Transaction[bytes], log: lmdb._Database, after: int, l
     left = limit
     while left > 0:
         at, events = _SEQUENCE.unpack(cursor.key())[0], unpacked(cursor.value())
-        for sequence, event in enumerate(events, at):
-            if sequence > after and left > 0:
-                yield Logged(sequence, event[:_MS_BYTES], event[_MS_BYTES:])
-                left -= 1
+        known = max(0, after + 1 - at)
+        if known or len(events) > left:
+            events = events[known : known + left]
+        yield at + known, events
+        left -= len(events)
         if not cursor.next():
             return
 
@@ -290,8 +305,8 @@ def _events_in(row: bytes) -> int:
     return EVENTS_PER_ROW if form == _DEFLATED else row[_HEAD]
 
 
-def _unpack(mark: LogPosition, event: Logged) -> Event:
-    graph, before, state, source, destination, position, updated_at = _EVENT.unpack_from(event.change)
+def _unpack(mark: LogPosition, event: bytes) -> Event:
+    high, low, graph, before, state, source, destination, position, updated_at = _HEAD_OF.unpack_from(event)
     return Event(
         graph,
         None if before == NONE_BEFORE else before,
@@ -299,8 +314,8 @@ def _unpack(mark: LogPosition, event: Logged) -> Event:
         source,
         destination,
         position,
-        Hlc(updated_at),
-        int.from_bytes(event.logged_ms, "big"),
+        updated_at,
+        high << 32 | low,
         mark,
-        event.change[_EVENT.size :],
+        event[_EVENT_BYTES:],
     )

@@ -2,7 +2,7 @@
 
 Files: `parts` (what a part is, and what it is called) · `chain` (pure: which parts make a point in time, which may
 go) · `making` (one more part, verified) · `pictures` (files of media, and the lists of them) · `pruning` · `restoring`
-· `schedule` (the process that `kith serve` runs, and what it tells).
+· `schedule` (when backups are due, and what is told of them) · `worker` (the process that `kith serve` runs).
 
     parts/<part>.json           what a part holds, with digests; written last, so that a part which has it is whole
     files/<part>/store.mdb      of a whole: a copy of the store

@@ -73,6 +73,8 @@ class BackUp:
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
         self.archive = archive
+        self.until: int | None = None
+        """The event after which the next increment goes on, once it is known."""
         self._store, self._media = store, media
         self._progress, self._now_ms = progress, now_ms
         self._name = hashlib.sha256(store.secret(_SECRET)).hexdigest()[:32]
@@ -103,6 +105,8 @@ class BackUp:
             line = last.line if last is not None and not because else secrets.token_hex(8)
             last_ms = made[-1].last_ms if made else last.last_ms if last is not None and not because else 0
             made.append(self._whole(Parts([*before.whole, *made], before.damaged), line, last_ms))
+        newest = tip([*before.whole, *made])
+        self.until = None if newest is None else newest.until
         return Made(made, self._copied, because)
 
     def _check_goes_on(self, before: Parts, last: Part) -> None:

@@ -1,4 +1,4 @@
-"""Backups that `kith serve` makes by itself: the process `kith worker backup`, and what it tells.
+"""When `kith serve` makes backups by itself, and what it tells of them; the process is in `worker`.
 
 backups.json    in the data folder: a Status. Of several servers of one folder one makes backups
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Literal
@@ -15,22 +14,20 @@ from typing import Literal
 import msgspec
 import structlog
 
-from kith.core.clock import wall_ms
 from kith.core.errors import KithError
 from kith.engines.blobs.archives import FolderArchive, open_archive
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.file_leases import FileLeases
 from kith.leases.holding import Leases
-from kith.run import logs, processes
 from kith.run.backups.making import BackUp, Made
 from kith.run.backups.pruning import prune
 from kith.run.config import Settings
-from kith.run.folders import media_folder, open_environment
+from kith.run.folders import media_folder
 
 NAME = "backup"
 """Of the worker, and of the lease that one backup of a store is made under."""
 _STATUS_FILE = "backups.json"
-_LOOKED_S, _RETRIED_S = 30.0, 60.0
+_LOOKED_S, RETRIED_S = 30.0, 60.0
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 _log = structlog.get_logger("kith")
 Due = Literal["nothing", "increment", "whole"]
@@ -76,23 +73,6 @@ def over(
     return BackUp(store, open_archive(where), None if settings.media_url else media_folder(settings), progress)
 
 
-async def keep(settings: Settings) -> None:
-    """Make backups when they are due, until this process is ended: at any time, as what is cut short does not count."""
-    logs.configure(settings.log_level)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with open_environment(settings, create=False) as store:
-        async with _leases(store) as leases:
-            await asyncio.gather(processes.stay_with_supervisor(), _keep(settings, store, leases))
-
-
-async def _keep(settings: Settings, store: Environment, leases: Leases) -> None:
-    maker = over(settings, store, settings.backup_to)
-    while True:
-        async with leases.hold(NAME) as held:
-            pause_s = _RETRIED_S if held is None else await turn(settings, maker, wall_ms())
-        await asyncio.sleep(pause_s)
-
-
 async def turn(settings: Settings, maker: BackUp, now_ms: int) -> float:
     """Make what is due, and after a whole remove what is too old; after how many seconds to look again."""
     status = read_status(settings)
@@ -113,7 +93,7 @@ async def turn(settings: Settings, maker: BackUp, now_ms: int) -> float:
         _log.error("no backup was made; tried again", error=message)
         status = msgspec.structs.replace(status, error=message)
     await asyncio.to_thread(FolderArchive(Path(settings.data)).put, _STATUS_FILE, [msgspec.json.encode(status)])
-    return _RETRIED_S if status.error else _LOOKED_S
+    return RETRIED_S if status.error else _LOOKED_S
 
 
 def _tell(made: Made) -> None:

@@ -1,0 +1,152 @@
+"""/console: the operator's page, for anyone; and how the service is and was, for server keys.
+
+Its answers are the page's own: they change with it, so they stand in no client and not in the document.
+What is stored is in `stored`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from kith.api.answers import Bytes
+from kith.api.call import Call
+from kith.api.operations import get, post
+from kith.api.resources.files import has_version
+from kith.core.errors import NotFound
+from kith.graph.audit import Audit
+from kith.web.files import WebFile
+
+
+class OperationNumbers(msgspec.Struct, frozen=True, rename="camel"):
+    """One operation during the last hour: how often it was called, how often it failed (500 and above), how long."""
+
+    name: str
+    count: int
+    failed: int
+    p50_ms: float
+    p99_ms: float
+
+
+class ProcessNumbers(msgspec.Struct, frozen=True, rename="camel"):
+    """A process. `seen`: when it was heard last, in ms since the epoch."""
+
+    kind: str
+    pid: int
+    running: bool
+    seen: int
+
+
+class NumbersAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """Curves by name: a value for each of `times` (ms since the epoch), null where there is none."""
+
+    now: int
+    every_ms: int
+    times: list[int]
+    series: Mapping[str, Sequence[float | None]]
+    operations: list[OperationNumbers]
+    processes: list[ProcessNumbers]
+
+
+class SettingAnswer(msgspec.Struct, frozen=True):
+    """A setting in force. `source`: who set it."""
+
+    name: str
+    value: str
+    default: str
+    meaning: str
+    source: str
+
+
+class SettingsAnswer(msgspec.Struct, frozen=True):
+    """All settings; secrets only say whether they are set."""
+
+    items: list[SettingAnswer]
+
+
+class AuditAnswer(msgspec.Struct, rename="camel"):
+    """The last audit. `state`: none, running, done or failed; times in ms since the epoch; `pid`: the process."""
+
+    state: str = "none"
+    pid: int = 0
+    began: int = 0
+    ended: int = 0
+    edges: int = 0  # looked at until now
+    graphs: list[Audit] = []
+    error: str = ""
+
+
+class Numbers(Protocol):
+    """What was counted."""
+
+    async def numbers(self, since_ms: int, operation: str | None) -> NumbersAnswer:
+        """Curves from `since_ms` on, also of one operation, and the table of all over the last hour."""
+        ...
+
+
+class Audits(Protocol):
+    """Runs audits, one at a time."""
+
+    async def start(self) -> AuditAnswer:
+        """Begin one in the background. Conflict while one runs."""
+        ...
+
+    async def last(self) -> AuditAnswer:
+        """How the last one is, or ended."""
+        ...
+
+
+class ConsoleResource:
+    """The page, numbers, settings and audits. `files`: of the page, by name."""
+
+    def __init__(
+        self, files: Mapping[str, WebFile], numbers: Numbers, audits: Audits, settings: Sequence[SettingAnswer]
+    ) -> None:
+        self._files, self._numbers, self._audits = files, numbers, audits
+        self._settings = SettingsAnswer(list(settings))
+
+    @get("/console", "The operator's console", absolute=True, callers="anyone", documented=False)
+    async def console(self, call: Call) -> Bytes:
+        """The page."""
+        return self._file(call, "index.html")
+
+    @get("/console/{file}", "A file of the console", absolute=True, callers="anyone", documented=False)
+    async def console_file(self, call: Call, file: str) -> Bytes:
+        """Its scripts and styles."""
+        return self._file(call, file)
+
+    @get("/console/numbers", "How it is and was", absolute=True, callers="server", documented=False)
+    async def console_numbers(
+        self,
+        call: Call,
+        since: Annotated[int, Meta(ge=0)] = 0,
+        operation: str | None = None,
+    ) -> NumbersAnswer:
+        """The last hour, or what came after `since`."""
+        return await self._numbers.numbers(since, operation)
+
+    @get("/console/settings", "The settings in force", absolute=True, callers="server", documented=False)
+    async def console_settings(self, call: Call) -> SettingsAnswer:
+        """Those of the running processes, and where each came from."""
+        return self._settings
+
+    @post("/console/audit", "Run an audit", absolute=True, callers="server", status=202, documented=False)
+    async def start_audit(self, call: Call) -> AuditAnswer:
+        """Reads every edge and both of its ends in a process of its own; repairs nothing."""
+        return await self._audits.start()
+
+    @get("/console/audit", "The last audit", absolute=True, callers="server", documented=False)
+    async def get_audit(self, call: Call) -> AuditAnswer:
+        """How far it is, or what it found."""
+        return await self._audits.last()
+
+    def _file(self, call: Call, name: str) -> Bytes:
+        file = self._files.get(name)
+        if file is None:
+            raise NotFound("the console has no such file", file=name)
+        if has_version(call.header("if-none-match"), file.tag):
+            return Bytes(b"", list(file.headers), 304)
+        return Bytes(file.body, list(file.headers))

@@ -1,0 +1,105 @@
+"""/devices: where the acting user's notices ring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from kith.api.answers import Time
+from kith.api.call import Call
+from kith.api.operations import delete, get, post
+from kith.api.parameters import Id
+from kith.api.presenter import time_of
+from kith.core.errors import BadRequest, InvalidContent
+from kith.core.ids import NodeId
+from kith.notifications.push.device import Address, Device, DeviceKind, Offer, token_address, webpush_address
+from kith.notifications.push.devices import Devices
+
+
+class KeysPart(msgspec.Struct, forbid_unknown_fields=True):
+    """The keys of a browser's subscription, as base64url."""
+
+    p256dh: str
+    auth: str
+
+
+class DeviceRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """Where a device is reached, as its provider names that. `webpush`: what the browser's `PushSubscription.toJSON()`
+    says, `endpoint` and `keys`. `apns`: `token`, the device token in hexadecimal digits; `sandbox`, if the app was
+    built for development. `fcm`: `token`, the registration token.
+    """
+
+    kind: DeviceKind
+    endpoint: str | None = None
+    keys: KeysPart | None = None
+    expiration_time: Any = None
+    token: str | None = None
+    sandbox: bool = False
+
+
+class DeviceAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """A device. Where it is reached is a secret, and not told."""
+
+    id: str
+    kind: DeviceKind
+    registered_at: Time
+
+
+class DevicesAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """The devices of a user. `kinds`: those that this server can send to. `applicationServerKey`: what a browser asks
+    for before it subscribes; null without `webpush`.
+    """
+
+    devices: list[DeviceAnswer]
+    kinds: list[DeviceKind]
+    application_server_key: str | None
+
+
+class DevicesResource:
+    """Devices of users. `next_id`: makes ids."""
+
+    def __init__(self, devices: Devices, offer: Offer, next_id: Callable[[], NodeId]) -> None:
+        self._devices, self._offer, self._next_id = devices, offer, next_id
+
+    @post("/devices", "Have notifications ring on a device", callers="acting", status=201)
+    async def add_device(self, call: Call, body: DeviceRequest) -> DeviceAnswer:
+        """Send it each time the app starts: the same device keeps its id. A device that another user registered before
+        is this user's from now on, and no more the other's. A user has 20 at most.
+        """
+        if body.kind not in self._offer.kinds:
+            raise BadRequest(f"this server does not send by {body.kind}; GET /devices lists what it sends by")
+        device, mark = await self._devices.add(call.acting, self._next_id(), _address(body, self._offer))
+        call.wrote(mark)
+        return _answer(device)
+
+    @get("/devices", "Where notifications ring", callers="acting")
+    async def devices(self, call: Call) -> DevicesAnswer:
+        """Oldest registration first. A device that its provider knows no more is gone from it."""
+        found = (await self._devices.of([call.acting]))[call.acting]
+        return DevicesAnswer([_answer(one) for one in found], sorted(self._offer.kinds), self._offer.key)
+
+    @get("/devices/{device_id}", "A device", callers="acting")
+    async def device(self, call: Call, device_id: Id) -> DeviceAnswer:
+        """When the app last said that it is there."""
+        return _answer(await self._devices.one(call.acting, device_id))
+
+    @delete("/devices/{device_id}", "Have nothing ring on a device any more", callers="acting", status=204)
+    async def delete_device(self, call: Call, device_id: Id) -> None:
+        """For users who log out. What is on its way may still ring."""
+        call.wrote(await self._devices.remove(call.acting, device_id))
+
+
+def _address(body: DeviceRequest, offer: Offer) -> Address:
+    if body.kind == "webpush":
+        if body.endpoint is None or body.keys is None or body.token is not None or body.sandbox:
+            raise InvalidContent("webpush takes `endpoint` and `keys`", field="endpoint")
+        return webpush_address(body.endpoint, body.keys.p256dh, body.keys.auth, offer.hosts)
+    if body.token is None or body.endpoint is not None or body.keys is not None:
+        raise InvalidContent(f"{body.kind} takes `token`", field="token")
+    return token_address(body.kind, body.token, sandbox=body.sandbox)
+
+
+def _answer(device: Device) -> DeviceAnswer:
+    return DeviceAnswer(str(device.id), device.address.kind, time_of(device.registered_ms))

@@ -1,0 +1,102 @@
+"""Apple's push service: HTTP/2, signed by a token that names our key (ES256)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jwt
+import msgspec
+
+from kith.notifications.push.device import Device
+from kith.notifications.push.message import Message, fitting
+from kith.notifications.push.provider import GONE, Verdict, usual
+from kith.outbound.urls import check_url
+
+if TYPE_CHECKING:
+    from kith.outbound.outbound import Answer, Send
+
+URL, SANDBOX_URL = "https://api.push.apple.com", "https://api.sandbox.push.apple.com"
+PAYLOAD_BYTES_MAX = 4_096
+SIGNED_AGAIN_S = 2_400
+"""A token is signed anew after so long; Apple refuses those older than an hour, and new ones within 20 minutes."""
+
+
+class ApnsKey(NamedTuple):
+    """Our key with Apple: what is in the .p8 file, its id, the team's id. `topic`: the app's bundle id."""
+
+    pem: str
+    key_id: str
+    team_id: str
+    topic: str
+
+
+class _Said(msgspec.Struct):
+    reason: str = ""
+    timestamp: int | None = None
+
+
+_said = msgspec.json.Decoder(_Said).decode
+
+
+class Apns:
+    """See `provider.Provider`."""
+
+    def __init__(self, send: Send, key: ApnsKey, url: str = URL, sandbox_url: str = SANDBOX_URL) -> None:
+        self._send, self._key, self._url, self._sandbox_url = send, key, url, sandbox_url
+        self._token, self._signed_s = "", 0
+
+    def lane(self, device: Device) -> str:
+        """See `provider.Provider`."""
+        return check_url(self._base(device)).authority
+
+    async def send(self, device: Device, message: Message, now_ms: int) -> Verdict:
+        """See `provider.Provider`."""
+        headers = {
+            "authorization": f"bearer {self._bearer(now_ms // 1000)}",
+            "apns-topic": self._key.topic,
+            "apns-push-type": "alert",
+            "apns-priority": "10" if message.urgency == "high" else "5",
+            "apns-expiration": str(now_ms // 1000 + message.ttl_s(now_ms)),
+            "apns-collapse-id": message.topic,
+        }
+        body = fitting(_payload, message, PAYLOAD_BYTES_MAX)
+        answer = await self._send("POST", f"{self._base(device)}/3/device/{device.address.endpoint}", headers, body)
+        if answer.status == 403:
+            self._token = ""  # whatever is wrong with it
+        return verdict_of(self.lane(device), answer, device.registered_ms)
+
+    def _base(self, device: Device) -> str:
+        return self._sandbox_url if device.address.sandbox else self._url
+
+    def _bearer(self, now_s: int) -> str:
+        if not self._token or not 0 <= now_s - self._signed_s < SIGNED_AGAIN_S:
+            claims, names = {"iss": self._key.team_id, "iat": now_s}, {"kid": self._key.key_id}
+            self._token, self._signed_s = jwt.encode(claims, self._key.pem, "ES256", names), now_s
+        return self._token
+
+
+def verdict_of(host: str, answer: Answer, registered_ms: int) -> Verdict:
+    """What Apple's answer means. A device that was registered after Apple last found it gone is not gone."""
+    said = _reason(answer.body)
+    if answer.status == 410:
+        if said.timestamp is None or registered_ms <= said.timestamp:
+            return GONE
+        return Verdict("later", f"{host} answered 410, of before the device was registered")
+    found = usual(host, answer, said.reason)
+    if said.reason == "ExpiredProviderToken":
+        return Verdict("later", found.error)
+    if answer.status == 403 or said.reason == "TooManyProviderTokenUpdates":
+        return found._replace(whole=True)
+    return found
+
+
+def _payload(message: Message) -> dict[str, Any]:
+    alert = {"title": message.title, **({"body": message.body} if message.body else {})}
+    return {"aps": {"alert": alert, "sound": "default", "mutable-content": 1}, "kith": message.parts}
+
+
+def _reason(body: bytes) -> _Said:
+    try:
+        return _said(body)
+    except msgspec.MsgspecError:
+        return _Said()

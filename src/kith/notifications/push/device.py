@@ -1,0 +1,108 @@
+"""What is kept of a device: where it is reached, as its provider names that. Pure.
+
+Where a device is reached is a secret: whoever knows it can send to it, or tell users apart.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from kith.core.errors import BadRequest, InvalidContent
+from kith.outbound.urls import check_url
+
+DeviceKind = Literal["webpush", "apns", "fcm"]
+TOKEN_CHARS_MAX = 1_000
+AUTH_BYTES, KEY_BYTES = 16, 65
+"""Of a browser: its authentication secret, and its public key as a point that is not compressed."""
+_APNS_TOKEN = re.compile(r"([0-9a-f]{2}){16,100}", re.ASCII)
+_FCM_TOKEN = re.compile(rf"[0-9A-Za-z_:%.-]{{20,{TOKEN_CHARS_MAX}}}", re.ASCII)
+
+
+class Address(NamedTuple):
+    """Where a device is reached: a URL of its push service with the keys of the browser, or a provider's token.
+
+    `sandbox`: the token is of an app that was built for development (APNs).
+    """
+
+    kind: DeviceKind
+    endpoint: str
+    key: bytes = b""
+    auth: bytes = b""
+    sandbox: bool = False
+
+
+class Offer(NamedTuple):
+    """What devices may register for: the kinds that are set up; for browsers our public key, and the hosts."""
+
+    kinds: frozenset[DeviceKind]
+    key: str | None
+    hosts: tuple[str, ...]
+
+
+class Device(msgspec.Struct, frozen=True, array_like=True):
+    """A device, as stored: an array in this order. New fields come last and have a default.
+
+    `registered_ms`: when the app last said that it is there.
+    """
+
+    id: int
+    registered_ms: int
+    address: Address
+
+
+def webpush_address(endpoint: str, key: str, auth: str, hosts: Sequence[str]) -> Address:
+    """Where a browser is reached, by what it calls its subscription. `hosts`: those that may be called, by their ends.
+
+    InvalidContent.
+    """
+    try:
+        target = check_url(endpoint)
+    except BadRequest as error:
+        raise InvalidContent(f"endpoint: {error.message}", field="endpoint") from None
+    if not is_push_host(target.host, hosts):
+        raise InvalidContent(
+            "endpoint must be at a push service that the setting `webpush_hosts` names", field="endpoint"
+        )
+    point, secret = _bytes_of(key), _bytes_of(auth)
+    if len(secret) != AUTH_BYTES:
+        raise InvalidContent(f"keys.auth must be {AUTH_BYTES} bytes, as base64url", field="keys.auth")
+    try:
+        if len(point) != KEY_BYTES:
+            raise ValueError
+        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
+    except ValueError:
+        raise InvalidContent("keys.p256dh must be a point of P-256, as base64url", field="keys.p256dh") from None
+    return Address("webpush", endpoint, point, secret)
+
+
+def is_push_host(host: str, hosts: Sequence[str]) -> bool:
+    """Whether a host is one of these, or below one of them."""
+    return any(host == one or host.endswith("." + one) for one in hosts)
+
+
+def token_address(kind: Literal["apns", "fcm"], token: str, *, sandbox: bool = False) -> Address:
+    """Where an app is reached, by the token that its provider gave it. InvalidContent."""
+    if kind == "apns":
+        if not _APNS_TOKEN.fullmatch(token.lower()):
+            raise InvalidContent("token must be the device token in hexadecimal digits", field="token")
+        return Address(kind, token.lower(), sandbox=sandbox)
+    if sandbox:
+        raise InvalidContent("sandbox is for apns", field="sandbox")
+    if not _FCM_TOKEN.fullmatch(token):
+        raise InvalidContent("token must be a registration token of FCM", field="token")
+    return Address(kind, token)
+
+
+def _bytes_of(text: str) -> bytes:
+    """The bytes of base64url, with or without padding; none where it is something else."""
+    try:
+        return base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return b""

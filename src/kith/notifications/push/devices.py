@@ -1,0 +1,141 @@
+"""The devices of users: one record a user, sealed; and one record an endpoint, which says whose it is now.
+
+The same phone may be handed on, or another user log in on it: an endpoint is of the user who registered it last, and
+what others still have of it is as if it were not there. The record of the endpoint is written first: a process that
+stops in between leaves an endpoint that nobody has, never one that two have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from kith.core.clock import HybridClock, ms_of
+from kith.core.errors import DeviceLimitReached, DeviceNotFound
+from kith.core.ids import ID_MAX, NodeId
+from kith.core.signing import Signer
+from kith.core.tokens import WriteMark
+from kith.notifications.push.device import Address, Device
+from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
+from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
+
+DEVICES_MAX = 20
+"""Devices of a user."""
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Device]).decode
+
+
+class Devices:
+    """Registers, finds and ends devices. `signing`: the secret of this store, by which what is kept is sealed."""
+
+    def __init__(self, records: RecordStore, clock: HybridClock, signing: bytes) -> None:
+        self._records, self._clock, self._signer = records, clock, Signer(signing, "devices")
+
+    async def add(self, user: NodeId, id_: int, address: Address) -> tuple[Device, WriteMark]:
+        """Register a device; one that is there already keeps its id, and is registered anew. DeviceLimitReached."""
+        await self._hold(address, user)
+        held = {one.id for one in (await self.of([user]))[user]}
+
+        async def replace() -> tuple[Put, Device]:
+            stored, devices = await self._read(user)
+            at_ms = ms_of(self._clock.next())
+            known = next((one for one in devices if _same(one.address, address)), None)
+            device = Device(id_ if known is None else known.id, at_ms, address)
+            kept = [one for one in devices if one.id != device.id and one.id in held]
+            if len(kept) >= DEVICES_MAX:
+                raise DeviceLimitReached(f"a user has {DEVICES_MAX} devices at most; delete one", max=DEVICES_MAX)
+            return await self._put(user, stored, [*kept, device]), device
+
+        put, device = await rewrite("the devices of this user", user, replace)
+        return device, put.mark
+
+    async def of(self, users: Sequence[int]) -> dict[int, list[Device]]:
+        """The devices of each user, those that others registered since left out."""
+        records = await self._records.get_many(RecordKind.DEVICES, users) if users else []
+        listed = {user: self._open(user, record) for user, record in zip(users, records, strict=True)}
+        endpoints = [_id_of(one.address) for devices in listed.values() for one in devices]
+        holders = await self._records.get_many(RecordKind.DEVICE_HOLDER, endpoints) if endpoints else []
+        holder = {id_: _holder(record) for id_, record in zip(endpoints, holders, strict=True)}
+        return {
+            user: [one for one in devices if holder[_id_of(one.address)] == user] for user, devices in listed.items()
+        }
+
+    async def one(self, user: NodeId, id_: int) -> Device:
+        """A device of a user; DeviceNotFound."""
+        for device in (await self.of([user]))[user]:
+            if device.id == id_:
+                return device
+        raise DeviceNotFound(f"this user has no device {id_}; GET /devices lists them", id=str(id_))
+
+    async def remove(self, user: NodeId, id_: int) -> WriteMark:
+        """Forget a device of a user; DeviceNotFound."""
+        await self.one(user, id_)
+        return await self._keep(user, lambda one: one.id != id_)
+
+    async def prune(self, user: int, gone: Device) -> None:
+        """Forget a device that its provider does not know any more, unless it was registered again since."""
+        await self._keep(user, lambda one: one.id != gone.id or one.registered_ms > gone.registered_ms)
+
+    async def forget(self, user: int) -> None:
+        """Forget all devices of a user. May be repeated."""
+        await self._keep(user, lambda _: False)
+
+    async def _keep(self, user: int, keeps: Callable[[Device], bool]) -> WriteMark:
+        async def replace() -> tuple[Put, None]:
+            stored, devices = await self._read(user)
+            kept = [one for one in devices if keeps(one)]
+            return NOTHING_TO_DO if kept == devices else await self._put(user, stored, kept), None
+
+        put, _ = await rewrite("the devices of this user", user, replace)
+        return put.mark
+
+    async def _hold(self, address: Address, user: int) -> WriteMark:
+        """Note that an endpoint is this user's."""
+        id_ = _id_of(address)
+
+        async def replace() -> tuple[Put, None]:
+            (stored,) = await self._records.get_many(RecordKind.DEVICE_HOLDER, [id_])
+            if _holder(stored) == user:
+                return NOTHING_TO_DO, None
+            version = next_version(self._clock, stored)
+            record = Record(RecordKind.DEVICE_HOLDER, id_, version, _encode(user))
+            at = AtVersion(RecordKind.DEVICE_HOLDER, id_, 0 if stored is None else stored.updated_at)
+            return await self._records.put([record], only_if=[at]), None
+
+        put, _ = await rewrite("this device", user, replace)
+        return put.mark
+
+    async def _read(self, user: int) -> tuple[Record | None, list[Device]]:
+        (stored,) = await self._records.get_many(RecordKind.DEVICES, [user])
+        return stored, self._open(user, stored)
+
+    async def _put(self, user: int, stored: Record | None, devices: Sequence[Device]) -> Put:
+        sealed = self._signer.seal(_encode(devices), _bound_to(user)).encode()
+        record = Record(RecordKind.DEVICES, user, next_version(self._clock, stored), sealed)
+        at = AtVersion(RecordKind.DEVICES, user, 0 if stored is None else stored.updated_at)
+        return await self._records.put([record], only_if=[at])
+
+    def _open(self, user: int, record: Record | None) -> list[Device]:
+        """The devices of a record; none if another store sealed it."""
+        opened = None if record is None else self._signer.open(record.data.decode(), _bound_to(user))
+        return [] if opened is None else _decode(opened)
+
+
+def _same(one: Address, other: Address) -> bool:
+    return (one.kind, one.endpoint) == (other.kind, other.endpoint)
+
+
+def _id_of(address: Address) -> int:
+    """The id of the record of an endpoint. Endpoints are random and long, so it tells nothing of them."""
+    told = f"{address.kind} {address.endpoint}".encode()
+    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big") & ID_MAX
+
+
+def _holder(record: Record | None) -> int | None:
+    return None if record is None else msgspec.msgpack.decode(record.data, type=int)
+
+
+def _bound_to(user: int) -> bytes:
+    return user.to_bytes(8, "big")

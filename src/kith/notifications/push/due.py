@@ -1,0 +1,117 @@
+"""Who is told what now: asked right before something is sent, by the rules of today and by what the user wants today.
+
+What a block, mute, deletion, label or privacy hides does not ring, nor what was taken back, what the user has read
+meanwhile, or anything in their quiet hours: that is in their inbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kith.core.ids import NodeId, made_at_ms
+from kith.graph.edge import State
+from kith.graph.graph import Graph
+from kith.graph.questions import Answers, Questions
+from kith.graph.together import together
+from kith.notifications.marks import Marks, MarksKept
+from kith.notifications.notice import Notice
+from kith.notifications.notices import Notices
+from kith.notifications.preferences import Preferences, PreferencesKept, is_quiet
+from kith.notifications.push.device import Device
+from kith.notifications.push.devices import Devices
+from kith.notifications.push.message import TTL_MS, Message, message_of
+from kith.notifications.rules import NoticeRules, Shown
+from kith.people.profiles import Profile, read_profile
+from kith.records.store import RecordKind
+
+
+class Told(NamedTuple):
+    """This user is told of this notice."""
+
+    user: int
+    notice: Notice
+
+
+class Due(NamedTuple):
+    """What a user is told now, and where."""
+
+    user: int
+    message: Message
+    devices: Sequence[Device]
+
+
+class Dues:
+    """Asks devices, preferences, marks and rules, each for many users at once."""
+
+    def __init__(
+        self, graph: Graph, notices: Notices, rules: NoticeRules, preferences: PreferencesKept, devices: Devices
+    ) -> None:
+        self._graph, self._rules, self._preferences, self._devices = graph, rules, preferences, devices
+        self._records, self._marks = notices.records, MarksKept(notices.records, graph.clock)
+
+    async def of(self, told: Sequence[Told], now_ms: int) -> list[Due]:
+        """Those of these that ring now, in their order; those of one user after another."""
+        lasting = [one for one in told if made_at_ms(one.notice.id) + TTL_MS > now_ms]
+        devices = await self._devices.of(list({one.user for one in lasting}))
+        asked = [one for one in lasting if devices[one.user]]
+        if not asked:
+            return []
+        users = list({one.user for one in asked})
+        immediate = self._graph.store.immediate
+        preferences, marks = await together(
+            immediate,
+            together(immediate, *(self._preferences.of(NodeId(user)) for user in users)),
+            together(immediate, *(self._marks.of(NodeId(user)) for user in users)),
+        )
+        wanted = dict(zip(users, zip(preferences, marks, strict=True), strict=True))
+        ringing = [one for one in asked if _rings(one, *wanted[one.user], now_ms)]
+        return [due._replace(devices=devices[due.user]) for due in await self._shown(ringing)]
+
+    async def _shown(self, told: Sequence[Told]) -> list[Due]:
+        """Those that their users may see, as messages without devices."""
+        if not told:
+            return []
+        questions, content = Questions(), await self._rules.content([one.notice for one in told])
+        asks: list[Callable[[Answers], Shown]] = [
+            self._rules.ask(questions, NodeId(one.user), [one.notice], content.of(one.notice)) for one in told
+        ]
+        nodes = questions.nodes([one.user for one in told])
+        people = list({id_ for one in told for id_ in (one.notice.actor, one.notice.recipient)})
+        answers, profiles = await together(
+            self._graph.store.immediate,
+            self._graph.store.answer(questions),
+            self._records.get_many(RecordKind.USER, people),
+        )
+        names = {id_: _name(read_profile(record)) for id_, record in zip(people, profiles, strict=True)}
+        found = []
+        for one, ask, node in zip(told, asks, answers.nodes[nodes], strict=True):
+            shown = ask(answers)
+            if all(shown.notices) and node.state is State.NORMAL:
+                notice = one.notice
+                text = _text(notice, shown)
+                message = message_of(notice, one.user, names[notice.actor], names[notice.recipient], text)
+                found.append(Due(one.user, message, ()))
+        return found
+
+
+def _rings(one: Told, preferences: Preferences, marks: Marks, now_ms: int) -> bool:
+    notice = one.notice
+    return (
+        preferences.allow(notice.type, notice.actor, notice.recipient, one.user)
+        and not is_quiet(preferences.quiet, now_ms)
+        and not marks.is_read(notice.id)
+    )
+
+
+def _text(notice: Notice, shown: Shown) -> str:
+    """What it is about, as far as the user may see it."""
+    if notice.comment is not None:
+        comment = shown.comments.get(notice.comment)
+        return "" if comment is None else comment.text
+    post = None if notice.post is None else shown.posts.get(notice.post)
+    return "" if post is None else post.text
+
+
+def _name(profile: Profile) -> str:
+    return profile.display_name or profile.username

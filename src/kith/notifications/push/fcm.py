@@ -1,0 +1,144 @@
+"""Google's push service, its HTTP v1 interface: signed by an access token that a service account asks for (OAuth 2)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import jwt
+import msgspec
+
+from kith.notifications.push.device import Device
+from kith.notifications.push.message import Message, fitting
+from kith.notifications.push.provider import GONE, Verdict, usual
+from kith.outbound.urls import check_url
+
+if TYPE_CHECKING:
+    from kith.outbound.outbound import Answer, Send
+
+URL = "https://fcm.googleapis.com"
+PAYLOAD_BYTES_MAX = 4_096
+QUOTA_WAIT_S = 60.0
+"""How long FCM is left alone at least that has had too much."""
+_SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
+_GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_ASKED_S, _SPARE_S = 3_600, 300
+
+
+class ServiceAccount(msgspec.Struct, frozen=True):
+    """The parts that we use of the JSON file of a service account."""
+
+    project_id: str
+    client_email: str
+    private_key: str
+    private_key_id: str
+    token_uri: str = "https://oauth2.googleapis.com/token"  # noqa: S105 - where one is asked for
+
+
+class _Token(msgspec.Struct):
+    access_token: str
+    expires_in: int = _ASKED_S
+
+
+class _Detail(msgspec.Struct, rename="camel"):
+    error_code: str = ""
+
+
+class _Error(msgspec.Struct):
+    status: str = ""
+    details: list[_Detail] = []
+
+
+class _Refusal(msgspec.Struct):
+    error: _Error
+
+
+_token = msgspec.json.Decoder(_Token).decode
+_refusal = msgspec.json.Decoder(_Refusal).decode
+
+
+class Fcm:
+    """See `provider.Provider`."""
+
+    def __init__(self, send: Send, account: ServiceAccount, url: str = URL) -> None:
+        self._send, self._account, self._url = send, account, url
+        self._bearer, self._until_s = "", 0
+        self._asking = asyncio.Lock()
+
+    def lane(self, device: Device) -> str:
+        """See `provider.Provider`."""
+        return check_url(self._url).authority
+
+    async def send(self, device: Device, message: Message, now_ms: int) -> Verdict:
+        """See `provider.Provider`."""
+        refused = await self._sign_in(now_ms // 1000)
+        if refused is not None:
+            return refused
+        ttl = f"{message.ttl_s(now_ms)}s"
+
+        def payload(cut: Message) -> dict[str, Any]:
+            return _payload(cut, device.address.endpoint, ttl)
+
+        headers = {"Authorization": f"Bearer {self._bearer}", "Content-Type": "application/json"}
+        body = fitting(payload, message, PAYLOAD_BYTES_MAX)
+        answer = await self._send(
+            "POST", f"{self._url}/v1/projects/{self._account.project_id}/messages:send", headers, body
+        )
+        if answer.status == 401:
+            self._bearer = ""
+        return verdict_of(self.lane(device), answer)
+
+    async def _sign_in(self, now_s: int) -> Verdict | None:
+        """Ask for an access token, where the last one ends soon; why there is none."""
+        async with self._asking:
+            if self._bearer and now_s < self._until_s - _SPARE_S:
+                return None
+            account = self._account
+            claims = {
+                "iss": account.client_email, "scope": _SCOPE, "aud": account.token_uri,
+                "iat": now_s, "exp": now_s + _ASKED_S,
+            }  # fmt: skip
+            assertion = jwt.encode(claims, account.private_key, "RS256", {"kid": account.private_key_id})
+            headers = {"Content-Type": "application/x-www-form-urlencoded"}
+            asked = urlencode({"grant_type": _GRANT, "assertion": assertion}).encode()
+            answer = await self._send("POST", account.token_uri, headers, asked)
+            if answer.status != 200:
+                found = usual(check_url(account.token_uri).authority, answer)
+                again = found.what == "fault"  # with this account nothing can be sent at all
+                return found._replace(whole=True, again=again)
+            try:
+                token = _token(answer.body)
+            except msgspec.MsgspecError:
+                return Verdict("later", f"{check_url(account.token_uri).authority} answered no token", whole=True)
+            self._bearer, self._until_s = token.access_token, now_s + token.expires_in
+            return None
+
+
+def verdict_of(host: str, answer: Answer) -> Verdict:
+    """What Google's answer means. 404 says that a device is gone only with the word for it: a project has it too."""
+    said = _codes(answer.body)
+    if "UNREGISTERED" in said:
+        return GONE
+    found = usual(host, answer, said[0] if said else "")
+    if answer.status == 429:
+        return found._replace(whole=True, wait_s=max(QUOTA_WAIT_S, found.wait_s))
+    return found._replace(whole=True) if answer.status == 401 else found
+
+
+def _payload(message: Message, token: str, ttl: str) -> dict[str, Any]:
+    shown = {"title": message.title, **({"body": message.body} if message.body else {})}
+    android = {
+        "collapse_key": message.topic, "ttl": ttl, "notification": {"tag": message.topic},
+        "priority": "HIGH" if message.urgency == "high" else "NORMAL",
+    }  # fmt: skip
+    return {"message": {"token": token, "notification": shown, "data": message.parts, "android": android}}
+
+
+def _codes(body: bytes) -> list[str]:
+    """The codes of a refusal, the most telling first."""
+    try:
+        error = _refusal(body).error
+    except msgspec.MsgspecError:
+        return []
+    return [code for code in (*(one.error_code for one in error.details), error.status) if code]

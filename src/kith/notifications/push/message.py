@@ -1,0 +1,102 @@
+"""What a notice says on a screen, and that as bytes that fit. Pure.
+
+The words are English; what they are made of travels beside them, so an app can say it in its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from kith.core.ids import made_at_ms
+from kith.notifications.notice import Notice, NoticeType
+
+TTL_MS = 24 * 3_600_000
+"""A notice rings for so long after it was made; then it is in the inbox only."""
+NAME_CHARS_MAX, BODY_CHARS_MAX = 100, 300
+NOBODY = "Somebody"
+_READ = 4
+_SAID: dict[NoticeType, str] = {
+    "mention": "mentioned you",
+    "comment": "commented on your post",
+    "reply": "replied to you",
+    "like": "liked your post",
+    "share": "shared your post",
+    "follow": "follows you",
+    "follow_request": "wants to follow you",
+    "follow_accepted": "accepted your request",
+}
+_URGENT = frozenset[NoticeType]({"mention", "comment", "reply", "follow_request"})
+_encode = msgspec.json.Encoder().encode
+Urgency = Literal["high", "normal"]
+
+
+class Message(NamedTuple):
+    """What a device is sent. `title`: who did what; `body`: how the text that it is about begins; "" without one."""
+
+    notice: Notice
+    title: str
+    body: str
+
+    @property
+    def topic(self) -> str:
+        """What a repetition has too, so that it replaces the first on its way and on the screen."""
+        return str(self.notice.id)
+
+    @property
+    def urgency(self) -> Urgency:
+        """Whether a device should wake for it."""
+        return "high" if self.notice.type in _URGENT else "normal"
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """What it says, part by part."""
+        notice = self.notice
+        found = {
+            "id": str(notice.id), "type": notice.type, "actorId": str(notice.actor), "at": str(notice.at_ms),
+            "mentionedId": str(notice.recipient) if notice.type == "mention" else "",
+            "postId": "" if notice.post is None else str(notice.post),
+            "commentId": "" if notice.comment is None else str(notice.comment),
+        }  # fmt: skip
+        return {name: value for name, value in found.items() if value}
+
+    def ttl_s(self, now_ms: int) -> int:
+        """For how much longer it may ring, in seconds."""
+        return max(0, made_at_ms(self.notice.id) + TTL_MS - now_ms) // 1000
+
+
+def message_of(notice: Notice, user: int, actor: str, mentioned: str, text: str) -> Message:
+    """What a notice says to `user`. `actor`, `mentioned`: names, "" for none; `text`: what it is about."""
+    said = _SAID[notice.type]
+    if notice.type == "mention" and notice.recipient != user:
+        said = f"mentioned {_short(mentioned, NAME_CHARS_MAX) or NOBODY}"
+    elif notice.type == "like" and notice.comment is not None:
+        said = "liked your comment"
+    return Message(notice, f"{_short(actor, NAME_CHARS_MAX) or NOBODY} {said}", _short(text, BODY_CHARS_MAX))
+
+
+def fitting(build: Callable[[Message], Any], message: Message, bytes_max: int) -> bytes:
+    """What `build` makes of a message, as JSON of `bytes_max` at most: the body is cut, where it must be."""
+    whole = _encode(build(message))
+    if len(whole) <= bytes_max:
+        return whole
+    fits, over = 0, len(message.body)  # characters that fit; that do not
+    while over - fits > 1:
+        middle = (fits + over) // 2
+        if len(_encode(build(_cut(message, middle)))) <= bytes_max:
+            fits = middle
+        else:
+            over = middle
+    return _encode(build(_cut(message, fits)))
+
+
+def _cut(message: Message, chars: int) -> Message:
+    return message._replace(body=_short(message.body, chars) if chars else "")
+
+
+def _short(text: str, chars_max: int) -> str:
+    """The beginning of a text, on one line."""
+    flat = " ".join(text[: _READ * chars_max].split())
+    return flat if len(flat) <= chars_max else flat[: chars_max - 1].rstrip() + "…"

@@ -1,0 +1,107 @@
+"""What a provider did not take, by device, kept until it does: so a provider that is away holds back nobody else.
+
+A note a device: `push-owed/<device>`, Owed as JSON. It is changed on the condition that it is as it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from kith.core.errors import Conflict, Overloaded
+from kith.graph.store import Notes
+
+PREFIX = "push-owed/"
+FAULTS = "push-fault/"
+"""Of the notes that say that a provider refuses us, `push-fault/<kind>`: why. Gone once it takes something."""
+DEVICES_OWED_MAX = 10_000
+"""Devices that are owed something. Beyond, the log waits, which holds the rest."""
+NOTICES_MAX = 50
+"""Notices that one device is owed, the newest; those before are in the inbox only."""
+PAUSE_MS, PAUSE_MS_MAX = 2_000, 600_000
+"""Pause before the second try; doubled with each, and of that a half to the whole at random."""
+_DOUBLINGS_MAX = 20
+_REWRITES_MAX = 16
+
+
+class Owed(msgspec.Struct, frozen=True, array_like=True):
+    """What a device is owed: notices, oldest first. `tries`: in a row that failed. `next_try_ms`: since the epoch."""
+
+    user: int
+    notices: tuple[int, ...]
+    tries: int = 0
+    next_try_ms: int = 0
+
+
+class Kept(NamedTuple):
+    """What a device is owed, as its note has it."""
+
+    device: int
+    raw: bytes
+    owed: Owed
+
+
+_encode, _decode = msgspec.json.encode, msgspec.json.Decoder(Owed).decode
+
+
+class OwedKept:
+    """Reads and writes these notes. `chance`: random, 0 to 1."""
+
+    def __init__(self, notes: Notes, chance: Callable[[], float]) -> None:
+        self._notes, self._chance = notes, chance
+        self.known: set[int] = set()
+        """Devices that are owed something, as of the last look and what this process did since."""
+
+    async def all(self) -> list[Kept]:
+        """What all devices are owed."""
+        notes = await self._notes.notes(PREFIX)
+        found = [Kept(int(key[len(PREFIX) :]), raw, _decode(raw)) for key, raw in notes.items()]
+        self.known = {kept.device for kept in found}
+        return found
+
+    async def add(self, device: int, user: int, notices: Sequence[int], now_ms: int, wait_ms: int) -> int:
+        """Owe a device these, too; how many older ones had to give way. Overloaded above DEVICES_OWED_MAX."""
+        if device not in self.known and len(self.known) >= DEVICES_OWED_MAX:
+            raise Overloaded(f"{DEVICES_OWED_MAX} devices are owed notifications; those of others wait")
+        key = f"{PREFIX}{device}"
+        for _ in range(_REWRITES_MAX):
+            raw = await self._notes.get_note(key)
+            old = Owed(user, (), 1, now_ms + self._pause_ms(1, wait_ms)) if raw is None else _decode(raw)
+            listed = sorted({*old.notices, *notices})
+            owed = msgspec.structs.replace(old, notices=tuple(listed[-NOTICES_MAX:]))
+            if await self._notes.put_note(key, _encode(owed), only_if=raw):
+                self.known.add(device)
+                return len(listed) - len(owed.notices)
+        raise Conflict("what this device is owed is being changed by many at once", device=str(device))
+
+    async def settle(self, kept: Kept, left: Sequence[int], now_ms: int, wait_ms: int = 0) -> None:
+        """Owe a device what is `left` of what was tried, and what was added meanwhile."""
+        key, tried = f"{PREFIX}{kept.device}", {*kept.owed.notices} - {*left}
+        for _ in range(_REWRITES_MAX):
+            raw = await self._notes.get_note(key)
+            if raw is None:
+                return
+            now = _decode(raw)
+            notices = tuple(one for one in now.notices if one not in tried)
+            if not notices:
+                changed = None
+            elif left:
+                tries = kept.owed.tries + 1
+                changed = _encode(Owed(now.user, notices, tries, now_ms + self._pause_ms(tries, wait_ms)))
+            else:
+                changed = _encode(Owed(now.user, notices))
+            if await self._notes.put_note(key, changed, only_if=raw):
+                if changed is None:
+                    self.known.discard(kept.device)
+                return
+        raise Conflict("what this device is owed is being changed by many at once", device=str(kept.device))
+
+    async def fault(self, kind: str, why: str | None) -> None:
+        """Note that a provider refuses us, and why; None: no more."""
+        await self._notes.put_note(FAULTS + kind, None if why is None else why.encode())
+
+    def _pause_ms(self, tries: int, wait_ms: int) -> int:
+        pause_ms = min(PAUSE_MS_MAX, PAUSE_MS * 2 ** min(tries - 1, _DOUBLINGS_MAX))
+        return max(int(pause_ms * (1 + self._chance()) / 2), wait_ms)

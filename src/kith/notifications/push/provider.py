@@ -1,0 +1,56 @@
+"""The port of a way to send to devices, and what an answer means for the device and for what it was sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+from kith.notifications.push.device import Device
+from kith.notifications.push.message import Message
+
+if TYPE_CHECKING:
+    from kith.outbound.outbound import Answer
+
+REFUSED_PAUSE_S = 300.0
+"""How long a provider is left alone that refuses our credentials; an operator must help."""
+
+
+class Verdict(NamedTuple):
+    """What became of a message.
+
+    `taken`: the provider has it. `gone`: it knows no such device any more. `later`: to be tried again. `fault`: it
+    refuses what we sent, and a person must look; `again`: it will be tried then. `wait_s`: for how long the provider
+    asked to be left alone; `whole`: with every device that it serves, not this one only. `error`: names no secret.
+    """
+
+    what: Literal["taken", "gone", "later", "fault"]
+    error: str = ""
+    wait_s: float = 0.0
+    whole: bool = False
+    again: bool = False
+
+
+TAKEN, GONE = Verdict("taken"), Verdict("gone")
+
+
+class Provider(Protocol):
+    """One way to send. Errors of `send`: SendFailed."""
+
+    def lane(self, device: Device) -> str:
+        """What fails and is left alone together with this device: a host."""
+        ...
+
+    async def send(self, device: Device, message: Message, now_ms: int) -> Verdict:
+        """Send a message to a device."""
+        ...
+
+
+def usual(host: str, answer: Answer, reason: str = "") -> Verdict:
+    """What an answer means that is no word on the device: by its status, as all providers use it."""
+    status, said = answer.status, f"{host} answered {answer.status}" + (f", {reason}" if reason else "")
+    if 200 <= status < 300:
+        return TAKEN
+    if status in (408, 429) or status >= 500:
+        return Verdict("later", said, answer.retry_after_s, whole=status >= 500)
+    if status in (401, 403):
+        return Verdict("fault", said, REFUSED_PAUSE_S, again=True)
+    return Verdict("fault", said)

@@ -1,0 +1,207 @@
+"""Follows the log and sends each new notice to the devices of whom it tells: at least once, and in the end.
+
+What a provider takes is done. What it does not take now is owed to the device (`owed`), and tried again with growing
+pauses until the notice is a day old; meanwhile others get theirs. What is sent is asked for anew each time (`due`).
+
+A process that stops repeats what it sent since its last checkpoint. A repetition has the same topic, so it replaces the
+first on its way and on the screen; in one process a device is not sent the same twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from kith.core.events import RECORD_CHANGED, Event
+from kith.leases.holding import Leases
+from kith.notifications.notice import read_notice
+from kith.notifications.notices import Notices
+from kith.notifications.push.device import Device, DeviceKind
+from kith.notifications.push.devices import Devices
+from kith.notifications.push.due import Due, Dues, Told
+from kith.notifications.push.message import Message
+from kith.notifications.push.owed import Kept, OwedKept
+from kith.notifications.push.provider import Provider, Verdict
+from kith.outbound.errors import SendFailed
+from kith.records.store import RecordKind
+
+NAME = "push"
+SENDING_MAX = 64
+"""Messages that are on their way at once."""
+SENT_MAX = 100_000
+"""Of so many it is known that they were sent, so that they are not sent twice."""
+LOOK_MS = 1_000
+"""How often it is looked at what is owed."""
+TRIED_MAX = 200
+"""Devices that are tried in a slice of the backlog."""
+_log = structlog.get_logger("kith.push")
+
+
+class Sending(NamedTuple):
+    """A message for a device of a user."""
+
+    user: int
+    device: Device
+    message: Message
+
+
+class Push:
+    """The consumer of the log. See `log.runner.Consumer`. `providers`: those that are set up."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        notices: Notices,
+        dues: Dues,
+        devices: Devices,
+        owed: OwedKept,
+        providers: Mapping[DeviceKind, Provider],
+        leases: Leases,
+        *,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._notices, self._dues, self._devices, self._owed = notices, dues, devices, owed
+        self._providers, self._leases, self._now_ms = providers, leases, now_ms
+        self._sent: dict[tuple[int, int], None] = {}
+        self._rests: dict[str, int] = {}  # until when a lane is left alone
+        self._faulty = dict[DeviceKind, str | None]()
+        self._look_due_ms = 0
+        self._looked = False
+        self._free = asyncio.Semaphore(SENDING_MAX)
+
+    async def handle(self, events: Sequence[Event]) -> None:
+        """Send the new notices among these events."""
+        notices = {
+            event.destination: read_notice(event.data)
+            for event in events
+            if event.state == RECORD_CHANGED and event.source == RecordKind.NOTICE
+        }
+        await self.send([Told(notice.recipient, notice) for notice in notices.values()])
+
+    async def send(self, told: Sequence[Told]) -> None:
+        """Send notices to users, each to all of their devices. Overloaded while too many devices are owed something."""
+        if not told:
+            return
+        if not self._looked:
+            await self._owed.all()
+            self._looked = True
+        now_ms = self._now_ms()
+        sendings = [
+            Sending(due.user, device, due.message)
+            for due in await self._dues.of(told, now_ms)
+            for device in due.devices
+            if device.address.kind in self._providers and (due.message.notice.id, device.id) not in self._sent
+        ]
+        verdicts = await asyncio.gather(*(self._first(one) for one in sendings))
+        late = [(one, verdict) for one, verdict in zip(sendings, verdicts, strict=True) if verdict is not None]
+        for one, verdict in late:
+            await self._owe(one, verdict)
+
+    async def work_backlog(self) -> bool:
+        """Try what is owed and due, some devices at a time; whether there are more."""
+        now_ms = self._now_ms()
+        if 0 < self._look_due_ms - now_ms <= LOOK_MS:
+            return False
+        async with self._leases.hold("push-owed") as held:
+            if held is None:
+                self._look_due_ms = now_ms + LOOK_MS
+                return False
+            waiting = [kept for kept in await self._owed.all() if kept.owed.next_try_ms <= now_ms]
+            waiting.sort(key=lambda kept: kept.owed.next_try_ms)
+            await self._try(waiting[:TRIED_MAX], now_ms)
+        more = len(waiting) > TRIED_MAX
+        self._look_due_ms = now_ms if more else now_ms + LOOK_MS
+        return more
+
+    async def lost(self) -> None:
+        """What was forgotten unread rings no more: it is in the inboxes."""
+
+    async def _first(self, one: Sending) -> Verdict | None:
+        """Send something new; what became of it, where it must be tried again. A device that is owed older waits."""
+        if one.device.id in self._owed.known:
+            return Verdict("later")
+        return await self._settled(one, await self._sent_now(one))
+
+    async def _settled(self, one: Sending, verdict: Verdict) -> Verdict | None:
+        """Do what a verdict asks for; the verdict, where the message must be tried again."""
+        kind = one.device.address.kind
+        if verdict.whole and verdict.wait_s:
+            until_ms = self._now_ms() + int(verdict.wait_s * 1000)
+            self._rests[self._providers[kind].lane(one.device)] = until_ms
+        match verdict.what:
+            case "taken":
+                self._note_sent(one)
+                await self._note_fault(kind, None)
+            case "gone":
+                await self._devices.prune(one.user, one.device)
+                _log.info("a device is gone", kind=kind, device=one.device.id)
+            case "fault":
+                _log.error("a provider refuses what we send", kind=kind, error=verdict.error)
+                await self._note_fault(kind, verdict.error)
+                return verdict if verdict.again else None
+            case "later":
+                _log.info("a message must wait", kind=kind, device=one.device.id, error=verdict.error)
+                return verdict
+        return None
+
+    async def _sent_now(self, one: Sending) -> Verdict:
+        """What a provider makes of a message; "later" where it rests, or does not answer."""
+        provider = self._providers[one.device.address.kind]
+        rest_ms = self._rests.get(provider.lane(one.device), 0) - self._now_ms()
+        if rest_ms > 0:
+            return Verdict("later", "", rest_ms / 1000)
+        async with self._free:
+            try:
+                return await provider.send(one.device, one.message, self._now_ms())
+            except SendFailed as error:
+                return Verdict("later", error.message, error.retry_after_s)
+            except Exception as error:  # a defect of ours must not hold back others
+                _log.exception("a message could not be made", kind=one.device.address.kind, device=one.device.id)
+                return Verdict("fault", type(error).__name__)
+
+    async def _owe(self, one: Sending, verdict: Verdict) -> None:
+        notice, wait_ms = one.message.notice, int(verdict.wait_s * 1000)
+        dropped = await self._owed.add(one.device.id, one.user, [notice.id], self._now_ms(), wait_ms)
+        if dropped:
+            _log.warning("a device is owed too many; the oldest ring no more", device=one.device.id, dropped=dropped)
+
+    async def _try(self, waiting: Sequence[Kept], now_ms: int) -> None:
+        """Send these devices what they are owed and are still to be told, each in order."""
+        ids = list({id_ for kept in waiting for id_ in kept.owed.notices})
+        notices = {one.id: one for one in await self._notices.read(ids) if one is not None}
+        told = {(kept.owed.user, id_) for kept in waiting for id_ in kept.owed.notices if id_ in notices}
+        dues = await self._dues.of([Told(user, notices[id_]) for user, id_ in sorted(told)], now_ms)
+        found = {(due.user, due.message.notice.id): due for due in dues}
+        await asyncio.gather(*(self._try_one(kept, found, now_ms) for kept in waiting))
+
+    async def _try_one(self, kept: Kept, dues: Mapping[tuple[int, int], Due], now_ms: int) -> None:
+        left = list(kept.owed.notices)
+        while left:
+            due = dues.get((kept.owed.user, left[0]))
+            device = None if due is None else next((one for one in due.devices if one.id == kept.device), None)
+            if due is not None and device is not None and (left[0], device.id) not in self._sent:
+                sending = Sending(due.user, device, due.message)
+                found = await self._sent_now(sending)
+                verdict = await self._settled(sending, found)
+                if verdict is not None:
+                    await self._owed.settle(kept, left, now_ms, int(verdict.wait_s * 1000))
+                    return
+                if found.what == "gone":
+                    break
+            del left[0]
+        await self._owed.settle(kept, (), now_ms)
+
+    def _note_sent(self, one: Sending) -> None:
+        self._sent[one.message.notice.id, one.device.id] = None
+        if len(self._sent) > SENT_MAX:
+            del self._sent[next(iter(self._sent))]
+
+    async def _note_fault(self, kind: DeviceKind, why: str | None) -> None:
+        """Keep for an operator that a provider refuses us, or that it does so no more."""
+        if kind not in self._faulty or self._faulty[kind] != why:
+            self._faulty[kind] = why
+            await self._owed.fault(kind, why)

@@ -1,0 +1,39 @@
+"""The process `kith worker backup`: makes backups when they are due, and has the log kept for the next increment."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from kith.core.clock import wall_ms
+from kith.log.keeping import Keeping
+from kith.run import logs, processes, wiring
+from kith.run.backups import schedule
+from kith.run.backups.making import BackUp
+from kith.run.backups.schedule import NAME, RETRIED_S
+from kith.run.config import Settings
+from kith.run.folders import Opened
+
+
+async def keep(settings: Settings) -> None:
+    """Make backups when they are due, until this process is ended: at any time, as what is cut short does not count."""
+    logs.configure(settings.log_level)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    async with wiring.opened(settings, NAME, create=False, on_fatal=processes.replace_process) as parts:
+        await asyncio.gather(processes.stay_with_supervisor(), _keep(settings, parts))
+
+
+async def _keep(settings: Settings, parts: Opened) -> None:
+    maker, keeping = schedule.over(settings, parts.environment, settings.backup_to), Keeping(parts.log, NAME, wall_ms)
+    while True:
+        async with parts.leases.hold(NAME) as held:
+            pause_s = RETRIED_S if held is None else await turn(settings, parts, maker, keeping, wall_ms())
+        await asyncio.sleep(pause_s)
+
+
+async def turn(settings: Settings, parts: Opened, maker: BackUp, keeping: Keeping, now_ms: int) -> float:
+    """Make what is due, and have the log kept from there on; after how many seconds to look again."""
+    pause_s = await schedule.turn(settings, maker, now_ms)
+    if maker.until is not None:
+        await keeping.keep(parts.environment.positions.of(max(0, maker.until - 1)))  # by its last event it is known
+    return pause_s

@@ -1,0 +1,233 @@
+"""What the numbers of `/metrics` were during the last hour, for the console: a file of counts every ten seconds.
+
+Every API process looks, and of those that look at the same moment one writes, so all answer alike, and a process that
+is killed takes nothing along. The files lie in `samples/` beside the store, survive a restart, and the oldest go.
+Limit: percentiles are as fine as the bounds of the histograms (`metrics.LATENCY_S`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import isfinite
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from kith.api.resources.console import NumbersAnswer, OperationNumbers, ProcessNumbers
+from kith.core.clock import wall_ms
+from kith.core.errors import Unavailable
+from kith.run.metrics import LATENCY_S, Histogram, Metrics, OfProcess
+
+EVERY_MS = 10_000
+KEPT = 360
+"""Samples kept: an hour of them."""
+ENDED_SHOWN_MS = 3_600_000
+"""For how long a process that ended is named."""
+_FAILED = " 5"  # how the keys of responses that failed go on, after the operation
+_log = structlog.get_logger("kith")
+
+
+class Sample(msgspec.Struct):
+    """All that was counted until `at_ms`, over all processes: histograms as counts by bound.
+
+    `latency`: a histogram for each operation, as JSON, since an hour of them is read where a curve needs one.
+    """
+
+    at_ms: int
+    latency: dict[str, msgspec.Raw]
+    requests: list[int]  # of all operations
+    failed: dict[str, int]  # answers of 500 and above, by operation
+    commits: list[int]
+    writes: float
+    gauges: dict[str, float | None]  # None: an age that cannot be told; JSON has no infinity
+
+
+class History:
+    """The samples of a data folder."""
+
+    def __init__(self, folder: Path, metrics: Metrics) -> None:
+        self._folder, self._metrics = folder, metrics
+        folder.mkdir(exist_ok=True)
+
+    async def run(self) -> None:
+        """Take a sample at every tenth second of the clock, until cancelled. A failure waits for the next."""
+        while True:
+            now = wall_ms()
+            at_ms = now - now % EVERY_MS + EVERY_MS
+            await asyncio.sleep((at_ms - now) / 1_000)
+            try:
+                await self.take(at_ms)
+            except (OSError, Unavailable) as error:
+                _log.warning("no sample for the console this time", error=str(error))
+
+    async def take(self, at_ms: int) -> None:
+        """Write the sample of this moment, unless another process does; forget the oldest."""
+        gauges = await self._metrics.gauges()
+        await asyncio.to_thread(self._write, at_ms, gauges)
+
+    async def numbers(self, since_ms: int, operation: str | None) -> NumbersAnswer:
+        """Curves from `since_ms` on, and the table of operations over all that is kept."""
+        return await asyncio.to_thread(self._numbers, since_ms, operation)
+
+    def _write(self, at_ms: int, gauges: Mapping[str, float]) -> None:
+        whole = self._folder / f"{at_ms:015d}.json"
+        if whole.exists():
+            return
+        try:
+            partial = whole.with_suffix(".part").open("xb")
+        except FileExistsError:
+            return
+        with partial:
+            partial.write(msgspec.json.encode(summed(at_ms, self._metrics.of_processes(), gauges)))
+        Path(partial.name).rename(whole)
+        first = at_ms - (KEPT - 1) * EVERY_MS
+        for file in self._folder.glob("[0-9]*.*"):
+            if not first <= int(file.stem) <= at_ms + EVERY_MS:  # also those of a clock that was ahead
+                file.unlink(missing_ok=True)
+
+    def _numbers(self, since_ms: int, operation: str | None) -> NumbersAnswer:
+        files = sorted(self._folder.glob("*.json"))
+        new = sum(int(file.stem) > since_ms for file in files)
+        samples = list(_read(files[max(0, len(files) - new - 1) :]))  # with the one before, which it is compared to
+        oldest = next(_read(files), None)
+        processes = self._metrics.of_processes()
+        now = summed(wall_ms(), processes, {})
+        return NumbersAnswer(
+            now=now.at_ms,
+            every_ms=EVERY_MS,
+            times=[sample.at_ms for sample in samples if sample.at_ms > since_ms],
+            series=_curves(samples, since_ms, operation),
+            operations=_table(oldest or _nothing(now.at_ms), now),
+            processes=[
+                ProcessNumbers(one.kind, one.pid, one.running, one.seen_ms)
+                for one in sorted(processes, key=lambda one: (not one.running, -one.seen_ms))
+                if one.running or one.seen_ms > now.at_ms - ENDED_SHOWN_MS
+            ],
+        )
+
+
+def summed(at_ms: int, processes: Sequence[OfProcess], gauges: Mapping[str, float]) -> Sample:
+    """What all processes counted."""
+    none = [0] * (len(LATENCY_S) + 1)
+    sample = Sample(at_ms, {}, none, {}, none, 0, {})
+    latency: dict[str, list[int]] = {}
+    depth = streams = watchers = 0
+    lag_s = 0.0
+    for one in processes:
+        counts = one.counts
+        for name, histogram in counts.latency.items():
+            latency[name] = _added(latency.get(name), histogram)
+            sample.requests = _added(sample.requests, histogram)
+        for key, number in counts.responses.items():
+            operation, _, status = key.rpartition(" ")
+            if status >= "500":
+                sample.failed[operation] = sample.failed.get(operation, 0) + number
+        sample.commits = _added(sample.commits, counts.commit_s)
+        sample.writes += counts.commit_writes.total
+        depth, streams, watchers = depth + counts.queue_depth, streams + counts.streams, watchers + counts.watchers
+        lag_s = max(lag_s, counts.stream_lag_s)
+    sample.latency = {name: msgspec.Raw(msgspec.json.encode(counts)) for name, counts in latency.items()}
+    own = {"commit_queue_depth": depth, "streams": streams, "watchers": watchers, "stream_lag_seconds": lag_s}
+    sample.gauges = {name: value if isfinite(value) else None for name, value in {**gauges, **own}.items()}
+    return sample
+
+
+def quantile_ms(counts: Sequence[int], share: float) -> float | None:
+    """The time within which `share` of these were answered, in ms, between the bounds of its bucket; None: no one."""
+    left = share * sum(counts)
+    if not left:
+        return None
+    lower = 0.0
+    for bound, count in zip(LATENCY_S, counts, strict=False):
+        if count >= left:
+            return (lower + (bound - lower) * left / count) * 1_000
+        left, lower = left - count, bound
+    return LATENCY_S[-1] * 1_000  # or longer
+
+
+def _curves(samples: Sequence[Sample], since_ms: int, operation: str | None) -> dict[str, list[float | None]]:
+    """A value for each sample after `since_ms`, by the name of the curve; None where there is none."""
+    rows = [_point(None, samples[0], operation)] if samples and samples[0].at_ms > since_ms else []
+    rows += [_point(before, after, operation) for before, after in pairwise(samples)]
+    names = sorted({name for row in rows for name in row})
+    return {name: [_rounded(row.get(name)) for row in rows] for name in names}
+
+
+def _point(before: Sample | None, after: Sample, operation: str | None) -> dict[str, float | None]:
+    values: dict[str, float | None] = dict(after.gauges)
+    if before is None:
+        return values
+    seconds = (after.at_ms - before.at_ms) / 1_000
+    before = _comparable(before, after)
+    values |= _times("requests", _grown(before.requests, after.requests), seconds)
+    values["requests_failed"] = sum(
+        max(0, number - before.failed.get(name, 0)) for name, number in after.failed.items()
+    )
+    commits = _grown(before.commits, after.commits)
+    values |= _times("commits", commits, seconds)
+    values["writes_rate"] = (after.writes - before.writes) / seconds
+    if number := sum(commits):
+        values["writes_per_commit"] = (after.writes - before.writes) / number
+    if operation is not None:
+        values |= _times("operation", _grown(_of(before, operation), _of(after, operation)), seconds)
+    return values
+
+
+def _times(name: str, counts: Sequence[int], seconds: float) -> dict[str, float | None]:
+    return {
+        f"{name}_rate": sum(counts) / seconds,
+        f"{name}_p50_ms": quantile_ms(counts, 0.5),
+        f"{name}_p99_ms": quantile_ms(counts, 0.99),
+    }
+
+
+def _table(before: Sample, now: Sample) -> list[OperationNumbers]:
+    """Every operation that was called since the first sample, the most often called first."""
+    rows, before = [], _comparable(before, now)
+    for name in now.latency:
+        grown = _grown(_of(before, name), _of(now, name))
+        if number := sum(grown):
+            failed = max(0, now.failed.get(name, 0) - before.failed.get(name, 0))
+            p50, p99 = quantile_ms(grown, 0.5), quantile_ms(grown, 0.99)
+            rows.append(OperationNumbers(name, number, failed, p50 or 0.0, p99 or 0.0))
+    return sorted(rows, key=lambda row: (-row.count, row.name))
+
+
+def _added(counts: list[int] | None, histogram: Histogram) -> list[int]:
+    return list(histogram.counts) if counts is None else [a + b for a, b in zip(counts, histogram.counts, strict=True)]
+
+
+def _comparable(before: Sample, after: Sample) -> Sample:
+    """What to subtract from `after`: nothing where counts began anew in between, as they do when a server starts."""
+    less = any(b > a for b, a in zip(before.requests, after.requests, strict=False))
+    return _nothing(before.at_ms) if less or after.writes < before.writes else before
+
+
+def _nothing(at_ms: int) -> Sample:
+    return Sample(at_ms, {}, [], {}, [], 0, {})
+
+
+def _of(sample: Sample, operation: str) -> list[int]:
+    """The histogram of an operation; empty where it was never called."""
+    raw = sample.latency.get(operation)
+    return [] if raw is None else msgspec.json.decode(raw, type=list[int])
+
+
+def _grown(before: Sequence[int], after: Sequence[int]) -> Sequence[int]:
+    """What was counted in between."""
+    return [max(0, a - b) for b, a in zip(before, after, strict=True)] if before and after else after
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _read(files: Sequence[Path]) -> Iterator[Sample]:
+    for file in files:
+        try:
+            yield msgspec.json.decode(file.read_bytes(), type=Sample)
+        except (OSError, msgspec.DecodeError):  # forgotten just now, or cut short by a full disk
+            continue

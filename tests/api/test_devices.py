@@ -1,0 +1,106 @@
+"""/devices over real HTTP: a browser registers, somebody likes, and its push service gets what only it can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from calls import code, make, ok
+from cast import People
+from pushing import CONTACT, Browser, app_address
+from receiver import Answer, Endpoint, endpoint
+from servers import API, Server, eventually, serving
+
+from kith.notifications.push.vapid import encoded, point_of
+
+ROUTE = f"{API}/devices"
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose push services are on this machine."""
+    settings = {"KITH_WEBPUSH_CONTACT": CONTACT, "KITH_WEBPUSH_HOSTS": "127.0.0.1"}
+    folder = tmp_path_factory.mktemp("devices")
+    with serving(folder, KITH_OUTBOUND_NETWORKS="127.0.0.1/32", **settings) as running:
+        yield running
+
+
+@pytest.fixture
+def service() -> Iterator[Endpoint]:
+    with endpoint() as running:
+        running.answer = lambda _: Answer(201)
+        yield running
+
+
+def told(browser: Browser) -> dict[str, Any]:
+    """What a browser says of its subscription."""
+    keys = {"p256dh": encoded(point_of(browser.key)), "auth": encoded(browser.auth)}
+    return {"kind": "webpush", "endpoint": browser.endpoint, "expirationTime": None, "keys": keys}
+
+
+def acting(local: Server, user: int) -> httpx.Client:
+    http = local.client()
+    http.headers["X-Kith-User"] = str(user)
+    return http
+
+
+def test_a_like_rings_in_the_browser_of_whom_it_concerns(local: Server, service: Endpoint, people: People) -> None:
+    browser = Browser("alice", f"http://127.0.0.1:{service.port}")
+    with acting(local, people.alice) as alice, acting(local, people.bob) as bob:
+        made = ok(alice.post(ROUTE, json=told(browser)), 201)
+        assert ok(alice.post(ROUTE, json=told(browser)), 201)["id"] == made["id"]
+        listed = alice.get(ROUTE)
+        assert [one["id"] for one in ok(listed)["devices"]] == [made["id"]]
+        assert ok(listed)["kinds"] == ["webpush"]
+        key = ok(listed)["applicationServerKey"]
+        assert ok(alice.get(f"{ROUTE}/{made['id']}"))["kind"] == "webpush"
+        assert browser.endpoint not in listed.text
+        post = make(alice, "news")
+        ok(bob.post(f"{API}/posts/{post}/like"))
+        eventually(lambda: service.got)
+        (got,) = service.got
+        message = browser.opened(got.body)
+        assert (message["type"], message["actorId"], message["postId"]) == ("like", str(people.bob), post)
+        assert (message["title"], message["body"]) == ("Somebody liked your post", "news")
+        assert got.headers["authorization"].endswith(f"k={key}")
+        assert (got.headers["content-encoding"], got.headers["urgency"]) == ("aes128gcm", "normal")
+        assert 86_000 < int(got.headers["ttl"]) <= 86_400
+        assert alice.delete(f"{ROUTE}/{made['id']}").status_code == 204
+        assert code(alice.get(f"{ROUTE}/{made['id']}"), 404) == "DEVICE_NOT_FOUND"
+
+
+def test_a_browser_that_is_gone_is_forgotten_and_what_is_owed_is_counted(
+    local: Server, service: Endpoint, people: People
+) -> None:
+    browser = Browser("gone", f"http://127.0.0.1:{service.port}")
+    with acting(local, people.alice) as alice, acting(local, people.bob) as bob:
+        ok(alice.post(ROUTE, json=told(browser)), 201)
+        service.answer = lambda _: Answer(503)
+        post = make(alice, "news")
+        ok(bob.post(f"{API}/posts/{post}/like"))
+        eventually(lambda: "kith_push_owed 1.0" in local.get("/metrics").text)
+        service.answer = lambda _: Answer(410)
+        eventually(lambda: ok(alice.get(ROUTE))["devices"] == [])
+        eventually(lambda: "kith_push_owed 0.0" in local.get("/metrics").text)
+
+
+def test_what_is_no_device_is_refused(local: Server, people: People) -> None:
+    browser = told(Browser("x", "https://elsewhere.example"))
+    with acting(local, people.alice) as alice:
+        assert code(alice.post(ROUTE, json=browser), 400) == "INVALID_CONTENT"
+        assert code(alice.post(ROUTE, json={"kind": "webpush", "token": "x"}), 400) == "INVALID_CONTENT"
+        token = app_address("fcm", "x").endpoint
+        assert code(alice.post(ROUTE, json={"kind": "fcm", "token": token}), 400) == "INVALID_REQUEST"
+        assert code(alice.post(ROUTE, json={"kind": "fax"}), 400) == "INVALID_REQUEST"
+        assert ok(alice.get(ROUTE))["devices"] == []
+
+
+def test_a_removed_user_has_no_devices(local: Server, service: Endpoint, people: People) -> None:
+    browser = Browser("carol", f"http://127.0.0.1:{service.port}")
+    with acting(local, people.carol) as carol, local.client() as http:
+        ok(carol.post(ROUTE, json=told(browser)), 201)
+        job = ok(http.delete(f"{API}/users/{people.carol}"), 202)["job"]["id"]
+        eventually(lambda: ok(http.get(f"{API}/jobs/{job}"))["done"])
+        assert ok(carol.get(ROUTE))["devices"] == []

@@ -1,0 +1,95 @@
+"""Many watchers over HTTP, of which half stop reading: they cost the others nothing, and miss nothing themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from calls import add_edges
+from coroutines import run_all
+from servers import API, KEY, Server, serving
+
+_WATCHERS, _CHANGES, _A_REQUEST = 100, 2_000, 500
+_BUFFER_BYTES = 1 << 16
+_LIMIT_S = 60.0
+
+
+class Reader:
+    """A connection that watches, and what came over it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self.told: list[int] = []
+        self.token = ""
+
+    @classmethod
+    async def opened(cls, server: Server, after: str = "") -> Reader:
+        """Watches follows, from now on or after a token, with little room for what it does not read."""
+        plain = socket.socket()
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        plain.connect(("127.0.0.1", server.port))
+        reader, writer = await asyncio.open_connection(sock=plain, limit=4_096)
+        path = f"{API}/watch?kinds=edge" + (f"&after={after}" if after else "")
+        head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: application/x-ndjson\r\nAuthorization: Bearer {KEY}\r\n\r\n"
+        writer.write(head.encode())
+        opened = cls(reader, writer)
+        while not opened.token:
+            opened._take(await reader.readline())
+        return opened
+
+    async def read(self, changes: int) -> bool:
+        """Read until so many changes came; False if the connection ended before."""
+        while len(self.told) < changes:
+            try:
+                line = await self._reader.readline()
+            except ConnectionError:
+                return False
+            if not line.endswith(b"\n"):
+                return False
+            self._take(line)
+        return True
+
+    def _take(self, line: bytes) -> None:
+        """A line of the answer: its head, the sizes of chunks, and changes."""
+        if line.startswith(b"{"):
+            change: dict[str, Any] = json.loads(line)
+            self.token = change["token"]
+            if change["kind"] == "edge":
+                self.told.append(int(change["destination"]))
+
+    def close(self) -> None:
+        """End it."""
+        self._writer.close()
+
+
+def test_half_of_many_watchers_stop_reading_and_nobody_misses_anything(tmp_path: Path) -> None:
+    with serving(tmp_path, KITH_STREAM_BUFFER_BYTES=str(_BUFFER_BYTES)) as server:
+        run_all(asyncio.wait_for(_scene(server), _LIMIT_S))
+
+
+async def _scene(server: Server) -> None:
+    watchers = [await Reader.opened(server) for _ in range(_WATCHERS)]
+    reading, stopped = watchers[::2], watchers[1::2]
+    all_told = asyncio.gather(*(one.read(_CHANGES) for one in reading))
+    await asyncio.to_thread(_write, server)
+    assert all(await all_told)
+    everything = list(range(_CHANGES))
+    assert all(one.told == everything for one in reading)
+    cut = [not await one.read(_CHANGES) for one in stopped]
+    assert all(cut), "what a watcher does not take is not kept for it"
+    for one in stopped:
+        back = await Reader.opened(server, one.token)
+        assert await back.read(_CHANGES - len(one.told))
+        assert one.told + back.told == everything
+        back.close()
+    for one in watchers:
+        one.close()
+
+
+def _write(server: Server) -> None:
+    with server.client() as http:
+        for first in range(0, _CHANGES, _A_REQUEST):
+            add_edges(http, "follows", *((1_000_000, number) for number in range(first, first + _A_REQUEST)))

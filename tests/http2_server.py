@@ -1,0 +1,89 @@
+"""A small HTTP/2 server over TLS, which answers, goes silent or says good-bye in the middle, as a test says."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Literal, NamedTuple
+
+import h2.config
+import h2.connection
+import h2.events
+
+Say = int | Literal["nothing", "reset", "goaway before", "goaway after", "hang up"]
+"""A status; or no answer; or the stream is reset; or GOAWAY, before the request was looked at or after; or the end."""
+
+
+class Got(NamedTuple):
+    """One request. `connection`: the how-manyth it came on."""
+
+    path: str
+    body: bytes
+    connection: int
+
+
+class Http2Server:
+    """`say`: what it does with a request."""
+
+    def __init__(self) -> None:
+        self.got: list[Got] = []
+        self.say: Callable[[Got], Say] = lambda _: 200
+        self.connections = self.port = 0
+
+    async def serve(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
+        """One connection."""
+        self.connections += 1
+        number, paths, bodies = self.connections, dict[int, str](), dict[int, bytes]()
+        connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
+        connection.initiate_connection()
+        writing.write(connection.data_to_send())
+        try:
+            while data := await reading.read(65_536):
+                for event in connection.receive_data(data):
+                    if isinstance(event, h2.events.RequestReceived):
+                        paths[event.stream_id] = dict(event.headers)[":path"]
+                    elif isinstance(event, h2.events.DataReceived):
+                        bodies[event.stream_id] = bodies.get(event.stream_id, b"") + event.data
+                        connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                    elif isinstance(event, h2.events.StreamEnded):
+                        at = event.stream_id
+                        if self._answer(connection, at, Got(paths[at], bodies.get(at, b""), number)):
+                            return
+                writing.write(connection.data_to_send())
+        except (ConnectionError, ssl.SSLError):
+            pass
+        finally:
+            writing.write(connection.data_to_send())
+            writing.close()
+
+    def _answer(self, connection: h2.connection.H2Connection, stream: int, got: Got) -> bool:
+        """Do with a request what the test says; whether the connection ends."""
+        said = self.say(got)
+        if said == "goaway before":
+            connection.close_connection(last_stream_id=stream - 2)
+            return True
+        self.got.append(got)
+        if isinstance(said, int):
+            connection.send_headers(stream, [(":status", str(said))], end_stream=True)
+        elif said == "reset":
+            connection.reset_stream(stream)
+        elif said == "goaway after":
+            connection.send_headers(stream, [(":status", "200")], end_stream=True)
+            connection.close_connection(last_stream_id=stream)
+            return True
+        return said == "hang up"
+
+
+@asynccontextmanager
+async def http2_server(tls: ssl.SSLContext) -> AsyncIterator[Http2Server]:
+    """A server on this machine that speaks HTTP/2 and nothing else."""
+    tls.set_alpn_protocols(["h2"])
+    running = Http2Server()
+    server = await asyncio.start_server(running.serve, "127.0.0.1", 0, ssl=tls)
+    running.port = server.sockets[0].getsockname()[1]
+    try:
+        yield running
+    finally:
+        server.close()

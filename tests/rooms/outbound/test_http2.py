@@ -1,0 +1,105 @@
+"""HTTP/2, as Apple's push service speaks it: one connection for many, and what becomes of them when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from authority import Authority
+from coroutines import run_all
+from http2_server import Got, Http2Server, Say, http2_server
+
+from kith.outbound.addresses import networks_of
+from kith.outbound.circuits import OPEN_AFTER
+from kith.outbound.errors import SendFailed, Why
+from kith.outbound.outbound import Outbound
+
+HOST = "push.example"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+async def here(host: str, port: int) -> Sequence[str]:
+    return ["127.0.0.1"]
+
+
+def played(authority: Authority, act: Callable[[Outbound, Http2Server], Awaitable[Any]], whole_s: float = 5.0) -> Any:
+    async def scenario() -> Any:
+        trusted: ssl.SSLContext = authority.trusted()
+        outbound = Outbound(networks_of(["127.0.0.1"]), resolve=here, tls=trusted, whole_s=whole_s, http2=True)
+        async with http2_server(authority.serving(HOST)) as server:
+            try:
+                return await act(outbound, server)
+            finally:
+                await outbound.close()
+
+    return run_all(scenario())
+
+
+async def sent(outbound: Outbound, server: Http2Server, body: bytes) -> int | Why:
+    """The status of an answer, or why there is none."""
+    try:
+        return (await outbound.send("POST", f"https://{HOST}:{server.port}/3/device/x", {}, body)).status
+    except SendFailed as error:
+        return error.why
+
+
+def bodies(server: Http2Server) -> list[bytes]:
+    return sorted(one.body for one in server.got)
+
+
+def test_many_requests_share_a_connection(authority: Authority) -> None:
+    async def act(outbound: Outbound, server: Http2Server) -> None:
+        assert await sent(outbound, server, b"first") == 200
+        said = await asyncio.gather(*(sent(outbound, server, b"%03d" % number) for number in range(50)))
+        assert said == [200] * 50
+        assert server.connections == 1
+        assert bodies(server) == sorted([b"first", *(b"%03d" % number for number in range(50))])
+
+    played(authority, act)
+
+
+def test_who_says_good_bye_before_looking_is_asked_again_on_another_connection(authority: Authority) -> None:
+    async def act(outbound: Outbound, server: Http2Server) -> None:
+        assert await sent(outbound, server, b"first") == 200
+        server.say = lambda got: "goaway before" if got.connection == 1 else 200
+        assert await sent(outbound, server, b"second") in (200, Why.BROKEN)
+        assert await sent(outbound, server, b"third") == 200
+        assert server.connections == 2
+        assert bodies(server)[-1] == b"third"
+
+    played(authority, act)
+
+
+@pytest.mark.parametrize("said", ["goaway after", "hang up", "reset"])
+def test_who_says_good_bye_in_the_middle_of_many_answers_the_next(authority: Authority, said: Say) -> None:
+    async def act(outbound: Outbound, server: Http2Server) -> None:
+        def say(got: Got) -> Say:
+            return said if got.body == b"002" else 200
+
+        server.say = say
+        found = await asyncio.gather(*(sent(outbound, server, b"%03d" % number) for number in range(4)))
+        assert set(found) <= {200, Why.BROKEN}
+        assert await sent(outbound, server, b"later") == 200
+        for number, one in enumerate(found):
+            assert one != 200 or b"%03d" % number in bodies(server)
+
+    played(authority, act)
+
+
+def test_who_is_silent_is_left_and_rests_and_costs_no_more(authority: Authority) -> None:
+    async def act(outbound: Outbound, server: Http2Server) -> None:
+        assert await sent(outbound, server, b"first") == 200
+        server.say = lambda _: "nothing"
+        found = await asyncio.gather(*(sent(outbound, server, b"x") for _ in range(OPEN_AFTER)))
+        assert found == [Why.TIMEOUT] * OPEN_AFTER
+        assert await sent(outbound, server, b"x") is Why.RESTING
+
+    played(authority, act, whole_s=0.2)

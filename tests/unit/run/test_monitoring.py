@@ -1,0 +1,114 @@
+"""Alert rules and the dashboard name metrics that exist, and leave none of ours out."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from coroutines import run_all
+
+from kith.core.errors import StoreUnavailable
+from kith.engines.embedded.environment import Environment
+from kith.run import wiring
+from kith.run.behind import Level
+from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
+
+ROOT = Path(__file__).parents[3]
+PAGES = ROOT / "docs" / "monitoring"
+ALERTS = (PAGES / "alerts.yaml").read_text()
+DASHBOARD = json.loads((PAGES / "grafana.json").read_text())
+EXPRESSIONS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+RULES = re.findall(r"^ +expr: (.+)$", ALERTS, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What /metrics says once all that can be counted has been."""
+    folder = tmp_path_factory.mktemp("data")
+    settings = Settings(data=str(folder), durability="relaxed", backup_to=str(folder / "backups"))
+    level = Level(folder, begin=True)
+    level.was_level(time.monotonic_ns())
+    level.close()
+
+    async def rendered() -> str:
+        async with wiring.opened(settings, "api") as parts:
+            metrics = parts.metrics
+            metrics.observe("check", time.perf_counter(), 500)
+            metrics.called("edges apply", 0.001)
+            metrics.call_failed("edges apply", "STORE_FULL")
+            metrics.failed(StoreUnavailable("it is away"))
+            metrics.messages_sent("new_post", 1)
+            metrics.stream_ended("gone")
+            for name in CONSUMERS:
+                await parts.log.save(name, await parts.log.end(), {})
+            with patch.object(Environment, "is_closed", lambda _: True):  # as a standby
+                return (await metrics.render()).decode()
+
+    return str(run_all(rendered()))
+
+
+def metrics_of(text: str) -> set[str]:
+    return set(re.findall(r"\bkith_[a-z0-9_]+(?![a-z0-9_.])", text))
+
+
+def patterns_of(text: str) -> list[str]:
+    """Names by a pattern: what there is of each consumer."""
+    return re.findall(r'__name__=~"([^"]+)"', text)
+
+
+def series(told: str) -> set[str]:
+    return set(re.findall(r"^(kith_[a-z0-9_]+)", told, re.MULTILINE))
+
+
+@pytest.mark.parametrize("expression", [*RULES, *EXPRESSIONS])
+def test_every_metric_of_a_rule_or_a_panel_exists(told: str, expression: str) -> None:
+    named, patterns = metrics_of(expression), patterns_of(expression)
+    assert named or patterns or "up{" in expression
+    assert named <= series(told)
+    for pattern in patterns:
+        found = [name for name in series(told) if re.fullmatch(pattern, name)]
+        assert len(found) >= len(CONSUMERS), pattern
+    assert expression.count("(") == expression.count(")")
+    labels = set(re.findall(r"by \(([^)]+)\)", expression)) | set(re.findall(r"{(\w+)[=!]", expression))
+    for label in {one.strip() for part in labels for one in part.split(",")} - {"job", "__name__"}:
+        assert f'{label}="' in told
+
+
+def test_rules_and_panels_look_at_every_family(told: str) -> None:
+    families = set(re.findall(r"^# TYPE (kith_\w+)", told, re.MULTILINE))
+    everything = " ".join(EXPRESSIONS)
+    shown, patterns = metrics_of(everything), patterns_of(everything)
+    assert not {
+        family
+        for family in families
+        if not any(name.startswith(family) for name in shown)
+        and not any(re.fullmatch(pattern, family) for pattern in patterns)
+    }
+
+
+def test_the_guide_names_every_metric(told: str) -> None:
+    of_consumers = {name for name in series(told) if re.match(f"kith_({'|'.join(set(CONSUMERS) - {'fanout'})})_", name)}
+    families = set(re.findall(r"^# TYPE (kith_\w+)", told, re.MULTILINE)) - of_consumers
+    assert families <= metrics_of((ROOT / "docs" / "operations.md").read_text())
+
+
+def test_every_rule_says_what_to_do_and_how_urgent_it_is() -> None:
+    rules = re.split(r"- alert: ", ALERTS)[1:]
+    assert len(rules) == len(RULES) > 10
+    for rule in rules:
+        assert re.search(r"severity: (page|ticket)}", rule), rule
+        assert "summary: " in rule
+        assert "action: " in rule
+
+
+def test_operations_that_a_rule_leaves_out_exist() -> None:
+    """Those that take long by nature."""
+    sources = "".join(file.read_text() for file in (ROOT / "src" / "kith" / "api" / "resources").glob("*.py"))
+    names = re.findall(r'operation!="(\w+)"', ALERTS)
+    assert names
+    assert set(names) <= set(re.findall(r"async def (\w+)", sources))

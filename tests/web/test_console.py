@@ -1,0 +1,235 @@
+"""The console in a browser: opened during a load, while a worker is killed and an event is dead."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calls import add_edges, ok
+from coroutines import run_all
+from playwright.sync_api import Browser, Page, expect
+from servers import API, KEY, Server, eventually, serving, sign
+
+from kith.core.events import NOWHERE
+from kith.log.store import Failure
+from kith.run import wiring
+from kith.run.config import Settings
+
+LOOK_MS = 15_000
+"""Longer than from one look to the next."""
+VIEWS = ("overview", "operations", "log", "lookup", "tasks", "settings")
+REFUSED = "Failed to load resource"
+"""What the browser logs of every answer of 400 and above."""
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Two API processes, so that looks are answered by either."""
+    with serving(tmp_path_factory.mktemp("console"), KITH_WORKERS="2") as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server) -> Iterator[Page]:
+    """The console, signed in. A test fails where the page logged an error."""
+    context = browser.new_context(base_url=server.url, viewport={"width": 1280, "height": 900})
+    window, wrong = context.new_page(), list[str]()
+    window.on("pageerror", lambda error: wrong.append(str(error)))
+    window.on(
+        "console", lambda said: wrong.append(said.text) if said.type == "error" and REFUSED not in said.text else None
+    )
+    window.goto("/console")
+    sign_in(window, KEY)
+    yield window
+    context.close()
+    assert not wrong
+
+
+def sign_in(page: Page, key: str) -> None:
+    page.get_by_label("Server key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def view(page: Page, name: str) -> None:
+    page.get_by_role("navigation").get_by_role("link", name=name).click()
+    expect(page).to_have_title(f"{name} · Kith console")
+
+
+@contextmanager
+def load(server: Server) -> Iterator[None]:
+    """Somebody is always asking."""
+    stopping = threading.Event()
+
+    def ask() -> None:
+        with server.client(acting=1) as http:
+            while not stopping.is_set():
+                http.get(f"{API}/feed")
+                http.post(f"{API}/users/2/follow")
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        asking.join()
+
+
+def settings_of(server: Server) -> Settings:
+    return Settings(data=str(server.data), durability="relaxed")
+
+
+def beside(work: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine answers, in a thread: the browser's loop runs in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run_all, work).result()
+
+
+def give_up(server: Server, *destinations: int) -> None:
+    """Fan-out gave up the events of edges to these, with an error that means no good."""
+
+    async def keep() -> None:
+        async with wiring.opened(settings_of(server), "chore", create=False) as parts:
+            events = (await parts.log.read(NOWHERE, 10_000)).events
+            gone = {
+                event.mark: Failure("fanout", event, 8, f"ValueError: {HOSTILE}", 1_700_000_000_000, 0, dead=True)
+                for event in events
+                if event.destination in destinations
+            }
+            assert len(gone) == len(destinations)
+            await parts.log.save("fanout", None, gone)
+
+    beside(keep())
+
+
+def failures(server: Server) -> list[int]:
+    """The destinations of all events on which fan-out failed."""
+
+    async def kept() -> list[int]:
+        async with wiring.opened(settings_of(server), "chore", create=False) as parts:
+            return [failure.event.destination for failure in await parts.log.failures("fanout")]
+
+    return list(beside(kept()))
+
+
+def test_a_killed_worker_shows_during_a_load_and_the_curves_go_on(server: Server, page: Page) -> None:
+    with load(server):
+        requests = page.get_by_role("img", name=re.compile("^Requests: now [0-9.]+.s"))
+        expect(requests).to_be_visible(timeout=2 * LOOK_MS)
+        with server.client() as http:
+            told = ok(http.get("/console/numbers"))
+        (fanout,) = [one["pid"] for one in told["processes"] if one["kind"] == "fanout" and one["running"]]
+        os.kill(fanout, signal.SIGKILL)
+        expect(page.get_by_text(f"Process {fanout} (fanout) ended")).to_be_visible(timeout=LOOK_MS)
+        view(page, "Operations")
+        page.get_by_role("button", name="feed", exact=True).click()
+        expect(page.get_by_role("img", name=re.compile("^Calls: now [0-9.]+.s"))).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("^Time to answer: now p50 [0-9.]+ ms"))).to_be_visible()
+
+
+def test_a_dead_event_is_replayed_and_another_dropped_after_a_second_look(server: Server, page: Page) -> None:
+    with server.client() as http:
+        add_edges(http, "follows", (7, 70), (7, 71))
+    give_up(server, 70, 71)
+    view(page, "Log")
+    first, second = (page.get_by_role("row", name=re.compile(f"follows 7 → {one} ")) for one in (70, 71))
+    expect(first).to_contain_text(HOSTILE)
+    first.get_by_role("button", name="Replay").click()
+    expect(first).to_have_count(0)
+    eventually(lambda: failures(server) == [71])
+    second.get_by_role("button", name="Drop").click()
+    expect(page.get_by_role("button", name="Do it")).to_be_disabled()
+    page.keyboard.press("Escape")
+    expect(second).to_have_count(1)
+    second.get_by_role("button", name="Drop").click()
+    page.get_by_label("Type drop").fill("drop")
+    page.get_by_role("button", name="Do it").click()
+    expect(second).to_have_count(0)
+    assert failures(server) == []
+
+
+def test_a_post_is_looked_up_as_stored_and_as_others_see_it_and_labelled(server: Server, page: Page) -> None:
+    with server.client(acting=5) as http:
+        post = ok(http.post(f"{API}/posts", json={"content": {"text": HOSTILE}}), 201)["id"]
+    view(page, "Look up")
+    page.get_by_label(re.compile("^Id of a user, post")).fill(post)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(HOSTILE)).to_be_visible()
+    labels = page.locator("section", has=page.get_by_role("heading", name="Labels", exact=True))
+    labels.get_by_label("Id").fill(post)
+    page.keyboard.press("Enter")
+    page.get_by_label("hide", exact=True).check()
+    page.get_by_label("Reason").fill("a test")
+    page.get_by_role("button", name="Set").click()
+    page.get_by_label(f"Type {post}").fill(post)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(re.compile("^Set 20"))).to_be_visible()
+    seen = page.locator("section", has=page.get_by_role("heading", name="As somebody sees it"))
+    seen.get_by_label("Id", exact=True).fill(post)
+    for viewer, words in (("6", "no such post"), ("5", HOSTILE)):
+        seen.get_by_label(re.compile("^Seen by")).fill(viewer)
+        seen.get_by_role("button").click()
+        expect(page.locator("main > div")).to_contain_text(re.compile(re.escape(words), re.IGNORECASE))
+
+
+def test_an_audit_is_run_and_its_report_shown(server: Server, page: Page) -> None:
+    with server.client() as http:
+        add_edges(http, "follows", (8, 80))
+    view(page, "Tasks")
+    page.get_by_role("button", name="Run an audit").click()
+    expect(page.get_by_role("status")).to_contain_text("done", timeout=3 * LOOK_MS)
+    expect(page.get_by_role("row", name=re.compile("^follows "))).to_contain_text("agrees")
+
+
+def test_the_key_is_asked_for_kept_in_the_tab_and_forgotten(server: Server, browser: Browser) -> None:
+    context = browser.new_context(base_url=server.url)
+    page = context.new_page()
+    page.goto("/console#settings")
+    for wrong in ("not a key of this server", sign(1)):
+        sign_in(page, wrong)
+        expect(page.get_by_role("alert")).to_contain_text("no server key")
+    sign_in(page, KEY)
+    expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+    assert KEY not in page.url
+    assert page.evaluate("localStorage.length") == 0
+    assert context.cookies() == []
+    other = context.new_page()
+    other.goto("/console")
+    expect(other.get_by_label("Server key")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Server key")).to_be_visible()
+    assert page.evaluate("sessionStorage.length") == 0
+    context.close()
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_no_view_is_wider_than_the_window_and_each_has_one_heading(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    for name in VIEWS:
+        page.evaluate("name => { location.hash = name }", name)
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
+        expect(page.locator("nav [aria-current=page]")).to_have_attribute("href", f"#{name}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+
+
+def test_a_server_that_is_away_is_told_in_words_and_found_again(tmp_path: Path, browser: Browser) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    with serving(tmp_path) as server:
+        page.goto(f"{server.url}/console")
+        sign_in(page, KEY)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        port = server.port
+    expect(page.get_by_role("alert")).to_contain_text("No server answers here", timeout=LOOK_MS)
+    with serving(tmp_path, port=port):
+        expect(page.get_by_role("alert")).to_be_hidden(timeout=2 * LOOK_MS)
+    context.close()
