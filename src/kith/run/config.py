@@ -182,13 +182,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(ge=1),
         _doc("Followers from which on mentions of an account are kept for those of its followers who asked for them."),
     ] = 1_000_000
-    mention_workers_online: Annotated[
-        Positive, _doc("Processes that tell followers who are online of mentions of accounts with many followers.")
-    ] = 1
-    mention_workers_day: Annotated[
-        Positive, _doc("Processes that tell those who were here within a day, and followers of smaller accounts.")
-    ] = 1
-    mention_workers_month: Annotated[Positive, _doc("Processes that tell those who were here within 30 days.")] = 1
+    mention_workers_online: Annotated[Positive, _doc("Processes for mentions: followers who are online.")] = 1
+    mention_workers_day: Annotated[Positive, _doc("The same: here within a day; all of smaller accounts.")] = 1
+    mention_workers_month: Annotated[Positive, _doc("The same: here within 30 days.")] = 1
     story_hours: Annotated[
         int, Meta(ge=1, le=8_760), _doc("Hours a story is there; then nobody finds it, and its room is given back.")
     ] = 24
