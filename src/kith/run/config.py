@@ -187,14 +187,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _doc("Followers from which on mentions of an account are kept for those of its followers who asked for them."),
     ] = 1_000_000
     mention_workers_online: Annotated[
-        NotNegative,
-        _doc("Processes that tell followers online of mentions of accounts with many; 0: the one that workers share."),
+        NotNegative, _doc("Processes for mentions: followers who are online. 0: the one that small workers share.")
     ] = 0
-    mention_workers_day: Annotated[
-        NotNegative,
-        _doc("As above, for those who were here within a day, and followers of smaller accounts."),
-    ] = 0
-    mention_workers_month: Annotated[NotNegative, _doc("As above, for those who were here within 30 days.")] = 1
+    mention_workers_day: Annotated[NotNegative, _doc("The same: here within a day; all of smaller accounts.")] = 0
+    mention_workers_month: Annotated[NotNegative, _doc("The same: here within 30 days.")] = 1
     story_hours: Annotated[
         int, Meta(ge=1, le=8_760), _doc("Hours a story is there; then nobody finds it, and its room is given back.")
     ] = 24
