@@ -93,6 +93,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "board-followers": boards.board_followers,
     "inbox": inboxes.inbox,
     "mention": mentions.mention,
+    "import-pins": boards.import_file,
 }
 
 
