@@ -99,6 +99,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "mention": mentions.mention,
     "console": console.console,
     "mention-storm": mention_storm.mention_storm,
+    "import-pins": boards.import_file,
 }
 
 

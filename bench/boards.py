@@ -1,4 +1,5 @@
-"""The interest graph: checks by the rules of boards, in process and over HTTP, and a page of a board's followers.
+"""The interest graph: checks by the rules of boards, in process and over HTTP, a page of a board's followers, and an
+import of pins.
 
 The reader follows half of 1,000 owners, and unfollowed 5,000 boards of one of them; the owner of the big board has 1 M
 followers.
@@ -16,11 +17,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from bench.figures import KEY, SECONDS, Figure, generated, imported, server
+from bench.figures import DATA_SETS, KEY, SECONDS, Figure, Silent, generated, imported, server
 from bench.load import request, run
 from bench.routes import API
 from kith.boards.board import Board, board_record
 from kith.boards.following import CHECKED_MAX
+from kith.commands.edges import import_pins
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Window
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
@@ -35,6 +37,7 @@ _FOLLOWERS = 1_000_000
 _CALLS, _ROUNDS, _PAGES = 2_000, 5, 400
 _REQUESTS, _CONNECTIONS = 40_000, 16
 _ANSWER_BYTES = 60
+_PINNERS, _PINS_EACH, _ITEMS = 40_000, 20, 10_000
 _BATCH = 2_000
 _Asked = tuple[list[int], list[int]]
 
@@ -173,6 +176,25 @@ def board_followers(folder: Path) -> list[Figure]:
             return await work(services)
 
     return asyncio.run(measure())
+
+
+def import_file(folder: Path) -> list[Figure]:
+    """Real pins, or generated ones where there are none, into an empty folder: boards and posts included."""
+    file, says = DATA_SETS / "pins" / "train.txt.xz", "Pinterest pins (Geng et al. 2015)"
+    if not file.exists():
+        file, says = folder / "pins.txt", "generated pins"
+        chosen = np.random.default_rng(2)
+        with file.open("w") as lines:
+            for user in range(_PINNERS):
+                print(user, *chosen.zipf(1.5, _PINS_EACH) % _ITEMS, file=lines)
+    cpu, started = time.process_time(), time.perf_counter()
+    done = import_pins(Settings(data=str(folder / "pins"), durability="relaxed"), file, Silent())
+    rate, cpu_rate = done.rows / (time.perf_counter() - started), done.rows / (time.process_time() - cpu)
+    says = f"{says}, {done.rows:,} rows"
+    return [
+        Figure("import-pins", rate, "pins/s", ">= 200,000", data=says),
+        Figure("import-pins-cpu", cpu_rate, "pins/s of CPU time", "", data=says),
+    ]
 
 
 def _in(graph: int, node: int) -> Listing:

@@ -13,7 +13,7 @@ from distant import UpToDate
 from engines import Whole
 from naive_timelines import NaiveTimelines
 from reference_fanout_state import ReferenceFanoutState
-from services import service_over
+from services import boards_over, service_over
 
 from kith.core.ids import NodeId, Snowflakes
 from kith.graph.edge import State
@@ -22,6 +22,7 @@ from kith.graph.graphs import BUILT_IN, HIDES
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
 from kith.home.home import Home, HomePage
+from kith.home.pinned import PinnedPosts
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import Served
@@ -105,7 +106,8 @@ async def open_home(whole: Whole, clock: FakeClock, *, bits: int = 8) -> HomeSce
     affinity = Affinity(graph, comments, facts, clock)
     ranker = Ranker(graph, facts, affinity, clock)
     skeletons = Skeletons(graph, timelines.store, fanout, log, now_s=lambda: clock.ms / 1000)
-    feed = Home(skeletons, ranker, HomeRules(graph, objects), served=served, now_ms=clock)
+    pins = PinnedPosts(boards_over(graph, objects), clock)
+    feed = Home(skeletons, ranker, HomeRules(graph, objects), pins, served=served, now_ms=clock)
     home = HomeScene(
         clock,
         graph,

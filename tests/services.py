@@ -28,6 +28,7 @@ from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
 from kith.home.fanout.state import FanoutState
 from kith.home.home import Home
+from kith.home.pinned import PinnedPosts
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.skeleton import Skeletons
@@ -204,7 +205,15 @@ def feed_over(
     facts = PostFacts(posts.store, graph, now_ms, bits=8)
     ranker = Ranker(graph, facts, Affinity(graph, Comments(posts), facts, now_ms), now_ms)
     skeletons = Skeletons(graph, timelines, fanout, log, now_s=lambda: now_ms() / 1000)
-    return Home(skeletons, ranker, HomeRules(graph, posts), now_ms=now_ms)
+    pins = PinnedPosts(boards_over(graph, posts), now_ms)
+    return Home(skeletons, ranker, HomeRules(graph, posts), pins, now_ms=now_ms)
+
+
+def boards_over(graph: Graph, posts: Posts) -> Boards:
+    """The boards of the same store."""
+    settling = Settling(graph, posts.store)
+    upkeep = Upkeep(settling)
+    return Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
 
 
 async def no_images(owner: NodeId, id_: int, field: str) -> None:

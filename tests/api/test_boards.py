@@ -294,3 +294,22 @@ def test_what_cannot_be_done_says_why(
     filled = {key: value.format(**names) if isinstance(value, str) else value for key, value in (body or {}).items()}
     answer = alice.request(method, API + path.format(**names), json=filled if body else None)
     assert code(answer, status) == refusal
+
+
+@pytest.mark.parametrize("through_owner", [False, True])
+def test_pins_of_followed_boards_come_home_with_their_reason(
+    acting: Acting, people: People, through_owner: bool
+) -> None:
+    alice, bob, carol = acting(people.alice), acting(people.bob), acting(people.carol)
+    board = new(bob)
+    post = int(ok(carol.post(f"{API}/posts", json={"content": {"text": "pinned"}}), 201)["id"])
+    ok(alice.post(f"{API}/users/{people.bob}/follow" if through_owner else f"{API}/boards/{board}/follow"))
+    ok(bob.post(f"{API}/boards/{board}/pins", json={"post": str(post)}))
+    (shown,) = ok(alice.get(f"{API}/feed"))["posts"]
+    assert (int(shown["id"]), shown["ranking"]["reason"]) == (post, "followed_board")
+    assert [int(one["id"]) for one in ok(alice.get(f"{API}/feed?type=latest"))["posts"]] == [post]
+    why = ok(alice.get(f"{API}/posts/{post}/why"))
+    assert (why["reason"], why["excludedBy"]) == ("followed_board", [])
+    ok(alice.delete(f"{API}/boards/{board}/follow"))
+    assert ok(alice.get(f"{API}/feed"))["posts"] == []
+    assert ok(alice.get(f"{API}/posts/{post}/why"))["excludedBy"] == ["not_followed"]

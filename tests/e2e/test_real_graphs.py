@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import lzma
 import os
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,15 +20,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from kith.boards.settling import Settling
 from kith.commands.audit import audit_all
-from kith.commands.edges import export_edges, import_edges
+from kith.commands.edges import export_edges, import_edges, import_pins
+from kith.commands.transfer.pins import board_of, post_of
 from kith.core.ids import NodeId
+from kith.core.paging import Window
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.shapes import Listing
 from kith.run import wiring
 from kith.run.config import Settings
-from kith.run.wiring import opened_graph
+from kith.run.folders import Opened
+from kith.run.services import Services, running
+from kith.run.wiring import opened
 
 FOLDER = Path(os.environ.get("KITH_DATA_SETS") or Path(__file__).parents[3] / "shared" / "data")
 Rows = NDArray[np.int64]
@@ -79,11 +86,16 @@ def straight_from(real: RealGraph) -> Rows:
 
 
 def with_service(set_to: Settings, job: Any) -> Any:
-    """What `job(service)` answers."""
+    """What `job(graph)` answers."""
+    return with_parts(set_to, lambda parts: job(parts.graph))
+
+
+def with_parts(set_to: Settings, job: Any) -> Any:
+    """What `job(parts)` answers."""
 
     async def run() -> Any:
-        async with opened_graph(set_to, create=False) as service:
-            return await job(service)
+        async with opened(set_to, "chore", create=False) as parts:
+            return await job(parts)
 
     return asyncio.run(run())
 
@@ -163,16 +175,17 @@ def test_nostr_lists_and_mutes_live_in_one_store_and_hold_what_the_files_hold(tm
     muted = straight_from(NOSTR_MUTES)
     muter, target = (NodeId(node) for node in muted[0].tolist())
 
-    async def ask(service: Graph) -> tuple[list[bool], bool, int]:
+    async def ask(parts: Opened) -> tuple[list[bool], bool, int]:
+        service, settling = parts.graph, Settling(parts.graph, parts.records)
         pairs = [tuple(pair) for pair in muted.tolist()]
         found = await service.store.exists_many(service.graphs.number("mutes"), pairs)
-        (relationship,) = await wiring.relations(Settings(), service).relationships(muter, [target])
+        (relationship,) = await wiring.relations(Settings(), service, settling).relationships(muter, [target])
         (edge,) = await service.store.get_many(service.graphs.number("mutes"), [(muter, target)])
         assert edge is not None
         assert edge.state is State.NORMAL
         return found, relationship.muting, edge.position
 
-    found, muting, position = with_service(set_to, ask)
+    found, muting, position = with_parts(set_to, ask)
     assert all(found)
     assert muting
     lines = gzip.decompress(path_of(NOSTR_MUTES).read_bytes()).decode().splitlines()
@@ -187,3 +200,38 @@ def test_importing_a_real_graph_a_second_time_changes_nothing(tmp_path: Path) ->
     done = import_edges(set_to, "mutes", path, Quiet())
     assert (done.way, done.applied) == ("merge", 0)
     assert np.array_equal(exported(set_to, "mutes", tmp_path / "after.csv.gz"), before)
+
+
+@pytest.mark.slow
+def test_real_pins_are_served_and_every_count_is_that_of_the_file(tmp_path: Path) -> None:
+    path = FOLDER / "pins" / "train.txt.xz"
+    if not path.exists():
+        pytest.skip(f"no pins in {FOLDER}: name the folder of data sets in KITH_DATA_SETS")
+    lines = [list(map(int, line.split())) for line in lzma.decompress(path.read_bytes()).decode().splitlines()]
+    wanted = {board_of(user): {post_of(item) for item in items} for user, *items in lines}
+    set_to = Settings(data=str(tmp_path / "data"), durability="relaxed")
+    done = import_pins(set_to, path, Quiet())
+    assert (done.way, done.applied, done.refused) == ("bulk", sum(map(len, wanted.values())), 0)
+
+    async def ask(kith: Services) -> None:
+        boards, number = list(wanted), kith.opened.graph.graphs.number
+        for start in range(0, len(boards), 10_000):
+            some = boards[start : start + 10_000]
+            assert await kith.pins.counts(some) == [len(wanted[board]) for board in some]
+            seen = await kith.boards.visible(None, some)
+            assert [board.owner for board in seen if board is not None] == [row[0] for row in lines[start:][:10_000]]
+        board = max(boards, key=lambda one: len(wanted[one]))
+        shown, _ = await kith.pins.of_board(None, board, Window(len(wanted[board])))
+        assert {post.id for post in shown} == wanted[board]
+        items = Counter(post for posts in wanted.values() for post in posts)
+        pinned = [Listing(number("pins"), post, Direction.IN) for post in items]
+        assert await kith.opened.store.count_many(pinned) == list(items.values())
+        first = {post_of(item): user for user, *row in reversed(lines) for item in row}
+        authors = [post.author for post in await kith.posts.read(list(first)) if post is not None]
+        assert authors == list(first.values())
+
+    async def run() -> None:
+        async with running(set_to) as kith:
+            await ask(kith)
+
+    asyncio.run(run())

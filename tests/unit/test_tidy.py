@@ -22,7 +22,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 
 FILE_LINES_MAX, FUNCTION_LINES_MAX = 400, 60
-LONG_FILES: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {"run/config.py": "every setting, in one table"}
 """`path: reason` of the files that are longer, relative to src/kith."""
 LONG_FUNCTIONS: dict[str, str] = {}
 """`path:name: reason` of the functions that are longer."""

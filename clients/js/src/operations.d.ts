@@ -572,7 +572,8 @@ export interface Operations {
   /**
    * The acting user's home.
    *
-   * Posts of those whom the acting user follows, and their own, each once, however far one scrolls.
+   * Posts of those whom the acting user follows, what is pinned on boards that they follow, and their own, each
+   * once, however far one scrolls.
    *
    * Ranked: unseen posts, then those that were seen before, marked `seen`; 2 an author on a page while others have
    * any; copies once, named in `copies`; new posts do not move what was paged.
@@ -581,7 +582,8 @@ export interface Operations {
   /**
    * The acting user's home.
    *
-   * Posts of those whom the acting user follows, and their own, each once, however far one scrolls.
+   * Posts of those whom the acting user follows, what is pinned on boards that they follow, and their own, each
+   * once, however far one scrolls.
    *
    * Ranked: unseen posts, then those that were seen before, marked `seen`; 2 an author on a page while others have
    * any; copies once, named in `copies`; new posts do not move what was paged.
@@ -906,6 +908,31 @@ export interface Operations {
    * is not shown.
    */
   putPreferences(options?: PreferencesRequest & CallOptions): Promise<PreferencesAnswer>;
+  /**
+   * Have notifications ring on a device.
+   *
+   * Send it each time the app starts: the same device keeps its id. A device that another user registered before
+   * is this user's from now on, and no more the other's. A user has 20 at most.
+   */
+  addDevice(kind: "apns" | "fcm" | "webpush", options?: Omit<DeviceRequest, "kind"> & CallOptions): Promise<DeviceAnswer>;
+  /**
+   * Where notifications ring.
+   *
+   * Oldest registration first. A device that its provider knows no more is gone from it.
+   */
+  devices(options?: CallOptions): Promise<DevicesAnswer>;
+  /**
+   * A device.
+   *
+   * When the app last said that it is there.
+   */
+  device(device: Int64, options?: CallOptions): Promise<DeviceAnswer>;
+  /**
+   * Have nothing ring on a device any more.
+   *
+   * For users who log out. What is on its way may still ring.
+   */
+  deleteDevice(device: Int64, options?: CallOptions): Promise<void>;
   /**
    * The labels of a post or a user.
    *
@@ -1348,7 +1375,10 @@ export interface LocationAnswer {
   name: string;
 }
 
-/** A post's score, 0 to 1, and what gave most of it: friend_interaction, recent, popular, content_type, own_post. */
+/**
+ * A post's score, 0 to 1, and what gave most of it: friend_interaction, recent, popular, content_type, own_post; or
+ * followed_board, where a board brought it.
+ */
 export interface RankingAnswer {
   score: number;
   reason: string;
@@ -1785,6 +1815,43 @@ export interface PreferencesRequest {
   accounts?: Int64[];
   accountsOff?: Int64[];
   quietHours?: QuietHoursPart | null;
+}
+
+/**
+ * Where a device is reached, as its provider names that. `webpush`: what the browser's `PushSubscription.toJSON()`
+ * says, `endpoint` and `keys`. `apns`: `token`, the device token in hexadecimal digits; `sandbox`, if the app was
+ * built for development. `fcm`: `token`, the registration token.
+ */
+export interface DeviceRequest {
+  kind: "apns" | "fcm" | "webpush";
+  endpoint?: string | null;
+  keys?: KeysPart | null;
+  expirationTime?: unknown;
+  token?: string | null;
+  sandbox?: boolean;
+}
+
+/** The keys of a browser's subscription, as base64url. */
+export interface KeysPart {
+  p256dh: string;
+  auth: string;
+}
+
+/** A device. Where it is reached is a secret, and not told. */
+export interface DeviceAnswer {
+  id: string;
+  kind: "apns" | "fcm" | "webpush";
+  registeredAt: string;
+}
+
+/**
+ * The devices of a user. `kinds`: those that this server can send to. `applicationServerKey`: what a browser asks
+ * for before it subscribes; null without `webpush`.
+ */
+export interface DevicesAnswer {
+  devices: DeviceAnswer[];
+  kinds: Array<"apns" | "fcm" | "webpush">;
+  applicationServerKey: string | null;
 }
 
 /** The labels of an object, why, and since when. */

@@ -87,7 +87,9 @@ class EngagementAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RankingAnswer(msgspec.Struct, frozen=True):
-    """A post's score, 0 to 1, and what gave most of it: friend_interaction, recent, popular, content_type, own_post."""
+    """A post's score, 0 to 1, and what gave most of it: friend_interaction, recent, popular, content_type, own_post; or
+    followed_board, where a board brought it.
+    """
 
     score: float
     reason: str

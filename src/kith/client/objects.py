@@ -96,7 +96,9 @@ class Made(Record, frozen=True, kw_only=True):
 
 
 class Ranking(Record, frozen=True, kw_only=True):
-    """A post's score, 0 to 1, and what gave most of it: friend_interaction, recent, popular, content_type, own_post."""
+    """A post's score, 0 to 1, and what gave most of it: friend_interaction, recent, popular, content_type, own_post; or
+    followed_board, where a board brought it.
+    """
 
     score: float
     reason: str

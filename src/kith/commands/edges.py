@@ -1,4 +1,4 @@
-"""`kith import edges` and `kith export edges`: a file into a graph, and a graph into a file.
+"""`kith import edges`, `kith import pins` and `kith export edges`: files into graphs, and a graph into a file.
 
 Formats, resuming and merging are in `transfer`; here it is decided which way an import goes.
 """
@@ -6,7 +6,7 @@ Formats, resuming and merging are in `transfer`; here it is decided which way an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -18,14 +18,24 @@ from rich.progress import TaskID
 from kith.access.policy import check_raw_write
 from kith.commands import console
 from kith.commands.console import Data, out, say
-from kith.commands.transfer.loading import Imported, Progress, RefusalReport, fingerprint, load_bulk, load_merging
+from kith.commands.transfer.formats import read
+from kith.commands.transfer.loading import (
+    Imported,
+    Progress,
+    Read,
+    RefusalReport,
+    fingerprint,
+    load_bulk,
+    load_merging,
+)
+from kith.commands.transfer.pins import VERSION, make_boards, read_pins
 from kith.commands.transfer.unloading import export
-from kith.core.clock import HybridClock
+from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import BadRequest
 from kith.engines.embedded import bulk
-from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.folder_locks import alone, beside_servers
 from kith.graph.edge import Direction, State
+from kith.graph.graphs import PINS
 from kith.run import config
 from kith.run.config import Settings
 from kith.run.folders import open_environment
@@ -38,26 +48,37 @@ commands = typer.Typer()
 commands.add_typer(importing)
 commands.add_typer(exporting)
 Graph = Annotated[str, typer.Option("--graph", help="Name of the graph.")]
+Report = Annotated[Path | None, typer.Option("--report", help="Where refused lines go.")]
 
 
 @importing.command("edges")
 def run_import(
-    file: Annotated[Path, typer.Argument(help="CSV, TSV, NDJSON or Parquet; .gz and .zst too.")],
+    file: Annotated[Path, typer.Argument(help="CSV, TSV, NDJSON or Parquet; .gz, .xz and .zst too.")],
     graph: Graph = "follows",
     data: Data = None,
     mutual: Annotated[bool, typer.Option("--mutual", help="Each row is an edge both ways.")] = False,
-    report: Annotated[Path | None, typer.Option("--report", help="Where refused lines go.")] = None,
+    report: Report = None,
 ) -> None:
     """Import a file of edges. Killed at any point, the same command goes on where it was."""
     settings = config.load({"data": data})
-    with _import_bars(file.stat().st_size if file.is_file() else 1) as progress:
+    with _import_bars(file) as progress:
         done = import_edges(settings, graph, file, progress, report=report, mutual=mutual)
-    if done.resumed_at_line:
-        out.print(f"went on after line {done.resumed_at_line:,}")
-    out.print(f"{done.applied:,} edges of {graph} written ({done.way})")
-    if done.refused:
-        where = report or _report_path(settings, file)
-        say(f"{done.refused:,} lines refused; line numbers and reasons in {where}")
+    _say_imported(done, f"edges of {graph}", report or _report_path(settings, file))
+
+
+@importing.command("pins")
+def run_import_pins(
+    file: Annotated[Path, typer.Argument(help="Lines of numbers, `user item item ...`: text; .gz, .xz and .zst too.")],
+    data: Data = None,
+    report: Report = None,
+) -> None:
+    """Import a file of pins: a board for each user, a post for each item, by the first who pinned it. Killed at any
+    point, the same command goes on; a file that comes again changes nothing.
+    """
+    settings = config.load({"data": data})
+    with _import_bars(file) as progress:
+        done = import_pins(settings, file, progress, report=report)
+    _say_imported(done, "pins", report or _report_path(settings, file))
 
 
 @exporting.command("edges")
@@ -82,21 +103,72 @@ def import_edges(
     StoreMismatch while another import is unfinished.
     """
     check_raw_write(graph)
+    return _imported(settings, graph, path, report, progress, mutual=mutual)
+
+
+def import_pins(settings: Settings, path: Path, progress: Progress, *, report: Path | None = None) -> Imported:
+    """Import a file of pins (see `transfer.pins`): boards and posts first, then the pins, as `import_edges` does.
+
+    Errors: BadRequest for a missing file or one of another kind; StoreMismatch while another import is unfinished.
+    """
+
+    async def make() -> None:
+        async with opened(settings, "chore") as parts:
+            await make_boards(path, parts.graph, parts.records)
+
+    return _imported(settings, PINS, path, report, progress, read_file=read_pins, version=VERSION, make=make)
+
+
+def _imported(
+    settings: Settings,
+    graph: str,
+    path: Path,
+    report: Path | None,
+    progress: Progress,
+    *,
+    mutual: bool = False,
+    read_file: Read = read,
+    version: Hlc | None = None,
+    make: Callable[[], Coroutine[None, None, None]] | None = None,
+) -> Imported:
+    """Bring in the edges of a file, with this version, or that of now. `make`: makes what they are between."""
     if not path.is_file():
         raise BadRequest(f"there is no file {path}")
-    folder = Path(settings.data)
     where = report or _report_path(settings, path)
-    with alone(folder) as only:
-        if only:
-            with open_environment(settings) as environment:
-                if graph not in environment.graph_numbers():
-                    names = ", ".join(sorted(environment.graph_numbers()))
-                    raise BadRequest(f"no graph is called {graph!r}; there are: {names}")
-                if bulk.may_load(environment, graph):
-                    return _load_bulk(environment, graph, path, where, progress, mutual)
-            return asyncio.run(_load_merging(settings, graph, path, where, progress, mutual))
-    with beside_servers(folder):
-        return asyncio.run(_load_merging(settings, graph, path, where, progress, mutual))
+
+    async def merge() -> Imported:
+        async with opened_graph(settings) as graphs:
+            return await load_merging(
+                path, graphs, graph, where, progress, mutual=mutual, read_file=read_file, version=version
+            )
+
+    with alone(Path(settings.data)) as only:
+        if not only:
+            with beside_servers(Path(settings.data)):
+                if make is not None:
+                    asyncio.run(make())
+                return asyncio.run(merge())
+        if make is not None and not _has_begun(settings, graph):
+            asyncio.run(make())
+        with open_environment(settings) as environment:
+            if graph not in environment.graph_numbers():
+                names = ", ".join(sorted(environment.graph_numbers()))
+                raise BadRequest(f"no graph is called {graph!r}; there are: {names}")
+            if bulk.may_load(environment, graph):
+                load = bulk.BulkLoad(environment, graph, fingerprint(path), version or HybridClock().next())
+                refused = RefusalReport(where, resume=load.reading.line > 0)
+                try:
+                    return load_bulk(path, load, refused, progress, mutual=mutual, read_file=read_file)
+                except BadRequest:
+                    load.discard()  # the file cannot be read to its end: a whole one has another fingerprint
+                    raise
+        return asyncio.run(merge())
+
+
+def _has_begun(settings: Settings, graph: str) -> bool:
+    """Whether a sorted load of a graph was begun: what its edges are between is there by then."""
+    with open_environment(settings) as environment:
+        return bulk.has_begun(environment, graph)
 
 
 class Exported(NamedTuple):
@@ -137,22 +209,12 @@ def _report_path(settings: Settings, file: Path) -> Path:
     return Path(settings.data) / "imports" / f"{file.name}.refused.tsv"
 
 
-def _load_bulk(
-    environment: Environment, graph: str, path: Path, report: Path, progress: Progress, mutual: bool
-) -> Imported:
-    load = bulk.BulkLoad(environment, graph, fingerprint(path), HybridClock().next())
-    try:
-        return load_bulk(path, load, RefusalReport(report, resume=load.reading.line > 0), progress, mutual=mutual)
-    except BadRequest:
-        load.discard()  # the file cannot be read to its end: a whole one has another fingerprint
-        raise
-
-
-async def _load_merging(
-    settings: Settings, graph: str, path: Path, report: Path, progress: Progress, mutual: bool
-) -> Imported:
-    async with opened_graph(settings) as graphs:
-        return await load_merging(path, graphs, graph, report, progress, mutual=mutual)
+def _say_imported(done: Imported, what: str, report: Path) -> None:
+    if done.resumed_at_line:
+        out.print(f"went on after line {done.resumed_at_line:,}")
+    out.print(f"{done.applied:,} {what} written ({done.way})")
+    if done.refused:
+        say(f"{done.refused:,} lines refused; line numbers and reasons in {report}")
 
 
 class _ImportBars:
@@ -176,7 +238,7 @@ class _ImportBars:
 
 
 @contextmanager
-def _import_bars(size: int) -> Iterator[_ImportBars]:
-    """The bars of an import. `size`: bytes of the file."""
+def _import_bars(file: Path) -> Iterator[_ImportBars]:
+    """The bars of an import."""
     with console.bars() as bars:
-        yield _ImportBars(bars, size)
+        yield _ImportBars(bars, file.stat().st_size if file.is_file() else 1)

@@ -21,6 +21,7 @@ from kith.core.paging import Mark, Window
 from kith.graph.together import together
 from kith.home.affinity import ListState
 from kith.home.orders import KeptOrders, basis_of
+from kith.home.pinned import PinnedPosts, place_among_posts, with_pins
 from kith.home.rank import light
 from kith.home.rank.candidates import Candidates
 from kith.home.rank.features import FEATURES, NO_FACTS, VERSION, Facts
@@ -28,7 +29,7 @@ from kith.home.rank.page import Mix, choose
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.served import NullServedLog, Served, ServedLog
-from kith.home.skeleton import Skeleton, Skeletons, mark_of
+from kith.home.skeleton import Skeleton, Skeletons
 from kith.home.slate import NO_COPIES, SLATE_MAX, Choice, Copies, Load, Slate, order
 from kith.home.visit import Visit
 from kith.posts.post import Post
@@ -88,6 +89,7 @@ class Home:
         skeletons: Skeletons,
         ranker: Ranker,
         rules: HomeRules,
+        pins: PinnedPosts,
         *,
         served: ServedLog | None = None,
         orders: KeptOrders | None = None,
@@ -95,6 +97,7 @@ class Home:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._skeletons, self._ranker, self._rules, self._mix = skeletons, ranker, rules, mix or Mix()
+        self._pins = pins
         self._immediate = rules.immediate
         self._served, self._now_ms = NullServedLog() if served is None else served, now_ms
         self._orders = KeptOrders(skeletons.log.covers) if orders is None else orders
@@ -114,12 +117,13 @@ class Home:
         reads what the posts are shown with; where the rules drop some, it is not asked about those in their place.
         """
         visit = self._visit(reader, beside)
-        visit.use_timeline = await self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
+        can_use = self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
+        visit.use_timeline, _ = await together(self._immediate, can_use, visit.get_pinned())
         posts: list[Post] = []
         after, size, look = window.after, 2 * window.limit, window.limit + _SPARED
         for _ in range(_ROUNDS_MAX):
-            found, end = await self._below(visit, after, size)
-            ids: list[int] = found.tolist()
+            found = await self._below(visit, after, size)
+            ids: list[int] = found.ids.tolist()
             while ids:
                 wanted = max(1, window.limit - len(posts))
                 await visit.look(ids[:wanted], spare=ids[wanted:look])
@@ -127,8 +131,8 @@ class Home:
                 ids, look = ids[look:], size
                 if len(posts) > window.limit:
                     posts = posts[: window.limit]
-                    return HomePage(posts, mark_of(posts[-1].id), visit.degraded.parts)
-            after = end
+                    return HomePage(posts, found.mark_of(posts[-1].id), visit.degraded.parts)
+            after = found.end
             if after is None:
                 break
         return HomePage(posts, after, visit.degraded.parts)
@@ -154,7 +158,7 @@ class Home:
             slate, choice = await self._first(visit, limit, seen, refresh=refresh)
         else:
             can_use = self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
-            visit.use_timeline, _ = await together(self._immediate, can_use, visit.get_known())
+            visit.use_timeline, *_ = await together(self._immediate, can_use, visit.get_known(), visit.get_pinned())
         posts: list[Post] = []
         seen_before: set[int] = set()
         copies: dict[int, Sequence[int]] = {}
@@ -190,14 +194,17 @@ class Home:
                 break
         if copies:
             copies = _allowed_copies(visit, copies)
-        rest, placed = await self._rest(visit, slate), self._placed(reader, shown, request)
+        rest, placed = await self._rest(visit, slate), self._placed(visit, shown, request)
         return HomePage(posts, rest, visit.degraded.parts, placed, seen_before, copies)
 
     def _visit(self, reader: NodeId, beside: Beside = nothing_beside) -> Visit:
-        return Visit(reader, self._ranker, self._rules, beside)
+        return Visit(reader, self._ranker, self._rules, self._pins, beside)
 
     async def _below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
-        return await self._skeletons.below(visit.reader, after, want, visit.degraded, use_timeline=visit.use_timeline)
+        found = await self._skeletons.below(
+            visit.reader, place_among_posts(after), want, visit.degraded, use_timeline=visit.use_timeline
+        )
+        return with_pins(found, visit.pinned, after) if visit.pinned else found
 
     async def _rank_below(self, visit: Visit, after: Mark | None, load: Load) -> tuple[Slate, Candidates | None]:
         """A slate of the posts beyond `after` that are unseen, or whose turn it is as seen, and its candidates.
@@ -236,7 +243,8 @@ class Home:
 
     async def _newest(self, visit: Visit, seen: LogPosition, *, refresh: bool = False) -> Skeleton:
         """The newest SLATE_MAX posts."""
-        visit.use_timeline = await self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
+        can_use = self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
+        visit.use_timeline, _ = await together(self._immediate, can_use, visit.get_pinned())
         return (await self._below(visit, None, SLATE_MAX)).first(SLATE_MAX)
 
     async def _own_state(self, visit: Visit) -> ListState | None:
@@ -249,7 +257,7 @@ class Home:
 
     async def _rank(self, visit: Visit, skeleton: Skeleton, load: Load) -> tuple[Slate, Candidates | None]:
         """As `_rank_below`, of the posts of a skeleton."""
-        ids, end = skeleton
+        ids, end = skeleton.ids, skeleton.end
         try:
             reader = await visit.known()
             if load.are_seen:
@@ -257,7 +265,7 @@ class Home:
             else:
                 wanted = await self._ranker.unseen(reader, ids)
                 load = load._replace(seen_left=load.seen_left or len(wanted) < len(ids))
-            return order(await self._ranker.score(reader, wanted), end, load)
+            return order(await self._ranker.score(reader, wanted, visit.pinned), end, load)
         except Exception:
             visit.degraded.failed("ranking")
             return (Slate([], None) if load.are_seen else Slate(ids.tolist(), end)), None
@@ -284,7 +292,7 @@ class Home:
         """Those of the posts that are there, in their order."""
         wanted = np.array(ids, np.int64)
         try:
-            return await self._ranker.score(await visit.known(), wanted)
+            return await self._ranker.score(await visit.known(), wanted, visit.pinned)
         except Exception:
             visit.degraded.failed("ranking")
             return Candidates.unranked(wanted)
@@ -301,35 +309,44 @@ class Home:
                 return slate
         return None
 
-    def _placed(self, reader: NodeId, shown: Sequence[Candidates], request: str) -> dict[int, Placed]:
+    def _placed(self, visit: Visit, shown: Sequence[Candidates], request: str) -> dict[int, Placed]:
         """Why each post of a page stands where it does. What was ranked is logged as served."""
         ranked = [part for part in shown if part.are_ranked]
         placed: dict[int, Placed] = {}
         for part in ranked:
-            told = map(Placed, part.told.tolist(), part.reasons(reader))
+            told = map(Placed, part.told.tolist(), part.reasons(visit.reader, visit.pinned))
             placed.update(zip(part.facts.ids.tolist(), told, strict=True))
         if placed:
             rows = b"".join(part.features.tobytes() for part in ranked)
             scores = [place.score for place in placed.values()]
-            self._served.add(Served(request, reader, self._now_ms(), light.MODEL, VERSION, list(placed), scores, rows))
+            self._served.add(
+                Served(request, visit.reader, self._now_ms(), light.MODEL, VERSION, list(placed), scores, rows)
+            )
         return placed
 
     async def why(self, reader: NodeId, post: Post) -> Why:
         """What decides the place of a post that `reader` may see in their ranked home, as of now. PostNotFound."""
-        known = await self._ranker.look(reader)
-        found = await self._ranker.score(known, np.array([post.id], np.int64))
+        known, visit = await self._ranker.look(reader), self._visit(reader)
+        await visit.get_pinned()
+        found = await self._ranker.score(known, np.array([post.id], np.int64), visit.pinned)
         if not len(found.facts.ids):
             raise PostNotFound("this post was deleted just now", id=str(post.id))
         damping = self._ranker.damping(known, found.facts)
         values, added = found.features[0].tolist(), light.contributions(found.features)[0].tolist()
         parts = [(name, values[at], light.WEIGHTS[name], added[at]) for at, name in enumerate(FEATURES)]
-        excluded = await self._rules.excluded_by(reader, post)
+        excluded = await self._rules.excluded_by(reader, post, visit.pinned)
         if await self._ranker.has_seen(reader, post.id):
             excluded.append("seen")
         copy_of = None if excluded else await self._copy_of(reader, post.id)
         if copy_of is not None:
             excluded.append("copy")
-        return Why(Placed(float(found.told[0]), found.reasons(reader)[0]), parts, float(damping[0]), excluded, copy_of)
+        return Why(
+            Placed(float(found.told[0]), found.reasons(reader, visit.pinned)[0]),
+            parts,
+            float(damping[0]),
+            excluded,
+            copy_of,
+        )
 
     async def _copy_of(self, reader: NodeId, post: int) -> int | None:
         """The post that is shown in place of `post`, one of the newest SLATE_MAX, which is a copy of it."""
@@ -337,7 +354,7 @@ class Home:
         slate, _ = await self._rank(visit, await self._newest(visit, NOWHERE), begun)
         for best, copies in slate.copies.items():
             if post in copies:
-                first = await self._rules.allowed(reader, await self._rules.read([best, *copies]))
+                first = await self._rules.allowed(reader, await self._rules.read([best, *copies]), visit.pinned)
                 return first[0].id if first and first[0].id != post else None
         return None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,9 @@ LIMITED_FACTOR = 0.1
 
 
 _NEWEST, _WISHES = Window(1), Window(FEWER_MAX)
+
+
+NO_PINS: Mapping[int, int] = MappingProxyType({})
 
 
 class Own(NamedTuple):
@@ -77,15 +81,16 @@ class Ranker:
         )
         return Reader(reader, own, seen, ties)
 
-    async def score(self, reader: Reader, ids: Integers) -> Candidates:
-        """Those of `ids` that are posts, in their order, with their scores."""
+    async def score(self, reader: Reader, ids: Integers, pinned: Mapping[int, int] = NO_PINS) -> Candidates:
+        """Those of `ids` that are posts, in their order, with their scores. `pinned`: when some were, in ms."""
         ties = reader.ties
         if isinstance(ties, Done):
             facts, made_by = await self._facts.with_authors(ids, list(ties.worth))
             ties = self._affinity.ties(ties, made_by)
         else:
             facts = await self._facts.of(ids)
-        rows = features(facts, ties.to(facts.authors), self._now_ms())
+        dates = _dates(facts, pinned) if pinned else None
+        rows = features(facts, ties.to(facts.authors), self._now_ms(), dates)
         told = light.score(rows, self.damping(reader, facts))
         if not facts.limited.any():
             return Candidates(facts, rows, told, told)
@@ -121,6 +126,11 @@ class Ranker:
         age = self._now_ms() - np.array([at for _, at in wishes], np.float64)
         less = (1 - FEWER_FACTOR) * np.exp2(-np.maximum(age, 0) / FEWER_HALF_LIFE_MS)
         return limits * (1 - at_keys(said, less.astype(np.float32), facts.authors))
+
+
+def _dates(facts: Facts, pinned: Mapping[int, int]) -> Integers:
+    """When each post came to home."""
+    return np.array(list(map(pinned.get, facts.ids.tolist(), facts.made_ms.tolist())), np.int64)
 
 
 def _limits(limited: Flags) -> Floats:

@@ -1,13 +1,13 @@
 """The hard rules of home, applied last, whatever ranking says.
 
-A post shows if the reader may see it, follows its author (or is the author), and has neither muted the author nor
-hidden the post. Records are read first and the rules asked after it, in one call: a post or a tie that is gone by the
-time of a page is not on it.
+A post shows if the reader may see it, follows its author (or is the author) or a board on which it is, and has neither
+muted the author nor hidden the post. Records are read first and the rules asked after it, in one call: a post or a tie
+that is gone by the time of a page is not on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,8 +43,11 @@ class HomeRules:
         """Those of the posts that are there, in their order, whoever may see them."""
         return [post for post in await self._posts.read(ids) if post is not None and not post.deleted]
 
-    async def allowed(self, reader: NodeId, posts: Sequence[Post]) -> list[Post]:
-        """Those of the posts, which were just read, that `reader` may and wants to see at home, in their order."""
+    async def allowed(self, reader: NodeId, posts: Sequence[Post], pinned: Container[int] = frozenset()) -> list[Post]:
+        """Those of the posts, which were just read, that `reader` may and wants to see at home, in their order.
+
+        `pinned`: those that are on boards which the reader follows.
+        """
         if not posts:
             return []
         found = await self._find(reader, posts)
@@ -52,14 +55,17 @@ class HomeRules:
         return [
             post
             for post in found.seen
-            if post is not None and post.author in followed and post.author not in muted and post.id not in hidden
+            if post is not None
+            and (post.author in followed or post.id in pinned)
+            and post.author not in muted
+            and post.id not in hidden
         ]
 
-    async def excluded_by(self, reader: NodeId, post: Post) -> list[str]:
-        """Which rules keep a visible post out of the reader's home."""
+    async def excluded_by(self, reader: NodeId, post: Post, pinned: Container[int]) -> list[str]:
+        """Which rules keep a visible post out of the reader's home. `pinned`: as in `allowed`."""
         found = await self._find(reader, [post])
         rules = {
-            "not_followed": post.author not in found.followed,
+            "not_followed": post.author not in found.followed and post.id not in pinned,
             "muted": post.author in found.muted,
             "hidden": post.id in found.hidden,
         }

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -46,12 +47,17 @@ class Skeleton(NamedTuple):
 
     ids: Ids
     end: Mark | None
+    dates: Mapping[int, int] = MappingProxyType({})  # of posts that stand elsewhere than they were made
 
     def first(self, count: int) -> Skeleton:
         """The newest `count` of it."""
         if len(self.ids) <= count:
             return self
-        return Skeleton(self.ids[:count], mark_of(int(self.ids[count - 1])))
+        return Skeleton(self.ids[:count], self.mark_of(int(self.ids[count - 1])), self.dates)
+
+    def mark_of(self, post: int) -> Mark:
+        """Where a post of it stands."""
+        return mark_of(post) if post not in self.dates else Mark(self.dates[post], post)
 
 
 class Found(NamedTuple):

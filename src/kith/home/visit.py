@@ -9,23 +9,31 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from kith.core.errors import Unavailable
 from kith.core.ids import NodeId
 from kith.graph.together import together
 from kith.home.degraded import Degraded
 from kith.home.fanout.state import FanoutSnapshot
-from kith.home.ranker import Ranker, Reader
+from kith.home.pinned import Pinned, PinnedPosts
+from kith.home.ranker import NO_PINS, Ranker, Reader
 from kith.home.rules import HomeRules
 from kith.posts.post import Post
 from kith.posts.posts import Beside, nothing_beside
 
 
 class Visit:
-    """A reader at home. `use_timeline`: what fan-out noted, where timelines can be relied on now."""
+    """A reader at home. `use_timeline`: what fan-out noted, where timelines can be relied on now.
+
+    `pinned`: what comes to their home by boards.
+    """
 
     use_timeline: FanoutSnapshot | None = None
+    pinned: Pinned = NO_PINS
 
-    def __init__(self, reader: NodeId, ranker: Ranker, rules: HomeRules, beside: Beside = nothing_beside) -> None:
-        self.reader, self.degraded = reader, Degraded()
+    def __init__(
+        self, reader: NodeId, ranker: Ranker, rules: HomeRules, pins: PinnedPosts, beside: Beside = nothing_beside
+    ) -> None:
+        self.reader, self.degraded, self._pins = reader, Degraded(), pins
         self._ranker, self._rules, self._beside = ranker, rules, beside
         self._known: Reader | None = None
         self._looked_at: dict[int, Post | None] = {}  # None: not for the reader
@@ -41,6 +49,13 @@ class Visit:
         with contextlib.suppress(Exception):
             await self.known()
 
+    async def get_pinned(self) -> None:
+        """Read what comes to the reader's home by boards; where that is away, home goes on without it."""
+        try:
+            self.pinned = await self._pins.of(self.reader)
+        except Unavailable:
+            self.degraded.failed("boards")
+
     async def look(self, ids: Sequence[int], spare: Sequence[int] = ()) -> None:
         """Find out which posts are for the reader. `spare`: those that are not shown on the page, or perhaps not."""
         found = self._looked_at
@@ -50,7 +65,7 @@ class Visit:
         read, shown = await self._rules.read(new), set(ids)
         allowed, _ = await together(
             self._rules.immediate,
-            self._rules.allowed(self.reader, read),
+            self._rules.allowed(self.reader, read, self.pinned),
             self._beside([post for post in read if post.id in shown]),
         )
         found.update(dict.fromkeys(new))

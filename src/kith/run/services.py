@@ -25,6 +25,7 @@ from kith.graph.nodes import Finish, NodeJobs
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
 from kith.home.home import Home
+from kith.home.pinned import PinnedPosts
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.skeleton import Skeletons
@@ -128,7 +129,6 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     facts = PostFacts(posts.store, graph, wall_ms)
     affinity = Affinity(graph, comments, facts, wall_ms)
     skeletons = Skeletons(graph, timelines, parts.fanout_state, parts.log)
-    home = Home(skeletons, Ranker(graph, facts, affinity, wall_ms), HomeRules(graph, posts), served=served)
     live = Live(
         posts, engagement, told.notifications, parts.log, parts.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
@@ -136,6 +136,8 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     settling = Settling(graph, parts.records)
     upkeep = Upkeep(settling)
     boards = Boards(settling, posts.snowflakes, upkeep.prepare, upkeep.finish)
+    ranker, rules = Ranker(graph, facts, affinity, wall_ms), HomeRules(graph, posts)
+    home = Home(skeletons, ranker, rules, PinnedPosts(boards, wall_ms), served=served)
     following, pins = BoardFollowing(boards, follows_max=settings.follows_max), Pins(boards, posts)
     known = await keys.known(parts.credentials, settings)
     devices = Devices(parts.records, graph.clock, known.signing)

@@ -28,7 +28,5 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read 50 bytes at a time."""
-    read = loading.read
-    monkeypatch.setattr(
-        loading, "read", lambda path, skip_lines=0, chunk_bytes=0: read(path, skip_lines=skip_lines, chunk_bytes=50)
-    )
+    monkeypatch.setattr(loading, "CHUNK_BYTES", 50)
+    monkeypatch.setattr(loading, "_MERGE_BYTES", 50)

@@ -101,7 +101,8 @@ class HomeResource:
         cursor: Cursor = None,
         refresh: Annotated[bool, Meta(description="Read past the timeline, from the outboxes.")] = False,
     ) -> FeedAnswer:
-        """Posts of those whom the acting user follows, and their own, each once, however far one scrolls.
+        """Posts of those whom the acting user follows, what is pinned on boards that they follow, and their own, each
+        once, however far one scrolls.
 
         Ranked: unseen posts, then those that were seen before, marked `seen`; 2 an author on a page while others have
         any; copies once, named in `copies`; new posts do not move what was paged.

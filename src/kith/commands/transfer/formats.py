@@ -1,7 +1,7 @@
 """Edge files, read and written in bounded memory.
 
 Text (.csv, .tsv, .txt, .edgelist, .edges; columns between commas, tabs or blanks), NDJSON (.ndjson, .jsonl) and
-Parquet; text and NDJSON also .gz or .zst. Columns: source, destination and, if there is a third, position. Lines
+Parquet; text and NDJSON also .gz, .xz or .zst. Columns: source, destination and, if there is a third, position. Lines
 that start with # are comments; a first line without numbers is a header.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import lzma
 import sys
 import zlib
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ _KINDS = {
     ".csv": TEXT, ".tsv": TEXT, ".txt": TEXT, ".edgelist": TEXT, ".edges": TEXT,
     ".ndjson": NDJSON, ".jsonl": NDJSON, ".parquet": PARQUET,
 }  # fmt: skip
+_COMPRESSED = (".gz", ".xz", ".zst")
 _FIELDS = ("source", "destination", "position")
 
 
@@ -57,14 +59,14 @@ def kind_of(path: Path) -> str:
     kind = _KINDS.get(_suffix(path))
     if kind is None:
         raise BadRequest(
-            f"cannot tell what {path.name} is; name it {', '.join(_KINDS)}, with .gz or .zst if compressed"
+            f"cannot tell what {path.name} is; name it {', '.join(_KINDS)}, with .gz, .xz or .zst if compressed"
         )
     return kind
 
 
 def _suffix(path: Path) -> str:
     """The end of the name that says the kind: .csv of edges.2024.csv.gz."""
-    return Path(path.stem).suffix if path.suffix in (".gz", ".zst") else path.suffix
+    return Path(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
 
 
 def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
@@ -79,7 +81,7 @@ def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Ite
     parse = parse_text if kind == TEXT else parse_ndjson
     with path.open("rb") as raw:
         line = 0
-        for block in _blocks(raw, path, chunk_bytes):
+        for block in blocks(raw, path, chunk_bytes):
             lines = block.count(b"\n") + (not block.endswith(b"\n"))
             first, line = line + 1, line + lines
             if line <= skip_lines:
@@ -93,12 +95,12 @@ def read(path: Path, skip_lines: int = 0, chunk_bytes: int = CHUNK_BYTES) -> Ite
 def lines(path: Path) -> Iterator[bytes]:
     """The lines of a text file, plain or compressed; BadRequest where it is cut off."""
     with path.open("rb") as raw:
-        for block in _blocks(raw, path, CHUNK_BYTES):
+        for block in blocks(raw, path, CHUNK_BYTES):
             yield from block.splitlines()
 
 
-def _blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
-    """Whole lines, about `chunk_bytes` at a time."""
+def blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
+    """Whole lines of a text file, about `chunk_bytes` at a time; BadRequest where it is cut off."""
     stream = _open(raw, path)
     rest = b""
     try:
@@ -109,7 +111,7 @@ def _blocks(raw: IO[bytes], path: Path, chunk_bytes: int) -> Iterator[bytes]:
                 rest = data[cut:]
             else:
                 rest += data
-    except (EOFError, OSError, zlib.error, zstd.ZstdError) as error:
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError) as error:
         raise BadRequest(f"{path.name} is cut off or damaged ({error}); run again with a whole file") from error
     if rest:
         yield rest
@@ -119,6 +121,8 @@ def _open(raw: IO[bytes], path: Path) -> Any:
     """The content of a file: `raw` itself, or a stream that decompresses it and raises where it is cut off."""
     if path.suffix == ".gz":
         return gzip.GzipFile(fileobj=raw)
+    if path.suffix == ".xz":
+        return lzma.LZMAFile(raw)
     return zstd.ZstdFile(raw) if path.suffix == ".zst" else raw
 
 
@@ -126,6 +130,8 @@ def _create(raw: IO[bytes], path: Path) -> Any:
     """A stream that compresses for `_open`, or `raw` itself. The same content always makes the same file."""
     if path.suffix == ".gz":
         return gzip.GzipFile(fileobj=raw, mode="wb", mtime=0)
+    if path.suffix == ".xz":
+        return lzma.LZMAFile(raw, "w")
     if path.suffix != ".zst":
         return raw
     stream = zstd.ZstdFile(raw, "w", options={zstd.CompressionParameter.checksum_flag: 1})

@@ -10,19 +10,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
 
-from kith.commands.transfer.formats import read
+from kith.commands.transfer.formats import CHUNK_BYTES, Chunk, read
 from kith.commands.transfer.lines import RefusedLine, Rows
 from kith.core.clock import Hlc, ms_of
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State, applied
 from kith.graph.graph import Graph
 
+Read: TypeAlias = Callable[[Path, int, int], Iterator[Chunk]]
+"""Reads a file after so many lines, in chunks of about so many bytes. See `formats.read`."""
 _MERGE_ROWS = 2_000
+_MERGE_BYTES = 1 << 18
 _FINGERPRINT_BYTES = 1 << 20
 _NOTE = "import/"  # notes: import/<graph>/<fingerprint of the file> -> _Checkpoint as JSON, until it is done
 
@@ -79,11 +82,13 @@ class RefusalReport:
                 file.writelines(f"{line}\t{reason}\n" for line, reason in refused)
 
 
-def load_bulk(path: Path, bulk: Bulk, report: RefusalReport, progress: Progress, *, mutual: bool) -> Imported:
+def load_bulk(
+    path: Path, bulk: Bulk, report: RefusalReport, progress: Progress, *, mutual: bool, read_file: Read = read
+) -> Imported:
     """Load a file into an empty graph. `mutual`: each row is an edge both ways."""
     imported = Imported(resumed_at_line=bulk.reading.line, way="bulk")
     if not bulk.reading.complete:
-        for chunk in read(path, skip_lines=bulk.reading.line):
+        for chunk in read_file(path, bulk.reading.line, CHUNK_BYTES):
             report.add(chunk.refused)
             edges = both_ways(chunk.edges) if mutual else chunk.edges
             bulk.add(edges, chunk.line, len(chunk.refused))
@@ -102,16 +107,27 @@ class _Checkpoint(msgspec.Struct):
 
 
 async def load_merging(
-    path: Path, service: Graph, graph: str, report_path: Path, progress: Progress, *, mutual: bool
+    path: Path,
+    service: Graph,
+    graph: str,
+    report_path: Path,
+    progress: Progress,
+    *,
+    mutual: bool,
+    read_file: Read = read,
+    version: Hlc | None = None,
 ) -> Imported:
-    """Merge a file into a graph in use. A live edge gets the file's position if that is greater, and else is left."""
+    """Merge a file into a graph in use. A live edge gets the file's position if that is greater, and else is left.
+
+    `version`: that of the edges, if not of now: what was changed with a later one stays.
+    """
     number = service.graphs.number(graph)
     note = f"{_NOTE}{graph}/{fingerprint(path)}"
     raw = await service.store.get_note(note)
-    point = msgspec.json.decode(raw, type=_Checkpoint) if raw else _Checkpoint(service.clock.next())
+    point = msgspec.json.decode(raw, type=_Checkpoint) if raw else _Checkpoint(version or service.clock.next())
     report = RefusalReport(report_path, resume=point.line > 0)
     imported = Imported(resumed_at_line=point.line)
-    for chunk in read(path, skip_lines=point.line, chunk_bytes=1 << 18):
+    for chunk in read_file(path, point.line, _MERGE_BYTES):
         report.add(chunk.refused)
         for rows in _slices(both_ways(chunk.edges) if mutual else chunk.edges):
             writes = await _writes(service, number, rows, Hlc(point.updated_at))

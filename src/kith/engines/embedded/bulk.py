@@ -173,9 +173,14 @@ class BulkLoad:
         return edges
 
 
+def has_begun(environment: Environment, graph: str) -> bool:
+    """Whether a load of a graph is unfinished."""
+    return environment.get_note(LOADING + graph) is not None
+
+
 def may_load(environment: Environment, graph: str) -> bool:
     """Whether a graph can be bulk loaded: a load of it has begun, or it is empty and no node is archived or removed."""
-    if environment.get_note(LOADING + graph) is not None:
+    if has_begun(environment, graph):
         return True
     with environment.lmdb.begin() as txn:
         if txn.stat(environment.graph_db(environment.graph_numbers()[graph]))["entries"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +46,9 @@ class Candidates(NamedTuple):
         there = [at for at, id_ in enumerate(self.facts.ids.tolist()) if id_ in ids]
         return self if len(there) == len(self.facts.ids) else self.take(np.array(there, np.int64))
 
-    def reasons(self, reader: NodeId) -> list[str]:
-        """Why each post stands where it does, in a word."""
-        own = (self.facts.authors == reader).tolist()
-        return [light.OWN if mine else reason for mine, reason in zip(own, light.reasons(self.features), strict=True)]
+    def reasons(self, reader: NodeId, pinned: Container[int]) -> list[str]:
+        """Why each post stands where it does, in a word. `pinned`: those that came by boards."""
+        said = zip(self.facts.ids.tolist(), self.facts.authors.tolist(), light.reasons(self.features), strict=True)
+        return [
+            light.OWN if author == reader else light.PINNED if id_ in pinned else reason for id_, author, reason in said
+        ]

@@ -62,13 +62,21 @@ _NO_IDS, _NO_AMOUNTS = np.empty(0, np.int64), np.empty(0, np.float32)
 NO_FACTS = Facts(_NO_IDS, _NO_IDS, _NO_IDS, _NO_AMOUNTS, np.empty(0, np.int8), np.empty(0, np.bool_))
 
 
-def features(facts: Facts, affinity: Floats, now_ms: int) -> Floats:
-    """One row a post, the columns FEATURES. `affinity`: the reader's to each post's author, 0 to 1."""
-    age_h = np.maximum((now_ms - facts.made_ms).astype(np.float32) / _HOUR_MS, np.float32(0))
+def features(facts: Facts, affinity: Floats, now_ms: int, dates: Integers | None = None) -> Floats:
+    """One row a post, the columns FEATURES. `affinity`: the reader's to each post's author, 0 to 1.
+
+    `dates`: when each came to home, if not when it was made; `recency` is of that.
+    """
+    age_h = _age_h(facts.made_ms, now_ms)
     rate = facts.engagement / np.maximum(age_h, np.float32(VELOCITY_AGE_MIN_H))
     rows = np.empty((len(facts.ids), len(FEATURES)), np.float32)
-    rows[:, 0] = np.exp2(age_h * np.float32(-1 / RECENCY_HALF_LIFE_H))
+    rows[:, 0] = np.exp2((age_h if dates is None else _age_h(dates, now_ms)) * np.float32(-1 / RECENCY_HALF_LIFE_H))
     rows[:, 1] = affinity
     rows[:, 2] = rate / (rate + np.float32(VELOCITY_HALF))
     rows[:, 3] = _TYPE_BOOST[facts.types]
     return rows
+
+
+def _age_h(made_ms: Integers, now_ms: int) -> Floats:
+    age_h: Floats = np.maximum((now_ms - made_ms).astype(np.float32) / _HOUR_MS, np.float32(0))
+    return age_h

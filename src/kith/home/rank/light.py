@@ -19,6 +19,7 @@ REASONS = {
 }
 """Why a post stands where it does: the feature that gave most of its score."""
 OWN = "own_post"
+PINNED = "followed_board"
 _WEIGHTS = np.array([WEIGHTS[name] for name in FEATURES], np.float32)
 _REASONS = [REASONS[name] for name in FEATURES]
 

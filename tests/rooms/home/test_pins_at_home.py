@@ -1,0 +1,169 @@
+"""Pins of followed boards come home with the posts of followed users, at the time of the pin, each once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+from cast import ALICE, BOB, CAROL, FakeClock
+from coroutines import Run
+from engines import Whole
+from homes import HomeScene, alices_home, failing, ids_of
+from services import boards_over
+
+from kith.boards.following import BoardFollowing
+from kith.boards.pins import Pins
+from kith.core.errors import StoreUnavailable
+from kith.core.ids import NodeId
+from kith.core.paging import Window
+from kith.graph.graphs import HIDES
+from kith.home.pinned import KEPT_MS, PINS_EACH
+
+ERIN, FRANK = NodeId(50), NodeId(51)
+HOUR_MS = 3_600_000
+
+
+class Pinning:
+    """Alice's home, where she follows Bob, Carol and Dana, and not Erin and Frank; and boards."""
+
+    def __init__(self, home: HomeScene) -> None:
+        self.home, self.boards = home, boards_over(home.graph, home.objects)
+        self.following, self.pins = BoardFollowing(self.boards, follows_max=100), Pins(self.boards, home.objects)
+
+    async def board(self, owner: NodeId, *, followed: bool = True) -> int:
+        board = (await self.boards.create(owner, "a board")).board.id
+        if followed:
+            await self.following.follow(ALICE, board)
+        self.home.clock.ms += KEPT_MS
+        return board
+
+    async def pin(self, board: int, post: int, by: NodeId = ERIN) -> None:
+        self.home.clock.ms += 1_000
+        await self.pins.add(by, board, post)
+
+    async def latest(self, limit: int = 50) -> list[int]:
+        """The ids of all pages of Alice's home, newest first."""
+        found: list[int] = []
+        after = None
+        while True:
+            page = await self.home.feed.latest(ALICE, Window(limit, after=after))
+            found += ids_of(page.posts)
+            after = page.rest
+            if after is None:
+                return found
+
+    async def both(self) -> list[int]:
+        """Alice's home newest first, which is as a set also her ranked home."""
+        latest = await self.latest()
+        assert sorted(await self.home.all()) == sorted(latest)
+        return latest
+
+
+@pytest.fixture
+def at(run: Run, whole: Whole, clock: FakeClock) -> Pinning:
+    return Pinning(alices_home(run, whole, clock))
+
+
+def test_an_old_post_pinned_today_stands_where_it_was_pinned_and_says_why(run: Run, at: Pinning) -> None:
+    async def live() -> None:
+        old = (await at.home.post(FRANK)).id
+        at.home.clock.ms += 100 * HOUR_MS
+        before = (await at.home.post(BOB)).id
+        board = await at.board(ERIN)
+        await at.pin(board, old)
+        at.home.clock.ms += 1_000
+        after = (await at.home.post(CAROL)).id
+        assert await at.both() == [after, old, before]
+        page = await at.home.page()
+        assert page.placed[old].reason == "followed_board"
+        assert page.placed[before].reason != "followed_board"
+        (post,) = await at.home.objects.read([old])
+        assert post is not None
+        why = await at.home.feed.why(ALICE, post)
+        assert (why.placed.reason, why.excluded_by) == ("followed_board", [])
+        assert {name: value for name, value, *_ in why.parts}["recency"] > 0.9
+        assert await at.latest(1) == [after, old, before]
+
+    run(live())
+
+
+def test_boards_of_a_followed_user_come_home_but_for_those_unfollowed(run: Run, at: Pinning) -> None:
+    async def live() -> None:
+        posts = [(await at.home.post(FRANK)).id for _ in range(3)]
+        one, other = await at.board(BOB, followed=False), await at.board(BOB, followed=False)
+        strangers = await at.board(ERIN, followed=False)
+        for board, post, by in zip((one, other, strangers), posts, (BOB, BOB, ERIN), strict=True):
+            await at.pin(board, post, by)
+        assert await at.both() == [posts[1], posts[0]]
+        await at.following.unfollow(ALICE, one)
+        assert await at.both() == [posts[1]]
+        await at.home.graph.people.follow(ALICE, ERIN)
+        assert await at.both() == [posts[2], posts[1]]
+
+    run(live())
+
+
+Act = Callable[[Pinning, int, int], Awaitable[object]]
+ENDS: dict[str, Act] = {
+    "unfollowed": lambda at, board, _: at.following.unfollow(ALICE, board),
+    "taken off": lambda at, board, post: at.pins.remove(ERIN, board, post),
+    "secret": lambda at, board, _: at.boards.change(ERIN, board, secret=True),
+    "deleted board": lambda at, board, _: at.boards.delete(ERIN, board),
+    "deleted post": lambda at, _, post: at.home.objects.delete(FRANK, NodeId(post)),
+    "hidden post": lambda at, _, post: at.home.engagement.add(HIDES, ALICE, NodeId(post)),
+    "muted owner": lambda at, *_: at.home.graph.people.mute(ALICE, ERIN),
+    "muted author": lambda at, *_: at.home.graph.people.mute(ALICE, FRANK),
+    "blocked by the owner": lambda at, *_: at.home.graph.people.block(ERIN, ALICE),
+    "blocked by the author": lambda at, *_: at.home.graph.people.block(FRANK, ALICE),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_pin_is_gone_from_home_as_soon_as_any_rule_says_so(run: Run, at: Pinning, end: str) -> None:
+    async def live() -> None:
+        post = (await at.home.post(FRANK)).id
+        board = await at.board(ERIN)
+        await at.pin(board, post)
+        first = await at.home.page()
+        assert ids_of(first.posts) == [post]
+        await ENDS[end](at, board, post)
+        assert await at.both() == []
+
+    run(live())
+
+
+def test_paged_home_is_a_naive_merge_of_posts_and_newest_pins(run: Run, at: Pinning) -> None:
+    chosen = random.Random(3)
+
+    async def live() -> None:
+        posts = [(await at.home.post(chosen.choice((FRANK, BOB, ALICE)))) for _ in range(60)]
+        dates = {post.id: post.created_at for post in posts if post.author != FRANK}
+        boards = [await at.board(ERIN), await at.board(ERIN), await at.board(ERIN, followed=False)]
+        for _ in range(PINS_EACH):
+            for board in boards[:2] if chosen.random() < 0.5 else boards:
+                post = chosen.choice(posts).id
+                pinned = set(ids_of((await at.pins.of_board(ERIN, board, Window(100)))[0]))
+                await at.pin(board, post)
+                if board != boards[2] and post not in pinned:
+                    dates[post] = at.home.clock.ms
+        wanted = sorted(dates, key=lambda post: dates[post], reverse=True)
+        for limit in (1, 3, 7, 50):
+            assert await at.latest(limit) == wanted
+        pages = await at.home.all(5)
+        assert sorted(pages) == sorted(wanted)
+
+    run(live())
+
+
+def test_home_goes_on_without_boards_where_they_are_away(
+    run: Run, at: Pinning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at.home.feed._pins, "_candidates", failing(StoreUnavailable("away")))
+
+    async def live() -> None:
+        post = (await at.home.post(BOB)).id
+        page = await at.home.feed.latest(ALICE, Window(5))
+        assert (ids_of(page.posts), page.degraded) == ([post], ["boards"])
+
+    run(live())
