@@ -102,16 +102,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         services.profiles, services.media, services.engagement, services.comments,
         settings.media_base_url.rstrip("/") or FILES_PATH,
     )  # fmt: skip
-    stream = StreamResource(
-        services.live, services.home, limits.streams(settings), metrics,
-        lifetime_s=guard.lifetime_s, timeout_s=bounds.timeout_s,
-    )  # fmt: skip
-    watching = WatchResource(
-        services.watch, graph.graphs, metrics, lifetime_s=guard.lifetime_s,
-        watchers_max=settings.watchers_max, user_max=settings.streams_user_max,
-        buffer_bytes=settings.stream_buffer_bytes,
-    )  # fmt: skip
-
+    stream, watching = _told_as_it_happens(settings, services, guard, bounds.timeout_s)
     standbys = StandbyResource(machine.source, machine.keep, metrics.observe)
     history, audits = History(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
 
@@ -155,6 +146,23 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)
 
     return Api(door, operations, partial(_end, stream, watching, standbys), history, audits)
+
+
+def _told_as_it_happens(
+    settings: Settings, services: Services, guard: Guard, timeout_s: float
+) -> tuple[StreamResource, WatchResource]:
+    """What readers and apps stay connected to."""
+    opened = services.opened
+    stream = StreamResource(
+        services.live, services.home, limits.streams(settings), opened.metrics,
+        lifetime_s=guard.lifetime_s, timeout_s=timeout_s,
+    )  # fmt: skip
+    watching = WatchResource(
+        services.watch, opened.graph.graphs, opened.metrics, lifetime_s=guard.lifetime_s,
+        watchers_max=settings.watchers_max, user_max=settings.streams_user_max,
+        buffer_bytes=settings.stream_buffer_bytes,
+    )  # fmt: skip
+    return stream, watching
 
 
 def _of_console(

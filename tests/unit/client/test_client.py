@@ -30,6 +30,7 @@ from kith.client import (
     Written,
     boards,
     comments,
+    devices,
     discovery,
     graphs,
     home,
@@ -49,8 +50,8 @@ from kith.core.errors import BadId, BadRequest
 
 ALICE, BOB, CAROL, DANA = 1, 2, 3, 2**63 - 1
 ROOMS = (
-    graphs, users, discovery, posts, comments, home, notifications, uploads, stories, boards, moderation, webhooks,
-    operations,
+    graphs, users, discovery, posts, comments, home, notifications, devices, uploads, stories, boards, moderation,
+    webhooks, operations,
 )  # fmt: skip
 EDGE = {"source": "1", "destination": "2", "state": "archived", "position": "-5", "updatedAt": str(2**64 - 1)}
 RELATIONSHIP = {"id": str(DANA), "following": True, "followedBy": False, "requested": False} | {

@@ -12,10 +12,10 @@ from kith.core.errors import NotConfirmed
 from kith.run import wiring
 from kith.run.backups import schedule
 from kith.run.config import Settings
-from kith.run.consumers import CONSUMERS, WORKER
+from kith.run.consumers import CONSUMERS
 
 
-@pytest.mark.parametrize("process", [*CONSUMERS, WORKER, schedule.NAME])
+@pytest.mark.parametrize("process", [*CONSUMERS, "webhooks+boards", schedule.NAME])
 def test_workers_do_not_wait_for_a_standby(tmp_path: Path, run: Run, process: str) -> None:
     write(tmp_path, run, process)
 

@@ -22,7 +22,6 @@ from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import dead
 from kith.log.store import Failure
 from kith.notifications.backpressure import TASKS_MAX, watch_pressure
-from kith.notifications.pools import POOLS
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Walk, Walks
 from kith.run import consumers, folders, gauges, processes, supervisor, wiring
@@ -89,8 +88,8 @@ def test_kith_serve_runs_a_worker_for_each_consumer_and_ends_them_all(
         monkeypatch.setenv(name, "")  # so that it is put back
     with supervisor.workers(settings):
         assert sorted(name for names in started for name in names) == sorted([*CONSUMERS, OTHER])
-        assert {("fanout",), *((name,) for name in POOLS)} < {*started}, "these are alone, the others share one"
-        assert len(started) == 2 + len(POOLS)
+        assert {("fanout",), ("mentions-month",)} < {*started}, "these are alone, the others share one"
+        assert len(started) == 3
         for pid in started.values():
             os.kill(pid, 0)
     for pid in started.values():
