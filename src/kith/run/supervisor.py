@@ -88,7 +88,7 @@ def run(
     `sources`: where each setting came from, for the console. A standby also ends when its follower says why (see
     `following`), which is answered.
     """
-    os.environ[processes.SOURCES_VARIABLE] = msgspec.json.encode(sources).decode()
+    os.environ[processes.SOURCES_VARIABLE] = msgspec.json.encode(dict(sources)).decode()
     raise_descriptors(settings)
     os.register_at_fork(before=_hold_sigterm, after_in_parent=_let_sigterm_come, after_in_child=_end_by_sigterm)
     with (
