@@ -45,7 +45,7 @@ from kith.notifications.tiers import Tier
 from kith.notifications.walks import Ended
 from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
-from kith.run import inboxes, processes, pushing
+from kith.run import inboxes, processes
 from kith.run.config import Settings
 from kith.run.folders import Opened, timelines_folder
 from kith.run.rooms import posts_over, telling
@@ -264,6 +264,7 @@ def _tier_gauges(tiers: Sequence[Tier], environment: Environment) -> Mapping[str
 async def _push(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
     """Sends what people are told to their devices."""
     from kith.outbound.outbound import Outbound  # noqa: PLC0415 - see `_webhooks`
+    from kith.run import pushing  # noqa: PLC0415
 
     signing = await parts.credentials.secret("signing")
     push_keys = pushing.push_keys(settings, signing)
