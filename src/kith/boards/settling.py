@@ -100,7 +100,9 @@ class Settling:
         return mark
 
     async def depend(self, user: NodeId, owner: NodeId) -> bool:
-        """Whether a user said anything of boards, and an owner has some; as lists show it."""
+        """Whether a user said anything of boards, and an owner has some; true where lists may lag."""
+        if not self.store.transactional:
+            return True
         theirs = [Listing(graph, user, Direction.OUT) for graph in (self.own, self.against)]
         boards = [Listing(self.boards, owner, Direction.OUT, state) for state in (State.NORMAL, State.ARCHIVED)]
         counts = await self.store.count_many([*theirs, *boards])
