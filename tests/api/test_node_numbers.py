@@ -18,6 +18,7 @@ from kith.access.quotas import Quotas
 from kith.core.clock import wall_ms
 from kith.run.api import api_over
 from kith.run.config import Settings
+from kith.run.machine import machine_of
 from kith.run.services import running
 
 
@@ -41,8 +42,11 @@ def test_a_process_that_lost_its_node_number_makes_no_ids(run: Run, tmp_path: Pa
     async def play() -> None:
         replaced = asyncio.Event()
         with patch("kith.run.wiring.FileLeases", lambda _: store):
-            async with running(settings, on_fatal=replaced.set) as services:
-                api = api_over(settings, services, Quotas(ReferenceQuotas(), {}))
+            async with (
+                running(settings, on_fatal=replaced.set) as services,
+                machine_of(settings, services.opened) as machine,
+            ):
+                api = api_over(settings, services, Quotas(ReferenceQuotas(), {}), machine)
                 async with client_of(api.door) as http:
                     assert (await posted(http)).status_code == 201
                     assert (await http.get("/readyz")).status_code == 200

@@ -256,7 +256,7 @@ def _tier_gauges(tiers: Sequence[Tier], environment: Environment) -> Mapping[str
             f"{name}_walks": depth.walks, f"{name}_chunks": depth.chunks, f"{name}_oldest_seconds": depth.oldest_s
         }  # fmt: skip
     if Tier.MONTH in tiers:
-        values["mentions_pressure"] = backpressure.stands(environment.get_note(backpressure.FLAG), now_ms)
+        values["mentions_pressure"] = float(backpressure.stands(environment.get_note(backpressure.FLAG), now_ms))
     return values
 
 
