@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 from cast import People, people_of
-from servers import Server, serving, sign
+from servers import Server, eventually, serving, sign
 
 _numbers = itertools.count()
 
@@ -68,10 +68,10 @@ def _clients(make: Callable[[int], httpx.Client]) -> Iterator[Callable[[int], ht
 @pytest.fixture
 def nothing_changes(request: pytest.FixtureRequest, server: Server) -> Iterator[None]:
     """The log did not grow in a test, unless it is marked so: a refused request writes nothing."""
-    before = _log_sequence(server)
+    before = _quiet_log(server)
     yield
     if "prepares" not in request.fixturenames:
-        assert _log_sequence(server) == before
+        assert _quiet_log(server) == before
 
 
 @pytest.fixture
@@ -79,6 +79,14 @@ def prepares() -> None:
     """Says that a test writes something itself, and so checks for itself that nothing else changed."""
 
 
-def _log_sequence(server: Server) -> float:
-    text = server.get("/metrics").text
-    return float(next(line.split()[1] for line in text.splitlines() if line.startswith("kith_log_sequence ")))
+def _quiet_log(server: Server) -> float:
+    """The end of the log once every worker has handled all of it, as they write, too."""
+
+    def quiet() -> tuple[float] | None:
+        lines = [line.rsplit(" ", 1) for line in server.get("/metrics").text.splitlines() if line.startswith("kith_")]
+        said = {name: float(value) for name, value in lines}
+        lags = [value for name, value in said.items() if name.endswith("_lag_events") and "leases" not in name]
+        return None if any(lags) else (said["kith_log_sequence"],)
+
+    (sequence,) = eventually(quiet, 60)
+    return float(sequence)
