@@ -212,11 +212,11 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path, people: People, kind: 
                 pid for pid, command in commands.items() if command.endswith("\0".join(("worker", *kind, "")).encode())
             ]
         )
-        eventually(lambda: follow_is_handled(server, people.bob, people.alice), 20)
+        eventually(lambda: follow_is_handled(server, people.bob, people.alice), 60)
         os.kill(int(hung), signal.SIGSTOP)
-        eventually(lambda: not alive(hung), 20)
-        eventually(server.ready, 20)
-        eventually(lambda: follow_is_handled(server, people.carol, people.alice), 20)
+        eventually(lambda: not alive(hung), 60)
+        eventually(server.ready, 60)
+        eventually(lambda: follow_is_handled(server, people.carol, people.alice), 60)
         assert "a process hangs" in server.output()
 
 
