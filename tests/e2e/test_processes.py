@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -213,6 +214,7 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path, people: People, kind: 
             ]
         )
         eventually(lambda: follow_is_handled(server, people.bob, people.alice), 60)
+        eventually(lambda: kind == ("api",) or json.dumps(kind) in server.output(), 60)  # it was heard of
         os.kill(int(hung), signal.SIGSTOP)
         eventually(lambda: not alive(hung), 60)
         eventually(server.ready, 60)

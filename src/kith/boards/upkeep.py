@@ -169,13 +169,17 @@ class Upkeep:
                 await self._unpin(destination)
 
     async def lost(self) -> None:
-        """Settle all that was ever said of boards."""
+        """Settle all that was ever said of boards, and take off them the posts that were ever deleted."""
         for graph in (self._settling.own, self._settling.against):
             async for chunk in self._store.edges(graph):
                 edges = [ends.edge for ends in chunk if ends.edge.state == State.NORMAL]
                 boards = await self._settling.read([edge.destination for edge in edges])
                 pairs = [(edge.source, board) for edge, board in zip(edges, boards, strict=True) if board is not None]
                 await self._settling.settle(pairs)
+        async for chunk in self._store.edges(self._authored):
+            for ends in chunk:
+                if ends.edge.state == State.REMOVED:
+                    await self._unpin(ends.edge.destination)
 
     async def _settle_one(self, user: int, id_: int) -> None:
         (board,) = await self._settling.read([id_])

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -264,6 +264,17 @@ def lag_of(behind: Behind, now_ms: int) -> Lag:
     if behind.oldest_ms is None or (age_ms := now_ms - behind.oldest_ms) < -SKEW_MS:
         return Lag(behind.events, math.inf)
     return Lag(behind.events, max(0, age_ms) / 1000)
+
+
+async def begin(log: LogStore, groups: Iterable[str]) -> None:
+    """Have new groups read from the first event on, where there was none yet: so they miss nothing, however late their
+    workers start. Elsewhere a new group builds from the stores what it needs of the past.
+    """
+    behind = await log.behind(NOWHERE)
+    if behind.events or behind.lost:
+        return
+    new = [group for group in groups if await log.progress(group) is None]
+    await asyncio.gather(*(log.save(group, behind.end, {}) for group in new))
 
 
 async def dead(log: LogStore, group: str) -> dict[str, Failure]:

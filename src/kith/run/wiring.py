@@ -12,7 +12,7 @@ from functools import partial
 
 from kith.boards.settling import Settling
 from kith.core.clock import HybridClock
-from kith.core.errors import StoreMismatch
+from kith.core.errors import NotConfirmed, StoreMismatch
 from kith.engines.embedded.activity_store import EmbeddedActivity
 from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.confirmations import Confirmations
@@ -27,6 +27,7 @@ from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
 from kith.graph.graph import Graph
 from kith.graph.graphs import Graphs
 from kith.leases.holding import Leases
+from kith.log.runner import begin
 from kith.people.privacy import Privacy
 from kith.people.relations import RelationLimits, Relations
 from kith.run import peers
@@ -84,6 +85,9 @@ async def opened(
     inboxes = EmbeddedInboxes(environment.folder / "inboxes", bytes_max=settings.store_bytes_max)
     activity = EmbeddedActivity(environment.folder)
     try:
+        if create and not environment.is_closed():
+            with contextlib.suppress(NotConfirmed):  # there is no standby yet, and this asks for none
+                await begin(log, CONSUMERS)
         yield Opened(
             environment, commits, store, log, service, metrics, Leases(leases),
             EmbeddedCredentials(environment), inboxes, activity,

@@ -43,6 +43,8 @@ async def work(names: Sequence[str], settings: Settings) -> None:
             *(asyncio.create_task(_every(task, do, parts.leases)) for one in workers for task, do in one.tasks.items()),
         ]
         following = [asyncio.create_task(worker.follower.run()) for worker in workers]
+        await asyncio.sleep(0)  # from here on the supervisor knows when this process hangs
+        _log.info("follows the log", groups=list(names))
         await asyncio.wait(following, return_when=asyncio.FIRST_EXCEPTION)
         stop()
         await asyncio.wait(following)

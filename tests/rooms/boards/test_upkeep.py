@@ -10,9 +10,12 @@ from services import Services
 
 from kith.boards import upkeep
 from kith.core.ids import NodeId
+from kith.core.paging import Window
 from kith.graph.edge import Direction
+from kith.graph.graphs import PINS
 from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM
+from kith.posts.post import Draft
 
 CROWD = [NodeId(100 + at) for at in range(20)]
 
@@ -61,3 +64,16 @@ def test_a_renamed_board_keeps_everybody_and_notes_nothing(run: Run, kith: Servi
     assert run(kith.boards.change(ALICE, board.id, name="Soups")).board.name == "Soups"
     assert run(kith.edges.notes("")) == {}
     assert run(kith.board_following.follower_count(SYSTEM, board.id)) == 1
+
+
+def test_posts_whose_deletion_was_forgotten_unread_are_taken_off(run: Run, kith: Services) -> None:
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    stays, goes = (run(kith.posts.create(ALICE, Draft(text=text))).post.id for text in ("stays", "goes"))
+    for post in (stays, goes):
+        run(kith.pins.add(ALICE, board.id, post))
+    run(kith.posts.delete(ALICE, goes))
+    pins = Listing(kith.graph.graphs.number(PINS), board.id, Direction.OUT)
+    assert run(kith.edges.count_many([pins])) == [2]
+    run(kith.upkeep.lost())
+    assert run(kith.edges.count_many([pins])) == [1]
+    assert [mark.id for mark in run(kith.edges.page(pins, Window(5))).items] == [stays]

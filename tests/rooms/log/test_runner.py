@@ -27,7 +27,7 @@ from kith.core.events import NOWHERE, Event
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.retention import Keep
 from kith.graph.store import EdgeStore
-from kith.log.runner import BACKLOG_RETRY_MS, Lag, Pace, Runner, lag_of, replay
+from kith.log.runner import BACKLOG_RETRY_MS, Lag, Pace, Runner, begin, lag_of, replay
 from kith.log.store import Failure, LogStore, Progress
 
 PACE = Pace(batch_max=10, tries_max=3, backoff_s=1.0, save_s=0.0)
@@ -143,6 +143,15 @@ def test_a_new_group_builds_from_the_stores_and_follows_from_then_on(world: Worl
     world.write(3)
     world.drain(runner)
     assert (world.consumer.lost_count, world.consumer.seen) == (1, [6, 7, 8])
+
+
+def test_a_group_that_was_begun_before_the_first_event_misses_none(world: World) -> None:
+    world._run(begin(world.log, ["remembering"]))
+    world.write(5)
+    world._run(begin(world.log, ["remembering", "late"]))
+    world.drain(world.runner())
+    assert (world.consumer.lost_count, sorted(world.consumer.seen)) == (0, [1, 2, 3, 4, 5])
+    assert world._run(world.log.progress("late")) is None, "it builds from the stores"
 
 
 @pytest.mark.parametrize("saved", [True, False], ids=["saved", "killed before saving"])
