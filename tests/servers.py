@@ -30,9 +30,9 @@ COMMAND = str(Path(sys.executable).with_name("kith"))
 API = "/api/v1"
 PLAIN: dict[str, Any] = {"trust_env": False, "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}
 """For clients of servers without TLS: httpx would read all certificates of the machine for each (26 ms)."""
-_START_S = 30.0
-_REFUSED_S = 30.0
-_STOP_S = 25.0
+_START_S = 60.0
+_REFUSED_S = 60.0
+_STOP_S = 60.0
 _POLL_S = 0.02
 
 AGREED = {
@@ -68,7 +68,7 @@ class Server:
             headers["Authorization"] = f"Bearer {self.key if credential is None else credential}"
         if acting is not None:
             headers["X-Kith-User"] = str(acting)
-        return httpx.Client(base_url=self.url, headers=headers, timeout=20, **PLAIN, **options)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60, **PLAIN, **options)
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         """What it answers to anybody, over a connection of its own."""
@@ -181,7 +181,7 @@ def printed_key(server: Server) -> str | None:
     return found.group(0) if found else None
 
 
-def eventually(condition: Any, seconds: float = 10.0) -> Any:
+def eventually(condition: Any, seconds: float = 30.0) -> Any:
     """The first true answer of `condition()`; fails when there is none in time."""
     deadline = time.monotonic() + seconds
     while not (answer := condition()):

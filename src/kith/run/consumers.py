@@ -101,12 +101,13 @@ class Registered(NamedTuple):
     """How a consumer is opened over an open data folder, and its gauges besides lag and failures.
 
     `alone`: how many processes of its own `kith serve` gives it, because it works long at a time; with 0 of them it
-    shares one with all others of these.
+    shares one with all others of these. `has_place`: it reads the log from one place, kept under its name.
     """
 
     open: Callable[[Settings, Opened], AbstractAsyncContextManager[Worker]]
     gauges: Callable[[Environment], Mapping[str, float]] = lambda _: {}
     alone: Callable[[Settings], int] = lambda _: 0
+    has_place: bool = True
 
 
 @contextlib.asynccontextmanager
@@ -227,7 +228,7 @@ def _pool(name: str, processes: Callable[[Settings], int]) -> Registered:
     async def open_worker(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
         yield Worker(pools.PoolWorker(name, _coordinator(settings, parts, tiers), parts.log), {})
 
-    return Registered(open_worker, partial(_tier_gauges, tiers), processes)
+    return Registered(open_worker, partial(_tier_gauges, tiers), processes, has_place=False)
 
 
 def _coordinator(settings: Settings, parts: Opened, tiers: Sequence[Tier]) -> Coordinator:
@@ -296,7 +297,7 @@ def _push_gauges(environment: Environment) -> Mapping[str, float]:
 
 CONSUMERS: Mapping[str, Registered] = {
     fanout.NAME: Registered(_fanout, _fanout_gauges, lambda _: 1),
-    webhooks.NAME: Registered(_webhooks, _webhook_gauges),
+    webhooks.NAME: Registered(_webhooks, _webhook_gauges, has_place=False),
     boards.NAME: Registered(_boards),
     intake.NAME: Registered(_notifications),
     push.NAME: Registered(_push, _push_gauges),

@@ -87,7 +87,7 @@ async def opened(
     try:
         if create and not environment.is_closed():
             with contextlib.suppress(NotConfirmed):  # there is no standby yet, and this asks for none
-                await begin(log, CONSUMERS)
+                await begin(log, [name for name, one in CONSUMERS.items() if one.has_place])
         yield Opened(
             environment, commits, store, log, service, metrics, Leases(leases),
             EmbeddedCredentials(environment), inboxes, activity,
