@@ -5,6 +5,7 @@ How an answer reads is in `calls`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -90,6 +91,17 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(_STOP_S)
+
+
+def named(kind: str, supervisor: int) -> list[int]:
+    """The processes of a server that are named so (`api`, or the first of a worker's consumers)."""
+    tasks = Path(f"/proc/{supervisor}/task").glob("*/children")
+    found = []
+    for pid in [int(child) for task in tasks for child in task.read_text().split()]:
+        with contextlib.suppress(OSError):  # it has just died
+            if Path(f"/proc/{pid}/comm").read_text().strip() == f"kith-{kind}"[:15]:
+                found.append(pid)
+    return found
 
 
 def sign(user: int, *, secret: str = JWT_SECRET, algorithm: str = "HS256", ttl_s: int = 600, **claims: Any) -> str:

@@ -17,7 +17,7 @@ import pytest
 from calls import add_edges, code, make, ok
 from cast import People
 from receiver import Answer, Delivery, Endpoint, endpoint
-from servers import API, Server, eventually, serving
+from servers import API, Server, eventually, named, serving
 
 from kith.client import ApiError, Kith
 from kith.core.events import NOWHERE
@@ -192,9 +192,7 @@ def heard(app: Endpoint) -> list[dict[str, Any]]:
 
 def worker_of(server: Server) -> int:
     """The process that delivers the webhooks of a server."""
-    tasks = Path(f"/proc/{server.process.pid}/task").glob("*/children")
-    children = [child for task in tasks for child in task.read_text().split()]
-    return next(int(child) for child in children if b"webhooks" in Path(f"/proc/{child}/cmdline").read_bytes())
+    return named("webhooks", server.process.pid)[0]
 
 
 def test_what_cannot_be_a_webhook_is_refused_and_so_are_too_many(hooked: httpx.Client, app: Endpoint) -> None:

@@ -18,7 +18,7 @@ import pytest
 from calls import add_edges, check, code, ids, ok
 from cast import People
 from coroutines import run_all
-from servers import AGREED, API, Server, eventually, free_port, launch, printed_key, refused, serving, sign
+from servers import AGREED, API, Server, eventually, free_port, launch, named, printed_key, refused, serving, sign
 
 from kith.core.events import LogPosition
 from kith.core.tokens import WriteMark, WriteTokens
@@ -177,7 +177,7 @@ def kill(pid: str) -> None:
         os.kill(int(pid), signal.SIGKILL)
 
 
-def alive(pid: str) -> bool:
+def alive(pid: int | str) -> bool:
     """Whether there is such a process, other than as a zombie."""
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
@@ -202,20 +202,10 @@ ALIKE = {("mentions-day",), ("mentions-month",)}
 @pytest.mark.parametrize("kind", [("api",), *(kind for kind in processes_of_workers(Settings()) if kind not in ALIKE)])
 def test_a_process_that_hangs_is_replaced(tmp_path: Path, people: People, kind: tuple[str, ...]) -> None:
     with serving(tmp_path, KITH_HANG_TIMEOUT_S="2") as server:
-        eventually(lambda: worker_pids(server))
-        (api,) = worker_pids(server)
-        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-        commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
-        (hung,) = (
-            [pid for pid in children if pid == api]
-            if kind == ("api",)
-            else [
-                pid for pid, command in commands.items() if command.endswith("\0".join(("worker", *kind, "")).encode())
-            ]
-        )
         eventually(lambda: follow_is_handled(server, people.bob, people.alice), 60)
         eventually(lambda: kind == ("api",) or json.dumps(kind) in server.output(), 60)  # it was heard of
-        os.kill(int(hung), signal.SIGSTOP)
+        (hung,) = named(kind[0], server.process.pid)
+        os.kill(hung, signal.SIGSTOP)
         eventually(lambda: not alive(hung), 60)
         eventually(server.ready, 60)
         eventually(lambda: follow_is_handled(server, people.carol, people.alice), 60)
@@ -366,7 +356,7 @@ def test_a_write_token_from_the_future_is_refused_clearly(tmp_path: Path, people
             tokens = WriteTokens(environment.secret("signing"))
         assert tokens.issue(tokens.read(now)) == now
         at, updated_at = tokens.read(now)
-        later = (int.from_bytes(at, "big") + 1).to_bytes(len(at), "big")
+        later = (int.from_bytes(at, "big") + 1_000).to_bytes(len(at), "big")
         future = tokens.issue(WriteMark(LogPosition(later), updated_at))
         altered = now[:-1] + ("A" if now[-1] != "A" else "E")
         for path in (f"/graph/follows/{people.alice}/{people.bob}", f"/users/{people.alice}"):

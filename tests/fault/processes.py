@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
-from servers import PLAIN, free_port
+from servers import PLAIN, free_port, named
 
 HERE = Path(__file__).parent
 API_KEY = "kith_only_for_fault_tests"
@@ -114,18 +114,11 @@ class ServerGroup:
         return self._log.read_text(errors="replace")
 
     def workers(self) -> list[int]:
-        """The API processes: forks of the supervisor that hold the store open. The fan-out worker is none."""
+        """The API processes that hold the store open."""
         try:
-            children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+            return [pid for pid in named("api", self.process.pid) if _holds_store(pid)]
         except OSError:  # the supervisor is gone
             return []
-        return [int(child) for child in children if self._is_fork(int(child)) and _holds_store(int(child))]
-
-    def _is_fork(self, pid: int) -> bool:
-        try:
-            return _command(pid) == _command(self.process.pid)
-        except OSError:  # one of them has just died
-            return False
 
     def wait_until(self, what: str, ready: Any, seconds: float = _START_S) -> None:
         """Wait until `ready()`; the assertion shows the server's log."""
@@ -146,10 +139,6 @@ class ServerGroup:
         """Kill -9 of the supervisor and all workers at once."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-
-
-def _command(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def _holds_store(pid: int) -> bool:

@@ -32,13 +32,24 @@ def beat() -> None:
 
 
 @contextlib.contextmanager
-def watched(silent_s: int) -> Iterator[None]:
-    """Kill each of our processes that was heard before, and then not for `silent_s`."""
+def heard() -> Iterator[int]:
+    """Let the processes that are started from here on say that they run; yields where that is read."""
     reading, writing = os.pipe()
     for end in (reading, writing):
         os.set_blocking(end, False)
     os.set_inheritable(writing, True)
     os.environ[PIPE_VARIABLE] = str(writing)
+    try:
+        yield reading
+    finally:
+        del os.environ[PIPE_VARIABLE]
+        os.close(reading)
+        os.close(writing)
+
+
+@contextlib.contextmanager
+def watched(reading: int, silent_s: int) -> Iterator[None]:
+    """Kill each of our processes that was heard before, and then not for `silent_s`. Runs a thread."""
     stopping = threading.Event()
     watch = threading.Thread(target=_watch, args=(reading, silent_s, stopping), name="kith-watch", daemon=True)
     watch.start()
@@ -47,9 +58,6 @@ def watched(silent_s: int) -> Iterator[None]:
     finally:
         stopping.set()
         watch.join()
-        del os.environ[PIPE_VARIABLE]
-        os.close(reading)
-        os.close(writing)
 
 
 def _watch(reading: int, silent_s: int, stopping: threading.Event) -> None:

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import threading
+from pathlib import Path
 
 import msgspec
 import structlog
@@ -25,6 +27,8 @@ SUPERVISOR_VARIABLE = "KITH_SERVE_SUPERVISOR"
 PROMOTED, START_OVER = 3, 4
 """How the follower of a standby ends: this is none any more; the primary's log does not reach back to its store."""
 _LAST_ANSWERS_S = 0.3
+_COMM_MAX = 15
+"""Characters of the name of a process."""
 _log = structlog.get_logger("kith")
 
 
@@ -40,6 +44,12 @@ async def stay_with_supervisor() -> None:
         else:
             os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.sleep(heartbeats.EVERY_S)
+
+
+def name_process(kind: str) -> None:
+    """Have Linux list this process by what it does (`ps -o comm`), as forks have one command line."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(f"kith-{kind}"[:_COMM_MAX])
 
 
 def replace_process() -> None:

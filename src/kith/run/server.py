@@ -53,4 +53,5 @@ class Server:
 
 def serve_process() -> Server:
     """The factory named to granian."""
+    processes.name_process("api")
     return Server(processes.settings_of_process())

@@ -1,4 +1,4 @@
-"""A worker process: registered consumers over the event log, and their tasks. Imports nothing of the API.
+"""A worker process: registered consumers over the event log, and their tasks, or what makes backups.
 
 `supervisor` starts, watches and replaces it.
 """
@@ -13,14 +13,33 @@ from typing import Any
 
 import structlog
 
-from kith.core.errors import Unavailable
+from kith.core.errors import BadRequest, Unavailable
 from kith.leases.holding import Leases
 from kith.run import logs, processes
+from kith.run.backups import schedule
+from kith.run.backups import worker as backups
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS, Task
 from kith.run.wiring import opened
 
+NAMES = (*CONSUMERS, schedule.NAME)
 _log = structlog.get_logger("kith")
+
+
+def run(names: Sequence[str], settings: Settings) -> None:
+    """Run these workers in this process. BadRequest if there are none such, or they cannot share it."""
+    for name in names:
+        if name not in NAMES:
+            raise BadRequest(f"there is no worker {name!r}; there are {', '.join(NAMES)}")
+    processes.name_process(names[0])
+    if schedule.NAME not in names:
+        asyncio.run(work(names, settings))
+    elif len(names) > 1:
+        raise BadRequest(f"{schedule.NAME} has a process of its own; start it by itself")
+    elif not settings.backup_to:
+        raise BadRequest("no place for backups is set: `backup_to`")
+    else:
+        asyncio.run(backups.keep(settings))
 
 
 async def work(names: Sequence[str], settings: Settings) -> None:

@@ -14,7 +14,6 @@ from edges import edge_of, writes_of
 from engines import open_embedded
 
 from kith.commands.dead import dead_events
-from kith.commands.worker import NAMES
 from kith.core.clock import wall_ms
 from kith.core.events import NOWHERE, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
@@ -24,7 +23,7 @@ from kith.log.store import Failure
 from kith.notifications.backpressure import TASKS_MAX, watch_pressure
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Walk, Walks
-from kith.run import consumers, folders, gauges, processes, supervisor, wiring
+from kith.run import consumers, folders, gauges, processes, supervisor, wiring, worker
 from kith.run.backups import schedule
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS, Registered
@@ -54,7 +53,7 @@ def failure_of(group: str, event: Event, *, dead: bool) -> Failure:
 
 
 def test_kith_worker_takes_the_names_of_the_registry_and_no_others() -> None:
-    assert (*CONSUMERS, schedule.NAME) == NAMES
+    assert (*CONSUMERS, schedule.NAME) == worker.NAMES
 
 
 @pytest.mark.parametrize("name", CONSUMERS)
@@ -83,7 +82,7 @@ def test_kith_serve_runs_a_worker_for_each_consumer_and_ends_them_all(
         started[name] = os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ)
         return started[name]
 
-    monkeypatch.setattr(supervisor, "_spawn_worker", spawn)
+    monkeypatch.setattr(supervisor, "_start_worker", spawn)
     for name in (processes.SUPERVISOR_VARIABLE, processes.SETTINGS_VARIABLE):
         monkeypatch.setenv(name, "")  # so that it is put back
     with supervisor.workers(settings):
@@ -168,7 +167,7 @@ def test_kith_serve_runs_as_many_workers_of_a_tier_as_the_settings_say(
         started.append(command[-1])
         return os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ)
 
-    monkeypatch.setattr(supervisor, "_spawn_worker", spawn)
+    monkeypatch.setattr(supervisor, "_start_worker", spawn)
     for name in (processes.SUPERVISOR_VARIABLE, processes.SETTINGS_VARIABLE):
         monkeypatch.setenv(name, "")
     with supervisor.workers(msgspec.structs.replace(settings, mention_workers_day=3)):

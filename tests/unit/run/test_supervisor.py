@@ -26,7 +26,8 @@ def test_a_worker_that_the_system_does_not_let_start_is_started_later(
         return started[-1]
 
     monkeypatch.setattr(supervisor, "processes_of_workers", lambda _: [("fanout",)])
-    monkeypatch.setattr(supervisor, "_spawn_worker", spawn)
+    for name in ("_start_worker", "_spawn_worker"):
+        monkeypatch.setattr(supervisor, name, spawn)
     monkeypatch.setattr(supervisor, "_RESPAWN_S_MAX", 0.1)
     for name in (supervisor.processes.SUPERVISOR_VARIABLE, supervisor.processes.SETTINGS_VARIABLE):
         monkeypatch.setenv(name, "")  # so that it is put back
