@@ -61,7 +61,7 @@ class Pace(msgspec.Struct, frozen=True):
     outage_max_s: float = 5.0  # longest pause between tries of a store that is away
     failures_max: int = 10_000  # kept at most, dead ones too; beyond, the runner waits: no single event is at fault
     gap_s: float = 0.01  # shortest rest after the last event: what comes close together is handled together
-    idle_s: float = 0.25  # longest rest, should a new event not ring
+    idle_s: float = 1.0  # longest rest, should a new event not ring
     save_s: float = 0.2  # between checkpoints: how much work a crash repeats
 
 

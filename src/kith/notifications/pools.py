@@ -19,7 +19,7 @@ POOLS: Mapping[str, tuple[Tier, ...]] = {
     "mentions-month": (Tier.MONTH,),
 }
 """The tiers that a worker of each name works. Accounts below the threshold have few chunks, and never yield."""
-IDLE_S = 0.25
+IDLE_S = 1.0
 """Longest rest, should a new walk not ring."""
 GAP_S = 0.01
 RETRY_S = 2.0
