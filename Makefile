@@ -8,7 +8,7 @@ PARALLEL := -n $(shell echo $$(( $(CORES) > 4 ? 6 : $(CORES) * 3 / 2 ))) --dist 
 # A wait that ended too early, as on a loaded machine, is tried once more, and counted as a rerun. A wrong answer is not.
 AGAIN := --reruns 1 --only-rerun "not so within" --only-rerun "not ready in" --only-rerun "Timeout|timed out"
 
-.PHONY: setup demo test test-long check bench client-js lock clean test-cluster test-web
+.PHONY: setup demo test test-long check bench client-js lock clean test-cluster test-web cluster-up cluster-down
 
 setup: $(STAMP)  ## .venv with everything pinned, and kith in it
 
@@ -54,8 +54,16 @@ lock: setup  ## pin again after a change of dependencies in pyproject.toml
 	cd tests/web && ../../$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.txt requirements.in
 
-test-cluster:
-	@echo "No cluster engine exists yet; see docs/architecture.md for the plan."; exit 1
+cluster-up:  ## the distributed engines on this machine: a Redis Cluster so far
+	cluster/redis.sh up
+
+cluster-down:
+	cluster/redis.sh down
+
+test-cluster: setup cluster-up  ## what runs on distributed engines, on real ones; fails where one does not start
+	KITH_TEST_REDIS=127.0.0.1:$${KITH_REDIS_PORT:-17001} $(BIN)/python -m pytest tests/cluster $(PARALLEL) && \
+	KITH_TEST_REDIS=127.0.0.1:$${KITH_REDIS_PORT:-17001} $(BIN)/python -m pytest tests/conformance --engine cluster_engines:REDIS; \
+	status=$$?; cluster/redis.sh down; exit $$status
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist

@@ -146,6 +146,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str,
         _doc("Where home timelines lie; empty: in the data folder. For millions of them let it be in memory (tmpfs)."),
     ] = ""
+    timelines_redis: Annotated[
+        str,
+        _doc("Nodes of a Redis Cluster that keeps home timelines in place of this machine: HOST:PORT,HOST:PORT."),
+    ] = ""
+    redis_password: Annotated[str, _doc("Of that cluster; a secret.")] = ""
     timelines_max: Annotated[
         Positive, _doc("Users whose home timeline is kept ready; the longest-unread gives way. About 4.4 KB each.")
     ] = 100_000
@@ -294,7 +299,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.workers or min(_WORKERS_MAX, cores)
 
 
-SECRET = frozenset({"api_keys", "jwt_secret"})
+SECRET = frozenset({"api_keys", "jwt_secret", "redis_password"})
 """Never shown or logged."""
 
 

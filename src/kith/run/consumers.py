@@ -22,7 +22,6 @@ from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.fanout_state import DELIVERIES, rows_of
-from kith.engines.embedded.timeline_store import Rings
 from kith.home.fanout import consumer as fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
@@ -45,9 +44,9 @@ from kith.notifications.tiers import Tier
 from kith.notifications.walks import Ended
 from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
-from kith.run import inboxes, processes
+from kith.run import inboxes, processes, timelines
 from kith.run.config import Settings
-from kith.run.folders import Opened, timelines_folder
+from kith.run.folders import Opened
 from kith.run.rooms import posts_over, telling
 from kith.stories.reclaiming import reclaim
 from kith.watch.tokens import WatchTokens
@@ -113,10 +112,10 @@ class Registered(NamedTuple):
 @contextlib.asynccontextmanager
 async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
     """Writes timelines; stories are reclaimed beside it."""
-    with Rings(timelines_folder(settings), slots=settings.timelines_max) as timelines:
+    async with timelines.written(settings) as store:
         consumer = fanout.Fanout(
             Sources(parts.graph),
-            timelines,
+            store,
             parts.fanout_state,
             parts.leases,
             graphs=parts.graph.graphs,
@@ -125,7 +124,7 @@ async def _fanout(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
         await consumer.claim()
 
         async def evict_timelines() -> None:
-            await timelines.evict(wall_ms() - settings.timeline_days * _DAY_MS)
+            await store.evict(wall_ms() - settings.timeline_days * _DAY_MS)
 
         async def reclaim_stories() -> None:
             done = await reclaim(parts.records, parts.graph, settings.story_hours)

@@ -119,6 +119,7 @@ def serving(settings: Settings) -> Iterator[None]:
         "durability": settings.durability,
         "store_bytes_max": settings.store_bytes_max,
         "timelines_folder": str(timelines_folder(settings).resolve()),
+        "timelines_redis": settings.timelines_redis,
     }
     with folder_locks.serving(Path(settings.data), agreed) as first:
         if first:

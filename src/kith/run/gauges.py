@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from kith.core.clock import wall_ms
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import EmbeddedLog
-from kith.engines.embedded.timeline_store import RingReader
 from kith.log.runner import lag_of
 from kith.log.store import Progress
+from kith.run import timelines
 from kith.run.backups.schedule import read_status
 from kith.run.behind import Level
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
-from kith.run.folders import timelines_folder
 
 
 async def gauges(settings: Settings, environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
@@ -50,11 +49,8 @@ def _free(environment: Environment) -> int:
 
 async def _timelines(settings: Settings) -> int:
     """Timelines that are kept ready."""
-    rings = RingReader(timelines_folder(settings))
-    try:
-        return await rings.count()
-    finally:
-        rings.close()
+    async with timelines.read(settings) as kept:
+        return await kept.count()
 
 
 async def _of_leases(log: EmbeddedLog) -> dict[str, float]:

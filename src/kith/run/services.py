@@ -20,7 +20,6 @@ from kith.core.ids import NODES_MAX, NodeId
 from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.embedded import standing
 from kith.engines.embedded.served_log import ServedFiles
-from kith.engines.embedded.timeline_store import RingReader
 from kith.graph.nodes import Finish, NodeJobs
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
@@ -29,6 +28,7 @@ from kith.home.pinned import PinnedPosts
 from kith.home.ranker import Ranker
 from kith.home.rules import HomeRules
 from kith.home.skeleton import Skeletons
+from kith.home.timelines import TimelineReader
 from kith.leases.background import keep_looking
 from kith.leases.numbers import NodeNumber, node_number
 from kith.media.library import MediaLibrary
@@ -49,9 +49,9 @@ from kith.posts.engagement import Engagement
 from kith.posts.labels import Moderation
 from kith.posts.posts import Posts
 from kith.records.store import RecordKind
-from kith.run import fencing, keys, limits
+from kith.run import fencing, keys, limits, timelines
 from kith.run.config import Settings
-from kith.run.folders import Opened, media_folder, timelines_folder
+from kith.run.folders import Opened, media_folder
 from kith.run.keys import Keys
 from kith.run.observed import CallObserver, observed
 from kith.run.pushing import push_keys
@@ -108,13 +108,16 @@ async def running(
     async with (
         opened(settings, "api", create=create, on_fatal=on_fatal) as parts,
         node_number(parts.leases, NODES_MAX, on_lost=on_fatal) as number,
-        _services(settings, parts, number) as services,
+        timelines.read(settings) as kept,
+        _services(settings, parts, number, kept) as services,
     ):
         yield services
 
 
 @contextlib.asynccontextmanager
-async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> AsyncIterator[Services]:
+async def _services(
+    settings: Settings, parts: Opened, number: NodeNumber, kept: TimelineReader
+) -> AsyncIterator[Services]:
     for group in (intake.NAME, spread.NAME, push.NAME):
         await intake.begin(parts.log, group)
     graph, posts = parts.graph, posts_over(parts, number)
@@ -123,12 +126,11 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
     profiles = Profiles(posts.store, graph.clock, media.check_image)
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
     suggested = suggestions(settings, parts)
-    timelines = RingReader(timelines_folder(settings))
     served = _served(settings)
     told = telling(settings, parts, posts, comments)
     facts = PostFacts(posts.store, graph, wall_ms)
     affinity = Affinity(graph, comments, facts, wall_ms)
-    skeletons = Skeletons(graph, timelines, parts.fanout_state, parts.log)
+    skeletons = Skeletons(graph, kept, parts.fanout_state, parts.log)
     live = Live(
         posts, engagement, told.notifications, parts.log, parts.metrics,
         resume_events=settings.stream_resume_events, heartbeat_s=settings.stream_heartbeat_s,
@@ -170,7 +172,6 @@ async def _services(settings: Settings, parts: Opened, number: NodeNumber) -> As
         await jobs.close()
         await openings.close()
         await suggested.close()
-        timelines.close()
         served.flush()
         media.close()
 

@@ -1,0 +1,32 @@
+"""The connections of a process to a Redis Cluster."""
+
+from __future__ import annotations
+
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+
+from kith.core.errors import BadRequest
+
+ANSWERED_S = 2.0
+"""How long a node may take to answer; then it counts as away."""
+_PORT = 6379
+
+
+def connect(nodes: str, password: str = "") -> RedisCluster:
+    """A cluster of which some nodes are named, as HOST:PORT,HOST:PORT; the others are found by it. `aclose` ends it.
+
+    Nothing is asked before the first call, so a cluster that is away keeps nobody from starting. BadRequest for names
+    that are none.
+    """
+    return RedisCluster(
+        startup_nodes=[_node(named) for named in nodes.split(",")],
+        password=password or None,
+        socket_timeout=ANSWERED_S,
+        socket_connect_timeout=ANSWERED_S,
+    )
+
+
+def _node(named: str) -> ClusterNode:
+    host, _, port = named.strip().rpartition(":") if ":" in named else (named.strip(), "", str(_PORT))
+    if not host or not port.isdecimal():
+        raise BadRequest(f"{named!r} names no node of a Redis Cluster; write HOST:PORT,HOST:PORT")
+    return ClusterNode(host.strip("[]"), int(port))

@@ -1,0 +1,52 @@
+"""Where home timelines are: in this machine's memory, or in a Redis Cluster (`timelines_redis`)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from kith.core.clock import wall_ms
+from kith.core.errors import BadRequest
+from kith.engines.embedded.timeline_store import RingReader, Rings
+from kith.home.timelines import TimelineReader, TimelineStore
+from kith.run.config import Settings
+from kith.run.folders import timelines_folder
+
+
+@contextlib.asynccontextmanager
+async def written(settings: Settings) -> AsyncIterator[TimelineStore]:
+    """Timelines for the worker, which writes them."""
+    if settings.timelines_redis:
+        async with _in_redis(settings) as timelines:
+            yield timelines
+    else:
+        with Rings(timelines_folder(settings), slots=settings.timelines_max) as rings:
+            yield rings
+
+
+@contextlib.asynccontextmanager
+async def read(settings: Settings) -> AsyncIterator[TimelineReader]:
+    """Timelines for those who read them."""
+    if settings.timelines_redis:
+        async with _in_redis(settings) as timelines:
+            yield timelines
+    else:
+        rings = RingReader(timelines_folder(settings))
+        try:
+            yield rings
+        finally:
+            rings.close()
+
+
+@contextlib.asynccontextmanager
+async def _in_redis(settings: Settings) -> AsyncIterator[TimelineStore]:
+    try:
+        from kith.engines.redis.connecting import connect  # noqa: PLC0415 - an extra
+        from kith.engines.redis.timeline_store import RedisTimelines  # noqa: PLC0415
+    except ImportError as error:
+        raise BadRequest("`timelines_redis` needs Redis' client: pip install 'kith-social[cluster]'") from error
+    cluster = connect(settings.timelines_redis, settings.redis_password)
+    try:
+        yield RedisTimelines(cluster, slots=settings.timelines_max, now_ms=wall_ms)
+    finally:
+        await cluster.aclose()
