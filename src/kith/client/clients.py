@@ -23,6 +23,7 @@ from kith.client.streams import FeedEvent, FeedStream, Stream
 from kith.client.watching import Change, WatchStream
 from kith.client.wire import SYSTEM, Acting, Call, Outcome, Plan, Request, Retry, Session, Step, Wait, next_call
 from kith.core.ids import parse_id
+from kith.core.trust import trusted
 
 TIMEOUT_S = 5.0
 UPLOAD_ANSWER_S = 130.0
@@ -108,7 +109,7 @@ class Kith(_Client, Blocking):
         self._sleep, self._timeout_s = sleep, timeout_s
         self._http = httpx.Client(
             base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport,
-            trust_env=_may_need_proxy(self._session.url),
+            trust_env=_may_need_proxy(self._session.url), verify=trusted(self._session.url),
         )  # fmt: skip
 
     def close(self) -> None:
@@ -219,7 +220,7 @@ class AsyncKith(_Client, Awaiting):
         self._sleep, self._timeout_s = sleep, timeout_s
         self._http = httpx.AsyncClient(
             base_url=self._session.url, headers=_bearer(key), timeout=timeout_s, transport=transport,
-            trust_env=_may_need_proxy(self._session.url),
+            trust_env=_may_need_proxy(self._session.url), verify=trusted(self._session.url),
         )  # fmt: skip
 
     async def aclose(self) -> None:

@@ -19,6 +19,7 @@ from kith.api.operations import BASE
 from kith.api.resources.files import FILES_PATH
 from kith.api.resources.standby import FencedAt, Fencing
 from kith.core.errors import BadRequest, Conflict, KithError, StoreMismatch, TokenTooOld, Unauthorized, Unavailable
+from kith.core.trust import trusted
 from kith.engines.embedded.driver_errors import translated
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.shipping import SNAPSHOT_END
@@ -44,7 +45,9 @@ class Primary:
         self._named = {"name": name} if name else {}
         timeout = httpx.Timeout(answered_s, connect=min(_CONNECTED_S, answered_s))
         headers = {"authorization": f"Bearer {key}"}
-        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
+        self._http = httpx.Client(
+            base_url=self.url, headers=headers, timeout=timeout, trust_env=False, verify=trusted(url)
+        )
 
     def __enter__(self) -> Self:
         return self

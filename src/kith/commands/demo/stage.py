@@ -33,6 +33,7 @@ from kith.commands.edges import import_edges, summary
 from kith.commands.transfer.formats import Writer
 from kith.core.errors import BadRequest, KithError
 from kith.core.ids import NodeId
+from kith.core.trust import trusted
 from kith.run import keys, supervisor
 from kith.run.config import Settings
 from kith.run.folders import open_credentials, open_environment
@@ -214,11 +215,12 @@ def _end_with(parent: int) -> None:
 
 def _wait(url: str, alive: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _READY_S
-    while time.monotonic() < deadline:
-        if not alive():
-            raise KithError("the server did not start; is the port taken? name another with --port")
-        with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{url}/readyz", timeout=1, trust_env=False).status_code == 200:  # it needs no proxy
-                return
-        time.sleep(0.05)
+    with httpx.Client(timeout=1, trust_env=False, verify=trusted(url)) as http:  # it needs no proxy
+        while time.monotonic() < deadline:
+            if not alive():
+                raise KithError("the server did not start; is the port taken? name another with --port")
+            with contextlib.suppress(httpx.TransportError):
+                if http.get(f"{url}/readyz").status_code == 200:
+                    return
+            time.sleep(0.05)
     raise KithError(f"the server at {url} was not ready in {_READY_S:.0f} s")
