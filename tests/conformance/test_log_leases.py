@@ -32,12 +32,11 @@ def short(engine: Engine, tmp_path: Path, clock: FakeClock, run: Run) -> Iterato
 
 async def written(logged: Logged, count: int, first: int = 0) -> LogPosition:
     """So many events, all of which can be read then; the mark of the last."""
-    mark = NOWHERE
+    mark, everything = NOWHERE, NOWHERE
     for at in range(first, first + count, 20):
-        changes = await logged.edges.apply(writes_of(*(edge_of(1 + n % 7, 100 + n) for n in range(at, at + 20))))
-        mark = changes[-1].mark
-        for change in changes:
-            assert await logged.log.reached(change.mark)
+        for change in await logged.edges.apply(writes_of(*(edge_of(1 + n % 7, 100 + n) for n in range(at, at + 20)))):
+            mark, everything = change.mark, logged.log.joined(everything, change.mark)
+    assert await logged.log.reached(everything)
     return mark
 
 

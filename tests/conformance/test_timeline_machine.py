@@ -148,4 +148,4 @@ def test_an_engine_and_its_readers_show_what_the_reference_shows(compared: Engin
     class OfEngine(Machine):
         engine = compared
 
-    run_state_machine_as_test(OfEngine, settings=settings(max_examples=50, stateful_step_count=40))
+    run_state_machine_as_test(OfEngine, settings=settings(max_examples=25, stateful_step_count=40))
