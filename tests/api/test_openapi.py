@@ -38,7 +38,7 @@ def failing(server: Server, examples: int) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_no_request_gets_a_5xx_and_each_answer_is_one_that_the_document_names(server: Server) -> None:
-    wrong = failing(server, 30)
+    wrong = failing(server, 20)
     assert not wrong, "\n\n".join(f"=== {label}\n{text[:1_500]}" for label, text in wrong.items())
 
 
