@@ -181,9 +181,7 @@ class Notifications:
         first = None if window.after is None else window.after.id
         return await self._inbox.page(user, before=before[-1] if before else first, limit=limit)
 
-    async def _unread_rows(
-        self, user: NodeId, marks: Marks, newest: Sequence[int] = (), limit: int = 0
-    ) -> list[int]:
+    async def _unread_rows(self, user: NodeId, marks: Marks, newest: Sequence[int] = (), limit: int = 0) -> list[int]:
         """The rows above those that are all read: UNREAD_MAX of the newest, and one more if there is.
 
         `newest`: the newest rows, if they were read already, up to `limit` of them; below `limit` there are no others.
