@@ -17,7 +17,7 @@ from kith.graph.graph import Graph
 from kith.graph.questions import Questions
 from kith.graph.together import together
 from kith.notifications.grouping import gathers, groups_of, newest_first
-from kith.notifications.inbox import PAGE_MAX, InboxRow, InboxStore
+from kith.notifications.inbox import PAGE_MAX, InboxRow, InboxStore, Users
 from kith.notifications.marks import Marks, MarksKept
 from kith.notifications.notice import Notice
 from kith.notifications.notices import Notices
@@ -132,6 +132,17 @@ class Notifications:
         await looking.at(ids)
         return looking.shown(ids)
 
+    async def told(self, notice: int, users: Users) -> list[int]:
+        """Those of these users, who ascend, that have a row of a notice."""
+        found: list[int] = users[await self._inbox.holding(notice, users)].tolist()
+        return found
+
+    async def held(self, user: NodeId, ids: Collection[int]) -> set[int]:
+        """Those of these notices of which the user has a row, looked for among PAGE_MAX rows."""
+        if not ids:
+            return set()
+        return {*ids} & {*await self._inbox.page(user, before=max(ids) + 1, after=min(ids) - 1, limit=PAGE_MAX)}
+
     async def read(self, user: NodeId, ids: Collection[int]) -> WriteMark:
         """Note that the user has read these; ids that are none of theirs are left out. BatchTooLarge."""
         if len(ids) > READ_MAX:
@@ -163,8 +174,8 @@ class Notifications:
         found, partial = await self._recent.followed(user, preferences)
         if not found or self._kept.get(user) == found:
             return False, partial
-        held = await self._inbox.page(user, before=max(found) + 1, after=min(found) - 1, limit=PAGE_MAX)
-        new = [id_ for id_ in found if id_ not in set(held)]
+        held = await self.held(user, found)
+        new = [id_ for id_ in found if id_ not in held]
         notices = [one for one in await self._notices.read(new) if one is not None and one.actor != user]
         if notices:
             await self._inbox.add([InboxRow(user, one.id) for one in notices])
