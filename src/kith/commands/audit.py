@@ -92,6 +92,7 @@ def _run_notifications(settings: Settings, *, repair: bool, sample: float) -> No
         ("delivered", found.delivered),
         ("suppressed", found.suppressed),
         ("left to pull", found.pull),
+        ("dead", found.dead),
         ("missing", found.missing),
         ("repaired", found.repaired),
         ("dead events", dead),
@@ -100,7 +101,7 @@ def _run_notifications(settings: Settings, *, repair: bool, sample: float) -> No
     out.print(table)
     for example in found.examples:
         out.print(f"missing: the row of user {example}")
-    if found.missing and not repair:
+    if (found.missing or found.dead) and not repair:
         raise typer.Exit(1)
 
 
@@ -111,7 +112,9 @@ def audit_notifications(
 
     async def run() -> NoticeAudit:
         async with wiring.opened(settings, "chore", create=False) as parts:
-            auditor = Auditor(parts.graph, parts.records, parts.inboxes, settings.celebrity_followers_min)
+            auditor = Auditor(
+                parts.graph, parts.records, parts.inboxes, parts.activity, settings.celebrity_followers_min
+            )
             under_way = {walk.notice for walk in await Walks(parts.store).of(Tier)}
             over = base_of((wall_ms() - KEPT_MS) // PERIOD_MS)  # their rows may be forgotten before they are
             notices = (
