@@ -7,6 +7,7 @@ number), `rules` (what is hidden now), `grouping`, `marks` (what was read and se
 many followers, found by who looks) · `preferences` (what a user wants to be told of) · `activity` (the port that knows
 who is here), `presence` (tells it) · `spread` (followers who asked hear of mentions), by `router`, `tiers`,
 `walks`, `coordinator`, `pools`, `backpressure`; `outcomes` says what became of each, `rings` tells the log that rows
-were given · `refilling` writes rows again that are in no backup · `audit` (rows that are missing) · `push/` (what
+were given · `refilling` writes rows again that are in no backup · `audit` (rows that are missing), `untold`
+(notices that are) · `push/` (what
 rings on devices).
 """
