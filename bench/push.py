@@ -60,9 +60,7 @@ def push(folder: Path) -> list[Figure]:
         return encrypted(plain, device.address.key, device.address.auth)
 
     per_message_s = _cpu_s(ours, devices)
-    says = (
-        f"{number:,} messages of {len(plain)} bytes over HTTP/1.1 to a server in another process, of the sender's time"
-    )
+    says = f"{number:,} messages of {len(plain)} bytes over HTTP/2 to a server in another process, of the sender's time"
     theirs = _http_ece()
     peer_s = None if theirs is None else _cpu_s(lambda one: theirs(plain, one), devices)
     return [

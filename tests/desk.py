@@ -56,7 +56,7 @@ class Desk:
         found = await self.page(user, grouped=False)
         assert found.unread == await self.notifications.unread(user)
         assert found.unread.number == sum(not entry.read for entry in found.entries)
-        return [entry.group.newest for entry in found.entries]
+        return [entry.notices[0] for entry in found.entries]
 
     async def told(self, user: NodeId) -> list[tuple[str, int]]:
         """What a user is told, and who did it, newest first."""

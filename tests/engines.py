@@ -430,6 +430,7 @@ HOSTILE = Engine(
     quotas=_away(_reference_quotas),
     leases=_away(_reference_leases),
     inboxes=_distant_inboxes,
+    activity=_away(_reference_activity),
     keeps=False,
 )
 ENGINES = (

@@ -343,12 +343,12 @@ class History:
         walked: list[Notice] = []
         for _ in range(PAGES_MAX):
             found = await self.desk.notifications.page(user, window, grouped=grouped)
-            walked += [notice for entry in found.entries for notice in entry.group.notices]
+            walked += [notice for entry in found.entries for notice in entry.notices]
             if not found.page.more_after:
                 break
             if found.page.more_before and found.page.newest is not None:
                 back = await self.desk.notifications.page(user, Window(3, before=found.page.newest), grouped=grouped)
-                assert all(entry.group.newest.id > found.page.newest.id for entry in back.entries)
+                assert all(entry.notices[0].id > found.page.newest.id for entry in back.entries)
             window = Window(self.chosen.randint(1, 4), after=found.page.oldest)
         assert sorted(one.id for one in walked) == sorted(one.id for one in listed)
 

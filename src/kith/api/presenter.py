@@ -352,7 +352,7 @@ class Presenter:
                 str(id_),
                 profile.username or None,
                 profile.display_name,
-                self.avatar_url(profile.avatar, found),
+                None if profile.avatar is None else self.avatar_url(profile.avatar, found),
                 profile.verified,
             )
             for id_, profile in zip(known, profiles, strict=True)

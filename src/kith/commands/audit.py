@@ -18,18 +18,24 @@ from kith.commands import console
 from kith.commands.console import Data, out
 from kith.commands.dead import dead_events
 from kith.core.clock import wall_ms
+from kith.core.ids import NODES_MAX, made_at_ms
 from kith.engines.embedded.record_store import every_record
 from kith.graph.audit import Audit, audit
+from kith.leases.numbers import node_number
 from kith.notifications import intake, spread
 from kith.notifications.audit import Auditor, NoticeAudit
 from kith.notifications.inbox import PERIOD_MS, base_of
 from kith.notifications.notice import KEPT_MS, read_notice
 from kith.notifications.tiers import Tier
+from kith.notifications.untold import EventAuditor, UntoldAudit
 from kith.notifications.walks import Walks
+from kith.posts.comment_reader import CommentReader
 from kith.records.store import RecordKind
 from kith.run import config, processes, wiring
 from kith.run.audits import Report
 from kith.run.config import Settings
+from kith.run.folders import Opened
+from kith.run.rooms import posts_over, telling
 
 commands = typer.Typer()
 
@@ -83,8 +89,21 @@ def run_audit(
 
 def _run_notifications(settings: Settings, *, repair: bool, sample: float) -> None:
     with console.counting("notices audited") as progress:
-        found = audit_notifications(settings, repair=repair, sample=sample, progress=progress)
+        untold, found = audit_notifications(settings, repair=repair, sample=sample, progress=progress)
     dead = sum(name.startswith((f"{intake.NAME}/", f"{spread.NAME}/")) for name in dead_events(settings))
+    events = Table("what the log tells", "")
+    for name, number in (
+        ("expected", untold.expected),
+        ("told", untold.told),
+        ("suppressed", untold.suppressed),
+        ("dead", untold.dead),
+        ("missing", untold.missing),
+        ("repaired", untold.repaired),
+    ):
+        events.add_row(name, f"{number:,}")
+    out.print(events)
+    for example in untold.examples:
+        out.print(f"not told: user {example}")
     table = Table("rows of inboxes", "")
     for name, number in (
         ("notices", found.notices),
@@ -92,6 +111,7 @@ def _run_notifications(settings: Settings, *, repair: bool, sample: float) -> No
         ("delivered", found.delivered),
         ("suppressed", found.suppressed),
         ("left to pull", found.pull),
+        ("dead", found.dead),
         ("missing", found.missing),
         ("repaired", found.repaired),
         ("dead events", dead),
@@ -100,18 +120,21 @@ def _run_notifications(settings: Settings, *, repair: bool, sample: float) -> No
     out.print(table)
     for example in found.examples:
         out.print(f"missing: the row of user {example}")
-    if found.missing and not repair:
+    if (untold.missing or found.missing or found.dead) and not repair:
         raise typer.Exit(1)
 
 
 def audit_notifications(
     settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]
-) -> NoticeAudit:
-    """Audit the rows of inboxes. `sample`: the share of the notices that is looked at."""
+) -> tuple[UntoldAudit, NoticeAudit]:
+    """Audit what the log tells, then the rows of inboxes. `sample`: the share of events and notices looked at."""
 
-    async def run() -> NoticeAudit:
+    async def run() -> tuple[UntoldAudit, NoticeAudit]:
         async with wiring.opened(settings, "chore", create=False) as parts:
-            auditor = Auditor(parts.graph, parts.records, parts.inboxes, settings.celebrity_followers_min)
+            untold = await _untold(settings, parts, repair=repair, sample=sample)
+            auditor = Auditor(
+                parts.graph, parts.records, parts.inboxes, parts.activity, settings.celebrity_followers_min
+            )
             under_way = {walk.notice for walk in await Walks(parts.store).of(Tier)}
             over = base_of((wall_ms() - KEPT_MS) // PERIOD_MS)  # their rows may be forgotten before they are
             notices = (
@@ -119,9 +142,26 @@ def audit_notifications(
                 for record in every_record(parts.environment, RecordKind.NOTICE)
                 if record.id >= over
             )
-            return await auditor.audit(notices, under_way, repair=repair, sample=sample, progress=progress)
+            found = await auditor.audit(notices, under_way, repair=repair, sample=sample, progress=progress)
+            return untold, found
 
     return asyncio.run(run())
+
+
+async def _untold(settings: Settings, parts: Opened, *, repair: bool, sample: float) -> UntoldAudit:
+    """Audit what happened since the first notice: before, intake may not have read the log."""
+    first = next(every_record(parts.environment, RecordKind.NOTICE), None)
+    if first is None:
+        return UntoldAudit()
+    async with node_number(parts.leases, NODES_MAX) as number:
+        posts = posts_over(parts, number)
+        comments = CommentReader(posts)
+        told = telling(settings, parts, posts, comments)
+        looking = intake.Intake(told.notices, told.recipients, told.recent, posts, comments)
+        auditor = EventAuditor(
+            parts.log, parts.graph, looking, told.notices, told.recipients, made_at_ms(first.id), wall_ms
+        )  # fmt: skip
+        return await auditor.audit(repair=repair, sample=sample)
 
 
 def audit_all(settings: Settings, *, repair: bool, sample: float, progress: Callable[[int], None]) -> list[Audit]:

@@ -6,6 +6,8 @@ and `notices` (what is stored, once) · `inbox` (the port of rows) · on the way
 number), `rules` (what is hidden now), `grouping`, `marks` (what was read and seen), `recent` (mentions of accounts with
 many followers, found by who looks) · `preferences` (what a user wants to be told of) · `activity` (the port that knows
 who is here), `presence` (tells it) · `spread` (followers who asked hear of mentions), by `router`, `tiers`,
-`walks`, `coordinator`, `pools`, `backpressure`; `outcomes` says what became of each · `refilling` writes rows again
-that are in no backup · `audit` (rows that are missing) · `push/` (what rings on devices).
+`walks`, `coordinator`, `pools`, `backpressure`; `outcomes` says what became of each, `rings` tells the log that rows
+were given · `refilling` writes rows again that are in no backup · `audit` (rows that are missing), `untold`
+(notices that are) · `push/` (what
+rings on devices).
 """

@@ -2,15 +2,21 @@
 
 A stored notice says whom it tells: its recipient; and, where it is a mention of an account below the celebrity
 threshold, those of its followers who asked for such mentions before it was made and follow since before it was made.
-So what changed later makes nobody look left out. Followers of celebrities find what no walk told them when they look,
-so a row of theirs that is not there is none too few: they count as pull. While followers are being told of a mention,
-only its recipient is looked at. What was never made a notice, because its event failed, is in `kith dead`.
+So what changed later makes nobody look left out. While followers are being told of a mention, only its recipient is
+looked at.
+
+Followers of celebrities are told in tiers; others find the mention when they look, and count as pull. Of one who was
+not here since the mention it is known in which tier they were: if they were here within the month before, and the last
+tier went to its end, they were told, so a row that is not there is missing. Of one who came since, it is not known.
+
+What no notice was made of is found by `untold`.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,10 +26,13 @@ from kith.core.ids import NodeId, made_at_ms
 from kith.graph.edge import State
 from kith.graph.graph import Graph
 from kith.graph.graphs import FOLLOWS
+from kith.notifications.activity import SEEN_STEP_MS, Activity
 from kith.notifications.inbox import InboxRow, InboxStore, Users
 from kith.notifications.notice import Notice
+from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import CACHED_MS, preferences_of
 from kith.notifications.router import follower_count, followers_of
+from kith.notifications.tiers import DAY_MS, MONTH_MS, Tier
 from kith.records.store import RecordKind, RecordStore
 
 CHUNK = 10_000
@@ -31,33 +40,54 @@ CHUNK = 10_000
 PART = 500
 """Notices looked at together."""
 EXAMPLES_MAX = 10
+MARGIN_MS = DAY_MS
+"""How long after a mention its last tier may have looked who was here within a month."""
 
 
 class NoticeAudit(msgspec.Struct, rename="camel"):
-    """What the auditor found: `expected` is the sum of the next four."""
+    """What the auditor found: `expected` is the sum of the next five. `repaired`: rows that were missing or dead."""
 
     notices: int = 0
     expected: int = 0
     delivered: int = 0
     suppressed: int = 0  # the recipient's account is gone, or a follower wants no such mentions
     pull: int = 0  # followers of a celebrity, who find it when they look
+    dead: int = 0  # followers of whom a walk gave up: `kith_mentions_total` counts its chunks
     missing: int = 0
     repaired: int = 0
     examples: list[str] = []
 
-    def count(self, *, delivered: int = 0, suppressed: int = 0, pull: int = 0) -> None:
-        """Add rows that are accounted for."""
+    def count(self, *, delivered: int = 0, suppressed: int = 0, pull: int = 0, dead: int = 0, missing: int = 0) -> None:
+        """Add rows."""
         self.delivered += delivered
         self.suppressed += suppressed
         self.pull += pull
-        self.expected += delivered + suppressed + pull
+        self.dead += dead
+        self.missing += missing
+        self.expected += delivered + suppressed + pull + dead + missing
+
+
+class Fate(NamedTuple):
+    """How the followers of a mentioned account were told."""
+
+    tiered: bool  # in tiers, others find it when they look
+    whole: bool  # the last tier went to its end, and told somebody
+    dead: bool  # some were given up
 
 
 class Auditor:
     """Looks at notices. `celebrity_followers_min`: from how many followers on an account's mentions are pulled."""
 
-    def __init__(self, graph: Graph, records: RecordStore, inbox: InboxStore, celebrity_followers_min: int) -> None:
-        self._graph, self._records, self._inbox = graph, records, inbox
+    def __init__(
+        self,
+        graph: Graph,
+        records: RecordStore,
+        inbox: InboxStore,
+        activity: Activity,
+        celebrity_followers_min: int,
+    ) -> None:
+        self._graph, self._records, self._inbox, self._activity = graph, records, inbox, activity
+        self._outcomes = Outcomes(records, graph.clock)
         self._celebrity, self._follows = celebrity_followers_min, graph.graphs.number(FOLLOWS)
 
     async def audit(
@@ -90,7 +120,7 @@ class Auditor:
     ) -> None:
         found.notices += len(notices)
         nodes = await self._graph.store.nodes([one.recipient for one in notices])
-        missing: list[InboxRow] = []
+        missing, dead = list[InboxRow](), list[InboxRow]()
         for notice, node in zip(notices, nodes, strict=True):
             (held,) = await self._inbox.holding(notice.id, np.array([notice.recipient], np.int64))
             if held:
@@ -100,27 +130,43 @@ class Auditor:
             else:
                 missing.append(InboxRow(notice.recipient, notice.id))
             if notice.type == "mention" and notice.id not in under_way:
-                missing += [InboxRow(user, notice.id) for user in await self._left_out(notice, found)]
-        found.missing += len(missing)
-        found.expected += len(missing)
+                fate = await self._fate(notice)
+                left_out = [InboxRow(user, notice.id) for user in await self._left_out(notice, fate, found)]
+                (dead if fate.dead else missing).extend(left_out)
+        found.count(missing=len(missing), dead=len(dead))
         found.examples += [f"{user} of {id_}" for user, id_ in missing[: EXAMPLES_MAX - len(found.examples)]]
-        if repair and missing:
-            found.repaired += sum(await self._inbox.add(missing))
+        if repair and (missing or dead):
+            found.repaired += sum(await self._inbox.add([*missing, *dead]))
 
-    async def _left_out(self, notice: Notice, found: NoticeAudit) -> list[int]:
+    async def _fate(self, notice: Notice) -> Fate:
+        """How the followers of a mentioned account were told."""
+        tiered = await follower_count(self._graph, notice.recipient) >= self._celebrity
+        (outcomes,) = await self._outcomes.of([notice.id])
+        last = next((one for one in outcomes if one.tier is Tier.MONTH), None)
+        whole = last is not None and not (last.left or last.dead)
+        return Fate(tiered, whole, not tiered and any(one.dead for one in outcomes))
+
+    async def _left_out(self, notice: Notice, fate: Fate, found: NoticeAudit) -> list[int]:
         """Followers of a mentioned account who should have a row of the mention."""
         account, after, left_out = notice.recipient, None, list[int]()
-        followers = await follower_count(self._graph, account)
-        if followers >= self._celebrity:
-            found.count(pull=followers)
-            return []
         while True:
             chunk = await self._graph.store.chunk(followers_of(self._graph, NodeId(account)), after, CHUNK)
             if len(chunk.ids):
-                left_out += await self._left_out_of(notice, np.sort(chunk.ids), found)
+                without = await self._left_out_of(notice, np.sort(chunk.ids), found)
+                left_out += without if not fate.tiered else await self._reached(notice, fate, without, found)
             if chunk.after is None:
                 return left_out
             after = chunk.after
+
+    async def _reached(self, notice: Notice, fate: Fate, without: Sequence[int], found: NoticeAudit) -> list[int]:
+        """Those of these followers of a celebrity whom a tier told for sure; the others count as pull."""
+        reached = list[int]()
+        if fate.whole and without:
+            seen, made_ms = await self._activity.last_seen(np.array(without, np.int64)), made_at_ms(notice.id)
+            sure = (seen > made_ms - MONTH_MS + MARGIN_MS) & (seen < made_ms - SEEN_STEP_MS)
+            reached = [user for user, told in zip(without, sure.tolist(), strict=True) if told]
+        found.count(pull=len(without) - len(reached))
+        return reached
 
     async def _left_out_of(self, notice: Notice, followers: Users, found: NoticeAudit) -> list[int]:
         """Those of these followers who have no row, though they wanted to be told when the mention was made."""

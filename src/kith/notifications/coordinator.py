@@ -9,6 +9,7 @@ no harm: each writes its step on the condition that the note is as it was read, 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -16,13 +17,14 @@ import structlog
 from numpy.typing import NDArray
 
 from kith.core.errors import Unavailable
+from kith.core.ids import made_at_ms
 from kith.graph.graph import Graph
 from kith.leases.holding import Leases
 from kith.notifications.activity import Activity, Users
 from kith.notifications.backpressure import TASKS_MAX, watch_pressure
 from kith.notifications.inbox import InboxStore
 from kith.notifications.router import Router, followers_of
-from kith.notifications.tiers import Tier, told_in
+from kith.notifications.tiers import DAY_MS, Tier, told_in
 from kith.notifications.walks import Ended, Walk, Walks
 
 CHUNK_IDS = 100_000
@@ -41,16 +43,26 @@ _log = structlog.get_logger("kith.notifications")
 
 Wanted = Callable[[int, int, Users], Awaitable[NDArray[np.bool_]]]
 """(notice, account, users): who of them wants to be told that this account was mentioned, as of now."""
+RINGS_MS = DAY_MS
+"""How old a mention may be to ring; older ones come again after a restore."""
 OnEnd = Callable[[Ended], Awaitable[None]]
 """Told how a walk ended, before it is forgotten; so again after a crash."""
+
+
+class Ring(Protocol):
+    """See `rings.Rings.ring`."""
+
+    async def __call__(self, notice: int, users: Users, *, devices: bool) -> None:
+        """Say that these users have a row of a notice."""
+        ...
 
 
 class Coordinator:
     """Begins the walks of a mention, and works them.
 
     `tiers`: those that this worker works; a process for each keeps one from waiting for another. `wanted` is asked for
-    each chunk, so that preferences of the moment hold. While the flag of `backpressure` stands, walks of the last tier
-    are given up, and the others go on.
+    each chunk, so that preferences of the moment hold; `ring` is told whom a chunk told, once they have
+    their rows. While the flag of `backpressure` stands, walks of the last tier are given up, and the others go on.
     """
 
     def __init__(
@@ -63,6 +75,7 @@ class Coordinator:
         leases: Leases,
         now_ms: Callable[[], int],
         on_end: OnEnd,
+        ring: Ring,
         *,
         tiers: Sequence[Tier] = tuple(Tier),
         chunk_ids: int = CHUNK_IDS,
@@ -70,7 +83,7 @@ class Coordinator:
     ) -> None:
         self._graph, self._inboxes, self._activity, self._router = graph, inboxes, activity, router
         self._wanted, self._leases, self._now_ms, self._tiers = wanted, leases, now_ms, tiers
-        self._chunk_ids, self._tasks_max, self._on_end = chunk_ids, tasks_max, on_end
+        self._chunk_ids, self._tasks_max, self._on_end, self._ring = chunk_ids, tasks_max, on_end, ring
         self._walks = Walks(graph.store)
 
     async def begin(self, notice: int, account: int) -> None:
@@ -152,6 +165,8 @@ class Coordinator:
         reached, after = await (self._probe(walk) if walk.probes else self._next(walk))
         asked = reached[await self._wanted(walk.notice, walk.account, reached)] if len(reached) else reached
         told = await self._inboxes.add_for_all(walk.notice, asked) if len(asked) else 0
+        if len(asked) and self._now_ms() - made_at_ms(walk.notice) < RINGS_MS:  # also where a stopped worker wrote them
+            await self._ring(walk.notice, asked, devices=walk.tier is not Tier.MONTH)
         further = msgspec.structs.replace(
             walk,
             done=walk.done + 1,

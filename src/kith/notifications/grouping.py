@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from kith.notifications.notice import Notice
 
@@ -12,33 +11,21 @@ _ALONE = frozenset({"mention", "comment", "reply", "follow_request"})
 """Types of which each notice says something of its own, or asks for an answer."""
 
 
-class Group(NamedTuple):
-    """Notices that are shown as one, the newest first. `actors`: who did it, each once, the latest first."""
+def actors_of(group: Sequence[Notice]) -> list[int]:
+    """Who did what a group tells, each once, the latest first."""
+    if len(group) == 1:  # as most are
+        return [group[0].actor]
+    return list(dict.fromkeys([notice.actor for notice in group]))
 
-    notices: list[Notice]
 
-    @property
-    def newest(self) -> Notice:
-        """The one whose id and time it has."""
-        return self.notices[0]
-
-    @property
-    def actors(self) -> list[int]:
-        """Who did it, each once, the latest first."""
-        if len(self.notices) == 1:  # as most are
-            return [self.notices[0].actor]
-        return list(dict.fromkeys(notice.actor for notice in self.notices))
-
-    def gathers(self, grouped: bool) -> bool:
-        """Whether others of its kind are put with it."""
-        return key_of(self.newest, grouped=grouped) != (self.newest.id,)
+def gathers(notice: Notice) -> bool:
+    """Whether others of its kind stand with it as one."""
+    return notice.type not in _ALONE and not notice.event
 
 
 def key_of(notice: Notice, *, grouped: bool) -> tuple[object, ...]:
     """What notices of one group share."""
-    if not grouped or notice.type in _ALONE or notice.event:
-        return (notice.id,)
-    return (notice.type, notice.subject)
+    return (notice.type, notice.subject) if grouped and gathers(notice) else (notice.id,)
 
 
 def groups_of(notices: Iterable[Notice], limit: int, *, grouped: bool) -> tuple[list[list[Notice]], Notice | None]:

@@ -71,12 +71,22 @@ class Intake:
         """Tell whom these events concern."""
         telling = [event for event in events if self._meaning.tells(event)]
         for at in range(0, len(telling), PART):
-            part = telling[at : at + PART]
-            seen = await self._look(part)
-            drafts = [draft for event in part for draft in self._meaning.drafts_of(event, seen)]
-            allowed = await self._recipients.allowed(drafts)
-            told = await self._notices.tell(allowed)
-            await self._recent.note(list(zip(allowed, told, strict=True)))
+            drafts = [draft for _, draft in await self.drafts(telling[at : at + PART])]
+            await self.tell(await self._recipients.allowed(drafts))
+
+    async def tell(self, allowed: Sequence[Draft]) -> int:
+        """Tell what may be told, each once however often it comes; how many that are."""
+        told = await self._notices.tell(allowed)
+        await self._recent.note(list(zip(allowed, told, strict=True)))
+        return len(told)
+
+    async def drafts(self, events: Sequence[Event]) -> list[tuple[Event, Draft]]:
+        """What up to PART events tell by what is stored now, whoever may hear of it."""
+        telling = [event for event in events if self._meaning.tells(event)]
+        if not telling:
+            return []
+        seen = await self._look(telling)
+        return [(event, draft) for event in telling for draft in self._meaning.drafts_of(event, seen)]
 
     async def work_backlog(self) -> bool:
         """Nothing is deferred."""

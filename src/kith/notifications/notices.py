@@ -84,13 +84,19 @@ class Notices:
     async def expire(self, before_ms: int) -> tuple[int, int]:
         """Forget the notices of periods that ended before then, and their rows; how many periods and notices.
 
-        Rows go first: one without its notice is left out by every reader, a notice without rows is read by nobody.
+        Rows go first: one without its notice is left out by every reader, a notice without rows is read by nobody. What
+        became of a mention goes before its notice, so that nothing is left of which nobody knows what it was.
         """
-        periods, notices = await self.inbox.expire(before_ms), 0
-        below = max(0, base_of(before_ms // PERIOD_MS))
-        while forgotten := await self.records.forget_below(RecordKind.NOTICE, below, FORGOTTEN_AT_ONCE):
-            notices += forgotten
-        return periods, notices
+        periods, below = await self.inbox.expire(before_ms), max(0, base_of(before_ms // PERIOD_MS))
+        for kind in (RecordKind.MENTION_OUTCOME, RecordKind.MENTION_RING):
+            await self._forget_below(kind, below)
+        return periods, await self._forget_below(RecordKind.NOTICE, below)
+
+    async def _forget_below(self, kind: RecordKind, below: int) -> int:
+        forgotten = 0
+        while some := await self.records.forget_below(kind, below, FORGOTTEN_AT_ONCE):
+            forgotten += some
+        return forgotten
 
     async def read(self, ids: Sequence[int]) -> list[Notice | None]:
         """The notice of each id, whoever may see it; None where there is none (any more)."""

@@ -16,8 +16,8 @@ from kith.core.tokens import WriteMark
 from kith.graph.graph import Graph
 from kith.graph.questions import Questions
 from kith.graph.together import together
-from kith.notifications.grouping import Group, groups_of, newest_first
-from kith.notifications.inbox import PAGE_MAX, InboxRow, InboxStore
+from kith.notifications.grouping import gathers, groups_of, newest_first
+from kith.notifications.inbox import PAGE_MAX, InboxRow, InboxStore, Users
 from kith.notifications.marks import Marks, MarksKept
 from kith.notifications.notice import Notice
 from kith.notifications.notices import Notices
@@ -45,9 +45,9 @@ class Unread(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A group as its reader has it. `partial`: older notices of it may follow on a later page."""
+    """A group of notices, the newest first, as its reader has it. `partial`: older ones may follow on a later page."""
 
-    group: Group
+    notices: list[Notice]
     read: bool
     seen: bool
     partial: bool
@@ -95,7 +95,7 @@ class Notifications:
         if _is_first(window) and preferences.mentions in ("followed", "these"):
             kept, partial = await self._keep_recent(user, preferences)
             part = await self._rows(user, window, [], size) if kept else part
-        unread_rows = await self._unread_rows(user, marks, part if _is_first(window) else None, size)
+        unread_rows = await self._unread_rows(user, marks, part if _is_first(window) else [], size)
         looking = _Looking(self._graph, self._notices, self._rules, user, preferences)
         rows, also = part, unread_rows[:UNREAD_MAX]
         while True:
@@ -109,9 +109,9 @@ class Notifications:
             rows = rows + part
         if rest is not None:
             rows = rows[: rows.index(rest.id)]
-        page = _page_of(window, rows, groups, more=more or rest is not None)
-        found = list(map(Group, groups if window.before is None else newest_first(groups)))
-        entries = [_entry(group, marks, partial=page.more_after and group.gathers(grouped)) for group in found]
+        page = _page_of(window, rows, more=more or rest is not None)
+        found = groups if window.before is None else newest_first(groups)
+        entries = [_entry(group, marks, partial=page.more_after and grouped and gathers(group[0])) for group in found]
         unread = _count(unread_rows, marks, looking)
         return NotificationPage(entries, looking.posts, looking.comments, page, unread, partial)
 
@@ -131,6 +131,17 @@ class Notifications:
         looking = _Looking(self._graph, self._notices, self._rules, user, await self.preferences.of(user))
         await looking.at(ids)
         return looking.shown(ids)
+
+    async def told(self, notice: int, users: Users) -> list[int]:
+        """Those of these users, who ascend, that have a row of a notice."""
+        found: list[int] = users[await self._inbox.holding(notice, users)].tolist()
+        return found
+
+    async def held(self, user: NodeId, ids: Collection[int]) -> set[int]:
+        """Those of these notices of which the user has a row, looked for among PAGE_MAX rows."""
+        if not ids:
+            return set()
+        return {*ids} & {*await self._inbox.page(user, before=max(ids) + 1, after=min(ids) - 1, limit=PAGE_MAX)}
 
     async def read(self, user: NodeId, ids: Collection[int]) -> WriteMark:
         """Note that the user has read these; ids that are none of theirs are left out. BatchTooLarge."""
@@ -163,8 +174,8 @@ class Notifications:
         found, partial = await self._recent.followed(user, preferences)
         if not found or self._kept.get(user) == found:
             return False, partial
-        held = await self._inbox.page(user, before=max(found) + 1, after=min(found) - 1, limit=PAGE_MAX)
-        new = [id_ for id_ in found if id_ not in set(held)]
+        held = await self.held(user, found)
+        new = [id_ for id_ in found if id_ not in held]
         notices = [one for one in await self._notices.read(new) if one is not None and one.actor != user]
         if notices:
             await self._inbox.add([InboxRow(user, one.id) for one in notices])
@@ -181,16 +192,16 @@ class Notifications:
         first = None if window.after is None else window.after.id
         return await self._inbox.page(user, before=before[-1] if before else first, limit=limit)
 
-    async def _unread_rows(
-        self, user: NodeId, marks: Marks, newest: Sequence[int] | None = None, limit: int = 0
-    ) -> list[int]:
+    async def _unread_rows(self, user: NodeId, marks: Marks, newest: Sequence[int] = (), limit: int = 0) -> list[int]:
         """The rows above those that are all read: UNREAD_MAX of the newest, and one more if there is.
 
-        `newest`: the newest rows, if they were read already, up to `limit` of them.
+        `newest`: the newest rows, if they were read already, up to `limit` of them; below `limit` there are no others.
         """
-        if newest is not None and (len(newest) < limit or newest[-1] <= marks.read_up_to):
-            return [row for row in newest if row > marks.read_up_to]
-        return await self._inbox.page(user, before=ID_MAX, after=marks.read_up_to, limit=UNREAD_MAX + 1)
+        unread = [row for row in newest if row > marks.read_up_to]
+        if len(unread) < len(newest) or len(newest) < limit:
+            return unread
+        below, left = newest[-1] if newest else ID_MAX, UNREAD_MAX + 1 - len(unread)
+        return unread + await self._inbox.page(user, before=below, after=marks.read_up_to, limit=left)
 
 
 class _Looking:
@@ -231,19 +242,18 @@ def _count(rows: Sequence[int], marks: Marks, looking: _Looking) -> Unread:
     return Unread(sum(not marks.is_read(one.id) for one in shown), len(rows) > UNREAD_MAX)
 
 
-def _entry(group: Group, marks: Marks, *, partial: bool) -> Entry:
-    unread = [one.id for one in group.notices if not marks.is_read(one.id)]
-    return Entry(group, not unread, all(map(marks.is_seen, unread)), partial)
+def _entry(notices: list[Notice], marks: Marks, *, partial: bool) -> Entry:
+    unread = [one.id for one in notices if not marks.is_read(one.id)]
+    return Entry(notices, not unread, not unread or all(map(marks.is_seen, unread)), partial)
 
 
 def _is_first(window: Window) -> bool:
     return window.after is None and window.before is None
 
 
-def _page_of(window: Window, rows: Sequence[int], groups: Sequence[Sequence[Notice]], *, more: bool) -> Page:
-    """The page that these rows, the nearest first, make; `more`: beyond them."""
+def _page_of(window: Window, rows: Sequence[int], *, more: bool) -> Page:
+    """The page that covers these rows, the nearest first; `more`: beyond them."""
     backward = window.before is not None
     ends = sorted((rows[0], rows[-1]), reverse=True) if rows else []
     covers = (Mark(ends[0], ends[0]), Mark(ends[1], ends[1])) if ends else None
-    items = sorted((Mark(group[0].id, group[0].id) for group in groups), reverse=True)
-    return Page(items, backward or more, more if backward else window.after is not None, covers)
+    return Page([], backward or more, more if backward else window.after is not None, covers)

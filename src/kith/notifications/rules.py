@@ -74,8 +74,8 @@ class NoticeRules:
 
     async def content(self, notices: Sequence[Told]) -> Content:
         """What these notices are about, and the comments that those comments answer."""
-        ids = list(dict.fromkeys(one.post for one in notices if one.post is not None))
-        said = list(dict.fromkeys(one.comment for one in notices if one.comment is not None))
+        ids = list({one.post for one in notices if one.post is not None})
+        said = list({one.comment for one in notices if one.comment is not None})
         posts, comments = await together(self._graph.store.immediate, self._posts.read(ids), self._comments.read(said))
         found = {comment.id: comment for comment in comments if comment is not None}
         above = {comment.reply_to for comment in found.values() if comment.reply_to is not None} - found.keys()
@@ -98,11 +98,12 @@ class NoticeRules:
         muted = questions.members(Listing(self._mutes, user, Direction.OUT), loud_ids)
         hidden = questions.members(Listing(self._hides, user, Direction.OUT), post_ids)
         edges = [self._edge(one) for one in notices]
-        held = questions.states(edge for edge in edges if edge is not None)
+        held = questions.states([edge for edge in edges if edge is not None])
 
         def shown(answers: Answers) -> Shown:
             found = standings(answers)
-            loud = {one for one in told if _may_tell(found[one]) and (one not in about or found[one].followed)}
+            loud = {one for one in told if _may_tell(found[one])}
+            loud -= {one for one in about if not found[one].followed}
             loud -= set(loud_ids[answers.members[muted]].tolist())
             seen = {post.id: post for post in seen_of(posts, user, found) if post is not None}
             for hid in post_ids[answers.members[hidden]].tolist():
@@ -114,7 +115,7 @@ class NoticeRules:
                 and one.actor in loud
                 and one.recipient in loud
                 and (one.post is None or one.post in seen)
-                and _is_there(one.comment, read)
+                and (one.comment is None or _is_there(one.comment, read))
                 for one, edge in zip(notices, edges, strict=True)
             ]
             return Shown(marks, seen, read)
@@ -149,9 +150,7 @@ def _may_tell(one: Standing) -> bool:
     return one.state is State.NORMAL and not one.blocked and not one.labels & HIDE
 
 
-def _is_there(comment: int | None, read: Mapping[int, Comment]) -> bool:
+def _is_there(comment: int, read: Mapping[int, Comment]) -> bool:
     """Whether a comment may be read, and the comment that it answers is there at least as a stub."""
-    if comment is None:
-        return True
     found = read.get(comment)
     return found is not None and not found.deleted and (found.reply_to is None or found.reply_to in read)

@@ -22,6 +22,7 @@ from kith.notifications.inbox import InboxStore
 from kith.notifications.notice import read_notice
 from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import read_preferences
+from kith.notifications.rings import Rings
 from kith.notifications.router import Router, follower_count
 from kith.notifications.tiers import Tier
 from kith.notifications.walks import Ended
@@ -101,5 +102,6 @@ def coordinator_over(
         await on_end(ended)
 
     return Coordinator(
-        graph, inboxes, activity, router, Wishes(records).wanted, leases, now_ms, end, tiers=tiers
+        graph, inboxes, activity, router, Wishes(records).wanted, leases, now_ms, end,
+        Rings(records, graph.clock).ring, tiers=tiers,
     )  # fmt: skip

@@ -15,6 +15,7 @@ import httpcore
 
 from kith.outbound.addresses import Network, may_call
 from kith.outbound.errors import SendFailed, Why
+from kith.outbound.stream import connected
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """(host, port) -> its addresses. OSError where it has none."""
@@ -30,7 +31,7 @@ class Pinned(httpcore.AsyncNetworkBackend):
     """Opens connections to checked addresses. One address that may not be called refuses its host."""
 
     def __init__(self, allowed: Sequence[Network], resolve: Resolve = resolved) -> None:
-        self._allowed, self._resolve, self._below = allowed, resolve, httpcore.AnyIOBackend()
+        self._allowed, self._resolve = allowed, resolve
 
     async def connect_tcp(
         self,
@@ -41,17 +42,17 @@ class Pinned(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """Connect to the first checked address that takes it. Errors: SendFailed; those of httpcore."""
-        failed: httpcore.NetworkError | None = None
+        failed: OSError | None = None
         try:
             async with asyncio.timeout(timeout):
                 for address in await self._checked(host, port):
                     try:
-                        return await self._below.connect_tcp(address, port, None, local_address, socket_options)
-                    except httpcore.NetworkError as error:
+                        return await connected(address, port)
+                    except OSError as error:
                         failed = error
         except TimeoutError:
             raise httpcore.ConnectTimeout from None
-        raise failed or httpcore.ConnectError
+        raise httpcore.ConnectError(str(failed)) from failed
 
     async def sleep(self, seconds: float) -> None:
         """See httpcore."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
@@ -10,6 +11,8 @@ from kith.core.errors import BadRequest
 
 URL_CHARS_MAX = 2_048
 PORT_MAX = (1 << 16) - 1
+_KNOWN_MAX = 1_000
+"""URLs of which the parts are kept: each is asked for some times in a row."""
 _PATH_SAFE = "/%:@!$&'()*+,;=-._~"
 
 
@@ -23,6 +26,7 @@ class Target(NamedTuple):
     path: str  # with the query
 
 
+@lru_cache(_KNOWN_MAX)
 def check_url(url: str) -> Target:
     """The parts of a URL that may be called; BadRequest says what is wrong with one that may not."""
     try:

@@ -53,6 +53,10 @@ class Standing(NamedTuple):
     labels: int = 0  # the author's, see `core.labels`
 
 
+_UNTIED = Standing()
+"""As most authors and viewers stand to each other."""
+
+
 class Privacy:
     """Reads from the graph who may see whom; keeps nothing itself."""
 
@@ -205,7 +209,9 @@ class Privacy:
             states = zip(tied, answers.states[back], strict=True)
             follow_back = {author for author, state in states if state is State.NORMAL}
             return {
-                author: Standing(node.state, node.private, blocked, followed, author in follow_back, node.labels)
+                author: _UNTIED
+                if node == _PLAIN and not (blocked or followed or author in follow_back)
+                else Standing(node.state, node.private, blocked, followed, author in follow_back, node.labels)
                 for author, node, (blocked, followed) in zip(known, answers.nodes[nodes], ties(answers), strict=True)
             }
 

@@ -31,6 +31,7 @@ class RecordKind(enum.IntEnum):
     BOARD = 13
     DEVICES, DEVICE_HOLDER = 14, 15  # ids: of the user; a hash of the endpoint. See `notifications.push`
     MENTION_OUTCOME = 16  # its id is that of the notice; see `notifications.outcomes`
+    MENTION_RING = 17  # its id is that of the notice; see `notifications.rings`
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):

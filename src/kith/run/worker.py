@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import structlog
+import uvloop
 
 from kith.core.errors import BadRequest, Unavailable
 from kith.leases.holding import Leases
@@ -33,7 +34,7 @@ def run(names: Sequence[str], settings: Settings) -> None:
             raise BadRequest(f"there is no worker {name!r}; there are {', '.join(NAMES)}")
     processes.name_process(names[0])
     if schedule.NAME not in names:
-        asyncio.run(work(names, settings))
+        uvloop.run(work(names, settings))
     elif len(names) > 1:
         raise BadRequest(f"{schedule.NAME} has a process of its own; start it by itself")
     elif not settings.backup_to:

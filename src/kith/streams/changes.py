@@ -1,6 +1,6 @@
 """Every kind of change that readers are told of: what each one means while they are connected, and when they resume.
 
-`Interpreter` reads an event of the log as one change, or as none. Each kind of change says whom it concerns and what
+`interpreter` reads events of the log as changes. Each kind of change says whom it concerns and what
 they are sent: `live` tells the open streams, `missed` tells one reader who resumes.
 
 The two differ for one reason. An open stream knows which posts are on its reader's screen. Of a reader who resumes only
@@ -16,23 +16,8 @@ from typing import ClassVar
 
 import msgspec
 
-from kith.core.events import BULK_LOADED, RECORD_CHANGED, SHOWN, USER_CHANGED, Event, LogPosition
+from kith.core.events import LogPosition
 from kith.core.ids import NodeId
-from kith.graph.edge import State
-from kith.graph.graphs import (
-    AUTHORED,
-    BLOCKS,
-    COMMENTS,
-    FOLLOWS,
-    HIDES,
-    LIKES,
-    MUTES,
-    POST_REPLIES,
-    SHARES,
-    Graphs,
-)
-from kith.notifications.notice import read_notice
-from kith.records.store import RecordKind
 from kith.streams.missed import ResumingReader
 from kith.streams.places import Place, Step
 from kith.streams.telling import Telling
@@ -282,6 +267,35 @@ class UnreadChanged(FeedChange, frozen=True, gc=False):
             reader.unread = self.step
 
 
+class FollowersTold(FeedChange, frozen=True, gc=False):
+    """Followers of an account, some or all who asked, were told of a mention of it: `notification`, as of any notice.
+
+    Which of them is not in the log: it is asked whose inbox has it. Live: once a stream, however many such changes a
+    mention makes, and `unread` with the next round. On a resume: the same.
+    """
+
+    notice: int
+
+    async def live(self, telling: Telling) -> None:
+        await telling.mention(self.step, self.notice)
+
+    def missed(self, reader: ResumingReader) -> None:
+        reader.mentions[self.notice] = self.step
+
+
+class FollowersCount(FeedChange, frozen=True, gc=False):
+    """The part of `FollowersTold` that comes with the numbers: `unread`, on a resume."""
+
+    notice: int
+    with_numbers: ClassVar[bool] = True
+
+    async def live(self, telling: Telling) -> None:
+        """Nothing: whoever got the notification gets the number."""
+
+    def missed(self, reader: ResumingReader) -> None:
+        reader.counted[self.notice] = self.step
+
+
 class GraphLoaded(FeedChange, frozen=True, gc=False):
     """All follows or all posts were loaded at once: everything may have changed. `reset` for everybody.
 
@@ -307,73 +321,3 @@ def missed_since(
         if change.with_numbers or not covers(place.posts, change.step.mark):
             change.missed(reader)
     return reader
-
-
-class Interpreter:
-    """Reads events of the log as changes."""
-
-    def __init__(self, graphs: Graphs) -> None:
-        number = graphs.number
-        self._authored, self._follows = number(AUTHORED), number(FOLLOWS)
-        self._comments = frozenset({number(COMMENTS), number(POST_REPLIES)})
-        self._reactions = frozenset({number(LIKES), number(SHARES)})
-        self._taking_away = {number(BLOCKS): UserBlocked, number(MUTES): AuthorMuted, number(HIDES): PostHidden}
-
-    def changes(self, events: Iterable[Event], steps: Iterable[Step]) -> list[FeedChange]:
-        """The changes among the events, in their order. An event that no connected reader may need to know is none.
-
-        `steps`: one an event.
-        """
-        found: list[FeedChange] = []
-        for event, step in zip(events, steps, strict=True):
-            if event.state == RECORD_CHANGED:
-                found += _of_record(event, step)
-            elif (change := self._change(event, step)) is not None:
-                found.append(change)
-        return found
-
-    def _change(self, event: Event, step: Step) -> FeedChange | None:
-        graph = event.graph
-        if event.state == BULK_LOADED:
-            return GraphLoaded(step) if graph in (self._follows, self._authored) else None
-        if event.state == USER_CHANGED:
-            return AccountChanged(step, event.source, event.destination == SHOWN)
-        if graph == self._authored:
-            return _of_post(event, step)
-        if graph in self._reactions:
-            return NumbersChanged(step, event.destination) if event.began or event.ended else None
-        if graph in self._comments:
-            return NumbersChanged(step, event.source) if event.began or event.ended else None
-        if graph == self._follows:
-            return _of_follow(event, step)
-        kind = self._taking_away.get(graph) if event.began else None  # its end brings no post back
-        return None if kind is None else kind(step, event.source, event.destination)
-
-
-def _of_record(event: Event, step: Step) -> list[FeedChange]:
-    """What an event of a record means, where it is one of notifications."""
-    if event.source == RecordKind.NOTICE:
-        user = read_notice(event.data).recipient
-        return [NoticeMade(step, user, event.destination), UnreadChanged(step, user)]
-    return [UnreadChanged(step, event.destination)] if event.source == RecordKind.NOTICE_MARKS else []
-
-
-def _of_follow(event: Event, step: Step) -> FeedChange | None:
-    """What an event of a follow means. A new one is the reader's own doing, and no screen misses what it brings."""
-    if event.began and event.before == State.ARCHIVED:
-        return FollowReturned(step, event.source, event.destination)
-    return AuthorUnfollowed(step, event.source, event.destination) if event.ended else None
-
-
-def _of_post(event: Event, step: Step) -> FeedChange | None:
-    """What an event of an outbox means: an edge from an author to a post."""
-    author, post = event.source, event.destination
-    match event.before, event.state:
-        case None, State.NORMAL:
-            return PostMade(step, author, post)
-        case State.NORMAL, State.REMOVED:
-            return PostDeleted(step, author, post)
-        case State.NORMAL, _:
-            return PostEdited(step, author, post)
-        case _:
-            return None  # its author's account was away, or came back: then the follows tell it, which come later

@@ -20,7 +20,8 @@ from kith.log.store import Bell, LogStore
 from kith.notifications.notifications import Notifications
 from kith.posts.engagement import Engagement
 from kith.posts.posts import Posts
-from kith.streams.changes import Interpreter, missed_since
+from kith.streams.changes import missed_since
+from kith.streams.interpreter import Interpreter
 from kith.streams.messages import Notification, PostRemoved, Reset, ResetFor, Unread
 from kith.streams.missed import MissedMessages
 from kith.streams.open_streams import Observer, OpenStreams

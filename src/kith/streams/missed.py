@@ -63,6 +63,8 @@ class ResumingReader:
         self.hidden: list[tuple[Step, int]] = []  # with the post
         self.numbers: dict[int, Step] = {}  # of the last change of a post
         self.notices: dict[int, Step] = {}
+        self.mentions: dict[int, Step] = {}  # of accounts; followers of theirs were told
+        self.counted: dict[int, Step] = {}  # the same, where `unread` was not told
         self.unread: Step | None = None  # of the last change of how many notifications are
         self.changed_accounts: set[int] = set()
         self.must_reset = False
@@ -122,6 +124,7 @@ class MissedMessages:
         """What to send: in the order of the log, numbers last. Updates what the stream watches."""
         if reader.must_reset or await self._readers.followed(reader.user, reader.changed_accounts):
             return Reset("changed")
+        await self._find_mentions(reader, stream)
         changed = (reader.made, reader.deleted, reader.edited)
         authors = {change.author for posts in changed for change in posts.values()}
         followed = await self._readers.followed(reader.user, authors)
@@ -156,6 +159,16 @@ class MissedMessages:
         if reader.unread is not None:
             found.append((reader.unread, Unread(*await self._notifications.unread(reader.user))))
         return found + await self._numbers(stream, reader.numbers, made)
+
+    async def _find_mentions(self, reader: ResumingReader, stream: Stream) -> None:
+        """Which of the mentions that followers were told of this reader was told."""
+        held = await self._notifications.held(reader.user, reader.mentions.keys() | reader.counted.keys())
+        for notice in held & reader.mentions.keys():
+            reader.notices.setdefault(notice, reader.mentions[notice])
+            stream.mentions.add(notice)
+        counted = [reader.counted[notice] for notice in held & reader.counted.keys()]
+        steps = [*counted, *([] if reader.unread is None else [reader.unread])]
+        reader.unread = max(steps, key=lambda step: step.number, default=None)
 
     async def _new(self, user: NodeId, made: Mapping[int, _PostChange]) -> Messages:
         found = await self._posts.visible(user, list(made))

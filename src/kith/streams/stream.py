@@ -1,4 +1,4 @@
-"""One stream: a reader's open connection, and the posts that are watched on it."""
+"""One stream: a reader's open connection, the posts that are watched on it, and mentions that were told."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from kith.streams.places import Place
 
 WATCHED_MAX = 100
 """Posts of one stream whose numbers and removal are told; the longest watched gives way to a new one."""
+
+MENTIONS_MAX = 1_000
+"""Mentions of a stream of which it is known that they were told; older ones are hardly still being told to others."""
 
 
 class Watched(dict[int, int]):
@@ -23,6 +26,16 @@ class Watched(dict[int, int]):
             del self[next(iter(self))]
 
 
+class Mentions(dict[int, None]):
+    """Mentions that a stream was told of as one of many followers: the last MENTIONS_MAX."""
+
+    def add(self, notice: int) -> None:
+        """Do not tell this one again."""
+        self[notice] = None
+        if len(self) > MENTIONS_MAX:
+            del self[next(iter(self))]
+
+
 class Stream:
     """One connection of a reader; a reader may have several.
 
@@ -31,7 +44,7 @@ class Stream:
     `told_to`: up to where in the log posts and removals were told here. `sent_at_s`: when something was sent.
     """
 
-    __slots__ = ("end", "room", "send", "sent_at_s", "told_to", "user", "watched")
+    __slots__ = ("end", "mentions", "room", "send", "sent_at_s", "told_to", "user", "watched")
 
     def __init__(
         self,
@@ -41,5 +54,5 @@ class Stream:
         room: Callable[[], Awaitable[None]],
     ) -> None:
         self.user, self.send, self.end, self.room = user, send, end, room
-        self.watched = Watched()
+        self.watched, self.mentions = Watched(), Mentions()
         self.told_to, self.sent_at_s = NOWHERE, 0.0

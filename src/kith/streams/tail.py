@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.log.store import Batch, LogStore
-from kith.streams.changes import FeedChange, Interpreter
+from kith.streams.changes import FeedChange
+from kith.streams.interpreter import Interpreter
 from kith.streams.places import Progress, Step
 
 _READ_MAX = 500

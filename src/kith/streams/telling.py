@@ -5,7 +5,10 @@ A stream is told of a change once: `Stream.told_to` says how far it was told, as
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from kith.core.ids import NodeId
 from kith.graph.together import together
@@ -106,6 +109,23 @@ class Telling:
         if streams:
             for one in await self._notifications.some(NodeId(user), [notice]):
                 self._send(streams, step, notification(one))
+
+    async def mention(self, step: Step, notice: int) -> None:
+        """Send `notification` to followers who were told of a mention, and have the next round tell `unread`.
+
+        Each stream once: a mention is told in many chunks.
+        """
+        told = await self._notifications.told(notice, np.array(sorted(self._streams.readers), np.int64))
+        for user in told:
+            streams = [one for one in self._streams.not_told([user], step) if notice not in one.mentions]
+            if streams:
+                for one in await self._notifications.some(NodeId(user), [notice]):
+                    if one.recipient != user:  # who was told of it as of all that is theirs
+                        self._send(streams, step, notification(one))
+                for stream in streams:
+                    stream.mentions.add(notice)
+                self.unread(step, user)
+                await asyncio.sleep(0)  # others have their turns
 
     def unread(self, step: Step, user: int) -> None:
         """In the next round: `unread` to a user."""

@@ -80,6 +80,7 @@ class Stage:
         self.services, self.clock, self.threshold = services, services.clock, threshold
         self.inboxes, self.activity = ReferenceInboxes(), ReferenceActivity()
         self.ended: list[Ended] = []
+        self.rung: list[tuple[int, bool]] = []
         self.leases = ReferenceLeases(self.clock)
         self.notice = (self.clock.ms - EPOCH_MS) << TIME_SHIFT
         self.wrap: Any = lambda store: store
@@ -119,11 +120,16 @@ class Stage:
             Leases(self.leases),
             self.clock,
             self.end,
+            self.ring,
             **{"chunk_ids": CHUNK, **more},
         )
 
     async def end(self, ended: Ended) -> None:
         self.ended.append(ended)
+
+    async def ring(self, notice: int, users: Users, *, devices: bool) -> None:
+        assert {(user, notice) for user in users.tolist()} <= set(self.inboxes.rows), "rows come first"
+        self.rung += [(user, devices) for user in users.tolist()]
 
     def told(self) -> set[int]:
         """Who has a row of the notice."""
@@ -222,9 +228,23 @@ def test_a_process_that_stops_at_any_call_leaves_what_the_next_one_finishes_exac
                 await worker.begin(stage.notice, ALICE)  # the event comes again
                 await drained(worker)
             assert stage.told() == TOLD, f"stopped at step {stops}"
+            assert {user for user, _ in stage.rung} == TOLD, f"stopped at step {stops}"
+            assert {user for user, devices in stage.rung if devices} == {*ONLINE, *LATELY} - UNWILLING
             if left[0] > 0:
                 assert stops > 100
                 return
+
+    run(main())
+
+
+def test_a_mention_of_long_ago_that_is_told_again_after_a_restore_rings_nowhere(run: Run) -> None:
+    async def main() -> None:
+        stage = await Stage.set_up()
+        stage.notice -= DAY_MS << TIME_SHIFT
+        worker = stage.worker()
+        await worker.begin_again(stage.notice, ALICE)
+        await drained(worker)
+        assert (stage.told(), stage.rung) == ({*FOLLOWERS} - UNWILLING, [])
 
     run(main())
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
 from desk import Desk
+from reference_activity import ReferenceActivity
 
 from kith.core.clock import hlc_of
 from kith.core.ids import NodeId
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import FOLLOWS
+from kith.notifications.activity import Activity
 from kith.notifications.audit import Auditor, NoticeAudit
 from kith.notifications.notice import Draft, Notice
+from kith.notifications.outcomes import Outcomes
 from kith.notifications.preferences import CACHED_MS, Preferences
+from kith.notifications.tiers import DAY_MS, MONTH_MS, Tier
+from kith.notifications.walks import Ended, Walk
 
 WANTING, OTHERS, LATE = range(100, 400), range(400, 450), range(500, 510)
 NOTICES = 20
@@ -49,8 +55,8 @@ async def _mentions(desk: Desk) -> list[Notice]:
     return [one for one in await desk.notices.read(told) if one is not None]
 
 
-def _auditor(desk: Desk, threshold: int = 10**6) -> Auditor:
-    return Auditor(desk.services.graph, desk.whole.records, desk.inbox, threshold)
+def _auditor(desk: Desk, threshold: int = 10**6, activity: Activity | None = None) -> Auditor:
+    return Auditor(desk.services.graph, desk.whole.records, desk.inbox, activity or ReferenceActivity(), threshold)
 
 
 def test_rows_deleted_at_random_are_found_and_no_other(run: Run, desk: Desk) -> None:
@@ -59,7 +65,7 @@ def test_rows_deleted_at_random_are_found_and_no_other(run: Run, desk: Desk) -> 
         whole = {*desk.rows.rows}
         kept = len(OTHERS) + len(LATE)
         sound = NoticeAudit(
-            len(notices), len(whole) + NOTICES * kept, len(whole), NOTICES * kept, pull=0, missing=0, repaired=0
+            len(notices), len(whole) + NOTICES * kept, len(whole), NOTICES * kept, pull=0, dead=0, missing=0, repaired=0
         )
         assert await _auditor(desk).audit(notices) == sound
         gone = {*chosen.sample(sorted(whole), len(whole) // 1_000), (ALICE, notices[0].id), (BOB, notices[-1].id)}
@@ -75,18 +81,78 @@ def test_rows_deleted_at_random_are_found_and_no_other(run: Run, desk: Desk) -> 
     run(scenario())
 
 
-def test_nobody_is_owed_a_row_who_is_gone_is_being_told_or_pulls(run: Run, desk: Desk) -> None:
+def test_nobody_is_owed_a_row_who_is_gone_or_is_being_told(run: Run, desk: Desk) -> None:
     async def scenario() -> None:
         notices = await _mentions(desk)
         desk.rows.rows = {(user, notice) for user, notice in desk.rows.rows if user == ALICE}
         await desk.services.edges.change_node(BOB, state=State.REMOVED)
         under_way = await _auditor(desk).audit(notices, {one.id for one in notices})
         assert (under_way.missing, under_way.delivered, under_way.suppressed) == (0, NOTICES, 2)
-        celebrity = await _auditor(desk, threshold=len(WANTING)).audit(notices)
-        assert celebrity.missing == 0
-        assert celebrity.pull == NOTICES * (len(WANTING) + len(OTHERS) + len(LATE))
         some = await _auditor(desk).audit(notices, sample=0.5)
         assert 0 < some.notices < len(notices)
         assert some.missing % len(WANTING) == 0 < some.missing
+
+    run(scenario())
+
+
+HERE, SINCE, AWAY = WANTING[:200], WANTING[200:250], WANTING[250:]
+
+
+async def _tiers(desk: Desk, notices: list[Notice], left: int = 0) -> ReferenceActivity:
+    """Alice is a celebrity. HERE were here before the mentions, SINCE after them too; AWAY not for months."""
+    activity, outcomes = ReferenceActivity(), Outcomes(desk.whole.records, desk.services.graph.clock)
+    made_ms = desk.services.clock.ms
+    await activity.seen(np.array(HERE, np.int64), made_ms - DAY_MS)
+    await activity.seen(np.array(SINCE, np.int64), made_ms + DAY_MS)
+    await activity.seen(np.array(AWAY, np.int64), made_ms - MONTH_MS)
+    for notice in notices[:NOTICES]:
+        await outcomes.note(Ended(Walk(notice.id, ALICE, Tier.MONTH, 1, told=250), left=left))
+    away = {(user, notice.id) for user in AWAY for notice in notices}
+    desk.rows.rows -= away
+    return activity
+
+
+def test_of_a_celebritys_rows_those_are_missing_whose_followers_were_told_for_sure(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        notices, chosen = await _mentions(desk), random.Random(7)
+        auditor, others = _auditor(desk, 100, await _tiers(desk, notices)), len(OTHERS) + len(LATE)
+        sound = await auditor.audit(notices)
+        assert (sound.missing, sound.dead, sound.delivered) == (0, 0, len(desk.rows.rows))
+        assert (sound.pull, sound.suppressed) == (NOTICES * len(AWAY), NOTICES * others)
+        whole = {*desk.rows.rows}
+        here = sorted(row for row in whole if row[0] in HERE)
+        gone, unsure = {*chosen.sample(here, len(here) // 1_000)}, {(SINCE[0], notices[0].id)}
+        desk.rows.rows -= gone | unsure
+        found = await auditor.audit(notices, repair=True)
+        assert (found.missing, found.repaired, found.expected) == (len(gone), len(gone), sound.expected)
+        assert {*found.examples} == {f"{user} of {notice}" for user, notice in gone}
+        assert found.pull == sound.pull + 1, "who came since finds it when they look"
+        assert desk.rows.rows == whole - unsure
+
+    run(scenario())
+
+
+def test_where_the_last_tier_yielded_its_followers_are_left_to_pull(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        notices = await _mentions(desk)
+        auditor = _auditor(desk, 100, await _tiers(desk, notices, left=1))
+        desk.rows.rows -= {(HERE[0], notice.id) for notice in notices}
+        found = await auditor.audit(notices)
+        assert (found.missing, found.pull) == (0, NOTICES * (len(AWAY) + 1))
+
+    run(scenario())
+
+
+def test_followers_of_whom_a_walk_gave_up_are_dead_and_told_by_a_repair(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        notices = await _mentions(desk)
+        outcomes = Outcomes(desk.whole.records, desk.services.graph.clock)
+        await outcomes.note(Ended(Walk(notices[0].id, ALICE, Tier.ALL, 3, told=200), dead=1))
+        lost = {(user, notices[0].id) for user in AWAY}
+        desk.rows.rows -= lost
+        found = await _auditor(desk).audit(notices, repair=True)
+        assert (found.dead, found.missing, found.repaired) == (len(AWAY), 0, len(AWAY))
+        assert lost <= desk.rows.rows
+        assert (await _auditor(desk).audit(notices)).dead == 0
 
     run(scenario())

@@ -6,8 +6,9 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import numpy as np
 import pytest
-from cast import ALICE, BOB, CAROL
+from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run, answer
 from desk import Desk
 from pushing import Browser, PushDesk, app_address, is_for
@@ -16,10 +17,12 @@ from kith.core.errors import DeviceLimitReached, DeviceNotFound, Overloaded
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.graphs import LIKES
+from kith.notifications import rings
 from kith.notifications.preferences import Preferences, QuietHours
 from kith.notifications.push import devices, owed
 from kith.notifications.push.message import TTL_MS
 from kith.notifications.push.owed import FAULTS, PREFIX
+from kith.notifications.rings import Rings
 from kith.outbound.errors import SendFailed, Why
 from kith.outbound.outbound import Answer
 from kith.people.profiles import Profile
@@ -59,6 +62,52 @@ def test_a_notice_rings_on_each_device_once_and_says_what_happened(run: Run, rin
         assert (apns["aps"]["alert"], apns["kith"]) == (shown, parts)
         assert (fcm["message"]["notification"], fcm["message"]["data"]) == (shown, parts)
         assert fcm["message"]["android"]["notification"] == {"tag": str(notice.id)}
+
+    run(scenario())
+
+
+def test_followers_whom_a_chunk_told_hear_it_on_their_devices_once(run: Run, ringing: PushDesk) -> None:
+    """Bob mentions Alice. Carol and Dana follow her and asked for it; Erin, of the last tier, finds it in the inbox."""
+
+    async def scenario() -> None:
+        desk = ringing.desk
+        telling = Rings(desk.whole.records, desk.services.graph.clock)
+        erin = NodeId(44)
+        followers = (CAROL, DANA, erin)
+        for follower in followers:
+            await desk.people.follow(follower, ALICE)
+            await desk.preferences.put(follower, Preferences(mentions="followed"))
+        found = [await ringing.add(follower) for follower in (CAROL, erin)]
+        assert await desk.outside.accept("an event", BOB, ALICE, None, None)
+        desk.whole.settle()
+        (told,) = [notice.id for notice in await desk.listed(ALICE) if notice.type == "mention"]
+        await desk.inbox.add_for_all(told, np.array(sorted(followers), np.int64))
+        for _ in range(2):
+            await telling.ring(told, np.array(sorted((CAROL, DANA)), np.int64), devices=True)
+        await telling.ring(told, np.array([erin], np.int64), devices=False)
+        await ringing.follow_log(times=3)
+        assert [ringing.clouds.rang(device) for device in found] == [[str(told)], []]
+
+    run(scenario())
+
+
+def test_a_ring_of_many_is_told_in_parts(run: Run, ringing: PushDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(rings, "USERS_MAX", 2)
+        desk = ringing.desk
+        followers = [NodeId(100 + more) for more in range(5)]
+        found = [await ringing.add(follower) for follower in followers]
+        for follower in followers:
+            await desk.people.follow(follower, ALICE)
+            await desk.preferences.put(follower, Preferences(mentions="followed"))
+        assert await desk.outside.accept("an event", BOB, ALICE, None, None)
+        desk.whole.settle()
+        (told,) = [notice.id for notice in await desk.listed(ALICE) if notice.type == "mention"]
+        users = np.array(followers, np.int64)
+        await desk.inbox.add_for_all(told, users)
+        await Rings(desk.whole.records, desk.services.graph.clock).ring(told, users, devices=True)
+        await ringing.follow_log()
+        assert [ringing.clouds.rang(device) for device in found] == [[str(told)]] * 5
 
     run(scenario())
 

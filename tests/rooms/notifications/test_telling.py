@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
 from coroutines import Run
@@ -17,6 +18,11 @@ from kith.graph.graphs import FOLLOWS, LIKES, SHARES
 from kith.notifications.inbox import PERIOD_MS
 from kith.notifications.intake import FRESH_MS, NAME, begin
 from kith.notifications.marks import NO_MARKS, read_marks
+from kith.notifications.notice import Draft
+from kith.notifications.outcomes import Outcomes
+from kith.notifications.rings import Rings
+from kith.notifications.tiers import Tier
+from kith.notifications.walks import Ended, Walk
 from kith.people.profiles import Profile
 from kith.posts.post import PostEdit
 from kith.records.store import RecordKind
@@ -199,6 +205,25 @@ def test_notices_are_forgotten_with_the_rows_of_their_week(run: Run, desk: Desk)
         assert await desk.notices.expire(last_week) == (0, 0)
         assert await desk.notices.read(made[1:]) == [None, None]
         assert await desk.told(ALICE) == [("follow", DANA)]
+
+    run(scenario())
+
+
+def test_what_became_of_a_mention_is_forgotten_with_it(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        clock, records = desk.services.clock, desk.whole.records
+        clock.ms += PERIOD_MS - clock.ms % PERIOD_MS
+        outcomes, rings = Outcomes(records, desk.services.graph.clock), Rings(records, desk.services.graph.clock)
+        told = list[int]()
+        for actor in (BOB, CAROL):  # one a week
+            told += await desk.notices.tell([Draft("mention", actor, ALICE, clock.ms)])
+            await outcomes.note(Ended(Walk(told[-1], ALICE, Tier.ALL, 1, told=3)))
+            await rings.ring(told[-1], np.array([CAROL], np.int64), devices=False)
+            clock.ms += PERIOD_MS
+        await desk.notices.expire(clock.ms - PERIOD_MS)
+        assert [len(one) for one in await outcomes.of(told)] == [0, 1]
+        kept = await records.get_many(RecordKind.MENTION_RING, told)
+        assert [record is not None for record in kept] == [False, True]
 
     run(scenario())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL, DANA
@@ -13,6 +14,8 @@ from coroutines import Run
 from kith.core.clock import wall_ms
 from kith.core.errors import Overloaded
 from kith.engines.blobs.archives import FolderArchive
+from kith.engines.embedded import standing
+from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.environment import Environment
 from kith.notifications.notice import KEPT_MS, Draft
 from kith.notifications.preferences import Preferences
@@ -70,6 +73,15 @@ async def live(settings: Settings, celebrity: int) -> Inboxes:
         return found
 
 
+def promote(folder: Path) -> None:
+    """Make a store a standby's, and that the primary."""
+    with Environment(folder, create=False) as store:
+        standing.close_to_writes(store, Closed("standby", "http://primary"))
+    with Environment(folder, follows=True) as store:
+        standing.begin_promotion(store)
+        standing.promote(store, None)
+
+
 @pytest.mark.parametrize("celebrity", [1, 1_000_000])
 def test_inboxes_after_a_restore_or_a_loss_are_those_before(tmp_path: Path, run: Run, celebrity: int) -> None:
     settings = Settings(data=str(tmp_path / "data"), celebrity_followers_min=celebrity)
@@ -91,6 +103,41 @@ def test_inboxes_after_a_restore_or_a_loss_are_those_before(tmp_path: Path, run:
     empty, after = run(opened(settings))
     assert not any(empty.values())
     assert after == before
+
+
+def test_inboxes_of_a_standby_that_is_promoted_are_those_of_its_primary(tmp_path: Path, run: Run) -> None:
+    settings = Settings(data=str(tmp_path / "primary"))
+    before = run(live(settings, 0))
+    standby = msgspec.structs.replace(settings, data=str(tmp_path / "standby"))
+    shutil.copytree(settings.data, standby.data, ignore=shutil.ignore_patterns(FOLDER))  # as it is sent: without them
+    promote(Path(standby.data))
+
+    async def opened() -> tuple[Inboxes, Inboxes]:
+        async with running(standby, create=False) as services:
+            return await inboxes_of(services), await filled(standby, services)
+
+    empty, after = run(opened())
+    assert not any(empty.values())
+    assert after == before
+
+
+def test_inboxes_of_another_history_are_filled_again(tmp_path: Path, run: Run) -> None:
+    """A machine that was primary before has rows of then, and lacks what was told since."""
+    settings = Settings(data=str(tmp_path))
+    before = run(live(settings, 0))
+
+    async def lose(services: Services) -> None:
+        await services.opened.inboxes.remove(ALICE, before[ALICE][:1])
+
+    async def opened() -> Inboxes:
+        async with running(settings, create=False) as services:
+            await lose(services)
+            assert await filled(settings, services) != before, "these are the inboxes of this history"
+        promote(tmp_path)
+        async with running(settings, create=False) as services:
+            return await filled(settings, services)
+
+    assert run(opened()) == before
 
 
 def test_inboxes_are_filled_once_and_wholly(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

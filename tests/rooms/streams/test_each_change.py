@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from cast import ALICE, BOB, CAROL
 from hall import Ear, Hall, Play
@@ -20,6 +21,8 @@ from kith.core.labels import HIDE, SENSITIVE
 from kith.graph.graphs import FOLLOWS, HIDES, LIKES
 from kith.graph.nodes import NodeOperation
 from kith.notifications.notice import Draft as Notified
+from kith.notifications.preferences import Preferences
+from kith.notifications.rings import Rings
 from kith.people.removal import account_jobs
 from kith.posts.labels import Moderation
 from kith.posts.post import Draft, PostEdit
@@ -99,6 +102,23 @@ async def follows_are_loaded(hall: Hall, _: NodeId) -> None:
 
 async def carol_mentions_bob(hall: Hall, _: NodeId) -> None:
     assert await hall.telling.outside.accept("e", CAROL, BOB, None, None)
+
+
+async def bob_asks_for_mentions(hall: Hall) -> None:
+    await hall.telling.preferences.put(BOB, Preferences(mentions="followed"))
+
+
+def followers_are_told(*followers: NodeId) -> Callable[[Hall, NodeId], Awaitable[Any]]:
+    """Carol mentions Alice, and these followers of hers are told, in two chunks or twice; others are not."""
+
+    async def act(hall: Hall, _: NodeId) -> None:
+        (told,) = await hall.telling.notices.tell([Notified("mention", CAROL, ALICE, 0, event="x")])
+        users, rings = np.array(followers, np.int64), Rings(hall.store, hall.graph.clock)
+        await hall.telling.inbox.add_for_all(told, users)
+        for _ in range(2):
+            await rings.ring(told, users, devices=False)
+
+    return act
 
 
 RESET = ["reset changed"]
@@ -203,6 +223,18 @@ CASES = {
     ),
     "alice is mentioned": Case(
         lambda hall, _: hall.telling.outside.accept("e", CAROL, ALICE, None, None), live=[], resumed=[]
+    ),
+    "alice is mentioned, and bob is told as a follower": Case(
+        followers_are_told(BOB),
+        live=["notification", "unread"],
+        resumed=["notification", "unread"],
+        before=bob_asks_for_mentions,
+    ),
+    "alice is mentioned, and others are told": Case(
+        followers_are_told(NodeId(77)), live=[], resumed=[], before=bob_asks_for_mentions
+    ),
+    "alice is mentioned, and bob, who was told, asked for none by now": Case(
+        followers_are_told(BOB), live=["unread"], resumed=["unread"]
     ),
     "all follows are loaded": Case(follows_are_loaded, live=["reset loaded"], resumed=RESET),
 }

@@ -20,9 +20,10 @@ from kith.streams.changes import (
     AuthorMuted,
     AuthorUnfollowed,
     FeedChange,
+    FollowersCount,
+    FollowersTold,
     FollowReturned,
     GraphLoaded,
-    Interpreter,
     NoticeMade,
     NumbersChanged,
     PostDeleted,
@@ -33,6 +34,7 @@ from kith.streams.changes import (
     UserBlocked,
     missed_since,
 )
+from kith.streams.interpreter import Interpreter
 from kith.streams.places import Place, Step
 
 ALICE, BOB, CAROL, POST, COMMENT = NodeId(1), NodeId(2), NodeId(3), 500, 600
@@ -85,6 +87,10 @@ RECORDS = {
     "notices are read": (
         Event(0, None, RECORD_CHANGED, RecordKind.NOTICE_MARKS, BOB, 0, Hlc(0)), [UnreadChanged(STEP, BOB)],
     ),
+    "followers are told of a mention": (
+        Event(0, None, RECORD_CHANGED, RecordKind.MENTION_RING, 900, 0, Hlc(0)), [
+            FollowersTold(STEP, 900), FollowersCount(STEP, 900),
+        ]),
     "another record": (Event(0, None, RECORD_CHANGED, RecordKind.POST, POST, 0, Hlc(0)), []),
 }  # fmt: skip
 
@@ -124,7 +130,11 @@ class Calls:
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any, **options: Any) -> Any:
             self.made.append((name, *args, *options.values()))
-            return asyncio.sleep(0) if name in ("new_post", "post_deleted", "reset_followers", "notice") else None
+            return (
+                asyncio.sleep(0)
+                if name in ("new_post", "post_deleted", "reset_followers", "notice", "mention")
+                else None
+            )
 
         return call
 
@@ -149,6 +159,8 @@ LIVE = {
     ],
     NoticeMade(STEP, BOB, 900): [("notice", STEP, BOB, 900)],
     UnreadChanged(STEP, BOB): [("unread", STEP, BOB)],
+    FollowersTold(STEP, 900): [("mention", STEP, 900)],
+    FollowersCount(STEP, 900): [],
     GraphLoaded(STEP): [("reset_all", "loaded")],
 }
 
@@ -188,6 +200,8 @@ MISSED = {
     NoticeMade(STEP, ALICE, 900): {},
     UnreadChanged(STEP, BOB): {"unread": STEP},
     UnreadChanged(STEP, ALICE): {},
+    FollowersTold(STEP, 900): {"mentions": {900: STEP}},
+    FollowersCount(STEP, 900): {"counted": {900: STEP}},
     GraphLoaded(STEP): {"must_reset": True},
 }
 
@@ -200,7 +214,8 @@ def test_what_a_change_asks_for_when_bob_resumes(change: FeedChange, found: dict
 @pytest.mark.parametrize("change", LIVE, ids=lambda change: type(change).__name__)
 def test_a_change_that_was_told_is_not_told_again_and_numbers_have_a_place_of_their_own(change: FeedChange) -> None:
     again = bool(collected(change, BOB, Place(at(7), at(6))))
-    assert again == isinstance(change, PostEdited | NumbersChanged | AuthorUnfollowed | AccountChanged | UnreadChanged)
+    counted = PostEdited | NumbersChanged | AuthorUnfollowed | AccountChanged | UnreadChanged | FollowersCount
+    assert again == isinstance(change, counted)
 
 
 def test_every_kind_of_change_is_among_these_cases() -> None:

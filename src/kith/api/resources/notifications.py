@@ -17,6 +17,7 @@ from kith.api.presenter import AuthorAnswer, Presenter, time_of
 from kith.core.errors import BadRequest
 from kith.core.ids import NodeId, parse_id
 from kith.core.tokens import WriteMark
+from kith.notifications.grouping import actors_of
 from kith.notifications.notice import NoticeType
 from kith.notifications.notifications import Entry, Notifications
 from kith.notifications.outside import OutsideMentions
@@ -139,20 +140,22 @@ class NotificationsResource:
 
         Likes, shares and follows of one post or person are one item, dated and placed by the newest.
         """
-        self._note(call.acting)
+        user = call.acting
+        self._note(user)
         query = "notifications" if grouped else "notifications one by one"
         window = call.window_of_objects(query, limit, cursor)
-        found = await self._notifications.page(call.acting, window, grouped=grouped)
-        by = [entry.group.actors for entry in found.entries]
+        found = await self._notifications.page(user, window, grouped=grouped)
+        by = [actors_of(entry.notices) for entry in found.entries]
+        newest = [entry.notices[0] for entry in found.entries]
         people = {actor for actors in by for actor in actors[:ACTORS_SHOWN]}
-        people |= {entry.group.newest.recipient for entry in found.entries} - {call.acting}
-        posts = {entry.group.newest.post for entry in found.entries}
+        people |= {one.recipient for one in newest} - {user}
+        posts = {one.post for one in newest if one.post is not None}
         about = _Shown(
             await self._present.authors(list(people)),
-            {post: _post(found.posts[post]) for post in posts if post is not None},
+            {post: _post(found.posts[post]) for post in posts},
             found.comments,
         )
-        items = [_item(entry, actors, about, call.acting) for entry, actors in zip(found.entries, by, strict=True)]
+        items = [_item(entry, actors, about, user) for entry, actors in zip(found.entries, by, strict=True)]
         return NotificationsAnswer(
             items, call.pagination(query, found.page), found.unread.number, found.unread.partial or found.partial
         )
@@ -212,20 +215,21 @@ class _Shown(NamedTuple):
 
 
 def _item(entry: Entry, actors: Sequence[int], about: _Shown, user: int) -> NotificationAnswer:
-    newest = entry.group.newest
+    notices, newest = entry.notices, entry.notices[0]
+    post, comment, authors = newest.post, newest.comment, about.authors
     return NotificationAnswer(
-        id=str(newest.id),
-        ids=[str(one.id) for one in entry.group.notices],
-        type=newest.type,
-        actors=[about.authors[actor] for actor in actors[:ACTORS_SHOWN]],
-        actor_count=len(actors),
-        partial=entry.partial,
-        post=None if newest.post is None else about.posts[newest.post],
-        comment=None if newest.comment is None else _comment(about.comments[newest.comment]),
-        mentioned=None if newest.recipient == user else about.authors[newest.recipient],
-        read=entry.read,
-        seen=entry.seen,
-        at=time_of(newest.at_ms),
+        str(newest.id),
+        [str(one.id) for one in notices],
+        newest.type,
+        [authors[actor] for actor in actors[:ACTORS_SHOWN]],
+        len(actors),
+        entry.partial,
+        None if post is None else about.posts[post],
+        None if comment is None else _comment(about.comments[comment]),
+        None if newest.recipient == user else authors[newest.recipient],
+        entry.read,
+        entry.seen,
+        time_of(newest.at_ms),
     )
 
 

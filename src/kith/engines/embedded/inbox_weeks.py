@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -53,7 +54,7 @@ class Weeks:
     """The weeks of a folder, opened as they are met. `bytes_max`: how far the file of each may grow."""
 
     def __init__(self, folder: Path, bytes_max: int) -> None:
-        self._folder, self._bytes_max = folder, bytes_max
+        self._folder, self._path, self._bytes_max = folder, str(folder), bytes_max
         self._open: dict[int, Week] = {}
         self._periods: list[int] = []
         self._changed_ns = -1
@@ -62,7 +63,7 @@ class Weeks:
     def periods(self) -> list[int]:
         """The periods that have a file, ascending."""
         try:
-            changed_ns = self._folder.stat().st_mtime_ns
+            changed_ns = os.stat(self._path).st_mtime_ns
         except FileNotFoundError:
             return []
         with self._lock:

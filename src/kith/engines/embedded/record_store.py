@@ -63,7 +63,8 @@ class EmbeddedRecords:
     async def get_many(self, kind: RecordKind, ids: Sequence[int]) -> list[Record | None]:
         try:
             with self._environment.lmdb.begin(self._environment.records) as txn:
-                rows = [txn.get(record_key(kind, id_), None) for id_ in ids]
+                get, key_of = txn.get, record_key
+                rows = [get(key_of(kind, id_), None) for id_ in ids]
         except lmdb.Error as error:
             raise translate(error, "read") from error
         version = _VERSION.unpack_from

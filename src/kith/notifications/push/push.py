@@ -25,6 +25,7 @@ from kith.notifications.push.due import Due, Dues, Told
 from kith.notifications.push.message import Message
 from kith.notifications.push.owed import Kept, OwedKept
 from kith.notifications.push.provider import Provider, Verdict
+from kith.notifications.rings import read_ring
 from kith.outbound.errors import SendFailed
 from kith.records.store import RecordKind
 
@@ -74,13 +75,11 @@ class Push:
         self._free = asyncio.Semaphore(SENDING_MAX)
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Send the new notices among these events."""
-        notices = {
-            event.destination: read_notice(event.data)
-            for event in events
-            if event.state == RECORD_CHANGED and event.source == RecordKind.NOTICE
-        }
-        await self.send([Told(notice.recipient, notice) for notice in notices.values()])
+        """Send the new notices among these events, and to followers those of which they were told."""
+        changed = [event for event in events if event.state == RECORD_CHANGED]
+        notices = {one.destination: read_notice(one.data) for one in changed if one.source == RecordKind.NOTICE}
+        told = [Told(notice.recipient, notice) for notice in notices.values()]
+        await self.send(told + await self._followers(changed))
 
     async def send(self, told: Sequence[Told]) -> None:
         """Send notices to users, each to all of their devices. Overloaded while too many devices are owed something."""
@@ -119,6 +118,14 @@ class Push:
 
     async def lost(self) -> None:
         """What was forgotten unread rings no more: it is in the inboxes."""
+
+    async def _followers(self, changed: Sequence[Event]) -> list[Told]:
+        """Whom these events say a mention was told beside the mentioned account, where they have devices."""
+        rings = [(one.destination, read_ring(one.data)) for one in changed if one.source == RecordKind.MENTION_RING]
+        told = list(dict.fromkeys((user, notice) for notice, ring in rings for user in ring.users))
+        ids = list({notice for _, notice in told})
+        known = {one.id: one for one in await self._notices.read(ids) if one is not None}
+        return [Told(user, known[notice]) for user, notice in told if notice in known]
 
     async def _first(self, one: Sending) -> Verdict | None:
         """Send something new; what became of it, where it must be tried again. A device that is owed older waits."""

@@ -1,0 +1,69 @@
+"""What the log tells once followers were given rows of a mention, so that streams and devices hear of it.
+
+    record MENTION_RING, id of the notice   MessagePack: `Ring`
+
+Written after the rows, once a chunk, over and over: nobody reads the record, each of its versions is an event of the
+log. It has no list of followers: a stream asks which of its readers have a row, and of millions few have a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kith.core.clock import HybridClock
+from kith.notifications.activity import Users
+from kith.records.rewriting import next_version, rewrite
+from kith.records.store import AtVersion, Put, Record, RecordKind, RecordStore
+
+LOOKED_UP = 5_000
+"""Users of whom it is asked in one call whether they have devices."""
+USERS_MAX = 1_000
+"""Users of a ring; more are told by another."""
+
+
+class Ring(msgspec.Struct, frozen=True, array_like=True):
+    """Some followers have a row of the notice now. `users`: those of them whose devices are to ring."""
+
+    users: tuple[int, ...] = ()
+
+
+class Rings:
+    """Tells the log."""
+
+    def __init__(self, records: RecordStore, clock: HybridClock) -> None:
+        self._records, self._clock = records, clock
+
+    async def ring(self, notice: int, users: Users, *, devices: bool) -> None:
+        """Say that these users have a row of a notice. `devices`: those that they have are to ring. May be repeated."""
+        found = await self._with_devices(users) if devices else []
+        for at in range(0, max(1, len(found)), USERS_MAX):
+            await self._put(notice, Ring(tuple(found[at : at + USERS_MAX])))
+
+    async def _with_devices(self, users: Users) -> list[int]:
+        """Those who have, or had, a device."""
+        found: list[int] = []
+        for at in range(0, len(users), LOOKED_UP):
+            part: Sequence[int] = users[at : at + LOOKED_UP].tolist()
+            records = await self._records.get_many(RecordKind.DEVICES, part)
+            found += [user for user, record in zip(part, records, strict=True) if record is not None]
+        return found
+
+    async def _put(self, notice: int, ring: Ring) -> None:
+        async def attempt() -> tuple[Put, None]:
+            (stored,) = await self._records.get_many(RecordKind.MENTION_RING, [notice])
+            record = Record(RecordKind.MENTION_RING, notice, next_version(self._clock, stored), _encode(ring))
+            at = AtVersion(RecordKind.MENTION_RING, notice, 0 if stored is None else stored.updated_at)
+            return await self._records.put([record], only_if=[at]), None
+
+        await rewrite("what rings for a mention", notice, attempt)
+
+
+def read_ring(data: bytes) -> Ring:
+    """The ring of a record's data."""
+    return _decode(data)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Ring).decode

@@ -1,0 +1,156 @@
+"""A connection as httpcore writes to it. What is written in one turn of the loop leaves together.
+
+HTTP/2 writes three times for each request, and has many at once: each write alone costs a call of TLS and one of the
+kernel, a third of what a push message takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Any
+
+import httpcore
+
+_UNREAD_BYTES_MAX = 1 << 18
+"""Bytes that wait to be read; beyond, the host is left waiting."""
+_SHUTDOWN_S = 1.0
+
+
+class Stream(httpcore.AsyncNetworkStream):
+    """One connection. At most one reads at a time, as httpcore does."""
+
+    def __init__(self, transport: asyncio.Transport, arriving: Arriving) -> None:
+        self._transport, self._arriving = transport, arriving
+        self._unsent: list[bytes] = []
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's name
+        """Some bytes; none at the end. Errors: ReadError, ReadTimeout."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._arriving.read(max_bytes)
+        except TimeoutError:
+            raise httpcore.ReadTimeout from None
+        except OSError as error:
+            raise httpcore.ReadError(str(error)) from error
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore's name
+        """Send bytes with all else of this turn, once the host takes any. Errors: WriteError, WriteTimeout."""
+        if not buffer:
+            return
+        if self._arriving.ended:
+            raise httpcore.WriteError("the connection has ended")
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent.append(buffer)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._arriving.writable.wait()
+        except TimeoutError:
+            raise httpcore.WriteTimeout from None
+
+    async def aclose(self) -> None:
+        """Send what was written, and end."""
+        self._flush()
+        self._transport.close()
+        await asyncio.sleep(0)
+        self._transport.abort()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's name
+    ) -> Stream:
+        """The same connection within TLS. Errors: ConnectError, ConnectTimeout."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout):
+                transport = await loop.start_tls(
+                    self._transport, self._arriving, ssl_context,
+                    server_hostname=server_hostname, ssl_shutdown_timeout=_SHUTDOWN_S,
+                )  # fmt: skip
+        except TimeoutError:
+            self._transport.abort()
+            raise httpcore.ConnectTimeout from None
+        except OSError as error:  # of TLS, too
+            self._transport.abort()
+            raise httpcore.ConnectError(str(error)) from error
+        if transport is None:
+            raise httpcore.ConnectError("the connection ended before TLS began")
+        self._arriving.transport = transport
+        return Stream(transport, self._arriving)
+
+    def get_extra_info(self, info: str) -> Any:
+        """What httpcore asks: whether there is anything to read, or what the transport knows."""
+        if info == "is_readable":
+            return self._arriving.is_readable
+        return self._transport.get_extra_info(info)
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent and not self._transport.is_closing():
+            self._transport.write(b"".join(unsent))
+
+
+class Arriving(asyncio.Protocol):
+    """What comes in, until it is read."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.ended = False
+        self.writable = asyncio.Event()
+        self.writable.set()
+        self._unread, self._come = bytearray(), asyncio.Event()
+        self._error: Exception | None = None
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether a read would not wait."""
+        return self.ended or bool(self._unread)
+
+    async def read(self, bytes_max: int) -> bytes:
+        """Up to so many bytes as soon as there are any; none at the end. The error that ended it, after all else."""
+        while not self.is_readable:
+            self._come.clear()
+            await self._come.wait()
+        if not self._unread and self._error is not None:
+            raise self._error
+        some = bytes(self._unread[:bytes_max])
+        del self._unread[:bytes_max]
+        if self.transport is not None and not self.ended and len(self._unread) < _UNREAD_BYTES_MAX:
+            self.transport.resume_reading()
+        return some
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if isinstance(transport, asyncio.Transport):
+            self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._unread += data
+        self._come.set()
+        if self.transport is not None and len(self._unread) >= _UNREAD_BYTES_MAX:
+            self.transport.pause_reading()
+
+    def eof_received(self) -> None:
+        self._end(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc)
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
+
+    def _end(self, error: Exception | None) -> None:
+        self._error, self.ended = self._error or error, True
+        self._come.set()
+        self.writable.set()
+
+
+async def connected(address: str, port: int) -> Stream:
+    """A connection to an address. OSError."""
+    transport, arriving = await asyncio.get_running_loop().create_connection(Arriving, address, port)
+    return Stream(transport, arriving)

@@ -1,0 +1,113 @@
+"""Reads events of the log as changes that readers are told of: an event is one, or some, or none. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kith.core.events import BULK_LOADED, RECORD_CHANGED, SHOWN, USER_CHANGED, Event
+from kith.graph.edge import State
+from kith.graph.graphs import (
+    AUTHORED,
+    BLOCKS,
+    COMMENTS,
+    FOLLOWS,
+    HIDES,
+    LIKES,
+    MUTES,
+    POST_REPLIES,
+    SHARES,
+    Graphs,
+)
+from kith.notifications.notice import read_notice
+from kith.records.store import RecordKind
+from kith.streams.changes import (
+    AccountChanged,
+    AuthorMuted,
+    AuthorUnfollowed,
+    FeedChange,
+    FollowersCount,
+    FollowersTold,
+    FollowReturned,
+    GraphLoaded,
+    NoticeMade,
+    NumbersChanged,
+    PostDeleted,
+    PostEdited,
+    PostHidden,
+    PostMade,
+    UnreadChanged,
+    UserBlocked,
+)
+from kith.streams.places import Step
+
+
+class Interpreter:
+    """Reads events of the log as changes."""
+
+    def __init__(self, graphs: Graphs) -> None:
+        number = graphs.number
+        self._authored, self._follows = number(AUTHORED), number(FOLLOWS)
+        self._comments = frozenset({number(COMMENTS), number(POST_REPLIES)})
+        self._reactions = frozenset({number(LIKES), number(SHARES)})
+        self._taking_away = {number(BLOCKS): UserBlocked, number(MUTES): AuthorMuted, number(HIDES): PostHidden}
+
+    def changes(self, events: Iterable[Event], steps: Iterable[Step]) -> list[FeedChange]:
+        """The changes among the events, in their order. An event that no connected reader may need to know is none.
+
+        `steps`: one an event.
+        """
+        found: list[FeedChange] = []
+        for event, step in zip(events, steps, strict=True):
+            if event.state == RECORD_CHANGED:
+                found += _of_record(event, step)
+            elif (change := self._change(event, step)) is not None:
+                found.append(change)
+        return found
+
+    def _change(self, event: Event, step: Step) -> FeedChange | None:
+        graph = event.graph
+        if event.state == BULK_LOADED:
+            return GraphLoaded(step) if graph in (self._follows, self._authored) else None
+        if event.state == USER_CHANGED:
+            return AccountChanged(step, event.source, event.destination == SHOWN)
+        if graph == self._authored:
+            return _of_post(event, step)
+        if graph in self._reactions:
+            return NumbersChanged(step, event.destination) if event.began or event.ended else None
+        if graph in self._comments:
+            return NumbersChanged(step, event.source) if event.began or event.ended else None
+        if graph == self._follows:
+            return _of_follow(event, step)
+        kind = self._taking_away.get(graph) if event.began else None  # its end brings no post back
+        return None if kind is None else kind(step, event.source, event.destination)
+
+
+def _of_record(event: Event, step: Step) -> list[FeedChange]:
+    """What an event of a record means, where it is one of notifications."""
+    if event.source == RecordKind.NOTICE:
+        user = read_notice(event.data).recipient
+        return [NoticeMade(step, user, event.destination), UnreadChanged(step, user)]
+    if event.source == RecordKind.MENTION_RING:
+        return [FollowersTold(step, event.destination), FollowersCount(step, event.destination)]
+    return [UnreadChanged(step, event.destination)] if event.source == RecordKind.NOTICE_MARKS else []
+
+
+def _of_follow(event: Event, step: Step) -> FeedChange | None:
+    """What an event of a follow means. A new one is the reader's own doing, and no screen misses what it brings."""
+    if event.began and event.before == State.ARCHIVED:
+        return FollowReturned(step, event.source, event.destination)
+    return AuthorUnfollowed(step, event.source, event.destination) if event.ended else None
+
+
+def _of_post(event: Event, step: Step) -> FeedChange | None:
+    """What an event of an outbox means: an edge from an author to a post."""
+    author, post = event.source, event.destination
+    match event.before, event.state:
+        case None, State.NORMAL:
+            return PostMade(step, author, post)
+        case State.NORMAL, State.REMOVED:
+            return PostDeleted(step, author, post)
+        case State.NORMAL, _:
+            return PostEdited(step, author, post)
+        case _:
+            return None  # its author's account was away, or came back: then the follows tell it, which come later

@@ -1,0 +1,185 @@
+"""Mentions while things go wrong: events that come again, minds that change, accounts that go, a router that is away.
+
+Bob and Carol follow Alice and want to hear of her mentions; Dana and others make them. Over each engine.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from cast import ALICE, BOB, CAROL, DANA
+from coroutines import Run
+from desk import Desk
+from reference_activity import ReferenceActivity
+from reference_leases import own_leases
+
+from kith.core.ids import NodeId, made_at_ms
+from kith.graph.nodes import NodeOperation
+from kith.notifications import coordinator
+from kith.notifications.coordinator import Coordinator
+from kith.notifications.outcomes import Outcomes
+from kith.notifications.preferences import Preferences
+from kith.notifications.rings import Rings
+from kith.notifications.router import Router
+from kith.notifications.spread import Spread, Wishes
+from kith.people.removal import account_jobs
+
+HOUR_MS = 3_600_000
+FOLLOWERS = (BOB, CAROL)
+WANTED = Preferences(mentions="followed")
+
+
+class Square:
+    """A desk, and the workers of the tiers, who tell one follower at a time."""
+
+    def __init__(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(coordinator, "SLICE_CHUNKS", 1)
+        self.desk, services = desk, desk.services
+        self.clock, self.activity, graph, records = (
+            services.clock,
+            ReferenceActivity(),
+            services.graph,
+            desk.whole.records,
+        )
+        self.outcomes = Outcomes(records, graph.clock)
+
+        async def count(account: int) -> int:
+            return len(FOLLOWERS)
+
+        self.worker = Coordinator(
+            graph, desk.inbox, self.activity, Router(count, 1, self.clock), Wishes(records).wanted, own_leases(),
+            self.clock, self.outcomes.note, Rings(records, graph.clock).ring, chunk_ids=1,
+        )  # fmt: skip
+        self.spread = Spread(records, self.worker)
+
+    async def open(self) -> None:
+        """They follow, asked for mentions, and were here an hour ago."""
+        for follower in FOLLOWERS:
+            await self.desk.people.follow(follower, ALICE)
+            await self.desk.preferences.put(follower, WANTED)
+        await self.activity.seen(np.array(FOLLOWERS, np.int64), self.clock.ms - HOUR_MS)
+        self.desk.whole.settle()
+
+    async def route(self, *, times: int = 1, chance: random.Random | None = None) -> None:
+        """Let the router hear of all notices: `times`, each time in another order, with a chunk told in between."""
+        log = self.desk.whole.log
+        self.desk.whole.settle()
+        events = list((await log.read(self.desk.began, 1_000)).events)
+        for _ in range(times):
+            if chance is not None:
+                chance.shuffle(events)
+            await self.spread.handle(events)
+            await self.worker.work()
+
+    async def drain(self) -> None:
+        for _ in range(100):
+            if not await self.worker.work():
+                return
+        raise AssertionError("it never ends")
+
+    def told(self) -> list[NodeId]:
+        """The followers who have rows."""
+        return [user for user in FOLLOWERS if any(user == row for row, _ in self.desk.rows.rows)]
+
+
+@pytest.fixture
+def square(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Square:
+    found = Square(desk, monkeypatch)
+    run(found.open())
+    return found
+
+
+async def mention(desk: Desk, *actors: NodeId) -> None:
+    for actor in actors:
+        await desk.services.write(actor, text="look", mentions=(ALICE,))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mentions_that_come_three_times_and_out_of_order_are_told_once(run: Run, square: Square, seed: int) -> None:
+    actors = [DANA, NodeId(50), NodeId(51)]
+
+    async def scenario() -> None:
+        await mention(square.desk, *actors)
+        await square.desk.handle(times=3)
+        await square.route(times=3, chance=random.Random(seed))
+        await square.drain()
+        await square.route(times=3, chance=random.Random(seed))
+        await square.drain()
+        told = [notice.id for notice in await square.desk.listed(ALICE) if notice.type == "mention"]
+        for follower in FOLLOWERS:
+            assert sorted(await square.desk.told(follower)) == sorted(("mention", actor) for actor in actors)
+        for outcomes in await square.outcomes.of(told):
+            assert sum(one.told for one in outcomes) == len(FOLLOWERS), "each row was new once"
+
+    run(scenario())
+
+
+async def began(square: Square) -> tuple[NodeId, NodeId]:
+    """A mention of which the first of two followers was told: that one, and the other."""
+    await mention(square.desk, DANA)
+    await square.desk.handle()
+    await square.route()
+    for _ in range(20):
+        if square.told():
+            break
+        assert await square.worker.work()
+    (first,) = square.told()
+    (other,) = {*FOLLOWERS} - {first}
+    return first, NodeId(other)
+
+
+def test_who_asks_for_none_meanwhile_is_told_no_more_and_shown_none(run: Run, square: Square) -> None:
+    async def scenario() -> None:
+        first, _ = await began(square)
+        for follower in FOLLOWERS:
+            await square.desk.preferences.put(follower, Preferences())
+        await square.drain()
+        assert square.told() == [first]
+        assert [await square.desk.told(follower) for follower in FOLLOWERS] == [[], []]
+        await square.desk.preferences.put(first, WANTED)
+        assert await square.desk.told(first) == [("mention", DANA)], "it is asked at each look"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("gone", [ALICE, DANA], ids=["whom it names", "who made it"])
+def test_an_account_that_goes_during_a_walk_takes_the_mention_with_it(run: Run, square: Square, gone: NodeId) -> None:
+    async def scenario() -> None:
+        first, other = await began(square)
+        assert await square.desk.told(first) == [("mention", DANA)]
+        jobs = account_jobs(square.desk.services.graph, own_leases())
+        await jobs.start(NodeOperation.REMOVE, gone)
+        await jobs.wait()
+        square.desk.whole.settle()
+        await square.drain()
+        for user in (first, other, ALICE):
+            assert ("mention", DANA) not in await square.desk.told(user)
+
+    run(scenario())
+
+
+def test_a_router_that_is_away_for_an_hour_tells_what_waited_with_the_time_of_its_own(run: Run, square: Square) -> None:
+    async def scenario() -> None:
+        desk, began_ms = square.desk, square.clock.ms
+        await mention(desk, DANA)
+        post = await desk.services.write(ALICE)
+        await desk.services.engagement.add("likes", DANA, NodeId(post.id))
+        square.clock.ms += HOUR_MS
+        assert await desk.told(ALICE) == []
+        await desk.handle()
+        await square.route()
+        await square.drain()
+        waited: Sequence[tuple[NodeId, str]] = [
+            (ALICE, "mention"),
+            (ALICE, "like"),
+            (BOB, "mention"),
+            (CAROL, "mention"),
+        ]
+        for user, kind in waited:
+            (notice,) = [one for one in await desk.listed(user) if (one.type, one.actor) == (kind, DANA)]
+            assert began_ms <= notice.at_ms < began_ms + HOUR_MS <= made_at_ms(notice.id)
+
+    run(scenario())
