@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from coroutines import Run
-from edges import edge_of, writes_of
+from edges import G, edge_of, writes_of
 from engines import open_embedded
 
+from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import Conflict, NotPrimary, ReadOnlyStandby, TokenTooOld
 from kith.core.events import LogPosition
 from kith.engines.embedded import segments, standing
@@ -21,6 +24,9 @@ from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.shipping import SNAPSHOT_END, Shipping
 from kith.engines.embedded.store_file import STORE_FILE
+from kith.graph.edge import EdgeWrite, State
+from kith.run import wiring
+from kith.run.config import Settings
 from kith.standby.source import Epoch
 
 OLD, NEW = "http://old", "http://new"
@@ -162,6 +168,36 @@ def test_tokens_of_what_the_new_primary_has_hold_there_and_others_do_not(
         log = EmbeddedLog(environment, edges._commits)
         assert run(log.reached(shipped))
         assert not run(log.reached(lost))
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_standby_whose_clock_is_off_takes_over_with_versions_above_all_that_it_was_sent(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """Back too, where the old primary follows it and takes over again, with a clock that was right."""
+    now_ns, moved_ns = time.time_ns, 3_600_000_000_000
+    sent = HybridClock().next()
+    run(primary[1].apply([EdgeWrite(msgspec.structs.replace(edge_of(1, 3), updated_at=sent))]))
+    with following(standby) as store:
+        ship(primary[0], store)
+
+    async def unfollow(folder: Path) -> Hlc:
+        async with wiring.opened(Settings(data=str(folder)), "test", create=False) as parts:
+            version = parts.graph.clock.next()
+            gone = msgspec.structs.replace(edge_of(1, 3), state=State.REMOVED, updated_at=version)
+            await parts.store.apply([EdgeWrite(gone)])
+            assert await parts.store.exists_many(G, [(1, 3)]) == [False]
+            return version
+
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + hours * moved_ns)
+    later = run(unfollow(promoted(standby)))
+    assert later > sent
+    monkeypatch.undo()
+    with Environment(standby, create=False) as new:
+        ship(new, primary[0])
+    clock = HybridClock()
+    primary[1].restore_clock(clock)
+    assert clock.next() > later
 
 
 def test_an_old_primary_takes_what_follows_if_it_has_nothing_of_its_own(

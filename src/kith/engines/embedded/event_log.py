@@ -19,7 +19,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import lmdb
 
@@ -311,7 +311,7 @@ def _events_in(row: bytes) -> int:
     return EVENTS_PER_ROW if form == _DEFLATED else row[_HEAD]
 
 
-def _event(mark: LogPosition, head: tuple[int, ...], data: bytes = b"") -> Event:
+def _event(mark: LogPosition, head: tuple[Any, ...], data: bytes = b"") -> Event:
     high, low, graph, before, state, source, destination, position, updated_at = head
     known = None if before == NONE_BEFORE else before
     return Event(graph, known, state, source, destination, position, updated_at, high << 32 | low, mark, data)
