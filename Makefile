@@ -30,10 +30,10 @@ test-web: setup  ## the reader in a real Chromium, which it installs where it ma
 	tests/web/prepare.sh $(VENV)
 	KITH_BROWSER=$${KITH_BROWSER:-chromium} $(BIN)/python -m pytest tests/web -n 2 --dist worksteal
 
-test-long: setup  ## 100,000 steps of each state machine (graph, home, streams), on each engine, and 50 kills a mode: an hour or so
+test-long: setup  ## 100,000 steps of each state machine (graph, home, streams), on each engine, and 50 kills a mode of standbys and backups: an hour or so
 	TEST_KILLS=50 TEST_STEPS=100000 $(BIN)/python -m pytest $(PARALLEL) tests/property/test_graph_machine.py \
 	  tests/property/test_home_feed.py tests/property/test_streams_resume.py \
-	  tests/fault/test_standby.py
+	  tests/fault/test_standby.py tests/fault/test_backup_kill.py
 
 check: setup  ## lint, types, imports, and the tests that take a minute
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

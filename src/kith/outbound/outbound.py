@@ -26,7 +26,8 @@ CONNECT_S, WHOLE_S = 5.0, 15.0
 ANSWER_BYTES_MAX = 1 << 16
 """Bytes of an answer that are read; the rest is left."""
 RETRY_AFTER_S_MAX = 86_400.0
-_CONNECTIONS_MAX, _KEPT_S = 100, 30.0
+CONNECTIONS_MAX = 100
+_KEPT_S = 30.0
 _UNAVAILABLE = 500
 
 
@@ -58,15 +59,18 @@ class Outbound:
         connect_s: float = CONNECT_S,
         whole_s: float = WHOLE_S,
         circuits: Circuits | None = None,
+        connections_max: int = CONNECTIONS_MAX,
         http2: bool = False,
     ) -> None:
-        """`http2`: with hosts that offer it, as some push services speak nothing else."""
+        """`connections_max`: requests at a time; more wait, which counts as theirs. `http2`: with hosts that offer it,
+        as some push services speak nothing else.
+        """
         self._connect_s, self._whole_s = connect_s, whole_s
         self._circuits = circuits or Circuits(time.monotonic)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls,
-            max_connections=_CONNECTIONS_MAX,
-            max_keepalive_connections=_CONNECTIONS_MAX,  # fewer, and busy ones count as kept: new ones all the time
+            max_connections=connections_max,
+            max_keepalive_connections=connections_max,  # fewer, and busy ones count as kept: new ones all the time
             keepalive_expiry=_KEPT_S,
             network_backend=Pinned(allowed, resolve),
             http2=http2,

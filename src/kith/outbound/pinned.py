@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import httpcore
@@ -21,9 +23,16 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """(host, port) -> its addresses. OSError where it has none."""
 
 
+RESOLVED_AT_ONCE = 128
+"""Names that are looked up at a time. One whose servers hang has its thread for half a minute, whoever stops waiting;
+so these are threads of their own, which nobody else waits for."""
+_THREADS = ThreadPoolExecutor(RESOLVED_AT_ONCE, "kith-resolve")
+
+
 async def resolved(host: str, port: int) -> list[str]:
     """The addresses of a host, as the machine resolves it, each once."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_THREADS, look_up)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 

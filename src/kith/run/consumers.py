@@ -158,7 +158,8 @@ async def _webhooks(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
     signing = await parts.credentials.secret("signing")
     secrets, store = Secrets(signing), parts.store
     kept = webhooks.Webhooks(store, parts.log, secrets, webhooks_max=settings.webhooks_max, now_ms=wall_ms)
-    outbound = Outbound(networks_of(settings.outbound_networks))
+    # Each has one request at a time: however many hang, there is a connection for the others.
+    outbound = Outbound(networks_of(settings.outbound_networks), connections_max=settings.webhooks_max)
     try:
         worker = WebhookWorker(
             kept,
@@ -167,7 +168,7 @@ async def _webhooks(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
             parts.leases,
             outbound.send,
             secrets,
-            WatchTokens(signing).issue,
+            WatchTokens(signing).issue_all,
             give_up_ms=int(settings.webhook_retry_hours * _HOUR_MS),
             now_ms=wall_ms,
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from kith.core.errors import Conflict, KithError, TokenTooOld
-from kith.engines.embedded import segments, standing
+from kith.engines.embedded import places, segments, standing
 from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.changes import changed_record
 from kith.engines.embedded.environment import Environment
@@ -24,6 +24,7 @@ from kith.engines.embedded.event_log import change_of
 from kith.engines.embedded.record_store import every_record
 from kith.engines.embedded.retention import Retention
 from kith.engines.embedded.segments import Segment
+from kith.home.fanout import consumer as fanout
 from kith.media.media import Media, keys_of, read_media
 from kith.records.store import RecordKind
 from kith.run import heartbeats, processes
@@ -39,6 +40,8 @@ MEDIA_MISSING = "standby/media-missing"
 _WAIT_MS = 250
 """How long the primary waits for an event; so long a standby may seem behind while nothing happens."""
 _RETRY_S, _RETRY_S_MAX, _FILES_RETRY_S_MAX = 0.1, 1.0, 30.0
+_PLACES_EVERY_S = 1.0
+"""How often it asks how far the primary's consumers are: so much they may do again once this is the primary."""
 _LOOKED_S = 0.05
 """How often a follower that waits looks whether it was promoted."""
 _log = structlog.get_logger("kith.standby")
@@ -51,6 +54,7 @@ class Follower:
         self._store, self._primary = store, primary
         self._media = None if settings.media_url else media_folder(settings)
         self._has: int | None = None  # how far our log is known to be that of the primary
+        self._placed_s = -_PLACES_EVERY_S  # when it was told how far consumers are
         self._bells = Bells(store.folder)
         self._retention = Retention(keep(settings), store.log, store.meta)
 
@@ -60,7 +64,9 @@ class Follower:
         Errors: TokenTooOld; Conflict, if the store has events of its own, or is no standby any more; Unavailable.
         """
         after = segments.last_event(self._store)
-        raw = self._primary.log(after, self._has, wait_ms)
+        asked_s = time.monotonic()
+        with_places = asked_s - self._placed_s >= _PLACES_EVERY_S
+        raw = self._primary.log(after, self._has, wait_ms, with_places=with_places)
         if raw is None:
             return True
         segment = segments.unpack(raw, f"what {self._primary.url} sent")
@@ -70,7 +76,11 @@ class Follower:
         if self._has > after:
             self._bells.ring()
         self._drop(changed)
-        return self._has >= segment.end
+        level = self._has >= segment.end
+        if level and with_places:  # all is here that consumers of the primary did
+            places.take(self._store, segment.notes, but=(fanout.NAME,))  # whose timelines stay with the primary
+            self._placed_s = asked_s
+        return level
 
     def catch_up(self, last: int) -> None:
         """Do all up to an event. Errors: as of `step`."""

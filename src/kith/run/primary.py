@@ -55,9 +55,9 @@ class Primary:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._http.close()
 
-    def log(self, after: int, has: int | None, wait_ms: int) -> bytes | None:
+    def log(self, after: int, has: int | None, wait_ms: int, *, with_places: bool = False) -> bytes | None:
         """What follows an event; None if nothing did in time. See `standby.source.Source.log`."""
-        asked = {"after": after, "wait_ms": wait_ms} | ({} if has is None else {"has": has})
+        asked = {"after": after, "wait_ms": wait_ms, "places": int(with_places)} | ({} if has is None else {"has": has})
         answer = self._ask("GET", f"{BASE}/standby/log", params=asked | self._named)
         return None if answer.status_code == 204 else answer.content
 

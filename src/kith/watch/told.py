@@ -142,12 +142,12 @@ _KIND_OF = {
     RecordKind.MEDIA: "media",
     RecordKind.BOARD: "board",
 }
-_STATES = [state.name.lower() for state in State]
+_STATES, _REMOVED = [state.name.lower() for state in State], int(State.REMOVED)
 
 
 def kind_of(event: Event) -> str | None:
     """The kind of an event as it is told; None if it is not."""
-    if event.state <= State.REMOVED:
+    if event.state <= _REMOVED:
         return "edge"
     if event.state == RECORD_CHANGED:
         return _KIND_OF.get(RecordKind(event.source))
@@ -159,7 +159,7 @@ def kind_of(event: Event) -> str | None:
 def told(event: Event, token: str, graphs: Graphs) -> Change:
     """An event that has a kind, as it is told."""
     at = _time(event.logged_ms)
-    if event.state <= State.REMOVED:
+    if event.state <= _REMOVED:
         return EdgeTold(
             token,
             at,

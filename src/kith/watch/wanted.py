@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from kith.core.errors import BadRequest
 from kith.core.events import Event
+from kith.graph.edge import State
 from kith.graph.graphs import Graphs
 from kith.watch.told import KINDS, Change, concerns, kind_of
 
 NODES_MAX = 1_000
+_REMOVED = int(State.REMOVED)
 
 
 class Wanted(NamedTuple):
@@ -19,6 +21,13 @@ class Wanted(NamedTuple):
     kinds: frozenset[str]
     graphs: frozenset[int] | None = None
     nodes: frozenset[str] | None = None
+
+    def among(self, events: Iterable[Event]) -> list[Event]:
+        """Those of the events that may be wanted."""
+        if self.nodes is not None or self.graphs is not None:
+            return [event for event in events if self.may_want(event)]
+        edges = "edge" in self.kinds  # told apart by their states: a history is mostly edges
+        return [event for event in events if (edges if event.state <= _REMOVED else self.may_want(event))]
 
     def may_want(self, event: Event) -> bool:
         """Whether an event may be wanted, as far as it says by itself."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import reduce
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -311,7 +312,7 @@ class Watch:
         user, wanted = watcher.user, watcher.wanted
         if user is None:
             return self._told(events, wanted, watcher.frame, at)
-        asked = [event for event in events if wanted.may_want(event) and self._seeing.may_see(user, event)]
+        asked = [event for event in wanted.among(events) if self._seeing.may_see(user, event)]
         pending = [Pending(event, told(event, "", self._graphs)) for event in asked]
         pending = [one for one in pending if wanted.wants(one.change)]
         if not pending:
@@ -328,15 +329,11 @@ class Watch:
 
     def _told(self, events: Sequence[Event], wanted: Wanted, frame: Frame, at: LogPosition) -> bytes:
         """Those of the events, after `at`, that are wanted, as they go over the wire. A token covers those before."""
-        changes = []
-        for event in events:
-            if wanted.may_want(event):
-                told_at = self._log.joined(at, event.mark)
-                change = told(event, self._tokens.issue(told_at), self._graphs)
-                if wanted.wants(change):
-                    at = told_at
-                    changes.append(change)
-        return frame(changes)
+        asked = wanted.among(events)
+        places = list(accumulate((event.mark for event in asked), self._log.joined, initial=at))[1:]
+        tokens, graphs = self._tokens.issue_all(places), self._graphs
+        changes = [told(event, token, graphs) for event, token in zip(asked, tokens, strict=True)]
+        return frame(changes if wanted.nodes is None else [change for change in changes if wanted.wants(change)])
 
 
 def too_old() -> TokenTooOld:

@@ -64,7 +64,7 @@ class Desk(Protocol):
     give_up_ms: int
     now_ms: Callable[[], int]
     chance: Callable[[], float]
-    token: Callable[[LogPosition], str]
+    tokens: Callable[[Sequence[LogPosition]], Sequence[str]]
     rings: int
     """How often new events rang."""
 
@@ -110,6 +110,7 @@ class Delivering:
         kept = await desk.webhooks.reread(self._kept)
         if kept is None:
             await self._keeping.release()
+            await desk.webhooks.forget_dead(self._kept.webhook.id)  # what was given up while it was ended
             return False
         self._kept = kept
         await self._keeping.keep(self._saved)
@@ -120,6 +121,9 @@ class Delivering:
         elif self._due or await self._read() or self._gap:
             if self._due or self._gap:
                 await self._deliver()
+            else:  # nothing of it is wanted, and there may be hours of it
+                await self._save_at_times()
+                await asyncio.sleep(0)
         else:
             await self._save_at_times()
             await desk.news(rings, LOOK_S)
@@ -131,12 +135,13 @@ class Delivering:
         batch = await desk.log.read(self._read_to, READ_MAX)
         self._gap = self._gap or batch.lost
         graphs = await desk.graphs_of(batch.events)
-        wanted = wanted_of(webhook.kinds, webhook.graphs, (), graphs)
+        wanted = wanted_of(webhook.kinds, webhook.graphs, (), graphs).among(batch.events)
+        changes = dict(zip((event.mark for event in wanted), self._changes(wanted, graphs), strict=True))
         until = self._read_to
         for event in batch.events:
             until = desk.log.joined(until, event.mark)
-            if wanted.may_want(event):
-                self._due.append(Due(event, _change(event, desk.token, graphs), until))
+            if event.mark in changes:
+                self._due.append(Due(event, changes[event.mark], until))
         self._read_to = batch.next
         if not self._due:
             self._done = self._read_to
@@ -206,7 +211,8 @@ class Delivering:
         self._look_due_ms = desk.now_ms() + int(LOOK_S * 1000)
         letters = [one.event for one in await desk.log.failures(self._group, DEAD_MAX) if not one.dead]
         graphs = await desk.graphs_of(letters)
-        due = [Due(event, _change(event, desk.token, graphs), event.mark) for event in letters]
+        changes = self._changes(letters, graphs)
+        due = [Due(event, change, event.mark) for event, change in zip(letters, changes, strict=True)]
         while due:
             part = _fitting(due, CHANGES_MAX)
             outcome = await self._send([one.change for one in part], replayed=True)
@@ -216,6 +222,11 @@ class Delivering:
                 return
             await desk.log.save(self._group, None, dict.fromkeys((one.event.mark for one in part), None))
             due = due[len(part) :]
+
+    def _changes(self, events: Sequence[Event], graphs: Graphs) -> list[bytes]:
+        """Events as they are told."""
+        tokens = self._desk.tokens([event.mark for event in events])
+        return [_encode(told(event, token, graphs)) for event, token in zip(events, tokens, strict=True)]
 
     async def _keep_dead(self, due: Sequence[Due], error: str) -> None:
         dead = {one.event.mark: self._dead(one.event, TRIES_MIN, error) for one in due}
@@ -256,10 +267,6 @@ def _fitting(due: Iterable[Due], changes: int) -> list[Due]:
             break
         found.append(one)
     return found
-
-
-def _change(event: Event, token: Callable[[LogPosition], str], graphs: Graphs) -> bytes:
-    return _encode(told(event, token(event.mark), graphs))
 
 
 def _said(status: int) -> str:

@@ -159,7 +159,7 @@ class Webhooks:
         """End a webhook; a delivery that is on its way may still arrive. Its dead letters go first. WebhookNotFound."""
         for _ in range(_REWRITES_MAX):
             kept = await self._found(id_)
-            await self._forget_dead(id_)
+            await self.forget_dead(id_)
             if await self.keep(kept, None):
                 if kept.webhook.key:
                     await self._notes.put_note(KEYS + kept.webhook.key, None, only_if=_encode(id_))
@@ -202,6 +202,12 @@ class Webhooks:
         raw = None if changed is None else _encode(changed)
         return await self._notes.put_note(kept.key, raw, only_if=kept.raw)
 
+    async def forget_dead(self, id_: int) -> None:
+        """Forget the dead letters of one that is ended, or about to be."""
+        found = await self._log.failures(group_of(id_))
+        if found:
+            await self._log.save(group_of(id_), None, {one.event.mark: None for one in found})
+
     async def _found(self, id_: int) -> Kept:
         for kept in await self.all():
             if kept.webhook.id == id_:
@@ -214,11 +220,6 @@ class Webhooks:
         dead = len([one for one in await self._log.failures(group) if one.dead])
         at, behind = (None, None) if progress is None else progress
         return Seen(webhook, at, behind, dead)
-
-    async def _forget_dead(self, id_: int) -> None:
-        found = await self._log.failures(group_of(id_))
-        if found:
-            await self._log.save(group_of(id_), None, {one.event.mark: None for one in found})
 
 
 def _digest(key: str) -> str:

@@ -42,14 +42,14 @@ class WebhookWorker:
         leases: Leases,
         send: Send,
         secrets: Secrets,
-        token: Callable[[LogPosition], str],
+        tokens: Callable[[Sequence[LogPosition]], Sequence[str]],
         *,
         give_up_ms: int,
         now_ms: Callable[[], int],
         chance: Callable[[], float] = random.random,
     ) -> None:
         """`graphs`: the numbers of all graphs. `give_up_ms`: for how long a change is tried that is not taken."""
-        self.webhooks, self.log, self.send, self.secrets, self.token = webhooks, log, send, secrets, token
+        self.webhooks, self.log, self.send, self.secrets, self.tokens = webhooks, log, send, secrets, tokens
         self.give_up_ms, self.now_ms, self.chance = give_up_ms, now_ms, chance
         self._all_graphs, self._graphs = graphs, Graphs({})
         self._background = Background(leases)

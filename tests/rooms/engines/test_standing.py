@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
+import msgspec
 import pytest
 from coroutines import Run
-from edges import edge_of, writes_of
+from edges import G, edge_of, writes_of
 from engines import open_embedded
 
+from kith.core.clock import Hlc, HybridClock
 from kith.core.errors import Conflict, NotPrimary, ReadOnlyStandby, TokenTooOld
 from kith.core.events import LogPosition
-from kith.engines.embedded import segments, standing
+from kith.engines.embedded import places, segments, shipping, standing
 from kith.engines.embedded.closed import Closed
 from kith.engines.embedded.confirmations import Confirmed
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.event_log import EVENTS_PER_ROW
 from kith.engines.embedded.journal import JOURNAL_FILE
 from kith.engines.embedded.log_store import EmbeddedLog
 from kith.engines.embedded.shipping import SNAPSHOT_END, Shipping
 from kith.engines.embedded.store_file import STORE_FILE
+from kith.graph.edge import EdgeWrite, State
+from kith.log.store import Failure
+from kith.run import wiring
+from kith.run.config import Settings
+from kith.run.following import Follower
 from kith.standby.source import Epoch
 
 OLD, NEW = "http://old", "http://new"
@@ -54,11 +64,11 @@ def following(folder: Path) -> Environment:
 
 async def snapshot_of(environment: Environment) -> bytes:
     """A snapshot without its ending."""
-    shipping = Shipping(environment)
+    source = Shipping(environment)
     try:
-        whole = b"".join([chunk async for chunk in shipping.snapshot()])
+        whole = b"".join([chunk async for chunk in source.snapshot()])
     finally:
-        await shipping.close()
+        await source.close()
     return whole[: -len(SNAPSHOT_END) - 32]
 
 
@@ -164,6 +174,93 @@ def test_tokens_of_what_the_new_primary_has_hold_there_and_others_do_not(
         assert not run(log.reached(lost))
 
 
+class Direct:
+    """A primary without HTTP."""
+
+    url = OLD
+
+    def __init__(self, source: Environment, run: Run) -> None:
+        self._source, self._run = source, run
+
+    def log(self, after: int, has: int | None, wait_ms: int, *, with_places: bool) -> bytes | None:
+        async def asked() -> bytes | None:
+            source = Shipping(self._source)
+            try:
+                return await source.log(after, has, wait_ms / 1000, with_places=with_places)
+            finally:
+                await source.close()
+
+        return self._run(asked())
+
+
+def test_consumers_of_a_new_primary_go_on_where_the_old_ones_were(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once all is here that they did. What they failed at comes along, so far as it is bounded, and what they mended
+    goes. Fan-out begins anew, as timelines do.
+    """
+    environment, edges = primary
+    log, of = EmbeddedLog(environment, edges._commits), environment.positions.of
+    for whom in range(3, 3 + 2 * EVENTS_PER_ROW):
+        run(edges.apply(writes_of(edge_of(1, whom))))
+    last = segments.last_event(environment)
+    for group in ("webhook/7", "push", "boards", "fanout"):
+        run(log.save(group, of(last - 1 if group == "push" else last), {}))
+    failed = [Failure("boards", event, 1, "why", 0, 0) for event in run(log.read(of(last - 6), 3)).events]
+    run(log.save("boards", None, {one.event.mark: one for one in failed}))
+    run(log.save("push", None, {failed[0].event.mark: failed[0]}))
+    monkeypatch.setattr(shipping, "SEGMENT_BYTES", 1)
+    monkeypatch.setattr(places, "FAILURES_MAX", 2)
+
+    with following(standby) as store:
+        follower = Follower(Settings(data=str(standby)), store, cast(Any, Direct(environment, run)))
+        assert not follower.step(0)
+        assert not store.notes("group/")
+        store.put_note(f"failure/boards/{1:020}", b"was mended since")
+        while not follower.step(0):
+            pass
+    with open_embedded(promoted(standby)) as (new, theirs):
+        its_log = EmbeddedLog(new, theirs._commits)
+        found = {group: run(its_log.progress(group)) for group in ("webhook/7", "push", "boards")}
+        assert {group: one and one.behind.events for group, one in found.items()} == {
+            "webhook/7": 0, "push": 1, "boards": 4
+        }  # fmt: skip
+        kept = {group: [one.event.destination for one in run(its_log.failures(group))] for group in ("boards", "push")}
+        first, second, _ = (one.event.destination for one in failed)
+        assert kept == {"boards": [first, second], "push": [first]}
+        assert new.get_note("group/fanout") is None
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_standby_whose_clock_is_off_takes_over_with_versions_above_all_that_it_was_sent(
+    primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """Back too, where the old primary follows it and takes over again, with a clock that was right."""
+    now_ns, moved_ns = time.time_ns, 3_600_000_000_000
+    sent = HybridClock().next()
+    run(primary[1].apply([EdgeWrite(msgspec.structs.replace(edge_of(1, 3), updated_at=sent))]))
+    with following(standby) as store:
+        ship(primary[0], store)
+
+    async def unfollow(folder: Path) -> Hlc:
+        async with wiring.opened(Settings(data=str(folder)), "test", create=False) as parts:
+            version = parts.graph.clock.next()
+            gone = msgspec.structs.replace(edge_of(1, 3), state=State.REMOVED, updated_at=version)
+            await parts.store.apply([EdgeWrite(gone)])
+            assert await parts.store.exists_many(G, [(1, 3)]) == [False]
+            return version
+
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + hours * moved_ns)
+    later = run(unfollow(promoted(standby)))
+    assert later > sent
+    monkeypatch.undo()
+    with Environment(standby, create=False) as new:
+        ship(new, primary[0])
+    clock = HybridClock()
+    primary[1].restore_clock(clock)
+    assert clock.next() > later
+
+
 def test_an_old_primary_takes_what_follows_if_it_has_nothing_of_its_own(
     primary: tuple[Environment, EmbeddedEdges], standby: Path, run: Run
 ) -> None:
@@ -188,11 +285,11 @@ def test_a_log_that_was_forgotten_says_so(primary: tuple[Environment, EmbeddedEd
     primary[0].put_note("log/whole-after", b"1")
 
     async def asked() -> None:
-        shipping = Shipping(primary[0])
+        source = Shipping(primary[0])
         try:
-            await shipping.log(0, None, 0)
+            await source.log(0, None, 0)
         finally:
-            await shipping.close()
+            await source.close()
 
     with pytest.raises(TokenTooOld):
         run(asked())

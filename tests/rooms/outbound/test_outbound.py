@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -18,8 +19,9 @@ from receiver import Answer, Endpoint, endpoint
 from kith.outbound.addresses import networks_of
 from kith.outbound.circuits import OPEN_AFTER
 from kith.outbound.errors import SendFailed, Why
-from kith.outbound.outbound import ANSWER_BYTES_MAX, Outbound, retry_after_s
+from kith.outbound.outbound import ANSWER_BYTES_MAX, CONNECTIONS_MAX, Outbound, retry_after_s
 
+LIMIT_S = 60.0
 LOCAL = networks_of(["127.0.0.1/32"])
 
 
@@ -132,6 +134,63 @@ def test_who_never_takes_the_connection_is_left_after_the_deadline_to_connect() 
         raise AssertionError
 
     assert sent("http://app.example/", resolve=never, connect_s=0.1).why is Why.TIMEOUT
+
+
+def test_there_are_as_many_connections_as_are_asked_for_whoever_hangs(app: Endpoint) -> None:
+    hang = CONNECTIONS_MAX
+    app.answer = lambda got: Answer(hangs="stuck" in got.path)
+
+    async def act(outbound: Outbound) -> Any:
+        stuck = [asyncio.create_task(outbound.send("POST", f"{app.url}/stuck", {})) for _ in range(hang)]
+        try:
+            while len(app.got) < hang:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            return await outbound.send("POST", app.url, {})
+        finally:
+            app.ending.set()
+            await asyncio.wait(stuck)
+
+    assert with_outbound(act, connections_max=hang + 1, whole_s=LIMIT_S).status == 200
+
+
+def test_names_whose_servers_hang_hold_up_no_other_name(app: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    look_up, ending, hanging = socket.getaddrinfo, threading.Event(), threading.Semaphore(0)
+
+    def hangs(host: Any, *arguments: Any, **options: Any) -> Any:
+        if str(host).startswith("hangs"):
+            hanging.release()
+            ending.wait(LIMIT_S)
+        return look_up("127.0.0.1", *arguments, **options)
+
+    async def act(outbound: Outbound) -> Any:
+        urls = [f"http://hangs{number}.example/" for number in range(40)]
+        stuck = [asyncio.create_task(outbound.send("POST", url, {})) for url in urls]
+        await asyncio.sleep(0)
+        try:
+            return await outbound.send("POST", f"http://app.example:{app.port}/hook", {})
+        finally:
+            ending.set()
+            await asyncio.wait(stuck)
+
+    monkeypatch.setattr(socket, "getaddrinfo", hangs)
+    assert with_outbound(act, connect_s=LIMIT_S, whole_s=LIMIT_S).status == 200
+
+
+def test_who_answers_a_byte_at_a_time_is_left_after_the_deadline() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                while True:
+                    connection.sendall(b"X-More: yes\r\n")
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        failed = sent(f"http://127.0.0.1:{server.getsockname()[1]}/", whole_s=0.5)
+        assert failed.why in (Why.TIMEOUT, Why.BROKEN)  # broken: more of a head than anybody needs
+        thread.join(LIMIT_S)
 
 
 def test_an_answer_without_end_is_left_at_a_bound(app: Endpoint) -> None:

@@ -122,7 +122,7 @@ class World:
             Leases(self._leases, now_s=lambda: 0.0),
             self.app.send,
             self.secrets,
-            WatchTokens(SECRET).issue,
+            WatchTokens(SECRET).issue_all,
             give_up_ms=self._give_up_ms,
             now_ms=self.clock,
         )
@@ -479,6 +479,62 @@ def test_a_webhook_that_is_ended_gets_nothing_more_and_frees_its_slot(play: Play
         assert await answer(world.webhooks.look_at(first.webhook.id)) is WebhookNotFound
         await world.create()
         await world.create()
+
+    play(scene)
+
+
+def test_nothing_is_left_of_one_that_is_ended_while_it_gives_up(play: Play) -> None:
+    async def scene(world: World) -> None:
+        seen = await world.create()
+        group = group_of(seen.webhook.id)
+
+        async def ended_at_the_last_try() -> int:
+            if (await world.webhooks.look_at(seen.webhook.id)).webhook.standing.failures + 1 == TRIES_MIN:
+                stand = world.webhooks.stand
+
+                async def then_ended(*arguments: Any) -> Any:
+                    found = await stand(*arguments)
+                    await world.webhooks.delete(seen.webhook.id)
+                    return found
+
+                world.webhooks.stand = then_ended  # type: ignore[method-assign]
+            return 500
+
+        world.app.answer = lambda _: ended_at_the_last_try()
+        await world.write(1)
+        async with world.working():
+            await until(lambda: len(world.app.got) == TRIES_MIN)
+            await until(lambda: not deliveries())
+        assert not await world.log.failures(group)
+        assert not await world.log.leases()
+
+    play(scene, give_up_ms=1)
+
+
+def test_one_that_wants_nothing_of_a_long_history_lets_others_go_on_and_keeps_its_place(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivering, "READ_MAX", 4)
+
+    async def scene(world: World) -> None:
+        seen = await world.create(graphs=[], kinds=["profile"])
+        await world.write(110)
+        turns, at_read = 0, []
+        saved = []
+        read = world.log.read
+
+        async def noted(*arguments: Any) -> Any:
+            at_read.append(turns)
+            saved.append((await world.state(seen)).at)
+            return await read(*arguments)
+
+        monkeypatch.setattr(world.log, "read", noted)
+        async with world.working():
+            while len(at_read) < 25:
+                await asyncio.sleep(0)
+                turns += 1
+        assert len(set(at_read[:25])) == 25, "others have their turns between two readings"
+        assert len(set(saved)) > 1, "its place moves meanwhile"
 
     play(scene)
 

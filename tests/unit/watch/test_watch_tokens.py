@@ -11,9 +11,20 @@ TOKENS = WatchTokens(b"a secret of at least 32 bytes....")
 TOKEN = TOKENS.issue(LogPosition(b"\0\0\0\0\0\0\1\2"))
 
 
-@pytest.mark.parametrize("at", [b"", b"\0" * 8, b"\xff" * 24])
-def test_a_position_comes_back(at: bytes) -> None:
-    assert TOKENS.read(TOKENS.issue(LogPosition(at))) == at
+PLACES = [LogPosition(fill * length) for length in (0, 1, 8, 15, 16, 17, 24, 200) for fill in (b"\0", b"\xff", b"\7")]
+
+
+def test_a_position_comes_back_and_no_two_have_one_mark() -> None:
+    tokens = TOKENS.issue_all(PLACES)
+    assert [TOKENS.read(token) for token in tokens] == PLACES
+    assert len({token[:10] for token in tokens}) == len(set(PLACES))
+
+
+def test_those_that_are_made_together_are_those_that_are_made_one_by_one() -> None:
+    for length in range(20):
+        places = [LogPosition(bytes([first]) * length) for first in range(3)]
+        assert TOKENS.issue_all(places) == [TOKENS.issue(at) for at in places]
+    assert TOKENS.issue_all([]) == []
 
 
 @pytest.mark.parametrize("token", ["", "x", "é", TOKEN + "=", TOKEN + "\n", TOKEN[:-1], TOKEN.swapcase(), f" {TOKEN}"])

@@ -90,12 +90,15 @@ class StandbyResource:
         after: Annotated[int, Meta(ge=0)] = 0,
         has: Annotated[int | None, Meta(ge=0)] = None,
         wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)] = 0,
+        places: Annotated[int, Meta(ge=0, le=1)] = 0,
         name: Name = None,
     ) -> Bytes:
-        """What follows an event, as soon as something does; 204 if nothing did in time."""
+        """What follows an event, as soon as something does; 204 if nothing did in time. `places`: 1 to be told how far
+        consumers are, too.
+        """
         if name is not None:
             self._keep(name, after)
-        segment = await self._source.log(after, has, wait_ms / 1000)
+        segment = await self._source.log(after, has, wait_ms / 1000, with_places=bool(places))
         return Bytes(b"", [], 204) if segment is None else Bytes(segment, [_RAW])
 
     @get("/standby/epoch", "Who is the primary, for one that was", callers="server", documented=False)

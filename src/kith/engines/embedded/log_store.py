@@ -30,7 +30,8 @@ from kith.log.store import LEASES_MAX, Behind, Bell, Failure, Fenced, LogLease, 
 REACHED_S = 2.0
 """How long a read on a standby waits for what its token stands for; beyond: StandbyBehind."""
 _LOOKED_S = 0.01
-_GROUP, _FAILURE, _OWNER = "group/", "failure/", "owner/"
+GROUP, FAILURE = "group/", "failure/"
+_OWNER = "owner/"
 
 
 class EmbeddedLog:
@@ -164,7 +165,7 @@ class EmbeddedLog:
             return None if sequence is None else Progress(self._positions.of(sequence), self._behind(txn, sequence))
 
     async def failures(self, group: str, limit: int | None = None) -> Sequence[Failure]:
-        notes = self._environment.notes(f"{_FAILURE}{group}/", limit)
+        notes = self._environment.notes(f"{FAILURE}{group}/", limit)
         return [self._failure(int(sequence), row) for sequence, row in notes.items()]
 
     async def save(self, group: str, at: LogPosition | None, failures: Mapping[LogPosition, Failure | None]) -> None:
@@ -179,13 +180,13 @@ class EmbeddedLog:
     ) -> None:
         """See `save`. `owner`: Fenced if the group's events are for another."""
         rows = {
-            f"{_FAILURE}{group}/{self.sequence(mark):020}": (
+            f"{FAILURE}{group}/{self.sequence(mark):020}": (
                 None if failure is None else msgspec.msgpack.encode(failure)
             )
             for mark, failure in failures.items()
         }
         if at is not None:
-            rows[_GROUP + group] = str(self.sequence(at)).encode()
+            rows[GROUP + group] = str(self.sequence(at)).encode()
 
         def write(batch: Batch) -> None:
             if owner is not None and self.owner(batch.txn, group) != owner:
@@ -210,7 +211,7 @@ class EmbeddedLog:
 
     def checkpoint(self, txn: Txn, group: str) -> int | None:
         """The number of the last event that a group has done; None if it never saved one."""
-        found = txn.get((_GROUP + group).encode(), None, self._environment.meta)
+        found = txn.get((GROUP + group).encode(), None, self._environment.meta)
         return None if found is None else int(found)
 
     def begin(self) -> Txn:

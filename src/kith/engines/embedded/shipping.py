@@ -11,9 +11,10 @@ import threading
 from collections.abc import AsyncGenerator
 
 import lmdb
+import msgspec
 
 from kith.core.errors import Conflict, Overloaded, StoreUnavailable, TokenTooOld
-from kith.engines.embedded import bells, segments, standing
+from kith.engines.embedded import bells, places, segments, standing
 from kith.engines.embedded.confirmations import Confirmed
 from kith.engines.embedded.environment import Environment
 from kith.standby.source import Epoch
@@ -76,13 +77,15 @@ class Shipping:
         finally:
             os.close(writing)
 
-    async def log(self, after: int, has: int | None, wait_s: float) -> bytes | None:
+    async def log(self, after: int, has: int | None, wait_s: float, *, with_places: bool = False) -> bytes | None:
         if has is not None:
             self._confirmed.note(has)
             if not await self._has_more(after, wait_s):
                 return None
         try:
-            return segments.pack(segments.take(self._environment, after, SEGMENT_BYTES))
+            told = places.places(self._environment) if with_places else {}
+            segment = segments.take(self._environment, after, SEGMENT_BYTES)
+            return segments.pack(msgspec.structs.replace(segment, notes=segment.notes | told))
         except Conflict as error:
             raise TokenTooOld(error.message) from None
 

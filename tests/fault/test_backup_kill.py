@@ -1,0 +1,85 @@
+"""`kith backup` killed at random moments: what was backed up before can be restored, and the next one goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from backups import restored, state
+from coroutines import Run
+from edges import edge_of, writes_of
+from engines import open_embedded
+from forking import Commands, Running, commands
+
+from kith.engines.blobs.archives import FolderArchive
+from kith.run.backups.parts import read_parts
+
+# Steps so small that a short backup makes many moments to be killed at.
+_SMALL_STEPS = """
+from kith.run.backups import making, pictures
+making.BYTES_A_SEGMENT, making._CHUNK_BYTES, pictures._CHUNK_BYTES = 500, 4096, 1000
+"""
+_KILLS, _EDGES = int(os.environ.get("TEST_KILLS", "6")), 100
+_PICTURE_BYTES = 10_000
+_WHOLE_BYTES, _INCREMENT_BYTES = 200_000, 20_000  # of which most end at about a half
+_LIMIT_S = 60.0
+
+
+@pytest.fixture
+def kith(tmp_path: Path) -> Iterator[Commands]:
+    with commands(tmp_path, _SMALL_STEPS) as started:
+        yield started
+
+
+def held_bytes(folder: Path) -> int:
+    """Bytes of all files below a folder, those that are being written too."""
+    size = 0
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # it got its own name meanwhile
+                size += (Path(at) / name).stat().st_size
+    return size
+
+
+def kill_within(process: Running, kept: Path, more: int) -> bool:
+    """Kill -9 once so many bytes were added; False where it ended before."""
+    enough, deadline = held_bytes(kept) + more, time.monotonic() + _LIMIT_S
+    while held_bytes(kept) < enough and not process.ended():
+        assert time.monotonic() < deadline, "it neither ends nor writes"
+    process.kill()
+    return process.wait().status == -9
+
+
+def test_a_backup_that_is_killed_leaves_what_was_there_and_the_next_goes_on(
+    tmp_path: Path, seed: int, kith: Commands, run: Run
+) -> None:
+    chosen, killed = random.Random(seed), 0
+    data, kept = tmp_path / "data", tmp_path / "kept"
+    pictures = data / "media" / "01"
+    pictures.mkdir(parents=True)
+    archive = FolderArchive(kept)
+    with open_embedded(data) as (environment, edges):
+        run(edges.declare(["follows"]))
+        for number in range(_KILLS):
+            run(edges.apply(writes_of(*(edge_of(number + 1, whom) for whom in range(1_000, 1_000 + _EDGES)))))
+            (pictures / f"{number}.png").write_bytes(bytes([number % 256]) * _PICTURE_BYTES)
+            increment = chosen.random() < 0.5
+            process = kith.start("backup", kept, "--data", data, *(["--increment"] if increment else []))
+            killed += kill_within(process, kept, chosen.randrange(_INCREMENT_BYTES if increment else _WHOLE_BYTES))
+            if kept.exists() and read_parts(archive).whole:
+                done, found = restored(archive, tmp_path / f"after-{number}")
+                assert found[b"log"] == state(environment)[b"log"][: done.event]
+                assert not done.lost
+        ended = kith.start("backup", kept, "--data", data, "--increment").wait()
+        assert ended.status == 0, ended.err
+        done, found = restored(archive, tmp_path / "whole")
+        assert found == state(environment)
+        assert (done.files, done.lost) == (_KILLS, [])
+    drill = kith.start("restore", kept, "--drill").wait()
+    assert (drill.status, "is good" in drill.out) == (0, True), drill.err
+    print(f"{killed} of {_KILLS} killed before they ended")
