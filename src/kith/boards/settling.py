@@ -53,7 +53,7 @@ class Settling:
 
     async def read(self, ids: Sequence[int]) -> list[Board | None]:
         """The board of each id as it is stored, whoever may see it; None where there never was one."""
-        records = await self.records.get_many(RecordKind.BOARD, ids)
+        records = await self.records.get_many(RecordKind.BOARD, ids) if ids else []
         return [None if record is None else read_board(record) for record in records]
 
     async def rows(self, pairs: Sequence[Pair]) -> list[Rows]:
