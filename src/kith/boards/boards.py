@@ -44,6 +44,7 @@ from kith.records.store import AtVersion, Put, RecordKind
 
 BOARD_LOOKS_MAX = 5_000
 """How many boards a page of a list may look at to find those that its viewer may see."""
+_NORMAL = State.NORMAL  # looked up once, as a check of many boards asks for it often
 
 Prepare: TypeAlias = Callable[[Board, Board, Hlc], Awaitable[None]]
 """Notes, before a change of a board is written, what the change will mean for others. `Upkeep.prepare`."""
@@ -355,11 +356,9 @@ class Boards:
 
 def may_see(board: Board, viewer: Viewer, owner: Standing, *, member: bool) -> bool:
     """Whether `viewer` may see a board that is not deleted: the hard rules. Pure. `owner`: as they stand to them."""
-    if owner.state == State.REMOVED:
-        return False
     if viewer is SYSTEM or viewer == board.owner:
-        return True
-    if owner.state != State.NORMAL or owner.blocked or owner.labels & HIDE:
+        return owner.state is not State.REMOVED
+    if owner.state is not _NORMAL or owner.blocked or owner.labels & HIDE:
         return False
     if board.secret:
         return member

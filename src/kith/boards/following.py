@@ -33,6 +33,7 @@ CHECKED_MAX = 25
 """Users and boards that one check takes (article 002)."""
 FOLLOWER_LOOKS_MAX = 10_000
 """How many entries of a list a page of followers may look at, whatever the length of the list."""
+_NORMAL = State.NORMAL
 Kind: TypeAlias = Literal["explicit", "implicit", "none"]
 
 
@@ -162,7 +163,7 @@ class BoardFollowing:
         if len(users) + len(boards) > CHECKED_MAX:
             raise BatchTooLarge(f"at most {CHECKED_MAX} users and boards a request", max=CHECKED_MAX)
         settling, found, questions = self._settling, await self._settling.read(boards), Questions()
-        owners = [board.owner for board in found if board is not None and board.is_open]
+        owners = [board.owner for board in found if board is not None]
         standings = self._privacy.ask_standings(questions, actor, [*users, *owners])
         own = questions.states([(settling.own, actor, board) for board in boards])
         against = questions.states([(settling.against, actor, board) for board in boards])
@@ -173,9 +174,7 @@ class BoardFollowing:
         return Checked(
             [_kind_of_user(known[user], tie, user == actor) for user, tie in zip(users, states[implicit], strict=True)],
             [
-                "none"
-                if board is None or not board.is_open or not may_see(board, actor, known[board.owner], member=False)
-                else _kind_of(known[board.owner].followed, followed, unfollowed)
+                "none" if board is None else _kind_of(board, actor, known[board.owner], followed, unfollowed)
                 for board, followed, unfollowed in said
             ],
         )
@@ -262,17 +261,21 @@ class BoardFollowing:
         )
 
 
-def _kind_of(through: bool, own: State | None, against: State | None) -> Kind:
-    """How a board is followed. Pure. `through`: its owner is; `own`, `against`: what was said of the board itself."""
-    if through:
-        return "none" if against is State.NORMAL else "implicit"
-    return "explicit" if own is State.NORMAL else "none"
+def _kind_of(board: Board, actor: NodeId, owner: Standing, own: State | None, against: State | None) -> Kind:
+    """How a board is followed. Pure. `owner`: as they stand to the actor; `own`, `against`: what was said of the board
+    itself.
+    """
+    through = owner.followed
+    holds = against is not _NORMAL if through else own is _NORMAL
+    if not holds or not board.is_open or not may_see(board, actor, owner, member=False):
+        return "none"
+    return "implicit" if through else "explicit"
 
 
 def _kind_of_user(user: Standing, implicit: State | None, oneself: bool) -> Kind:
     """How a user is followed. Pure. `implicit`: the row that says whether one of their boards is."""
-    if oneself or user.blocked or user.state is not State.NORMAL or user.labels & HIDE:
+    if not (user.followed or implicit is _NORMAL) or oneself:
         return "none"
-    if user.followed:
-        return "explicit"
-    return "implicit" if implicit is State.NORMAL else "none"
+    if user.blocked or user.state is not _NORMAL or user.labels & HIDE:
+        return "none"
+    return "explicit" if user.followed else "implicit"
