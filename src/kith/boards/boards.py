@@ -127,6 +127,7 @@ class Boards:
         if board.owner == to:
             raise SelfEdge("this board is theirs already; name another user", id=str(to))
         await self._check_may_take(board, actor, to)
+        await self._finish(id_)  # what an earlier owner meant for its followers cannot be told after this
         moved = await self._rewrite(actor, id_, lambda board, version: owned_by(board, to, version))
         drop = self.graph.dropping(self._members, to, NodeId(id_))
         await self.store.apply([drop])

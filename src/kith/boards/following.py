@@ -14,13 +14,13 @@ import msgspec
 
 from kith.boards.board import Board, missing
 from kith.boards.boards import Boards, may_see
-from kith.boards.settling import later
+from kith.boards.settling import Rows, later, void
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, NotFollowing, SelfEdge
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
-from kith.graph.edge import Direction, Edge, EdgeChange, Outcome, State
+from kith.graph.edge import Direction, EdgeChange, Outcome, State
 from kith.graph.graph import mark_of
 from kith.graph.merged import merged
 from kith.graph.questions import Questions
@@ -83,12 +83,12 @@ class BoardFollowing:
             raise SelfEdge("nobody follows their own boards", id=str(id_))
         if board.secret:
             raise Forbidden("a secret board has members, no followers", id=str(id_))
-        follow = await self._observe(actor, board)
-        settling, target = self._settling, NodeId(id_)
+        rows = await self._observe(actor, board)
+        follow, settling, target = rows.follow, self._settling, NodeId(id_)
         if follow is not None and follow.state == State.NORMAL:
             changes = await self._store.apply([self._graph.dropping(settling.against, actor, target)])
         else:
-            changes = await self._add(settling.own, actor, board)
+            changes = await self._add(settling.own, actor, board, rows)
         mark = later(mark_of(changes), await settling.settle([(actor, board)]))
         return BoardFollowed(True, changes[0].outcome is Outcome.APPLIED, mark)
 
@@ -103,16 +103,15 @@ class BoardFollowing:
             raise missing(id_)
         if board.owner == actor:
             raise SelfEdge("nobody follows their own boards", id=str(id_))
-        follow = await self._observe(actor, board)
-        settling, target = self._settling, NodeId(id_)
-        (own,) = await self._store.get_many(settling.own, [(actor, id_)])
+        rows = await self._observe(actor, board)
+        follow, settling, target = rows.follow, self._settling, NodeId(id_)
+        own = rows.own
         if own is None or own.state != State.NORMAL:
             await self._boards.get(actor, id_)  # who does not follow it learns of it only what they may see
         if follow is not None and follow.state == State.NORMAL and board.is_open:
-            changes = await self._add(settling.against, actor, board)
+            changes = await self._add(settling.against, actor, board, rows)
         elif own is None:
-            (against,) = await self._store.get_many(settling.against, [(actor, id_)])
-            if against is None:
+            if rows.against is None:
                 raise NotFollowing("you do not follow this board", id=str(id_))
             return BoardFollowed(False, False, NO_MARK)
         else:
@@ -120,19 +119,20 @@ class BoardFollowing:
         mark = later(mark_of(changes), await settling.settle([(actor, board)]))
         return BoardFollowed(False, changes[0].outcome is Outcome.APPLIED, mark)
 
-    async def _observe(self, actor: NodeId, board: Board) -> Edge | None:
-        """The follow of the owner. What is written from now on is newer than all that could make it void."""
+    async def _observe(self, actor: NodeId, board: Board) -> Rows:
+        """The rows of a user and a board. What is written from now on is newer than all that could make it void."""
         (rows,) = await self._settling.rows([(actor, board)])
         for edge in (rows.follow, *rows.blocks):
             if edge is not None:
                 self._graph.clock.observe(edge.updated_at)
         self._graph.clock.observe(max(board.since, board.owned_since))
-        return rows.follow
+        return rows
 
-    async def _add(self, graph: int, actor: NodeId, board: Board) -> list[EdgeChange]:
-        """Write what a user says of a board, on the conditions of a follow."""
+    async def _add(self, graph: int, actor: NodeId, board: Board, rows: Rows) -> list[EdgeChange]:
+        """Write what a user says of a board, on the conditions of a follow. One that is there and void is said anew."""
         write = msgspec.structs.replace(
             self._graph.adding(graph, actor, NodeId(board.id)),
+            keep_live=all(edge.graph != graph for edge in void(actor, board, rows)),
             out_limit=self._follows_max,
             unless=self._privacy.blocks_between(actor, [board.owner]),
             if_active=True,
