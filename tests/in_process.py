@@ -26,6 +26,9 @@ class Exchange:
         self._body = body
         self.answer: tuple[int, list[tuple[str, str]], bytes] | None = None
 
+    async def __call__(self) -> bytes:
+        return self._body
+
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._body:
             yield self._body

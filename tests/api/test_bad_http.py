@@ -119,6 +119,29 @@ def test_expect_100_continue_is_answered(server: Server) -> None:
         assert connection.recv(1_000).startswith(b"HTTP/1.1 200 ")
 
 
+def test_a_body_that_ends_before_its_declared_length_is_refused(server: Server) -> None:
+    request = plain("POST", f"{API}/boards/check", b"X-Kith-User: 1", b"Content-Length: 100", body=b'{"boards": []}')
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        connection.sendall(request)
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1_000).startswith(b"HTTP/1.1 400 ")
+    assert server.ready()
+
+
+def test_a_chunked_body_that_declares_a_length_too_is_bounded(server: Server) -> None:
+    lengths = [b"Content-Length: 5", b"Transfer-Encoding: chunked"]
+    chunks = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    for order in (lengths, lengths[::-1]):
+        try:
+            status, _ = raw(
+                server, plain("POST", f"{API}/graph/follows/edges", *order, body=chunks * 40 + b"0\r\n\r\n")
+            )
+        except ConnectionError:
+            status = 0
+        assert status in (0, 400, 413)
+    assert server.ready()
+
+
 @pytest.mark.parametrize(
     "request_bytes",
     [

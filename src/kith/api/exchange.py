@@ -45,6 +45,7 @@ class Scope(Protocol):
 class Exchange(Protocol):
     """One request's body, and its answer."""
 
+    async def __call__(self) -> bytes: ...
     def __aiter__(self) -> Any: ...
     async def client_disconnect(self) -> None: ...
     def response_bytes(self, status: int, headers: Pairs, body: bytes) -> None: ...
@@ -63,6 +64,9 @@ class Added:
 
     def __init__(self, exchange: Exchange, added: Pairs) -> None:
         self._exchange, self._added = exchange, added
+
+    async def __call__(self) -> bytes:
+        return await self._exchange()
 
     def __aiter__(self) -> Any:
         return self._exchange.__aiter__()
@@ -99,8 +103,18 @@ def read_single(headers: Headers, name: str) -> str | None:
 
 
 async def read_body(scope: Scope, exchange: Exchange, bytes_max: int) -> bytes:
-    """The request's body; BodyTooLarge as soon as it is known to be."""
-    return b"".join([chunk async for chunk in body_chunks(scope, exchange, bytes_max)])
+    """The request's body; BodyTooLarge as soon as it is known to be.
+
+    One of a declared length, which the server holds it to, is waited for once, and not for each chunk and the end.
+    """
+    headers = scope.headers
+    declared = headers.get("content-length")
+    if declared is None or not declared.isdigit() or int(declared) > bytes_max or "transfer-encoding" in headers:
+        return b"".join([chunk async for chunk in body_chunks(scope, exchange, bytes_max)])
+    try:
+        return await exchange()
+    except RuntimeError as error:  # granian's: ProtocolClosed, ProtocolError
+        raise BadRequest("the connection ended before the body did; send it whole") from error
 
 
 async def body_chunks(scope: Scope, exchange: Exchange, bytes_max: int) -> AsyncIterator[bytes]:

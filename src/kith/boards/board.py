@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 import msgspec
 
 from kith.core.clock import Hlc
@@ -23,7 +25,8 @@ class Board(msgspec.Struct, frozen=True, array_like=True):
 
     `since`: follows and unfollows of the board with versions up to this one are void. `owned_since`: the version with
     which it came to its owner. `merged_into`: the board that took its pins and followers when it was deleted, with the
-    version `merged_at`; 0: none. `past_owners`: the last PAST_OWNERS_MAX, as some may have followed them by it alone.
+    version `merged_at`; 0: none. `past_owners`: the last PAST_OWNERS_MAX, as some may have followed them by it alone;
+    `given_at`: for each the version with which they gave it away.
     """
 
     owner: int
@@ -37,6 +40,7 @@ class Board(msgspec.Struct, frozen=True, array_like=True):
     merged_into: int = 0
     merged_at: int = 0
     past_owners: tuple[int, ...] = ()
+    given_at: tuple[int, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -51,8 +55,15 @@ class Board(msgspec.Struct, frozen=True, array_like=True):
 
 def owned_by(board: Board, owner: int, version: Hlc) -> Board:
     """The board, given to another."""
-    past = tuple(one for one in dict.fromkeys((board.owner, *board.past_owners)) if one != owner)[:PAST_OWNERS_MAX]
-    return msgspec.structs.replace(board, owner=owner, owned_since=version, past_owners=past)
+    past = [(board.owner, int(version)), *zip_longest(board.past_owners, board.given_at, fillvalue=0)]
+    kept = [one for one in past if one[0] != owner][:PAST_OWNERS_MAX]
+    owners, given_at = tuple(one for one, _ in kept), tuple(at for _, at in kept)
+    return msgspec.structs.replace(board, owner=owner, owned_since=version, past_owners=owners, given_at=given_at)
+
+
+def given_by(board: Board, user: int) -> int:
+    """The version with which a user gave the board away; 0: they did not, as far as it is known."""
+    return dict(zip(board.past_owners, board.given_at, strict=False)).get(user, 0)
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -44,6 +44,7 @@ from kith.records.store import AtVersion, Put, RecordKind
 
 BOARD_LOOKS_MAX = 5_000
 """How many boards a page of a list may look at to find those that its viewer may see."""
+_NORMAL = State.NORMAL  # looked up once, as a check of many boards asks for it often
 
 Prepare: TypeAlias = Callable[[Board, Board, Hlc], Awaitable[None]]
 """Notes, before a change of a board is written, what the change will mean for others. `Upkeep.prepare`."""
@@ -126,6 +127,7 @@ class Boards:
         if board.owner == to:
             raise SelfEdge("this board is theirs already; name another user", id=str(to))
         await self._check_may_take(board, actor, to)
+        await self._finish(id_)  # what an earlier owner meant for its followers cannot be told after this
         moved = await self._rewrite(actor, id_, lambda board, version: owned_by(board, to, version))
         drop = self.graph.dropping(self._members, to, NodeId(id_))
         await self.store.apply([drop])
@@ -355,11 +357,9 @@ class Boards:
 
 def may_see(board: Board, viewer: Viewer, owner: Standing, *, member: bool) -> bool:
     """Whether `viewer` may see a board that is not deleted: the hard rules. Pure. `owner`: as they stand to them."""
-    if owner.state == State.REMOVED:
-        return False
     if viewer is SYSTEM or viewer == board.owner:
-        return True
-    if owner.state != State.NORMAL or owner.blocked or owner.labels & HIDE:
+        return owner.state is not State.REMOVED
+    if owner.state is not _NORMAL or owner.blocked or owner.labels & HIDE:
         return False
     if board.secret:
         return member

@@ -14,13 +14,13 @@ import msgspec
 
 from kith.boards.board import Board, missing
 from kith.boards.boards import Boards, may_see
-from kith.boards.settling import later
+from kith.boards.settling import Rows, later, void
 from kith.core.errors import BatchTooLarge, FollowLimitReached, Forbidden, NotFollowing, SelfEdge
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import NO_MARK, WriteMark
-from kith.graph.edge import Direction, Edge, EdgeChange, Outcome, State
+from kith.graph.edge import Direction, EdgeChange, Outcome, State
 from kith.graph.graph import mark_of
 from kith.graph.merged import merged
 from kith.graph.questions import Questions
@@ -33,6 +33,7 @@ CHECKED_MAX = 25
 """Users and boards that one check takes (article 002)."""
 FOLLOWER_LOOKS_MAX = 10_000
 """How many entries of a list a page of followers may look at, whatever the length of the list."""
+_NORMAL = State.NORMAL
 Kind: TypeAlias = Literal["explicit", "implicit", "none"]
 
 
@@ -82,12 +83,12 @@ class BoardFollowing:
             raise SelfEdge("nobody follows their own boards", id=str(id_))
         if board.secret:
             raise Forbidden("a secret board has members, no followers", id=str(id_))
-        follow = await self._observe(actor, board)
-        settling, target = self._settling, NodeId(id_)
+        rows = await self._observe(actor, board)
+        follow, settling, target = rows.follow, self._settling, NodeId(id_)
         if follow is not None and follow.state == State.NORMAL:
             changes = await self._store.apply([self._graph.dropping(settling.against, actor, target)])
         else:
-            changes = await self._add(settling.own, actor, board)
+            changes = await self._add(settling.own, actor, board, rows)
         mark = later(mark_of(changes), await settling.settle([(actor, board)]))
         return BoardFollowed(True, changes[0].outcome is Outcome.APPLIED, mark)
 
@@ -102,16 +103,15 @@ class BoardFollowing:
             raise missing(id_)
         if board.owner == actor:
             raise SelfEdge("nobody follows their own boards", id=str(id_))
-        follow = await self._observe(actor, board)
-        settling, target = self._settling, NodeId(id_)
-        (own,) = await self._store.get_many(settling.own, [(actor, id_)])
+        rows = await self._observe(actor, board)
+        follow, settling, target = rows.follow, self._settling, NodeId(id_)
+        own = rows.own
         if own is None or own.state != State.NORMAL:
             await self._boards.get(actor, id_)  # who does not follow it learns of it only what they may see
         if follow is not None and follow.state == State.NORMAL and board.is_open:
-            changes = await self._add(settling.against, actor, board)
+            changes = await self._add(settling.against, actor, board, rows)
         elif own is None:
-            (against,) = await self._store.get_many(settling.against, [(actor, id_)])
-            if against is None:
+            if rows.against is None:
                 raise NotFollowing("you do not follow this board", id=str(id_))
             return BoardFollowed(False, False, NO_MARK)
         else:
@@ -119,19 +119,20 @@ class BoardFollowing:
         mark = later(mark_of(changes), await settling.settle([(actor, board)]))
         return BoardFollowed(False, changes[0].outcome is Outcome.APPLIED, mark)
 
-    async def _observe(self, actor: NodeId, board: Board) -> Edge | None:
-        """The follow of the owner. What is written from now on is newer than all that could make it void."""
+    async def _observe(self, actor: NodeId, board: Board) -> Rows:
+        """The rows of a user and a board. What is written from now on is newer than all that could make it void."""
         (rows,) = await self._settling.rows([(actor, board)])
         for edge in (rows.follow, *rows.blocks):
             if edge is not None:
                 self._graph.clock.observe(edge.updated_at)
         self._graph.clock.observe(max(board.since, board.owned_since))
-        return rows.follow
+        return rows
 
-    async def _add(self, graph: int, actor: NodeId, board: Board) -> list[EdgeChange]:
-        """Write what a user says of a board, on the conditions of a follow."""
+    async def _add(self, graph: int, actor: NodeId, board: Board, rows: Rows) -> list[EdgeChange]:
+        """Write what a user says of a board, on the conditions of a follow. One that is there and void is said anew."""
         write = msgspec.structs.replace(
             self._graph.adding(graph, actor, NodeId(board.id)),
+            keep_live=all(edge.graph != graph for edge in void(actor, board, rows)),
             out_limit=self._follows_max,
             unless=self._privacy.blocks_between(actor, [board.owner]),
             if_active=True,
@@ -162,7 +163,7 @@ class BoardFollowing:
         if len(users) + len(boards) > CHECKED_MAX:
             raise BatchTooLarge(f"at most {CHECKED_MAX} users and boards a request", max=CHECKED_MAX)
         settling, found, questions = self._settling, await self._settling.read(boards), Questions()
-        owners = [board.owner for board in found if board is not None and board.is_open]
+        owners = [board.owner for board in found if board is not None]
         standings = self._privacy.ask_standings(questions, actor, [*users, *owners])
         own = questions.states([(settling.own, actor, board) for board in boards])
         against = questions.states([(settling.against, actor, board) for board in boards])
@@ -173,9 +174,7 @@ class BoardFollowing:
         return Checked(
             [_kind_of_user(known[user], tie, user == actor) for user, tie in zip(users, states[implicit], strict=True)],
             [
-                "none"
-                if board is None or not board.is_open or not may_see(board, actor, known[board.owner], member=False)
-                else _kind_of(known[board.owner].followed, followed, unfollowed)
+                "none" if board is None else _kind_of(board, actor, known[board.owner], followed, unfollowed)
                 for board, followed, unfollowed in said
             ],
         )
@@ -262,17 +261,21 @@ class BoardFollowing:
         )
 
 
-def _kind_of(through: bool, own: State | None, against: State | None) -> Kind:
-    """How a board is followed. Pure. `through`: its owner is; `own`, `against`: what was said of the board itself."""
-    if through:
-        return "none" if against is State.NORMAL else "implicit"
-    return "explicit" if own is State.NORMAL else "none"
+def _kind_of(board: Board, actor: NodeId, owner: Standing, own: State | None, against: State | None) -> Kind:
+    """How a board is followed. Pure. `owner`: as they stand to the actor; `own`, `against`: what was said of the board
+    itself.
+    """
+    through = owner.followed
+    holds = against is not _NORMAL if through else own is _NORMAL
+    if not holds or not board.is_open or not may_see(board, actor, owner, member=False):
+        return "none"
+    return "implicit" if through else "explicit"
 
 
 def _kind_of_user(user: Standing, implicit: State | None, oneself: bool) -> Kind:
     """How a user is followed. Pure. `implicit`: the row that says whether one of their boards is."""
-    if oneself or user.blocked or user.state is not State.NORMAL or user.labels & HIDE:
+    if not (user.followed or implicit is _NORMAL) or oneself:
         return "none"
-    if user.followed:
-        return "explicit"
-    return "implicit" if implicit is State.NORMAL else "none"
+    if user.blocked or user.state is not _NORMAL or user.labels & HIDE:
+        return "none"
+    return "explicit" if user.followed else "implicit"

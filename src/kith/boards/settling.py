@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from kith.boards.board import Board, read_board
+from kith.boards.board import Board, given_by, read_board
 from kith.core.clock import COUNTER_BITS, HLC_MAX, Hlc
 from kith.core.ids import NodeId
 from kith.core.tokens import NO_MARK, WriteMark
@@ -53,7 +53,7 @@ class Settling:
 
     async def read(self, ids: Sequence[int]) -> list[Board | None]:
         """The board of each id as it is stored, whoever may see it; None where there never was one."""
-        records = await self.records.get_many(RecordKind.BOARD, ids)
+        records = await self.records.get_many(RecordKind.BOARD, ids) if ids else []
         return [None if record is None else read_board(record) for record in records]
 
     async def rows(self, pairs: Sequence[Pair]) -> list[Rows]:
@@ -112,12 +112,10 @@ class Settling:
         """Settle what a user said of an owner's boards, after a follow, unfollow or block of the two.
 
         `ended`: the user follows nothing of the owner's any more; where there was no follow of the owner to drop, this
-        is noted in its row.
+        is noted in its row. Where lists may lag it is noted in any case: they may not show yet what it ends.
         """
         boards = await self.said(user, owner)
-        if not boards:
-            return NO_MARK
-        if ended:
+        if ended and (boards or not self.store.transactional):
             edge = self.graph.now(self.follows, user, owner, State.REMOVED)
             write = EdgeWrite(edge, supersede=True, keep_place=True, only_from=frozenset({State.REMOVED}))
             await self.store.apply([write])
@@ -187,7 +185,7 @@ def void(user: int, board: Board, rows: Rows) -> list[Edge]:
     """Those of what a user said of a board, and holds as stored, that no longer counts. Pure.
 
     Of the follow of the owner and what was said of the board, the later statement counts; a follow that was dropped
-    and the blocks of the two count from their last change on.
+    and the blocks of the two count from their last change on. Who owned the board has said nothing of it until then.
     """
     said = [edge for edge in (rows.own, rows.against) if edge is not None and edge.state == State.NORMAL]
     if not board.is_open or user == board.owner:
@@ -198,6 +196,7 @@ def void(user: int, board: Board, rows: Rows) -> list[Edge]:
         edge
         for edge in said
         if edge.updated_at <= max(board.since, dropped_at)
+        or (bool(board.past_owners) and edge.updated_at <= given_by(board, user))
         or (edge is rows.own and follows)
         or (edge is rows.against and _is_unfounded(edge, follow, board))
     ]

@@ -163,7 +163,7 @@ class Upkeep:
                 await settling.changed(destination, source, ended=False)
             elif event.graph in (settling.own, settling.against) and event.state in (State.NORMAL, State.REMOVED):
                 await self._settle_one(source, destination)
-            elif event.graph == settling.boards and event.before is not None and not self._store.transactional:
+            elif event.graph == settling.boards and not self._store.transactional:
                 await self._look_again(destination)
             elif event.graph == self._authored and event.state == State.REMOVED:
                 await self._unpin(destination)

@@ -116,13 +116,13 @@ class Home:
         `seen`: how far the log must be reflected (read-your-writes); `refresh`: past the timeline. `beside`:
         reads what the posts are shown with; where the rules drop some, it is not asked about those in their place.
         """
-        visit = self._visit(reader, beside)
-        can_use = self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
-        visit.use_timeline, _ = await together(self._immediate, can_use, visit.get_pinned())
-        posts: list[Post] = []
+        visit, posts = self._visit(reader, beside), list[Post]()
         after, size, look = window.after, 2 * window.limit, window.limit + _SPARED
-        for _ in range(_ROUNDS_MAX):
-            found = await self._below(visit, after, size)
+        for round_ in range(_ROUNDS_MAX):
+            if round_:
+                found = await self._below(visit, after, size)
+            else:
+                found = await self._first_below(visit, after, size, seen, refresh=refresh)
             ids: list[int] = found.ids.tolist()
             while ids:
                 wanted = max(1, window.limit - len(posts))
@@ -201,9 +201,24 @@ class Home:
         return Visit(reader, self._ranker, self._rules, self._pins, beside)
 
     async def _below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
-        found = await self._skeletons.below(
+        found = await self._posts_below(visit, after, want)
+        return with_pins(found, visit.pinned, after) if visit.pinned else found
+
+    async def _posts_below(self, visit: Visit, after: Mark | None, want: int) -> Skeleton:
+        return await self._skeletons.below(
             visit.reader, place_among_posts(after), want, visit.degraded, use_timeline=visit.use_timeline
         )
+
+    async def _first_below(
+        self, visit: Visit, after: Mark | None, want: int, seen: LogPosition, *, refresh: bool
+    ) -> Skeleton:
+        """As `_below`, and finds out what that takes: if timelines can be used, and beside it what is pinned."""
+
+        async def posts() -> Skeleton:
+            visit.use_timeline = await self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
+            return await self._posts_below(visit, after, want)
+
+        found, _ = await together(self._immediate, posts(), visit.get_pinned())
         return with_pins(found, visit.pinned, after) if visit.pinned else found
 
     async def _rank_below(self, visit: Visit, after: Mark | None, load: Load) -> tuple[Slate, Candidates | None]:
@@ -243,9 +258,7 @@ class Home:
 
     async def _newest(self, visit: Visit, seen: LogPosition, *, refresh: bool = False) -> Skeleton:
         """The newest SLATE_MAX posts."""
-        can_use = self._skeletons.can_use_timelines(seen, visit.degraded, refresh=refresh)
-        visit.use_timeline, _ = await together(self._immediate, can_use, visit.get_pinned())
-        return (await self._below(visit, None, SLATE_MAX)).first(SLATE_MAX)
+        return (await self._first_below(visit, None, SLATE_MAX, seen, refresh=refresh)).first(SLATE_MAX)
 
     async def _own_state(self, visit: Visit) -> ListState | None:
         """What an order of the reader's is compared by; None where ranking is down."""

@@ -8,18 +8,20 @@ boards, unless the length of one of the reader's lists changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from kith.boards.board import Board
 from kith.boards.boards import Boards, may_see
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId, made_at_ms
-from kith.core.paging import Mark, Window
+from kith.core.paging import Mark, Page, Window
 from kith.graph.edge import Direction, State
 from kith.graph.graphs import MUTES, PINS
-from kith.graph.questions import Questions
+from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import Listing
+from kith.graph.together import together
 from kith.home.ranker import NO_PINS
 from kith.home.skeleton import Skeleton, mark_of
 from kith.people.privacy import Privacy
@@ -34,80 +36,117 @@ Pinned = Mapping[int, int]
 """When posts were pinned, in ms since the epoch, by post."""
 
 
+class _Kept(NamedTuple):
+    """Boards that a reader may follow, each with its owner. `lengths`: of the reader's lists when these were read."""
+
+    lengths: list[int]
+    at_ms: int
+    owners: dict[int, int]
+
+
 class PinnedPosts:
     """Reads what is pinned on the boards that a reader follows."""
 
     def __init__(self, boards: Boards, now_ms: Callable[[], int]) -> None:
         self._store, self._settling, self._now_ms = boards.store, boards.settling, now_ms
+        self._immediate = boards.store.immediate and boards.settling.records.immediate
         self._privacy = Privacy(boards.graph)
         self._pins, self._mutes = boards.graph.graphs.number(PINS), boards.graph.graphs.number(MUTES)
-        self._kept: dict[int, tuple[list[int], int, list[int]]] = {}
+        self._kept: dict[int, _Kept] = {}
 
     async def of(self, reader: NodeId) -> Pinned:
-        """The posts that come to a reader's home by boards, whoever may see the posts themselves."""
-        ids = await self._candidates(reader)
-        if not ids:
-            return NO_PINS
-        boards = [board for board in await self._settling.read(ids) if board is not None and board.is_open]
-        pages = await self._newest(reader, boards)
-        pinned: dict[int, int] = {}
-        for mark in (mark for page in pages for mark in page):
-            at_ms = max(mark.position, made_at_ms(mark.id), pinned.get(mark.id, 0))
-            pinned[mark.id] = at_ms
-        return pinned or NO_PINS
+        """The posts that come to a reader's home by boards, whoever may see the posts themselves.
 
-    async def _candidates(self, reader: NodeId) -> list[int]:
-        """Boards that the reader may follow."""
-        settling, questions, now = self._settling, Questions(), self._now_ms()
-        lists = [Listing(graph, reader, Direction.OUT) for graph in (settling.follows, settling.own, settling.against)]
-        counts = questions.counts(lists)
-        lengths = (await self._store.answer(questions)).counts[counts]
-        if not lengths[0] and not lengths[1]:
-            return []
+        One call in a row, three where it is not known which boards may matter.
+        """
         kept = self._kept.get(reader)
-        if kept is not None and kept[0] == lengths and 0 <= now - kept[1] < KEPT_MS:
-            return kept[2]
-        questions = Questions()
-        own = questions.page(lists[1], Window(BOARDS_MAX))
-        follows = questions.page(lists[0], Window(OWNERS_MAX))
+        if kept is not None and 0 <= self._now_ms() - kept.at_ms < KEPT_MS:
+            pinned, as_kept = await self._newest(reader, kept)
+            if as_kept:
+                return pinned
+        kept = await self._candidates(reader)
+        return (await self._newest(reader, kept))[0] if kept.owners else NO_PINS
+
+    def _lists(self, reader: NodeId) -> list[Listing]:
+        """Whom and what a reader follows, and unfollowed."""
+        settling = self._settling
+        return [Listing(graph, reader, Direction.OUT) for graph in (settling.follows, settling.own, settling.against)]
+
+    async def _candidates(self, reader: NodeId) -> _Kept:
+        """Find the boards that the reader may follow, and keep them."""
+        questions, now, lists = Questions(), self._now_ms(), self._lists(reader)
+        counts = questions.counts(lists)
+        own, follows = questions.page(lists[1], Window(BOARDS_MAX)), questions.page(lists[0], Window(OWNERS_MAX))
         answers = await self._store.answer(questions)
         ids = [mark.id for mark in answers.pages[own].items]
-        ids += await self._of_owners([mark.id for mark in answers.pages[follows].items], BOARDS_MAX - len(ids))
+        followed = [mark.id for mark in answers.pages[follows].items]
+        boards, others = await together(
+            self._immediate, self._settling.read(ids), self._of_owners(followed, BOARDS_MAX - len(ids))
+        )
+        owners = {board.id: board.owner for board in boards if board is not None} | others
         if len(self._kept) >= _READERS_MAX:
             self._kept.clear()
-        self._kept[reader] = (lengths, now, ids)
-        return ids
+        kept = self._kept[reader] = _Kept(answers.counts[counts], now, owners)
+        return kept
 
-    async def _of_owners(self, owners: Sequence[int], limit: int) -> list[int]:
-        """The newest boards of those owners that have any."""
+    async def _of_owners(self, owners: Sequence[int], limit: int) -> dict[int, int]:
+        """The newest boards of those owners that have any, each with its owner."""
         boards, ids = self._settling.boards, np.array(owners, np.int64)
-        (counts,) = await self._store.counts([(boards, Direction.OUT)], ids)
-        questions = Questions()
-        for owner in ids[counts > 0][:limit].tolist():
+        if not (limit and owners):
+            return {}
+        if self._store.immediate:  # there a length costs less than a page, and a call more nothing
+            (counts,) = await self._store.counts([(boards, Direction.OUT)], ids)
+            ids = ids[counts > 0][:limit]
+        questions, asked = Questions(), ids.tolist()
+        for owner in asked:
             questions.page(Listing(boards, owner, Direction.OUT), Window(limit))
-        pages = (await self._store.answer(questions)).pages if len(questions) else []
-        return [mark.id for mark in sorted((mark for page in pages for mark in page.items), reverse=True)[:limit]]
+        pages = (await self._store.answer(questions)).pages if asked else []
+        marks = [(mark, owner) for owner, page in zip(asked, pages, strict=True) for mark in page.items]
+        return {mark.id: owner for mark, owner in sorted(marks, reverse=True)[:limit]}
 
-    async def _newest(self, reader: NodeId, boards: Sequence[Board]) -> Iterable[Sequence[Mark]]:
-        """The newest pins of those of the boards that the reader follows."""
-        questions, settling = Questions(), self._settling
-        owners = list({board.owner for board in boards})
-        standings = self._privacy.ask_standings(questions, reader, owners)
-        muted = questions.members(Listing(self._mutes, reader, Direction.OUT), np.array(owners, np.int64))
-        own = questions.states([(settling.own, reader, board.id) for board in boards])
-        against = questions.states([(settling.against, reader, board.id) for board in boards])
-        for board in boards:
-            questions.page(Listing(self._pins, board.id, Direction.OUT), Window(PINS_EACH))
-        answers = await self._store.answer(questions)
-        found, silent = standings(answers), dict(zip(owners, answers.members[muted].tolist(), strict=True))
-        said = zip(boards, answers.states[own], answers.states[against], answers.pages, strict=True)
-        return [
-            page.items
-            for board, by_itself, unfollowed, page in said
-            if (unfollowed is not State.NORMAL if found[board.owner].followed else by_itself is State.NORMAL)
-            and may_see(board, reader, found[board.owner], member=False)
-            and not silent[board.owner]
-        ]
+    async def _newest(self, reader: NodeId, kept: _Kept) -> tuple[Pinned, bool]:
+        """The newest pins of those of the boards that the reader follows; and whether all is yet as it was kept."""
+        questions, ids = Questions(), list(kept.owners)
+        counts = questions.counts(self._lists(reader))
+        if not ids:
+            return NO_PINS, (await self._store.answer(questions)).counts == kept.lengths
+        pages_of = self._ask_newest(questions, reader, kept.owners)
+        boards, answers = await together(self._immediate, self._settling.read(ids), self._store.answer(questions))
+        pinned: dict[int, int] = {}
+        for page in pages_of(answers, boards):
+            for position, id_ in page.items:
+                pinned[id_] = max(position, pinned[id_] if id_ in pinned else made_at_ms(id_))
+        are_theirs = all(board is None or board.owner == kept.owners[board.id] for board in boards)
+        return pinned or NO_PINS, are_theirs and answers.counts[counts] == kept.lengths
+
+    def _ask_newest(
+        self, questions: Questions, reader: NodeId, owners: Mapping[int, int]
+    ) -> Callable[[Answers, Sequence[Board | None]], list[Page]]:
+        """Ask for the newest pins of those of the boards that the reader follows. `owners`: the known owner of each."""
+        settling, people = self._settling, list(set(owners.values()))
+        standings = self._privacy.ask_standings(questions, reader, people)
+        muted = questions.members(Listing(self._mutes, reader, Direction.OUT), np.array(people, np.int64))
+        own = questions.states([(settling.own, reader, board) for board in owners])
+        against = questions.states([(settling.against, reader, board) for board in owners])
+        first = len(questions.asked_pages)
+        for board in owners:
+            questions.page(Listing(self._pins, board, Direction.OUT), Window(PINS_EACH))
+
+        def pages(answers: Answers, boards: Sequence[Board | None]) -> list[Page]:
+            found, silent = standings(answers), dict(zip(people, answers.members[muted].tolist(), strict=True))
+            said = zip(boards, answers.states[own], answers.states[against], answers.pages[first:], strict=True)
+            return [
+                page
+                for board, by_itself, unfollowed, page in said
+                if board is not None
+                and board.is_open
+                and board.owner == owners[board.id]
+                and (unfollowed is not State.NORMAL if found[board.owner].followed else by_itself is State.NORMAL)
+                and may_see(board, reader, found[board.owner], member=False)
+                and not silent[board.owner]
+            ]
+
+        return pages
 
 
 def with_pins(skeleton: Skeleton, pinned: Pinned, after: Mark | None) -> Skeleton:

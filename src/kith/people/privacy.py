@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,12 +23,13 @@ from kith.graph.edge import BARRING, Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import BLOCKS, FOLLOWS
 from kith.graph.questions import Answers, Questions
-from kith.graph.shapes import EdgeKey, Listing, Node
+from kith.graph.shapes import EdgeKey, Ids, Listing, Node
 
 _PLAIN = Node()
 """As most accounts are: there for everybody."""
 _LOOKED_UP_MAX = 16
 """Blocks with more users than this are found faster in the user's lists of blocks."""
+_BARRING_LISTS = tuple(itertools.product(Direction, BARRING))
 
 
 class System(enum.Enum):
@@ -53,8 +55,12 @@ class Standing(NamedTuple):
     labels: int = 0  # the author's, see `core.labels`
 
 
+<<<<<<< HEAD
 _UNTIED = Standing()
 """As most authors and viewers stand to each other."""
+=======
+_STRANGER, _FOLLOWED = Standing(), Standing(followed=True)  # as most stand to each other
+>>>>>>> 5c473e22bfcaac1b8345ad45e55286e0ae74e0b4
 
 
 class Privacy:
@@ -115,14 +121,16 @@ class Privacy:
                 return [one or other for one, other in zip(bars[::2], bars[1::2], strict=True)]
 
             return by_rows
-        ids = np.array(others, np.int64)
+        return self._ask_blocked_of_many(questions, user, np.array(others, np.int64))
+
+    def _ask_blocked_of_many(self, questions: Questions, user: int, ids: Ids) -> Callable[[Answers], list[bool]]:
+        """Ask `blocked_either_way`, of the user's lists of blocks."""
         lists = [
-            questions.members(Listing(self._blocks, user, direction, state), ids)
-            for direction, state in itertools.product(Direction, BARRING)
+            questions.members(Listing(self._blocks, user, direction, state), ids) for direction, state in _BARRING_LISTS
         ]
 
         def by_lists(answers: Answers) -> list[bool]:
-            barred: list[bool] = np.logical_or.reduce([answers.members[at] for at in lists]).tolist()
+            barred: list[bool] = reduce(np.bitwise_or, [answers.members[at] for at in lists]).tolist()
             return barred
 
         return by_lists
@@ -201,7 +209,7 @@ class Privacy:
                 author: Standing(node.state, node.private, labels=node.labels)
                 for author, node in zip(known, answers.nodes[nodes], strict=True)
             }
-        tied = [author for author in known if author in ties_of]
+        tied = [author for author in known if author in ties_of] if ties_of else []
         back = questions.states([(self._follows, author, viewer) for author in tied])
         ties = self._ask_ties(questions, viewer, known)
 
@@ -209,8 +217,13 @@ class Privacy:
             states = zip(tied, answers.states[back], strict=True)
             follow_back = {author for author, state in states if state is State.NORMAL}
             return {
+<<<<<<< HEAD
                 author: _UNTIED
                 if node == _PLAIN and not (blocked or followed or author in follow_back)
+=======
+                author: (_FOLLOWED if followed else _STRANGER)
+                if node == _PLAIN and not blocked and author not in follow_back
+>>>>>>> 5c473e22bfcaac1b8345ad45e55286e0ae74e0b4
                 else Standing(node.state, node.private, blocked, followed, author in follow_back, node.labels)
                 for author, node, (blocked, followed) in zip(known, answers.nodes[nodes], ties(answers), strict=True)
             }
@@ -222,8 +235,9 @@ class Privacy:
     ) -> Callable[[Answers], Iterable[tuple[bool, bool]]]:
         """For each of `others`: does one of them and `user` block the other, and does `user` follow them?"""
         if len(others) > _LOOKED_UP_MAX:
-            blocked = self.ask_blocked(questions, user, others)
-            at = questions.members(Listing(self._follows, user, Direction.OUT), np.array(others, np.int64))
+            ids = np.array(others, np.int64)
+            blocked = self._ask_blocked_of_many(questions, user, ids)
+            at = questions.members(Listing(self._follows, user, Direction.OUT), ids)
             return lambda answers: zip(blocked(answers), answers.members[at].tolist(), strict=True)
         blocks, follows = self._blocks, self._follows
         edges = [edge for one in others for edge in ((blocks, user, one), (blocks, one, user), (follows, user, one))]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from cast import ALICE, FakeClock
+from cast import ALICE, BOB, CAROL, FakeClock
 from coroutines import Run
+from reference_edges import ScrambledEdges
+from reference_records import RowRecords
 from services import Services
 
 from kith.boards import upkeep
+from kith.boards.board import Board
+from kith.boards.settling import Rows, void
+from kith.core.clock import Hlc
 from kith.core.ids import NodeId
 from kith.core.paging import Window
-from kith.graph.edge import Direction
+from kith.graph.edge import Direction, Edge, State
 from kith.graph.graphs import PINS
 from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM
@@ -77,3 +82,39 @@ def test_posts_whose_deletion_was_forgotten_unread_are_taken_off(run: Run, kith:
     run(kith.upkeep.lost())
     assert run(kith.edges.count_many([pins])) == [1]
     assert [mark.id for mark in run(kith.edges.page(pins, Window(5))).items] == [stays]
+
+
+def test_a_board_followed_anew_before_its_old_follow_is_dropped_stays_followed(run: Run, kith: Services) -> None:
+    board, crowd = run(kith.boards.create(ALICE, "Recipes")).board, [NodeId(100 + at) for at in range(40)]
+    for user in crowd:
+        kith.clock.ms += 1
+        run(kith.board_following.follow(user, board.id))
+    for secret in (True, False):
+        run(kith.boards.change(ALICE, board.id, secret=secret))
+    anew = run(kith.board_following.follow(crowd[0], board.id))
+    assert anew.changed, "what they said before is void"
+    while run(kith.upkeep.work_backlog()):
+        pass
+    followers = run(kith.board_following.followers(SYSTEM, board.id, Window(50)))
+    assert [mark.id for mark in followers.items] == [crowd[0]]
+
+
+def test_an_unfollow_ends_the_follow_of_a_board_that_no_list_shows_yet(run: Run) -> None:
+    edges = ScrambledEdges(seed=1, late_max=10**9)
+    kith: Services = run(Services.over(edges, RowRecords(edges), FakeClock()))
+    board = run(kith.boards.create(ALICE, "Recipes")).board
+    run(kith.board_following.follow(BOB, board.id))
+    run(kith.people.unfollow(BOB, ALICE))
+    edges.settle()
+    run(kith.upkeep.handle(edges.log))
+    while run(kith.upkeep.work_backlog()):
+        pass
+    edges.settle()
+    assert run(kith.board_following.follower_count(SYSTEM, board.id)) == 0
+
+
+def test_who_owned_a_board_does_not_follow_it_by_what_they_said_before() -> None:
+    board = Board(ALICE, 7, 1, "Recipes", owned_since=10, past_owners=(BOB, CAROL), given_at=(10, 5))
+    for user, said, is_void in ((BOB, 9, True), (BOB, 11, False), (CAROL, 5, True), (CAROL, 6, False)):
+        own = Edge(1, user, NodeId(7), State.NORMAL, 0, Hlc(said))
+        assert void(user, board, Rows(None, own, None)) == [own] * is_void

@@ -20,12 +20,12 @@ from kith.core.paging import Window
 from kith.graph.graphs import HIDES
 from kith.home.pinned import KEPT_MS, PINS_EACH
 
-ERIN, FRANK = NodeId(50), NodeId(51)
+ERIN, FRANK, HEIR = NodeId(50), NodeId(51), NodeId(52)
 HOUR_MS = 3_600_000
 
 
 class Pinning:
-    """Alice's home, where she follows Bob, Carol and Dana, and not Erin and Frank; and boards."""
+    """Alice's home, where she follows Bob, Carol and Dana, and not Erin, Frank and the heir; and boards."""
 
     def __init__(self, home: HomeScene) -> None:
         self.home, self.boards = home, boards_over(home.graph, home.objects)
@@ -128,6 +128,24 @@ def test_a_pin_is_gone_from_home_as_soon_as_any_rule_says_so(run: Run, at: Pinni
         first = await at.home.page()
         assert ids_of(first.posts) == [post]
         await ENDS[end](at, board, post)
+        assert await at.both() == []
+
+    run(live())
+
+
+def test_a_board_comes_home_by_its_new_owner_as_soon_as_it_is_moved(run: Run, at: Pinning) -> None:
+    async def live() -> None:
+        posts = [(await at.home.post(FRANK)).id for _ in range(2)]
+        boards = [await at.board(ERIN), await at.board(BOB, followed=False)]  # hers by itself, and through its owner
+        for board, post, by in zip(boards, posts, (ERIN, BOB), strict=True):
+            await at.pin(board, post, by)
+        assert await at.both() == posts[::-1]
+        for board, owner, to in ((boards[0], ERIN, HEIR), (boards[1], BOB, CAROL)):
+            await at.boards.invite(owner, board, to)
+            await at.boards.move(owner, board, to)
+        assert await at.both() == posts[::-1]
+        for owner in (HEIR, CAROL):
+            await at.home.graph.people.mute(ALICE, owner)
         assert await at.both() == []
 
     run(live())

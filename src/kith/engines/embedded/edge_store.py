@@ -34,6 +34,7 @@ from kith.engines.embedded.keys import (
     read_edge,
     read_node,
     state_of,
+    states_of,
     tail_keys,
 )
 from kith.engines.embedded.pages import page_of
@@ -103,7 +104,7 @@ class EmbeddedEdges(EmbeddedScans):
                 counts = [length(txn, graph_db(listing.graph), list_prefix(listing)) for listing in lists]
             for listing, window in questions.asked_pages:
                 pages.append(page_of(txn.cursor(graph_db(listing.graph)), list_prefix(listing), window))
-        return Answers([None if row is None else state_of(row) for row in rows], members, nodes, counts, pages)
+        return Answers(states_of(rows), members, nodes, counts, pages)
 
     async def page(self, listing: Listing, window: Window) -> Page:
         with self._begin(self._graph_db(listing.graph)) as txn:
@@ -185,7 +186,7 @@ class EmbeddedEdges(EmbeddedScans):
         keys[:, 1 if listing.direction is Direction.OUT else 0] = ids
         packed, state, get = keys.tobytes(), listing.state, txn.get
         found = [get(packed[at : at + EDGE_KEY], None, db) for at in range(0, len(packed), EDGE_KEY)]
-        return np.fromiter((row is not None and state_of(row) == state for row in found), np.bool_, len(found))
+        return np.array([one is state for one in states_of(found)], np.bool_)
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         with self._begin() as txn:

@@ -44,6 +44,7 @@ _PACKED_ONE_BY_ONE_MAX = 32
 """More keys than this are made faster by NumPy."""
 EDGE_KEY = ROW = _PAIR.size
 _STATES = tuple(State)
+_STATES_BY_BYTE = tuple(_STATES[byte & _STATE_MASK] for byte in range(256))
 
 pair_key = _PAIR.pack
 """(source, destination) -> the key of their edge."""
@@ -85,6 +86,12 @@ def read_edge(graph: int, source: int, destination: int, row: bytes) -> Edge:
 def state_of(row: bytes) -> State:
     """The state in a stored edge row."""
     return _STATES[row[_STATE_BYTE] & _STATE_MASK]
+
+
+def states_of(rows: Sequence[bytes | None]) -> list[State | None]:
+    """The state in each stored edge row; None where there is none."""
+    states, at = _STATES_BY_BYTE, _STATE_BYTE
+    return [None if row is None else states[row[at]] for row in rows]
 
 
 def is_normal(row: bytes | None) -> bool:
