@@ -22,6 +22,11 @@ Time = Annotated[datetime, Meta(tz=True)]
 """RFC 3339 in UTC."""
 
 
+def ms_of_time(time: datetime) -> int:
+    """A time as milliseconds since the epoch."""
+    return int(time.timestamp() * 1000)
+
+
 class Bytes(NamedTuple):
     """An answer that is no JSON of ours, with a status and headers of its own."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -157,9 +158,10 @@ def select_count(program: Program) -> Call[int]:
 # --- the acting user's relations
 
 
-def follow(user: Id) -> Call[Follow]:
-    """Follow `user`; a private account is asked instead (`requested`)."""
-    return Call("POST", f"{user_path(user)}/follow", _follow)
+def follow(user: Id, *, expires_at: datetime | None = None) -> Call[Follow]:
+    """Follow `user`; a private account is asked instead (`requested`). `expires_at`: until when, with a time zone."""
+    body = None if expires_at is None else {"expiresAt": expires_at}
+    return Call("POST", f"{user_path(user)}/follow", _follow, body=body)
 
 
 def unfollow(user: Id) -> Call[Follow]:

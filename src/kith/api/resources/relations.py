@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kith.access.policy import ReadPolicy, check_own
-from kith.api.answers import ListAnswer
+from kith.api.answers import ListAnswer, Time, ms_of_time
 from kith.api.call import Call
 from kith.api.operations import ask, delete, get, post
 from kith.api.parameters import Cursor, Id, Limit, ObjectLimit
@@ -13,6 +13,12 @@ from kith.api.presenter import Presenter, UsersAnswer
 from kith.core.ids import parse_id
 from kith.core.paging import Page
 from kith.people.relations import Relations, RelationWritten
+
+
+class FollowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """`expiresAt`: until when; without it, until they are unfollowed."""
+
+    expires_at: Time | None = None
 
 
 class Followed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -70,6 +76,9 @@ class FewerAnswer(msgspec.Struct, frozen=True):
     fewer: bool
 
 
+_UNTIL_UNDONE = FollowRequest()
+
+
 class RelationsResource:
     """What people do to each other, and the lists of people."""
 
@@ -77,9 +86,12 @@ class RelationsResource:
         self._relations, self._access, self._present = relations, access, present
 
     @post("/users/{user_id}/follow", "Follow a user", callers="acting")
-    async def follow(self, call: Call, user_id: Id) -> Followed:
-        """Repeating it changes nothing. A private account is asked first (`requested`)."""
-        return _followed(call, await self._relations.follow(call.acting, user_id))
+    async def follow(self, call: Call, user_id: Id, body: FollowRequest = _UNTIL_UNDONE) -> Followed:
+        """Repeating it changes nothing. A private account is asked first (`requested`). With `expiresAt` it ends by
+        itself, in every list and count at that moment; what was said last holds, so a follow without it lasts.
+        """
+        expires_ms = 0 if body.expires_at is None else max(1, ms_of_time(body.expires_at))
+        return _followed(call, await self._relations.follow(call.acting, user_id, expires_ms))
 
     @delete("/users/{user_id}/follow", "Unfollow a user", callers="acting")
     async def unfollow(self, call: Call, user_id: Id) -> Followed:
