@@ -60,11 +60,12 @@ class Item(msgspec.Struct, frozen=True):
     position: str
 
 
-class ListAnswer(msgspec.Struct, frozen=True):
-    """A page of a list, newest first."""
+class ListAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A page of a list, newest first. `partial`: of a list by name that is too long, this is about its newest."""
 
     items: list[Item]
     pagination: Pagination
+    partial: bool = False
 
 
 class LookupRequest(msgspec.Struct, forbid_unknown_fields=True):

@@ -13,6 +13,7 @@ import msgspec
 Id: TypeAlias = int | str  # 0 to 2**63-1; a string of digits serves as well
 State: TypeAlias = Literal["normal", "negative", "archived", "removed"]
 Direction: TypeAlias = Literal["out", "in"]
+Sort: TypeAlias = Literal["name"]
 Op: TypeAlias = Literal["add", "move", "remove", "archive", "negate"]
 
 Item = TypeVar("Item")
