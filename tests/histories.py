@@ -73,7 +73,8 @@ class History:
         graph = self._chosen.randrange(1, len(self._graphs) + 1)
         ends = NodeId(self._id()), NodeId(self._id() + 1_000)
         state, position = self._chosen.choice(list(State)), self._chosen.choice(_POSITIONS)
-        return Edge(graph, *ends, state, position, self._version())
+        expires_ms = self._chosen.choice((0, 0, 0, 0, 0, 0, _START_MS, _START_MS + self._chosen.randrange(10**9)))
+        return Edge(graph, *ends, state, position, self._version(), expires_ms)
 
     def _writes(self) -> list[EdgeWrite]:
         chosen = self._chosen

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from edges import all_pages
 from reference_leases import own_leases
@@ -87,14 +87,14 @@ def merge(set_to: Settings, path: Path, graph: str = FOLLOWS, *, mutual: bool = 
     return asyncio.run(run())
 
 
-def do(set_to: Settings, *calls: tuple[str, int, int]) -> None:
+def do(set_to: Settings, *calls: tuple[Any, ...]) -> None:
     """Writes of users: `("follow", ALICE, BOB)`."""
 
     async def run() -> None:
         async with wiring.opened(set_to, "chore") as parts:
             people = wiring.relations(set_to, parts.graph, Settling(parts.graph, parts.records))
-            for call, one, other in calls:
-                await getattr(people, call)(NodeId(one), NodeId(other))
+            for call, one, other, *more in calls:
+                await getattr(people, call)(NodeId(one), NodeId(other), *more)
 
     asyncio.run(run())
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from reference_logs import Partitions
 
-from kith.core.events import RECORD_CHANGED, Event
+from kith.core.events import RECORD_CHANGED, Event, LogPosition
 from kith.core.paging import Mark, Page, Window
 from kith.core.tokens import WriteMark
 from kith.graph.edge import (
@@ -29,6 +29,7 @@ from kith.graph.edge import (
     EdgeWrite,
     Outcome,
     State,
+    as_of,
     decide,
     merge,
     resolve,
@@ -106,6 +107,7 @@ class ReferenceEdges:
     def __init__(self, events: Partitions | None = None) -> None:
         self.rows: Rows = {}
         self.events = events or Partitions()
+        self._expiring: set[Key] = set()
         self._numbers: dict[str, int] = {}
         self._nodes: dict[int, Node] = {}
         self._notes: dict[str, bytes] = {}
@@ -127,7 +129,24 @@ class ReferenceEdges:
         """Called after a row has changed."""
 
     def _tick(self) -> None:
-        """Called before every operation on edges."""
+        """Called before every operation on edges: what has expired is removed."""
+        for key in sorted(self._expiring):
+            stored = self.rows.get(key)
+            if stored is None or not stored.expires_ms:
+                self._expiring.remove(key)
+            elif (ended := as_of(stored, self.events.now_ms())) is not stored:
+                self._store(stored, ended)
+
+    def _store(self, stored: Edge | None, edge: Edge) -> LogPosition:
+        """Store and log an edge in place of `stored`; the mark of its event."""
+        self.rows[key_of(edge)] = edge
+        if edge.expires_ms:
+            self._expiring.add(key_of(edge))
+        self._written(edge)
+        before = None if stored is None else stored.state
+        return self.events.append(
+            Event(edge.graph, before, edge.state, edge.source, edge.destination, edge.position, edge.updated_at)
+        )
 
     async def declare(self, names: Iterable[str]) -> Mapping[str, int]:
         self._numbers = assign(self._numbers, names)
@@ -160,10 +179,7 @@ class ReferenceEdges:
             return EdgeChange(outcome, stored, stored, length=self._length(edge, stored, write.counted))
         self.rows[key_of(edge)] = edge
         length = self._length(edge, edge, write.counted)
-        self._written(edge)
-        before = None if stored is None else stored.state
-        event = Event(edge.graph, before, edge.state, edge.source, edge.destination, edge.position, edge.updated_at)
-        return EdgeChange(outcome, stored, edge, self.events.append(event), length)
+        return EdgeChange(outcome, stored, edge, self._store(stored, edge), length)
 
     def _length(self, asked: Edge, stored: Edge | None, counted: Direction | None) -> int:
         """The length of the list that shows `asked` at one of its ends, with the edge as it is stored."""
@@ -200,6 +216,7 @@ class ReferenceEdges:
         return [self.rows.get((graph, source, destination)) for source, destination in pairs]
 
     async def answer(self, questions: Questions) -> Answers:
+        self._tick()
         rows = [self.rows.get(key) for key in questions.asked_states]
         return Answers(
             [None if row is None else row.state for row in rows],
@@ -377,6 +394,7 @@ class ScrambledEdges(ReferenceEdges):
                 self._late.append((self._operations + self._random.randint(0, self._late_max), part, edge))
 
     def _tick(self) -> None:
+        super()._tick()
         self._operations += 1
         self._random.shuffle(self._late)
         for due, part, edge in self._late:

@@ -22,7 +22,7 @@ from kith.core.errors import InvalidContent
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.paging import Window
 from kith.graph.graph import Graph
-from kith.graph.graphs import BLOCKS, BUILT_IN, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES, Graphs
+from kith.graph.graphs import BLOCKS, BUILT_IN, FEWER, FOLLOW_REQUESTS, FOLLOWS, MUTES, NAMES, Graphs
 from kith.graph.store import EdgeStore
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
@@ -152,7 +152,7 @@ class Services:
 
     @cached_property
     def profiles(self) -> Profiles:
-        return Profiles(self.records, self.graph.clock, no_images)
+        return Profiles(self.records, self.graph.clock, no_images, self.graph.graphs.number(NAMES))
 
     @cached_property
     def telling(self) -> Telling:

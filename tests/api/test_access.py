@@ -84,6 +84,7 @@ ROWS = [
     Row("GET", "/users/{user_id}/mutuals/{other_id}", "/users/{c}/mutuals/{a}", LISTS),
     Row("GET", "/users/{user_id}/followers-you-know", "/users/{a}/followers-you-know", (400, 400, 200, 200, 403)),
     Row("GET", "/users/{user_id}", "/users/{a}", STRANGE),
+    Row("GET", "/search/users", "/search/users?q=ann", (200,) * 5),
     Row("GET", "/users/by-username/{username}", "/users/by-username/{name}", STRANGE),
     Row("PUT", "/users/{user_id}", "/users/{a}", OWN, {"private": True}),
     Row("PUT", "/users/{user_id}", "/users/{a}", SERVER, {"isVerified": True}),

@@ -40,8 +40,10 @@ NOT_SENT = {
     "ContentRequest.type": "the server tells it from the rest",
     "DeviceRequest.expirationTime": "a browser says it, and there is nothing to do about it",
 }
+_NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 SAMPLES: dict[str, Any] = {
-    "graph": "follows", "pairs": [(1, 2)], "edges": [EdgeWrite("add", 1, 2, 3, 4)], "program": out("follows", 1),
+    "graph": "follows", "pairs": [(1, 2)], "edges": [EdgeWrite("add", 1, 2, 3, 4, _NEW_YEAR)],
+    "program": out("follows", 1),
     "kind": "post", "labels": ["hide"], "job_id": "j", "username": "ann", "text": "x",
     "alt_text": "x", "file": b"x", "link": "https://kith.example", "visibility": "custom", "attributes": {"a": 1},
     "location": Location(latitude=1, longitude=2, name="x"),
@@ -49,7 +51,7 @@ SAMPLES: dict[str, Any] = {
     "display_name": "x", "bio": "x", "name": "x", "url": "https://app.example",
     "graphs": ["follows"], "kinds": ["edge"], "secret": "x" * 20,
     "endpoint": "https://push.example/x", "p256dh": "x", "auth": "x", "token": "x",
-    "event_id": "e", "at": datetime(2026, 1, 1, tzinfo=UTC), "off": ["like"],
+    "event_id": "e", "at": _NEW_YEAR, "expires_at": _NEW_YEAR, "off": ["like"],
     "mentions": "these", "quiet_hours": QuietHours(from_="22:00", to="07:00", time_zone="UTC"),
 }  # fmt: skip
 """Arguments by their names; of any other, a switch is turned on, and one that is a number stands for an id."""

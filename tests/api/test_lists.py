@@ -9,7 +9,9 @@ import httpx
 import pytest
 from calls import a_moment_later, code, finish, ids, make, ok, texts, walk
 from cast import People
-from servers import API
+from servers import API, Server
+
+from kith.client import Kith
 
 Acting = Callable[[int], httpx.Client]
 
@@ -124,3 +126,62 @@ def test_whom_i_block_or_mute_is_listed_for_me_alone(
     assert ids(ok(alice.get(mine))) == [two]
     assert ids(ok(http.get(mine))) == [three, two]
     assert code(acting(people.bob).get(mine), 403) == "FORBIDDEN"
+
+
+def test_lists_of_people_are_sorted_and_searched_by_name(
+    http: httpx.Client, acting: Acting, people: People, server: Server
+) -> None:
+    """With the rules of these lists, and cursors that are good for one list, one prefix and one reader."""
+    alice, bob, carol, dana = people
+    for user, name in ((bob, "Óscar Bell"), (carol, "anna bell"), (dana, "Bella")):
+        ok(acting(user).patch(f"{API}/users/{user}", json={"displayName": name}))
+        ok(acting(user).post(f"{API}/users/{alice}/follow"))
+        ok(acting(alice).post(f"{API}/users/{user}/follow"))
+    for listed in ("followers", "following", "friends"):
+        path = f"{API}/users/{alice}/{listed}"
+        first = ok(http.get(path, params={"sort": "name", "limit": 1}))
+        cursor = first["pagination"]["nextCursor"]
+        rest = ok(http.get(path, params={"sort": "name", "cursor": cursor}))
+        assert [ids(body) for body in (first, rest)] == [[carol], [dana, bob]]
+        assert "partial" not in rest
+        assert rest["pagination"] == {"nextCursor": None, "prevCursor": None, "hasMore": False}
+        assert ids(ok(http.get(path, params={"q": "BELL", "limit": 2}))) == [carol, dana]
+        assert ids(ok(http.get(path, params={"q": "ó"}))) == [bob]
+        assert ids(ok(http.get(path, params={"q": "nobody"}))) == []
+        assert code(http.get(path, params={"q": "bell", "cursor": cursor}), 400) == "CURSOR_INVALID"
+        assert code(acting(bob).get(path, params={"sort": "name", "cursor": cursor}), 400) == "CURSOR_INVALID"
+        assert code(http.get(path, params={"sort": "name", "limit": 0}), 400) == "INVALID_REQUEST"
+        assert code(http.get(path, params={"sort": "newest"}), 400) == "INVALID_REQUEST"
+        assert code(http.get(path, params={"q": ""}), 400) == "INVALID_REQUEST"
+    with Kith(server.url, server.key) as kith:
+        assert [one.id for one in kith.followers(alice, sort="name", page_size=1)] == [carol, dana, bob]
+        assert [one.id for one in kith.friends(alice, q="anna")] == [carol]
+    ok(acting(carol).post(f"{API}/users/{dana}/block"))
+    assert ids(ok(acting(dana).get(f"{API}/users/{alice}/followers", params={"sort": "name"}))) == [dana, bob]
+    ok(acting(alice).patch(f"{API}/users/{alice}", json={"private": True}))
+    ok(acting(alice).post(f"{API}/users/{dana}/remove-follower"))
+    assert code(acting(dana).get(f"{API}/users/{alice}/followers", params={"q": "b"}), 403) == "FORBIDDEN"
+
+
+def test_people_are_found_by_the_beginning_of_their_names(
+    http: httpx.Client, acting: Acting, owner: Acting, people: People, server: Server
+) -> None:
+    alice, bob, carol, dana = people
+    own = f"qz{alice // 100_000:04x}"
+    for user, name in ((alice, f"{own} Zoe"), (bob, f"Bob {own.upper()}ab"), (carol, f"{own}\u00c9ric")):
+        ok(acting(user).patch(f"{API}/users/{user}", json={"displayName": name}))
+    ok(acting(dana).patch(f"{API}/users/{dana}", json={"username": f"{own}.d"}))
+    first = ok(http.get(f"{API}/search/users", params={"q": own, "limit": 3}))
+    assert ids(first) == [alice, dana, bob]
+    assert first["items"][0]["user"]["displayName"] == f"{own} Zoe"
+    cursor = first["pagination"]["nextCursor"]
+    assert ids(ok(http.get(f"{API}/search/users", params={"q": own, "cursor": cursor}))) == [carol]
+    assert ids(ok(http.get(f"{API}/search/users", params={"q": f"{own}e\u0301"}))) == [carol]
+    ok(acting(alice).post(f"{API}/users/{bob}/block"))
+    assert ids(ok(owner(bob).get(f"{API}/search/users", params={"q": own}))) == [dana, bob, carol]
+    finish(http, acting(dana).post(f"{API}/users/{dana}/deactivate"))
+    ok(acting(carol).patch(f"{API}/users/{carol}", json={"displayName": None}))
+    with Kith(server.url, server.key) as kith:
+        assert [one.id for one in kith.search_users(own.upper())] == [alice, bob]
+    for params in ({}, {"q": " "}, {"q": "x" * 101}, {"q": "ann", "cursor": cursor}):
+        code(http.get(f"{API}/search/users", params=params), 400)

@@ -42,7 +42,9 @@ def test_nothing_that_a_route_keeps_is_written_as_a_raw_edge(
 
 
 def test_every_graph_of_what_people_make_is_kept_by_a_route_and_no_graph_of_people() -> None:
-    assert {GRAPHS.number(name) for name in KEPT_BY_ROUTES} == GRAPHS.to_objects | {GRAPHS.number("implicit_follows")}
+    assert {GRAPHS.number(name) for name in KEPT_BY_ROUTES} == GRAPHS.to_objects | {
+        GRAPHS.number(name) for name in ("implicit_follows", "names")
+    }
 
 
 def test_graphs_of_people_and_the_apps_own_are_written_as_ever(tmp_path: Path, people: People) -> None:

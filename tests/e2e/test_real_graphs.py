@@ -125,7 +125,7 @@ def audited(set_to: Settings) -> tuple[bool, int]:
 
 def exported(set_to: Settings, graph: str, path: Path) -> Rows:
     """The edges of a graph by `kith export`, sorted."""
-    count, _ = export_edges(set_to, graph, path, lambda _: None)
+    count, *_ = export_edges(set_to, graph, path, lambda _: None)
     rows = np.array(gzip.decompress(path.read_bytes()).decode().replace(",", " ").split(), np.int64).reshape(-1, 3)
     assert len(rows) == count
     return rows[np.lexsort((rows[:, 1], rows[:, 0]))]

@@ -31,7 +31,8 @@ from typing import cast
 from kith.core.clock import Hlc, HybridClock, wall_ms
 from kith.core.ids import NodeId
 from kith.engines.embedded import checkpoints
-from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Durability, Environment
 from kith.engines.embedded.record_store import EmbeddedRecords

@@ -19,6 +19,7 @@ from kith.engines.embedded.rebuild import rebuild
 from kith.engines.embedded.retention import Keep, Retention
 
 _HISTORIES, _STEPS = 12, 250
+_CLAIMS = (128, 129)
 _MADE_AGAIN = {b"suggestions"}
 """Databases of what can be computed again, which the log does not hold."""
 
@@ -33,7 +34,7 @@ def kept(opened: Environment) -> dict[bytes, list[tuple[bytes, bytes]]]:
             for event in read_logged(txn, opened.log, 0, 10**9)
         ]
         found[b"log"] = [*events, (b"newest", str(newest_version(txn, opened.log)).encode())]
-    found[b"objects"] = [(key, row) for key, row in found[b"objects"] if key[0] < 128]
+    found[b"objects"] = [(key, row) for key, row in found[b"objects"] if key[0] not in _CLAIMS]
     return found
 
 

@@ -21,6 +21,7 @@ from kith.core.errors import CommentNotFound, IdempotencyKeyReused, PostNotFound
 from kith.core.ids import NodeId
 from kith.core.paging import Window
 from kith.graph.edge import Direction
+from kith.graph.graphs import NAMES
 from kith.graph.shapes import Listing
 from kith.people.privacy import SYSTEM
 from kith.people.profiles import Profile, Profiles
@@ -47,7 +48,7 @@ class Room(NamedTuple):
     def named(self, user: NodeId, username: str, skew_ms: int = 0) -> Awaitable[Any]:
         """`user` takes a name, on a host whose clock is so far from the others'."""
         clock = HybridClock(FakeClock(self.services.clock.ms + skew_ms))
-        profiles = Profiles(self.services.records, clock, no_images)
+        profiles = Profiles(self.services.records, clock, no_images, self.services.graph.graphs.number(NAMES))
         return answer(profiles.change(user, lambda old: Profile(old.display_name, username=username)))
 
     async def left(self) -> object:
@@ -246,7 +247,7 @@ def test_no_change_is_lost(skew_ms: int) -> None:
         room = await disturbed.room()
         posts, profiles = room.services.posts, room.services.profiles
         clock = HybridClock(FakeClock(room.services.clock.ms + skew_ms))
-        others = Profiles(room.services.records, clock, no_images)
+        others = Profiles(room.services.records, clock, no_images, room.services.graph.graphs.number(NAMES))
 
         async def others_change() -> None:
             await posts.edit(ALICE, room.post, PostEdit(link="https://example.com/"))

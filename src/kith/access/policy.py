@@ -33,6 +33,7 @@ from kith.graph.graphs import (
     IMPLICIT_FOLLOWS,
     LIKES,
     MENTIONED,
+    NAMES,
     PINS,
     POST_REPLIES,
     REPLIES,
@@ -60,7 +61,7 @@ KEPT_BY_ROUTES = {
     POST_REPLIES: _COMMENTING, FLOCK_AWAY: "execute of FlockDB's interface", BOARDS: "POST /boards",
     BOARD_FOLLOWS: _FOLLOWING, BOARD_UNFOLLOWS: _FOLLOWING,
     IMPLICIT_FOLLOWS: _FOLLOWING, BOARD_MEMBERS: "POST /boards/{id}/collaborators/{user}",
-    PINS: "POST /boards/{id}/pins",
+    PINS: "POST /boards/{id}/pins", NAMES: "PATCH /users/{id}",
 }  # fmt: skip
 """The graphs of posts, comments, stories and boards, with the route that writes each. Outboxes, comments and counts are
 exact because nothing else writes them: a raw edge could put a post into another's outbox, or count a like of nobody.
@@ -186,7 +187,7 @@ class ReadPolicy:
 
     def _is_theirs(self, graph: int) -> bool:
         """Whether a list out of a user in this graph is the user's to read."""
-        return graph not in self._graphs.between_objects and graph not in self._graphs.by_others
+        return graph not in self._graphs.from_objects and graph not in self._graphs.by_others
 
     def _shows_users(self, caller: Caller, listing: Listing) -> bool:
         """Whether a user token reads users in a list, of whom those that the app hides do not show."""

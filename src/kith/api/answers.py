@@ -22,6 +22,11 @@ Time = Annotated[datetime, Meta(tz=True)]
 """RFC 3339 in UTC."""
 
 
+def ms_of_time(time: datetime) -> int:
+    """A time as milliseconds since the epoch."""
+    return int(time.timestamp() * 1000)
+
+
 class Bytes(NamedTuple):
     """An answer that is no JSON of ours, with a status and headers of its own."""
 
@@ -55,11 +60,12 @@ class Item(msgspec.Struct, frozen=True):
     position: str
 
 
-class ListAnswer(msgspec.Struct, frozen=True):
-    """A page of a list, newest first."""
+class ListAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A page of a list, newest first. `partial`: of a list by name that is too long, this is about its newest."""
 
     items: list[Item]
     pagination: Pagination
+    partial: bool = False
 
 
 class LookupRequest(msgspec.Struct, forbid_unknown_fields=True):

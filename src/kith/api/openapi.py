@@ -94,7 +94,10 @@ def _described(operation: Operation) -> dict[str, Any]:
         said["security"] = []
     if operation.body is not None:
         schema = {"$ref": _REF.format(name=operation.body.__name__)}
-        said["requestBody"] = {"content": {"application/json": {"schema": schema}}, "required": True}
+        said["requestBody"] = {
+            "content": {"application/json": {"schema": schema}},
+            "required": operation.body_default is None,
+        }
     more = dict(spec.openapi)
     said["responses"] |= more.pop("responses", {})
     return {**said, **more}

@@ -2,7 +2,8 @@
 
 A resource is a class whose methods are operations: `@get("/posts/{post_id}", "A post")` above a coroutine whose
 parameters say what it takes. The first is the `Call`; then come the parts of the path, in their order; `body` is the
-decoded body; the rest is the query, or a header where its type says so (`Header`). The docstring is its description.
+decoded body, which may be left out where it has a default; the rest is the query, or a header where its type says so
+(`Header`). The docstring is its description.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ Callers = Literal["anyone", "known", "acting", "server"]
 Handler = Callable[..., Coroutine[Any, Any, Any]]
 Read = Callable[[str], Any]
 Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
-_NOT_WHOLE = re.compile(rb"[0-9][.eE]|\\")
-"""What a lax decoder would take for a whole number: 1e3, also with an escape in a string."""
+_NOT_WHOLE = re.compile(rb"(?<!:[0-9]{2}:[0-9])[0-9][.eE]|\\")
+"""What a lax decoder would take for a whole number: 1e3, also with an escape in a string. Seconds of a time may have a
+fraction."""
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
@@ -88,6 +90,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     handler: Handler
     parameters: Sequence[Parameter]
     body: type | None
+    body_default: Any  # what an empty body stands for; None: one must be sent
     answer_type: Any
     path_reads: Sequence[Read]
     query_reads: Mapping[str, tuple[str, Read]]
@@ -126,6 +129,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The decoded body; BadRequest says what is wrong with it, and where."""
         assert self.decoder is not None  # noqa: S101 - asked only of operations with a body
         if not raw:
+            if self.body_default is not None:
+                return self.body_default
             raise BadRequest("this takes a JSON body, and none was sent; see /docs")
         if self.spec.numbers_as_strings and _NOT_WHOLE.search(raw):
             raise BadRequest("ids, positions and updatedAt are plain decimal numbers, without points and exponents")
@@ -209,6 +214,7 @@ def _operation(spec: Spec, handler: Handler) -> Operation:
         raise TypeError(f"{spec.path}: {handler.__name__} takes its path as {in_path}, in this order, before all else")
     parameters = [_parameter(key, hints[key], key in in_path, signature[key].default) for key in keys]
     body = hints.get("body")
+    default = inspect.Parameter.empty if body is None else signature["body"].default
     return Operation(
         spec=spec,
         name=spec.name or handler.__name__,
@@ -217,6 +223,7 @@ def _operation(spec: Spec, handler: Handler) -> Operation:
         handler=handler,
         parameters=parameters,
         body=body,
+        body_default=None if body is None or default is inspect.Parameter.empty else default,
         answer_type=spec.answers or answer,
         path_reads=[one.read for one in parameters if one.place == "path"],
         query_reads={one.name: (one.key, one.read) for one in parameters if one.place == "query"},

@@ -11,6 +11,7 @@ from kith.api.operations import Header
 from kith.core.ids import NodeId
 from kith.core.paging import LIMIT_DEFAULT, LIMIT_MAX
 from kith.graph.edge import POSITION_MAX, POSITION_MIN
+from kith.people.by_name import LISTED_MAX
 
 GraphName = Annotated[str, Meta(description="Name of a graph.", examples=["follows"])]
 Id = Annotated[NodeId, Meta(description="64-bit id, decimal.", examples=["1"])]
@@ -28,6 +29,14 @@ Since = Annotated[
 ]
 Until = Annotated[
     int | None, Meta(description="Only positions before this one: exclusive.", ge=POSITION_MIN, le=POSITION_MAX)
+]
+Sort = Annotated[Literal["name"] | None, Meta(description="By name, instead of newest first.")]
+NamePrefix = Annotated[
+    str | None,
+    Meta(
+        description="Only people whose username, display name or a word of it begins so, in any case; by name. Of a "
+        f"list of more than {LISTED_MAX:,} people the newest so many are looked at, and `partial` says so."
+    ),
 ]
 StateName = Annotated[Literal["normal", "negative", "archived", "removed"], Meta(description="State of the edges.")]
 IdempotencyKey = Annotated[

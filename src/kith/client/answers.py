@@ -5,6 +5,7 @@ Fields that a newer server adds are ignored, so an older client keeps working. W
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -12,7 +13,8 @@ import msgspec
 Id: TypeAlias = int | str  # 0 to 2**63-1; a string of digits serves as well
 State: TypeAlias = Literal["normal", "negative", "archived", "removed"]
 Direction: TypeAlias = Literal["out", "in"]
-Op: TypeAlias = Literal["add", "remove", "archive", "negate"]
+Sort: TypeAlias = Literal["name"]
+Op: TypeAlias = Literal["add", "move", "remove", "archive", "negate"]
 
 Item = TypeVar("Item")
 
@@ -25,6 +27,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     destination: Id
     position: int | None = None  # orders lists, newest first; the service's time in ms if left out
     updated_at: int | None = None  # hybrid logical clock: ms << 16 | counter; the service's if left out
+    expires_at: datetime | None = None  # with a time zone: when an edge that is added ends by itself
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -39,6 +42,7 @@ class Edge(Record, frozen=True, kw_only=True):
     state: State
     position: int
     updated_at: int
+    expires_at: datetime | None = None  # when it ends by itself
 
 
 class ListedEdge(Record, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from kith.client.answers import Id, Page
+from kith.client.answers import Id, Page, Sort
 from kith.client.wire import Call, unreadable
 from kith.core.errors import BadRequest
 from kith.core.ids import parse_id
@@ -69,6 +69,18 @@ def header_value(value: str, field: str) -> str:
 def listed(path: str, parse: Callable[[bytes], P], page_size: int, cursor: str | None) -> Call[P]:
     """The call for a page of a list."""
     return Call("GET", path, parse).asking(limit=page_size, cursor=cursor)
+
+
+def listed_by_name(
+    path: str,
+    parse: Callable[[bytes], P],
+    page_size: int,
+    cursor: str | None,
+    sort: Sort | None,
+    q: str | None,
+) -> Call[P]:
+    """The call for a page of a list of people, which may be asked for by name."""
+    return Call("GET", path, parse).asking(limit=page_size, cursor=cursor, sort=sort, q=q)
 
 
 def batches(items: Iterable[T], size: int = BATCH_MAX) -> Iterator[list[T]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -25,10 +26,11 @@ from kith.client.answers import (
     Mute,
     Page,
     Relationship,
+    Sort,
     State,
     Written,
 )
-from kith.client.asking import BASE, PAGE_SIZE, batches, checked_id, listed, reader, user_path
+from kith.client.asking import BASE, PAGE_SIZE, batches, checked_id, listed, listed_by_name, reader, user_path
 from kith.client.programs import Program
 from kith.client.wire import Call, unreadable
 from kith.core.errors import BadRequest
@@ -157,9 +159,10 @@ def select_count(program: Program) -> Call[int]:
 # --- the acting user's relations
 
 
-def follow(user: Id) -> Call[Follow]:
-    """Follow `user`; a private account is asked instead (`requested`)."""
-    return Call("POST", f"{user_path(user)}/follow", _follow)
+def follow(user: Id, *, expires_at: datetime | None = None) -> Call[Follow]:
+    """Follow `user`; a private account is asked instead (`requested`). `expires_at`: until when, with a time zone."""
+    body = None if expires_at is None else {"expiresAt": expires_at}
+    return Call("POST", f"{user_path(user)}/follow", _follow, body=body)
 
 
 def unfollow(user: Id) -> Call[Follow]:
@@ -224,19 +227,40 @@ def followers_you_know(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | No
 # --- anyone's lists
 
 
-def following(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedEdge]]:
-    """Whom `user` follows, newest first."""
-    return listed(f"{user_path(user)}/following", _edges, page_size, cursor)
+def following(
+    user: Id,
+    *,
+    sort: Sort | None = None,
+    q: str | None = None,
+    page_size: int = PAGE_SIZE,
+    cursor: str | None = None,
+) -> Call[Page[ListedEdge]]:
+    """Whom `user` follows, newest first; by name with `sort`, or with `q`: only those whose name begins so."""
+    return listed_by_name(f"{user_path(user)}/following", _edges, page_size, cursor, sort, q)
 
 
-def followers(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedEdge]]:
-    """Who follows `user`, newest first."""
-    return listed(f"{user_path(user)}/followers", _edges, page_size, cursor)
+def followers(
+    user: Id,
+    *,
+    sort: Sort | None = None,
+    q: str | None = None,
+    page_size: int = PAGE_SIZE,
+    cursor: str | None = None,
+) -> Call[Page[ListedEdge]]:
+    """Who follows `user`, newest first; by name with `sort`, or with `q`: only those whose name begins so."""
+    return listed_by_name(f"{user_path(user)}/followers", _edges, page_size, cursor, sort, q)
 
 
-def friends(user: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:
-    """Whom `user` follows and who follow back."""
-    return listed(f"{user_path(user)}/friends", _nodes, page_size, cursor)
+def friends(
+    user: Id,
+    *,
+    sort: Sort | None = None,
+    q: str | None = None,
+    page_size: int = PAGE_SIZE,
+    cursor: str | None = None,
+) -> Call[Page[ListedNode]]:
+    """Whom `user` follows and who follow back; by name with `sort`, or with `q`: only those whose name begins so."""
+    return listed_by_name(f"{user_path(user)}/friends", _nodes, page_size, cursor, sort, q)
 
 
 def mutuals(user: Id, other: Id, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedNode]]:

@@ -158,6 +158,8 @@ class Routes:
 
     user = Route(users.user)
     user_by_username = Route(users.user_by_username)
+    search_users = Walk(users.search_users)
+    search_users_page = Route(users.search_users)
     put_user = Route(users.put_user)
     patch_user = Route(users.patch_user)
     deactivate_user = Route(users.deactivate_user)

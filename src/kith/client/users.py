@@ -18,6 +18,7 @@ from kith.client.asking import (
     checked_id,
     given,
     listed,
+    listed_by_name,
     reader,
     user_path,
     whole,
@@ -43,6 +44,11 @@ _job_started = reader(_JobStarted)
 def user(user: Id) -> Call[Profile]:
     """The profile of `user`; ApiError 404 if there is none for the acting user."""
     return Call("GET", user_path(user), _profile)
+
+
+def search_users(q: str, *, page_size: int = PAGE_SIZE, cursor: str | None = None) -> Call[Page[ListedUser]]:
+    """People whose username, display name or its second or third word begins with `q`, in the order of names."""
+    return listed_by_name(f"{BASE}/search/users", _listed, page_size, cursor, None, q)
 
 
 def user_by_username(username: str) -> Call[Profile]:

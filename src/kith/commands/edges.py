@@ -87,10 +87,15 @@ def run_export(
     graph: Graph = "follows",
     data: Data = None,
 ) -> None:
-    """Export every live edge of a graph, with its position, and name the token to watch from for what comes after."""
+    """Export every live edge of a graph, with its position, and name the token to watch from for what comes after.
+
+    Edges that expire are left out and counted.
+    """
     with console.counting("exported") as progress:
         made = export_edges(config.load({"data": data}), graph, file, progress)
     say(f"{made.edges:,} edges of {graph} in {file}")
+    if made.expiring:
+        say(f"{made.expiring:,} edges that expire were left out: a file cannot say that they end")
     say(f"what changes from then on: GET /api/v1/watch?graphs={graph}&after={made.token}")
 
 
@@ -172,10 +177,14 @@ def _has_begun(settings: Settings, graph: str) -> bool:
 
 
 class Exported(NamedTuple):
-    """How many edges were written, and the token to watch from: with what it tells, the file is what is so."""
+    """How many edges were written, and the token to watch from: with what it tells, the file is what is so.
+
+    `expiring`: how many were left out, because a file cannot say that they end.
+    """
 
     edges: int
     token: str
+    expiring: int = 0
 
 
 def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[[int], None]) -> Exported:
@@ -185,8 +194,8 @@ def export_edges(settings: Settings, graph: str, path: Path, progress: Callable[
         async with opened(settings, "chore", create=False) as parts:
             tokens = WatchTokens(await parts.credentials.secret("signing"))
             before = await parts.log.end()  # what changes while edges are read may be in the file, and is told as well
-            count = await export(parts.store, parts.graph.graphs.number(graph), path, progress)
-            return Exported(count, tokens.issue(before))
+            done = await export(parts.store, parts.graph.graphs.number(graph), path, progress)
+            return Exported(done.written, tokens.issue(before), done.expiring)
 
     return asyncio.run(run())
 

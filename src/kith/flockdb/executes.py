@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from kith.core.clock import Hlc, hlc_of, ms_of
 from kith.core.errors import BadRequest, BatchTooLarge
 from kith.core.ids import NodeId
@@ -106,7 +108,7 @@ class Executes:
         writes = []
         for edge in found:
             if edge is not None and edge.state == listing.state and edge.updated_at < version:
-                after = Edge(edge.graph, edge.source, edge.destination, _STATES[task.change], edge.position, version)
+                after = msgspec.structs.replace(edge, state=_STATES[task.change], updated_at=version)
                 unless = self._away_keys(edge.graph, edge.source, edge.destination)
                 writes.append(
                     EdgeWrite(
@@ -193,4 +195,4 @@ def _not(state: State) -> frozenset[State]:
 
 
 def _as(edge: Edge, state: State) -> Edge:
-    return Edge(edge.graph, edge.source, edge.destination, state, edge.position, edge.updated_at)
+    return msgspec.structs.replace(edge, state=state)

@@ -1,8 +1,12 @@
 """Edges merge newest-wins: the same writes leave the same edge in any order, however often they are repeated.
 
-Of two writes to one edge the greater `(updated_at, state, position)` wins. This merge law is commutative, associative
-and idempotent; the states are FlockDB's. A removed edge stays as a row in state REMOVED, because otherwise an older,
-delayed write would bring it back.
+Of two writes to one edge the greater `(updated_at, state, position, expires_ms)` wins. This merge law is commutative,
+associative and idempotent; the states are FlockDB's. A removed edge stays as a row in state REMOVED, because otherwise
+an older, delayed write would bring it back.
+
+An edge may have an end, `expires_ms`. From then on it is the same edge in state REMOVED, with the version that it had
+(`as_of`). By the merge law that wins over what expired, and loses to whatever is written later; so it needs no clock
+of its own, and may be written by anybody, at any time after the end, again and again.
 """
 
 from __future__ import annotations
@@ -45,6 +49,7 @@ class Edge(msgspec.Struct, frozen=True, gc=False, order=False):
     state: State
     position: int  # 64-bit signed; orders lists, greatest first; ms since the epoch unless the caller chose otherwise
     updated_at: Hlc
+    expires_ms: int = 0  # from then on, in ms since the epoch, it is removed; 0: never
 
 
 class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
@@ -52,14 +57,18 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
 
     First the edge is completed (`resolve`). A write made here and now sets `supersede`: its version becomes greater
     than the stored one, so that what a user does next wins over what they did before. With `keep_place` it takes the
-    stored position. Writes that bring their own version (imports, replays, other systems) set neither.
+    stored position and end, with `keep_expiry` the end alone. Writes that bring their own version (imports, replays,
+    other systems) set none of these.
+
+    What is stored is the edge as of now: an expired one is REMOVED for all that follows.
 
     Then the conditions are checked in this order; the first that fails decides the outcome:
 
     1. `chained`: UNCHANGED if the write before it in the same call was REFUSED, or left out for this same reason
        (checked by the engine).
     2. `if_active`: INACTIVE unless both nodes themselves are NORMAL.
-    3. `keep_live`: UNCHANGED if the stored edge is already in that state (a double follow keeps its place).
+    3. `keep_live`: UNCHANGED if the stored edge is already in that state, with that end (a double follow keeps its
+       place). Where only its end is another, it gets the new one, and with `supersede` keeps its place.
     4. `only_from`: UNCHANGED unless the stored edge is in one of these states (no row counts as REMOVED).
     5. The merge law: UNCHANGED if the stored edge wins.
     6. `if_public`: PRIVATE if the destination's edges need its consent.
@@ -76,6 +85,7 @@ class EdgeWrite(msgspec.Struct, frozen=True, gc=False):
     edge: Edge
     supersede: bool = False
     keep_place: bool = False
+    keep_expiry: bool = False
     chained: bool = False
     if_active: bool = False
     keep_live: bool = False
@@ -123,9 +133,16 @@ class EdgeChange(msgspec.Struct, frozen=True, gc=False):
     length: int = 0
 
 
-def precedence(edge: Edge) -> tuple[int, int, int]:
+def precedence(edge: Edge) -> tuple[int, int, int, int]:
     """What the merge law compares: the greater wins."""
-    return (edge.updated_at, edge.state, edge.position)
+    return (edge.updated_at, edge.state, edge.position, edge.expires_ms)
+
+
+def as_of(edge: Edge, now_ms: int) -> Edge:
+    """The edge as it is at a moment: removed, if it has expired by then."""
+    if edge.expires_ms and edge.expires_ms <= now_ms:
+        return msgspec.structs.replace(edge, state=State.REMOVED, expires_ms=0)
+    return edge
 
 
 def merge(stored: Edge | None, incoming: Edge) -> Edge:
@@ -142,18 +159,18 @@ def resolve(stored: Edge | None, write: EdgeWrite, ends: State = State.NORMAL) -
     state of that node.
     """
     edge = write.edge
-    if stored is None or not write.supersede:
-        if edge.state != State.NORMAL or ends == State.NORMAL:
-            return edge
-        return msgspec.structs.replace(edge, state=ends)
-    return Edge(
-        edge.graph,
-        edge.source,
-        edge.destination,
-        max(edge.state, ends) if edge.state == State.NORMAL else edge.state,
-        stored.position if write.keep_place else edge.position,
-        edge.updated_at if edge.updated_at > stored.updated_at else Hlc(stored.updated_at + 1),
-    )
+    state = max(edge.state, ends) if edge.state == State.NORMAL else edge.state
+    position, version, expires_ms = edge.position, edge.updated_at, edge.expires_ms
+    if stored is not None and write.supersede:
+        if write.keep_place or (write.keep_live and stored.state == state):
+            position = stored.position
+        if write.keep_place or write.keep_expiry:
+            expires_ms = stored.expires_ms
+        if version <= stored.updated_at:
+            version = Hlc(stored.updated_at + 1)
+    if state == State.REMOVED:
+        expires_ms = 0
+    return Edge(edge.graph, edge.source, edge.destination, state, position, version, expires_ms)
 
 
 def _never() -> bool:
@@ -178,7 +195,7 @@ def decide(
     """
     if write.if_active and edge.state != write.edge.state:
         return Outcome.INACTIVE  # `resolve` gave the edge the state of an end that is not NORMAL
-    if write.keep_live and stored is not None and stored.state == edge.state:
+    if write.keep_live and stored is not None and (stored.state, stored.expires_ms) == (edge.state, edge.expires_ms):
         return Outcome.UNCHANGED
     if write.only_from is not None and (State.REMOVED if stored is None else stored.state) not in write.only_from:
         return Outcome.UNCHANGED

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kith.core.clock import HybridClock, ms_of
+from kith.core.errors import InvalidContent
 from kith.core.ids import NodeId
 from kith.core.paging import Mark, Page, Window, cut
 from kith.core.tokens import NO_MARK, WriteMark
@@ -42,6 +43,13 @@ class Graph:
         """An edge with a version and position of now."""
         version = self.clock.next()
         return Edge(graph, source, destination, state, ms_of(version), version)
+
+    def check_expiry(self, expires_ms: int) -> None:
+        """InvalidContent if an edge that is made now would be over already. 0: it never is."""
+        if expires_ms and expires_ms <= ms_of(self.clock.next()):
+            raise InvalidContent(
+                "expiresAt must be in the future; leave it out for what does not end", field="expiresAt"
+            )
 
     def adding(self, graph: int, source: NodeId, destination: NodeId) -> EdgeWrite:
         """The write that adds an edge now; one that is already there keeps its place."""

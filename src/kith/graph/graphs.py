@@ -40,11 +40,12 @@ BOARD_UNFOLLOWS = "board_unfollows"  # user -> board they do not follow, though 
 IMPLICIT_FOLLOWS = "implicit_follows"  # user -> owner of a board that they follow, whom they do not follow; boards
 BOARD_MEMBERS = "board_members"  # user -> board on which they may pin, beside its owner; boards
 PINS = "pins"  # board -> post, at the time it was pinned; boards, home
+NAMES = "names"  # the beginning of a name -> user who has such a name, in the order of names; people
 BUILT_IN = (
     FOLLOWS, BLOCKS, MUTES, FOLLOW_REQUESTS, LIKES, SAVES, SHARES, HIDES,
     VIEWS, AUTHORED, COMMENTS, REPLIES, COMMENT_LIKES, COMMENTED, FEWER, STORIES, STORY_VIEWS,
     SUGGESTION_HIDES, POST_REPLIES, MENTIONED, FLOCK_AWAY,
-    BOARDS, BOARD_FOLLOWS, BOARD_UNFOLLOWS, IMPLICIT_FOLLOWS, BOARD_MEMBERS, PINS,
+    BOARDS, BOARD_FOLLOWS, BOARD_UNFOLLOWS, IMPLICIT_FOLLOWS, BOARD_MEMBERS, PINS, NAMES,
 )  # fmt: skip
 """Stores number them in this order; new ones come last."""
 _BETWEEN_OBJECTS = (COMMENTS, REPLIES, POST_REPLIES, PINS)
@@ -72,9 +73,9 @@ class Graphs:
     def __init__(self, numbers: Mapping[str, int], declared: Callable[[], Mapping[str, int]] = dict) -> None:
         self._numbers, self._declared = dict(numbers), declared
         self._names = {number: name for name, number in numbers.items()}
-        self.between_objects = frozenset(numbers[name] for name in _BETWEEN_OBJECTS if name in numbers)
-        """Numbers of the graphs without users: at both ends are objects (posts...), whose ids may equal a user's."""
-        self.to_objects = self.between_objects | {numbers[name] for name in _TO_OBJECTS if name in numbers}
+        self.from_objects = frozenset(numbers[name] for name in (*_BETWEEN_OBJECTS, NAMES) if name in numbers)
+        """Numbers of the graphs whose sources are no users, but objects (posts...), whose ids may equal a user's."""
+        self.to_objects = frozenset(numbers[name] for name in (*_BETWEEN_OBJECTS, *_TO_OBJECTS) if name in numbers)
         """Numbers of the graphs whose destinations are posts, comments, stories or boards, not users."""
         self.by_others = frozenset(numbers[name] for name in _BY_OTHERS if name in numbers)
         """Numbers of the graphs in which others write a user's edges: they may tell what the user must not see."""

@@ -242,7 +242,7 @@ class NodeJobs:
         A list of a post or comment is left out: its node has the same number as this one, and is another.
         """
         restored, graphs = job.operation is NodeOperation.RESTORE, self._graph.graphs
-        not_theirs = {Direction.OUT: graphs.between_objects, Direction.IN: graphs.to_objects}
+        not_theirs = {Direction.OUT: graphs.from_objects, Direction.IN: graphs.to_objects}
         for name in sorted(graphs.names(), key=self._order, reverse=not restored):
             number = graphs.number(name)
             for direction in Direction:

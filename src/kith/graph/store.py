@@ -40,6 +40,11 @@ class Edges(Protocol):
     and end; lists and counts may lag behind the row by up to 2 s, in any order, and changes may reach them twice. The
     row itself (`get_many`, `exists_many`) is always current. Durability: `apply` returns once the change is in the log,
     as durably as the engine is set to. Errors: `StoreFull`, `StoreUnavailable`, `Overloaded`; driver errors never leak.
+
+    Expiry: from the millisecond `Edge.expires_ms` on an edge is removed, as `edge.as_of` says, by the clock of who
+    reads: at once in the row, and wherever else a write of that moment would show. Nobody has to ask for it. The log
+    tells it like a removal, within seconds while any process has the store open.
+    Order within a list: an edge that is written with another position moves there, and every count stays.
     """
 
     transactional: bool
@@ -167,7 +172,7 @@ class Scans(Protocol):
     """Whole graphs, for audits, exports and jobs over everybody.
 
     Scans come in any order. One of a graph that changes meanwhile shows once whatever is there throughout, and perhaps
-    what comes or goes.
+    what comes or goes. An edge that has expired may show as it was, until the log tells that it is removed.
     """
 
     transactional: bool

@@ -55,12 +55,7 @@ class Standing(NamedTuple):
     labels: int = 0  # the author's, see `core.labels`
 
 
-<<<<<<< HEAD
-_UNTIED = Standing()
-"""As most authors and viewers stand to each other."""
-=======
 _STRANGER, _FOLLOWED = Standing(), Standing(followed=True)  # as most stand to each other
->>>>>>> 5c473e22bfcaac1b8345ad45e55286e0ae74e0b4
 
 
 class Privacy:
@@ -217,13 +212,8 @@ class Privacy:
             states = zip(tied, answers.states[back], strict=True)
             follow_back = {author for author, state in states if state is State.NORMAL}
             return {
-<<<<<<< HEAD
-                author: _UNTIED
-                if node == _PLAIN and not (blocked or followed or author in follow_back)
-=======
                 author: (_FOLLOWED if followed else _STRANGER)
                 if node == _PLAIN and not blocked and author not in follow_back
->>>>>>> 5c473e22bfcaac1b8345ad45e55286e0ae74e0b4
                 else Standing(node.state, node.private, blocked, followed, author in follow_back, node.labels)
                 for author, node, (blocked, followed) in zip(known, answers.nodes[nodes], ties(answers), strict=True)
             }

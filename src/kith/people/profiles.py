@@ -13,6 +13,7 @@ import msgspec
 from kith.core.clock import HybridClock
 from kith.core.ids import NodeId
 from kith.core.tokens import WriteMark
+from kith.people.names import renaming
 from kith.people.usernames import NameChange, change_name, check_username, fold, holder_of
 from kith.records.fields import NO_ATTRIBUTES, check_text
 from kith.records.rewriting import NOTHING_TO_DO, next_version, rewrite
@@ -41,10 +42,10 @@ CheckImage = Callable[[NodeId, int, str], Awaitable[None]]
 
 
 class Profiles:
-    """Reads and changes profiles, usernames included."""
+    """Reads and changes profiles, usernames included. `names`: the graph of the index by which people are found."""
 
-    def __init__(self, store: RecordStore, clock: HybridClock, check_image: CheckImage) -> None:
-        self.store, self._clock, self._check_image = store, clock, check_image
+    def __init__(self, store: RecordStore, clock: HybridClock, check_image: CheckImage, names: int) -> None:
+        self.store, self._clock, self._check_image, self._names = store, clock, check_image, names
 
     async def get_many(self, users: Sequence[int]) -> list[Profile]:
         """The profile of each user, in their order."""
@@ -76,7 +77,9 @@ class Profiles:
                 renamed = await change_name(self.store, user, (old.username, profile.username), version, self._disown)
             record = Record(RecordKind.USER, user, version, _encode(profile))
             only_if = [*renamed.only_if, AtVersion(RecordKind.USER, user, at)]
-            put = await self.store.put([*renamed.before, record, *renamed.after], only_if=only_if)
+            shown = [(one.username, one.display_name) for one in (old, profile)]
+            entries = renaming(self._names, user, shown[0], shown[1], version, atomic=self.store.transactional)
+            put = await self.store.put([*renamed.before, record, *renamed.after], entries, only_if=only_if)
             return put, profile
 
         put, profile = await rewrite("this profile", user, replace)

@@ -94,14 +94,19 @@ class Relations:
 
     # --- following -------------------------------------------------------------------------------------
 
-    async def follow(self, actor: NodeId, target: NodeId) -> RelationWritten:
+    async def follow(self, actor: NodeId, target: NodeId, expires_ms: int = 0) -> RelationWritten:
         """Make `actor` follow `target`, or request it if `target` is private.
 
+        `expires_ms`: until when, in ms since the epoch; 0: until it is undone. What was said last holds, so it makes a
+        follow shorter, longer or lasting; a request that is accepted makes a follow until then.
+
         Errors: SelfEdge; UserNotFound if `target` is deactivated; Forbidden if `actor` is, or one blocks the other;
-        FollowLimitReached. Repeating it changes nothing and keeps the place in both lists.
+        FollowLimitReached; InvalidContent. Repeating it changes nothing and keeps the place in both lists.
         """
         _check_two(actor, target)
-        return await self._follow(actor, target, if_public=True) or await self._request(actor, target)
+        self._graph.check_expiry(expires_ms)
+        follow = await self._follow(actor, target, if_public=True, expires_ms=expires_ms)
+        return follow or await self._request(actor, target, expires_ms)
 
     async def unfollow(self, actor: NodeId, target: NodeId) -> RelationWritten:
         """Undo `follow`; takes a request back, and the follows of single boards of theirs, too."""
@@ -121,16 +126,17 @@ class Relations:
         not; RequesterLimitReached.
         """
         _check_two(actor, requester)
-        asked = await self._graph.exists(self._requests, requester, actor)
+        (request,) = await self._store.get_many(self._requests, [(requester, actor)])
+        asked = request is not None and request.state is State.NORMAL
         if not asked and await self._graph.exists(self._follows, requester, actor):
             return RelationWritten(True, False, NO_MARK)
-        if not asked or await self._privacy.hidden([requester]) == [True]:
+        if request is None or not asked or await self._privacy.hidden([requester]) == [True]:
             raise UserNotFound(
                 "this user has no request that you can accept now; /follow-requests lists those that wait",
                 id=str(requester),
             )
         try:
-            written = await self._follow(requester, actor, if_public=False)
+            written = await self._follow(requester, actor, if_public=False, expires_ms=request.expires_ms)
         except FollowLimitReached:
             limit = self._limits.follows_max
             raise RequesterLimitReached(
@@ -145,11 +151,14 @@ class Relations:
 
         The request of one who may not follow stays. Repeating it changes nothing.
         """
+        requests = await self._store.get_many(self._requests, [(requester, actor) for requester in requesters])
         writes = [
             write
-            for requester in requesters
+            for requester, request in zip(requesters, requests, strict=True)
             for write in (
-                self._conditional(self._follows, requester, actor, if_public=True),
+                self._conditional(
+                    self._follows, requester, actor, if_public=True, expires_ms=request.expires_ms if request else 0
+                ),
                 self._graph.dropping(self._requests, requester, actor, chained=True),
             )
         ]
@@ -267,12 +276,14 @@ class Relations:
 
     # --- writing ---------------------------------------------------------------------------------------
 
-    async def _follow(self, actor: NodeId, target: NodeId, *, if_public: bool) -> RelationWritten | None:
+    async def _follow(
+        self, actor: NodeId, target: NodeId, *, if_public: bool, expires_ms: int
+    ) -> RelationWritten | None:
         """Write the follow, and drop a request that waited for it; None if the account is private.
 
         The request is dropped by a later version than that of the follow, which tells a follow that answers one.
         """
-        follow = self._conditional(self._follows, actor, target, if_public=if_public)
+        follow = self._conditional(self._follows, actor, target, if_public=if_public, expires_ms=expires_ms)
         answered = self._graph.dropping(self._requests, actor, target, chained=True)
         written, mark = await self._tied(self._write_allowed(follow, answered), (actor, target))
         if written is None or mark is NO_MARK:
@@ -296,20 +307,25 @@ class Relations:
                 mark = changed
         return written, mark
 
-    async def _request(self, actor: NodeId, target: NodeId) -> RelationWritten:
+    async def _request(self, actor: NodeId, target: NodeId, expires_ms: int) -> RelationWritten:
         """Write a request to follow a private account; follow it, if it became public meanwhile."""
-        written = await self._write_allowed(self._conditional(self._requests, actor, target))
+        written = await self._write_allowed(self._conditional(self._requests, actor, target, expires_ms=expires_ms))
         (node,) = await self._store.nodes([target])
-        if not node.private and (followed := await self._follow(actor, target, if_public=True)) is not None:
-            return followed
+        if not node.private:
+            followed = await self._follow(actor, target, if_public=True, expires_ms=expires_ms)
+            if followed is not None:
+                return followed
         if written is None:
             return RelationWritten(False, False, NO_MARK, requested=True)
         return RelationWritten(False, written.changed, written.mark, requested=True)
 
-    def _conditional(self, graph: int, source: NodeId, destination: NodeId, *, if_public: bool = False) -> EdgeWrite:
+    def _conditional(
+        self, graph: int, source: NodeId, destination: NodeId, *, if_public: bool = False, expires_ms: int = 0
+    ) -> EdgeWrite:
         """The write of an edge on the conditions of a follow: both active, no block between them, within the limit."""
+        edge = self._graph.now(graph, source, destination, State.NORMAL)
         return EdgeWrite(
-            self._graph.now(graph, source, destination, State.NORMAL),
+            msgspec.structs.replace(edge, expires_ms=expires_ms) if expires_ms else edge,
             supersede=True,
             keep_live=True,
             out_limit=self._limits.follows_max,

@@ -52,6 +52,8 @@ from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
 from kith.engines.embedded import quota_store
 from kith.engines.embedded.quota_store import FileQuotas
+from kith.people.by_name import ByName
+from kith.people.search import PeopleSearch
 from kith.run import config, limits, processes
 from kith.run.audits import AuditProcesses
 from kith.run.config import Settings
@@ -113,7 +115,13 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
 
     resources: list[object] = [
         GraphResource(graph, access, batch_max=settings.batch_max, select_ids_max=settings.select_ids_max),
-        RelationsResource(services.relations, access, present),
+        RelationsResource(
+            services.relations,
+            access,
+            present,
+            ByName(services.profiles),
+            PeopleSearch(services.opened.graph, services.profiles),
+        ),
         AccountsResource(services.jobs, services.profiles),
         ProfilesResource(services.profiles, graph, services.privacy, services.media, services.openings, present),
         SuggestionsResource(services.suggestions),

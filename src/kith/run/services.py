@@ -20,6 +20,7 @@ from kith.core.ids import NODES_MAX, NodeId
 from kith.engines.blobs.blob_store import open_blobs
 from kith.engines.embedded import standing
 from kith.engines.embedded.served_log import ServedFiles
+from kith.graph.graphs import NAMES
 from kith.graph.nodes import Finish, NodeJobs
 from kith.home.affinity import Affinity
 from kith.home.facts import PostFacts
@@ -123,7 +124,7 @@ async def _services(
     graph, posts = parts.graph, posts_over(parts, number)
     comments, engagement = Comments(posts), Engagement(posts)
     media = media_over(settings, posts, parts.metrics)
-    profiles = Profiles(posts.store, graph.clock, media.check_image)
+    profiles = Profiles(posts.store, graph.clock, media.check_image, graph.graphs.number(NAMES))
     stories = Stories(posts.store, graph, posts.snowflakes, hours=settings.story_hours)
     suggested = suggestions(settings, parts)
     served = _served(settings)

@@ -28,6 +28,7 @@ from kith.commands.edges import export_edges
 from kith.commands.transfer import loading
 from kith.commands.transfer.loading import Imported
 from kith.commands.transfer.unloading import export
+from kith.core.clock import wall_ms
 from kith.graph.edge import State
 from kith.run.config import Settings
 from kith.run.wiring import opened_graph
@@ -50,7 +51,7 @@ def test_the_least_position_is_exported_and_imported_as_any_other(
 def test_what_is_exported_is_imported_back_the_same(set_to: Settings, tmp_path: Path, name: str) -> None:
     rows = random_rows(3, 150, 3)
     bring(set_to, file_of(tmp_path, rows))
-    count, _ = export_edges(set_to, FOLLOWS, tmp_path / name, lambda _: None)
+    count, *_ = export_edges(set_to, FOLLOWS, tmp_path / name, lambda _: None)
     assert count == len(wanted(rows))  # type: ignore[arg-type]
     bring(set_to, tmp_path / name, "matches")
     assert look(set_to, "matches") == look(set_to)
@@ -60,6 +61,13 @@ def test_only_live_edges_are_exported(set_to: Settings, tmp_path: Path) -> None:
     do(set_to, ("follow", ALICE, BOB), ("follow", ALICE, CAROL), ("unfollow", ALICE, CAROL))
     assert export_edges(set_to, FOLLOWS, tmp_path / "out.csv", lambda _: None).edges == 1
     assert (tmp_path / "out.csv").read_text().startswith(f"{ALICE},{BOB},")
+
+
+def test_edges_that_expire_are_left_out_and_counted(set_to: Settings, tmp_path: Path) -> None:
+    """A row of the file cannot say that they end, so an import would make them last."""
+    do(set_to, ("follow", ALICE, BOB), ("follow", ALICE, CAROL, wall_ms() + 604_800_000))
+    exported = export_edges(set_to, FOLLOWS, tmp_path / "out.csv", lambda _: None)
+    assert (exported.edges, exported.expiring) == (1, 1)
 
 
 def test_an_export_that_fails_leaves_no_file(set_to: Settings, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kith.engines.embedded import checkpoints
-from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.environment import Environment
 
 

@@ -6,16 +6,17 @@ import asyncio
 from typing import Any
 
 import pytest
-from cast import ALICE, DANA, START_MS
+from cast import ALICE, DANA, START_MS, FakeClock
 from coroutines import Run
 from edges import OUT, edge_of, writes_of
+from msgspec.structs import replace
 from reference_edges import ReferenceEdges
 
 from kith.core.clock import hlc_of
 from kith.core.events import NODE_CHANGED, NOWHERE, USER_CHANGED, Event, LogPosition
 from kith.core.paging import Mark, Page, Window
-from kith.engines.embedded import edge_store
-from kith.engines.embedded.commits import Batch
+from kith.engines.embedded import batch, edge_store
+from kith.engines.embedded.batch import Batch
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import EmbeddedLog
@@ -54,6 +55,40 @@ def test_a_page_of_a_range_costs_the_same_however_deep_it_lies(
             page = run(store.page(OUT, Window(20, since=since, until=until, **place)))  # type: ignore[arg-type]
             assert len(page.items) == 20 or until - since < 20
     assert max(cursor.moves for cursor in cursors) <= 6, [cursor.moves for cursor in cursors]
+
+
+def test_while_nothing_is_written_expired_edges_are_removed_and_the_log_tells_it(
+    embedded: tuple[Environment, EmbeddedEdges], run: Run, clock: FakeClock
+) -> None:
+    """Each once, in parts; and nothing is left of when they end."""
+    environment, store = embedded
+    run(store.declare(["follows"]))
+    count = 2 * batch._REMOVED_A_COMMIT + 5
+    week = [replace(edge_of(ALICE, at), expires_ms=START_MS + 604_800_000) for at in range(3)]
+    soon = [replace(edge_of(ALICE, 10 + at), expires_ms=START_MS + 200) for at in range(count)]
+    log = EmbeddedLog(environment, store._commits)
+
+    async def removed() -> list[Event]:
+        async with asyncio.timeout(60):
+            while True:
+                events = (await log.read(NOWHERE, 10**6)).events
+                if sum(event.ended for event in events) >= count:
+                    return [event for event in events if event.ended]
+                with log.bell() as bell:
+                    await bell.rung(1.0)
+
+    run(store.apply(writes_of(*week, *soon)))
+    clock.ms = START_MS + 200
+    events = run(removed())
+    assert sorted(event.destination for event in events) == [edge.destination for edge in soon]
+    assert run(store.count_many([OUT])) == [len(week)]
+    with environment.lmdb.begin() as txn:
+        kept = [key for key, _ in txn.cursor(environment.records)]
+    assert len(kept) == 3 * len(week)
+    run(store.apply(writes_of(*(replace(edge, expires_ms=0, updated_at=edge.updated_at + 1) for edge in week))))
+    with environment.lmdb.begin() as txn:
+        assert not txn.stat(environment.records)["entries"]
+        assert txn.get(b"first-expiry", None, environment.meta) is None
 
 
 def test_one_failing_job_of_a_group_harms_no_other(embedded: tuple[Environment, EmbeddedEdges], run: Run) -> None:

@@ -20,8 +20,8 @@ from reference_edges import ReferenceEdges
 from kith.core.clock import Hlc, HybridClock
 from kith.core.events import BULK_LOADED, Event
 from kith.engines.embedded import event_log
+from kith.engines.embedded.batch import Batch
 from kith.engines.embedded.changes import edge_changed
-from kith.engines.embedded.commits import Batch
 from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.event_log import EVENTS_PER_ROW

@@ -28,6 +28,7 @@ from kith.core.errors import (
 from kith.core.ids import NodeId
 from kith.engines.blobs.blob_store import FolderBlobs
 from kith.graph.edge import State
+from kith.graph.graphs import NAMES
 from kith.media import library
 from kith.media.library import SWEPT_AFTER_MS, MediaLibrary, MediaLimits
 from kith.media.media import ALT_TEXT_CHARS_MAX, Media, key_of, keys_of, media_record, read_media, thumbnail_key_of
@@ -48,7 +49,9 @@ class UploadScene:
         self.media = MediaLibrary(
             services.records, services.graph, services.snowflakes, FolderBlobs(folder, sync=False), limits
         )
-        self.profiles = Profiles(services.records, services.graph.clock, self.media.check_image)
+        self.profiles = Profiles(
+            services.records, services.graph.clock, self.media.check_image, services.graph.graphs.number(NAMES)
+        )
 
     def files(self) -> set[str]:
         """The keys of all files."""

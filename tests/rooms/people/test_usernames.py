@@ -15,6 +15,7 @@ from services import no_images
 from kith.core.clock import HybridClock
 from kith.core.errors import Conflict, InvalidContent, UsernameTaken
 from kith.core.ids import NodeId
+from kith.graph.graphs import BUILT_IN, NAMES
 from kith.people import usernames
 from kith.people.profiles import Profile, Profiles
 from kith.people.usernames import check_username
@@ -27,7 +28,7 @@ class Names:
 
     def __init__(self, run: Run, edges: ReferenceEdges, clock: FakeClock) -> None:
         self.store = records_over(edges)
-        self.profiles = Profiles(self.store, HybridClock(clock), no_images)
+        self.profiles = Profiles(self.store, HybridClock(clock), no_images, BUILT_IN.index(NAMES) + 1)
         self._run = run
 
     def take(self, user: NodeId, name: str) -> Any:

@@ -16,7 +16,13 @@ from kith.graph.edge import Edge, EdgeChange, EdgeWrite, Outcome, State, applied
 
 # Few values each, so that ties are the rule.
 versions = st.builds(
-    edge_of, st.just(ALICE), st.just(BOB), st.integers(-1, 1), st.sampled_from(State), st.integers(0, 2)
+    lambda position, state, version, end: msgspec.structs.replace(
+        edge_of(ALICE, BOB, position, state, version), expires_ms=0 if state is State.REMOVED else end
+    ),
+    st.integers(-1, 1),
+    st.sampled_from(State),
+    st.integers(0, 2),
+    st.integers(0, 2),
 )
 NORMAL, NEGATIVE, ARCHIVED, REMOVED = State
 
@@ -42,7 +48,9 @@ def test_any_order_and_repetition_leaves_the_greatest(edges: list[Edge], chance:
     again = edges + chance.sample(edges, len(edges) // 2)
     chance.shuffle(again)
     left: Edge | None = reduce(merge, again, None)
-    assert left == max(edges, key=lambda edge: (edge.updated_at, list(State).index(edge.state), edge.position))
+    assert left == max(
+        edges, key=lambda edge: (edge.updated_at, list(State).index(edge.state), edge.position, edge.expires_ms)
+    )
 
 
 def outcome_of(stored: Edge | None, write: EdgeWrite, out_count: int = 0, *, barred: bool = False) -> Outcome:
@@ -59,6 +67,7 @@ LESS_AND_GREATER: dict[str, tuple[Edge, Edge]] = {
     "archived above negative": (edge_of(1, 2, 9, NEGATIVE, 1), edge_of(1, 2, 0, ARCHIVED, 1)),
     "removed above archived": (edge_of(1, 2, 9, ARCHIVED, 1), edge_of(1, 2, 0, REMOVED, 1)),
     "then the position": (edge_of(1, 2, -9, ARCHIVED, 1), edge_of(1, 2, -8, ARCHIVED, 1)),
+    "then the end": (edge_of(1, 2, 9), msgspec.structs.replace(edge_of(1, 2, 9), expires_ms=1)),
 }
 
 
@@ -128,7 +137,9 @@ def test_a_superseding_write_always_wins_and_by_no_more_than_it_must(stored: Edg
     assert edge.updated_at == max(incoming.updated_at, stored.updated_at + 1)
     assert (edge.state, edge.position) == (incoming.state, incoming.position)
     kept = resolve(stored, EdgeWrite(incoming, supersede=True, keep_place=True))
-    assert kept == msgspec.structs.replace(edge, position=stored.position)
+    expires_ms = 0 if incoming.state is REMOVED else stored.expires_ms
+    assert kept == msgspec.structs.replace(edge, position=stored.position, expires_ms=expires_ms)
+    assert resolve(stored, EdgeWrite(incoming, supersede=True, keep_expiry=True)).expires_ms == expires_ms
 
 
 @given(versions, versions)

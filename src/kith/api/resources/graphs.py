@@ -8,13 +8,14 @@ import msgspec
 from msgspec import Meta
 
 from kith.access.policy import ReadPolicy, check_raw_write
-from kith.api.answers import CountAnswer, ListAnswer, Pagination, check_batch, ranged
+from kith.api.answers import CountAnswer, ListAnswer, Pagination, Time, check_batch, ms_of_time, ranged
 from kith.api.call import Call
 from kith.api.openapi import OR_STRING
 from kith.api.operations import ask, get, post
 from kith.api.parameters import Cursor, GraphName, Id, Limit, Since, StateName, Until
+from kith.api.presenter import time_of
 from kith.core.clock import HLC_MAX, Hlc, ms_of
-from kith.core.errors import NotFound, SelfEdge
+from kith.core.errors import BadRequest, InvalidContent, NotFound, SelfEdge
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import LIMIT_DEFAULT, Mark
 from kith.graph.edge import POSITION_MAX, POSITION_MIN, Direction, Edge, EdgeWrite, State, applied
@@ -33,8 +34,16 @@ BodyId = Annotated[
     ),
 ]
 """An id in a body of many, decoded in C; see `Spec.numbers_as_strings`."""
-_STATE = {"add": State.NORMAL, "remove": State.REMOVED, "archive": State.ARCHIVED, "negate": State.NEGATIVE}
+_MOVE = "move"
+_STATE = {
+    "add": State.NORMAL,
+    _MOVE: State.NORMAL,
+    "remove": State.REMOVED,
+    "archive": State.ARCHIVED,
+    "negate": State.NEGATIVE,
+}
 _OPS = f"; op is one of {', '.join(_STATE)}"
+_LIVE = frozenset({State.NORMAL})
 _TRUE, _FALSE = b'{"exists":true}', b'{"exists":false}'
 
 
@@ -45,13 +54,18 @@ class CheckRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class EdgeRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """One edge to write. Without `position` a live edge keeps its place; without `updatedAt` it happens now."""
+    """One edge to write. Without `position` a live edge keeps its place; without `updatedAt` it happens now.
 
-    op: Literal["add", "remove", "archive", "negate"]
+    `move`: gives a live edge another `position`, so that it moves in its lists; where there is none it does nothing.
+    `expiresAt`: an edge that is added is removed at that moment; what is said last holds, so without it the edge lasts.
+    """
+
+    op: Literal["add", "move", "remove", "archive", "negate"]
     source: BodyId
     destination: BodyId
     position: Annotated[int, Meta(ge=POSITION_MIN, le=POSITION_MAX, extra_json_schema=OR_STRING)] | None = None
     updated_at: Annotated[int, Meta(ge=0, le=HLC_MAX, extra_json_schema=OR_STRING)] | None = None
+    expires_at: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] | None = None
 
 
 class EdgesRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -92,14 +106,15 @@ class SetAnswer(msgspec.Struct, frozen=True):
     pagination: Pagination
 
 
-class EdgeAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """A stored edge."""
+class EdgeAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A stored edge. `expiresAt`: where it is removed by itself, when."""
 
     source: str
     destination: str
     state: str
     position: str
     updated_at: str
+    expires_at: Time | None = None
 
 
 class SelectRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -174,8 +189,9 @@ class GraphResource:
         if edge is None or any(hidden) or not self._access.may_read_edge(call.caller, edge.state):
             raise NotFound("there is no such edge", graph=graph, source=str(source), destination=str(destination))
         return EdgeAnswer(
-            str(edge.source), str(edge.destination), edge.state.name.lower(), str(edge.position), str(edge.updated_at)
-        )
+            str(edge.source), str(edge.destination), edge.state.name.lower(), str(edge.position), str(edge.updated_at),
+            time_of(edge.expires_ms) if edge.expires_ms else None,
+        )  # fmt: skip
 
     @get("/graph/{graph}/{node}/out", "Destinations, newest first", name="out")
     async def list_out(
@@ -296,8 +312,33 @@ def _writes(graph: Graph, number: int, requests: list[EdgeRequest]) -> list[Edge
             edge = Edge(number, source, destination, state, ms_of(request.updated_at), Hlc(request.updated_at))
         if request.position is not None:
             edge = msgspec.structs.replace(edge, position=request.position)
+        if request.expires_at is not None:
+            edge = msgspec.structs.replace(edge, expires_ms=_expiry(graph, request))
+        if request.op == _MOVE:
+            writes.append(_moving(request, edge))
+            continue
         now = request.updated_at is None
         in_place = now and request.position is None
         keep_live = in_place and state == State.NORMAL
         writes.append(EdgeWrite(edge, supersede=now, keep_place=in_place and not keep_live, keep_live=keep_live))
     return writes
+
+
+def _moving(request: EdgeRequest, edge: Edge) -> EdgeWrite:
+    """The write that moves a live edge; an edge that was removed stays so."""
+    if request.position is None or request.updated_at is not None or request.expires_at is not None:
+        raise BadRequest("move takes a position, and neither updatedAt nor expiresAt: it is for an edge as it is now")
+    return EdgeWrite(edge, supersede=True, keep_expiry=True, only_from=_LIVE)
+
+
+def _expiry(graph: Graph, request: EdgeRequest) -> int:
+    """When an edge that is added ends. One that brings its own version may be over: it tells what was."""
+    if request.op != "add":
+        raise BadRequest(f"expiresAt is for edges that are added, not for {request.op!r}")
+    try:
+        expires_ms = ms_of_time(msgspec.convert(request.expires_at, Time))
+    except msgspec.ValidationError as error:
+        raise InvalidContent(f"expiresAt is no time: {error}", field="expiresAt") from None
+    if request.updated_at is None:
+        graph.check_expiry(expires_ms)
+    return max(1, expires_ms)

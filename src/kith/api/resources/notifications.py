@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
-from kith.api.answers import Pagination, Time
+from kith.api.answers import Pagination, Time, ms_of_time
 from kith.api.call import Call
 from kith.api.operations import get, post
 from kith.api.parameters import Cursor, ObjectLimit
@@ -184,7 +183,7 @@ class NotificationsResource:
     @post("/mentions", "Report a mention from another system", callers="server", status=202)
     async def report_mention(self, call: Call, body: MentionRequest) -> MentionAnswer:
         """Stored when it is answered. The same `eventId` within 24 hours tells nothing more, and is answered alike."""
-        at_ms = None if body.at is None else _ms_of(body.at)
+        at_ms = None if body.at is None else ms_of_time(body.at)
         in_post = None if body.post is None else parse_id(body.post, "post")
         actor, mentioned = parse_id(body.actor, "actor"), parse_id(body.mentioned, "mentioned")
         return MentionAnswer(body.event_id, await self._outside.accept(body.event_id, actor, mentioned, in_post, at_ms))
@@ -200,10 +199,6 @@ def _marked(body: MarkRequest) -> tuple[list[NodeId], NodeId | None]:
     return [parse_id(id_, "ids") for id_ in body.ids or ()], None if body.up_to is None else parse_id(
         body.up_to, "upTo"
     )
-
-
-def _ms_of(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
 
 
 class _Shown(NamedTuple):

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
 import msgspec
 
 from kith.access.policy import ReadPolicy, check_own
-from kith.api.answers import ListAnswer
+from kith.api.answers import Item, ListAnswer, Pagination, Time, ms_of_time
 from kith.api.call import Call
 from kith.api.operations import ask, delete, get, post
-from kith.api.parameters import Cursor, Id, Limit, ObjectLimit
+from kith.api.parameters import Cursor, Id, Limit, NamePrefix, ObjectLimit, Sort
 from kith.api.presenter import Presenter, UsersAnswer
-from kith.core.ids import parse_id
-from kith.core.paging import Page
+from kith.core.ids import NodeId, parse_id
+from kith.core.paging import LIMIT_DEFAULT, Page, Window, check_limit
+from kith.people.by_name import LISTED_MAX, ByName, Place, check_prefix
 from kith.people.relations import Relations, RelationWritten
+from kith.people.search import PeopleSearch
+
+
+class FollowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """`expiresAt`: until when; without it, until they are unfollowed."""
+
+    expires_at: Time | None = None
 
 
 class Followed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -70,16 +82,27 @@ class FewerAnswer(msgspec.Struct, frozen=True):
     fewer: bool
 
 
+_UNTIL_UNDONE = FollowRequest()
+_encode_place = msgspec.msgpack.Encoder().encode
+_decode_place = msgspec.msgpack.Decoder(Place).decode
+
+
 class RelationsResource:
     """What people do to each other, and the lists of people."""
 
-    def __init__(self, relations: Relations, access: ReadPolicy, present: Presenter) -> None:
+    def __init__(
+        self, relations: Relations, access: ReadPolicy, present: Presenter, by_name: ByName, search: PeopleSearch
+    ) -> None:
         self._relations, self._access, self._present = relations, access, present
+        self._by_name, self._search = by_name, search
 
     @post("/users/{user_id}/follow", "Follow a user", callers="acting")
-    async def follow(self, call: Call, user_id: Id) -> Followed:
-        """Repeating it changes nothing. A private account is asked first (`requested`)."""
-        return _followed(call, await self._relations.follow(call.acting, user_id))
+    async def follow(self, call: Call, user_id: Id, body: FollowRequest = _UNTIL_UNDONE) -> Followed:
+        """Repeating it changes nothing. A private account is asked first (`requested`). With `expiresAt` it ends by
+        itself, in every list and count at that moment; what was said last holds, so a follow without it lasts.
+        """
+        expires_ms = 0 if body.expires_at is None else max(1, ms_of_time(body.expires_at))
+        return _followed(call, await self._relations.follow(call.acting, user_id, expires_ms))
 
     @delete("/users/{user_id}/follow", "Unfollow a user", callers="acting")
     async def unfollow(self, call: Call, user_id: Id) -> Followed:
@@ -155,17 +178,37 @@ class RelationsResource:
         )
 
     @get("/users/{user_id}/following", "Whom a user follows")
-    async def following(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
-        """Newest first."""
+    async def following(
+        self,
+        call: Call,
+        user_id: Id,
+        limit: Limit = None,
+        cursor: Cursor = None,
+        sort: Sort = None,
+        q: NamePrefix = None,
+    ) -> ListAnswer:
+        """Newest first; by name with `sort` or `q`."""
         query = f"following {user_id}"
+        if sort or q is not None:
+            return await self._sorted(call, query, user_id, self._relations.following, limit, cursor, q)
         reading = self._relations.following(user_id, call.window(query, limit, cursor))
         page = await self._access.if_lists_seen(call.caller, [user_id], reading)
         return await self._people(call, query, page)
 
     @get("/users/{user_id}/followers", "Who follows a user")
-    async def followers(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
-        """Newest first, at the same cost at any depth."""
+    async def followers(
+        self,
+        call: Call,
+        user_id: Id,
+        limit: Limit = None,
+        cursor: Cursor = None,
+        sort: Sort = None,
+        q: NamePrefix = None,
+    ) -> ListAnswer:
+        """Newest first, at the same cost at any depth; by name with `sort` or `q`."""
         query = f"followers {user_id}"
+        if sort or q is not None:
+            return await self._sorted(call, query, user_id, self._relations.followers, limit, cursor, q)
         reading = self._relations.followers(user_id, call.window(query, limit, cursor))
         page = await self._access.if_lists_seen(call.caller, [user_id], reading)
         return await self._people(call, query, page)
@@ -187,9 +230,19 @@ class RelationsResource:
         return await self._chosen(call, query, page)
 
     @get("/users/{user_id}/friends", "Who follows and is followed back")
-    async def friends(self, call: Call, user_id: Id, limit: Limit = None, cursor: Cursor = None) -> ListAnswer:
-        """In the order in which the user followed them, newest first."""
+    async def friends(
+        self,
+        call: Call,
+        user_id: Id,
+        limit: Limit = None,
+        cursor: Cursor = None,
+        sort: Sort = None,
+        q: NamePrefix = None,
+    ) -> ListAnswer:
+        """In the order in which the user followed them, newest first; by name with `sort` or `q`."""
         query = f"friends {user_id}"
+        if sort or q is not None:
+            return await self._sorted(call, query, user_id, self._relations.friends, limit, cursor, q)
         reading = self._relations.friends(user_id, call.window(query, limit, cursor))
         page = await self._access.if_lists_seen(call.caller, [user_id], reading)
         return await self._people(call, query, page)
@@ -217,6 +270,40 @@ class RelationsResource:
     async def _chosen(self, call: Call, query: str, page: Page) -> UsersAnswer:
         shown = await self._access.without_hidden_users(call.caller, page)
         return UsersAnswer(await self._present.users(shown), call.pagination(query, shown))
+
+    @get("/search/users", "People by the beginning of a name")
+    async def search_users(
+        self, call: Call, q: NamePrefix = "", limit: ObjectLimit = None, cursor: Cursor = None
+    ) -> UsersAnswer:
+        """Of all people whom the caller may see: those whose username, display name or its second or third word begins
+        with `q`, in any case, in the order of names. A page may be short and still have more.
+        """
+        prefix = check_prefix(q or "")
+        query = f"search users {prefix}"
+        seen = partial(self._access.without_unseen, call.caller)
+        page = await self._search.page(prefix, call.window_of_objects(query, limit, cursor), seen)
+        return UsersAnswer(await self._present.users(page), call.pagination(query, page))
+
+    async def _sorted(
+        self,
+        call: Call,
+        query: str,
+        user: NodeId,
+        listed: Callable[[NodeId, Window], Coroutine[Any, Any, Page]],
+        limit: int | None,
+        cursor: str | None,
+        q: str | None,
+    ) -> ListAnswer:
+        """A page of a list by name."""
+        prefix = "" if q is None else check_prefix(q)
+        limit, query = check_limit(LIMIT_DEFAULT if limit is None else limit), f"{query} by name {prefix}"
+        after = _decode_place(call.unseal(query, cursor)) if cursor else None
+        people = await self._access.if_lists_seen(call.caller, [user], listed(user, Window(LISTED_MAX)))
+        named = await self._by_name.page(people, prefix, after, limit)
+        shown = await self._access.without_unseen(call.caller, named.page)
+        items = [Item(str(mark.id), str(mark.position)) for mark in shown.items]
+        following = call.seal(query, _encode_place(named.end)) if named.end else None
+        return ListAnswer(items, Pagination(following, None, following is not None), named.partial)
 
     async def _people(self, call: Call, query: str, page: Page) -> ListAnswer:
         return call.answer(query, await self._access.without_unseen(call.caller, page))

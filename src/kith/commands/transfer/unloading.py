@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from kith.commands.transfer.formats import Writer
@@ -12,21 +13,29 @@ from kith.graph.edge import State
 from kith.graph.store import Scans
 
 
-async def export(store: Scans, graph: int, path: Path, progress: Callable[[int], None]) -> int:
-    """Write (source, destination, position) of every edge in state NORMAL; how many there were.
+class Unloaded(msgspec.Struct, frozen=True):
+    """How many edges were written, and how many were left out, because they expire, which a row cannot say."""
+
+    written: int
+    expiring: int
+
+
+async def export(store: Scans, graph: int, path: Path, progress: Callable[[int], None]) -> Unloaded:
+    """Write (source, destination, position) of every edge in state NORMAL that does not expire.
 
     The file appears under its name only when it is whole. Edges written meanwhile may or may not be in it.
     """
-    written = 0
+    written = expiring = 0
     with Writer(path) as writer:
         async for chunk in store.edges(graph):
             live = [
                 (int(ends.edge.source), int(ends.edge.destination), ends.edge.position)
                 for ends in chunk
-                if ends.edge.state == State.NORMAL
+                if ends.edge.state == State.NORMAL and not ends.edge.expires_ms
             ]
+            expiring += sum(ends.edge.state == State.NORMAL and ends.edge.expires_ms > 0 for ends in chunk)
             if live:
                 writer.write(np.array(live, np.int64))
             written += len(live)
             progress(written)
-    return written
+    return Unloaded(written, expiring)

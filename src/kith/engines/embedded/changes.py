@@ -2,6 +2,7 @@
 log. So whatever is acknowledged is in the log, in a form that says what is so afterwards.
 
     an edge             the event says all of it; its row and both lists follow from it
+                        data: expires_ms u64, or nothing
     RECORD_CHANGED      source: kind · destination: id · updated_at: version · data: the record's
     RECORD_FORGOTTEN    source: kind · destination: id
     RECORDS_FORGOTTEN   source: kind · destination: all records of this kind with a smaller id
@@ -44,13 +45,14 @@ from kith.records.store import Record, RecordKind
 _HEAD = struct.Struct(">BBBQQqQ")
 _RECORD_KEY = struct.Struct(">BQ")
 _VERSION = struct.Struct(">Q")
+_TIME = struct.Struct(">Q")
 _KEY_LENGTH = struct.Struct(">H")
 NONE_BEFORE = 255
 Databases: TypeAlias = "Mapping[str, lmdb._Database]"
 GraphDatabase: TypeAlias = "Callable[[int], lmdb._Database]"
 
 CLAIM_BYTES = 16
-_CLAIM, CLAIM_END = 128, 129
+_CLAIM, CLAIM_END = 128, 129  # 130, 131: see `expiries`
 _END_KEY = struct.Struct(">BQ16s")
 
 record_key = _RECORD_KEY.pack
@@ -77,7 +79,7 @@ def read_claim_end(row_key: bytes) -> tuple[int, bytes] | None:
 
 def edge_changed(before: State | None, edge: Edge) -> bytes:
     """The event of an edge that was written; `before`: its state until then."""
-    return _HEAD.pack(
+    head = _HEAD.pack(
         edge.graph,
         NONE_BEFORE if before is None else before,
         edge.state,
@@ -86,6 +88,7 @@ def edge_changed(before: State | None, edge: Edge) -> bytes:
         edge.position,
         edge.updated_at,
     )
+    return head + _TIME.pack(edge.expires_ms) if edge.expires_ms else head
 
 
 def edge_forgotten(graph: int, source: int, destination: int) -> bytes:
@@ -143,8 +146,9 @@ def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: Graph
     number, before, state, source, destination, position, updated_at = _HEAD.unpack_from(event)
     data = event[_HEAD.size :]
     if state <= State.REMOVED:
-        edge = Edge(number, NodeId(source), NodeId(destination), State(state), position, Hlc(updated_at))
-        write_edge(txn, txn.cursor(graph(number)), graph(number), edge)
+        expires_ms = _TIME.unpack(data)[0] if data else 0
+        edge = Edge(number, NodeId(source), NodeId(destination), State(state), position, Hlc(updated_at), expires_ms)
+        write_edge(txn, txn.cursor(graph(number)), graph(number), rows, edge)
     elif state == RECORD_CHANGED:
         txn.put(record_key(source, destination), _VERSION.pack(updated_at) + data, db=rows["objects"])
     elif state == RECORD_FORGOTTEN:
@@ -153,7 +157,7 @@ def do(txn: lmdb.Transaction[bytes], event: bytes, rows: Databases, graph: Graph
         for key in record_keys(txn, rows["objects"], source, destination):
             txn.delete(key, db=rows["objects"])
     elif state == EDGE_FORGOTTEN:
-        forget_edge(txn, txn.cursor(graph(number)), graph(number), source, destination)
+        forget_edge(txn, txn.cursor(graph(number)), graph(number), rows, number, source, destination)
     elif state == NODE_CHANGED:
         _set(txn, rows["nodes"], node_key(source), data or None)
     elif state == CLAIM_TAKEN:

@@ -20,18 +20,13 @@ import lmdb
 
 from kith.core.clock import wall_ms
 from kith.core.errors import KithError, NotConfirmed, Overloaded, StoreFull, StoreUnavailable
-from kith.core.events import LogPosition
-from kith.engines.embedded import changes, event_log, redo
+from kith.engines.embedded import event_log, expiries, redo
+from kith.engines.embedded.batch import Batch
 from kith.engines.embedded.bells import Bells
 from kith.engines.embedded.confirmations import Confirmations
 from kith.engines.embedded.driver_errors import translate
-from kith.engines.embedded.edge_rows import replace_edge
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.event_log import LogWriter
-from kith.engines.embedded.keys import node_key, read_node
 from kith.engines.embedded.retention import KEEP, Keep, Retention
-from kith.graph.edge import Edge, State
-from kith.graph.shapes import Node
 
 _Answer = TypeVar("_Answer")
 _READERS_CHECKED_S = 10.0
@@ -39,93 +34,6 @@ _LOOKED_AT_S = 1.0
 _UNKNOWN = "this is written here, and another machine was made the primary meanwhile; repeat it there"
 PAUSED_S = 2.0
 """A process whose queue did nothing for so long was paused; it looks at things more often."""
-
-
-class Batch:
-    """One transaction in progress."""
-
-    def __init__(self, environment: Environment, txn: lmdb.Transaction[bytes], now_ms: int) -> None:
-        self.environment, self.txn = environment, txn
-        self.log = LogWriter(txn, environment.log, now_ms)
-        self.now_ms = now_ms
-        self._changes: list[redo.Change] | None = []
-        self._cursors: dict[int, lmdb.Cursor[bytes]] = {}
-        self.nodes_known = bool(txn.stat(environment.nodes)["entries"])
-        """Whether any node has a row of its own (see `keys`), changes of this batch included."""
-
-    def put(self, database: str, key: bytes, value: bytes | None) -> None:
-        """Put a row of one of `Environment.rows`, or delete it (None). It is in the journal and not in the log."""
-        self._describe(redo.row(database, key, value))
-        db = self.environment.rows[database]
-        if value is None:
-            self.txn.delete(key, db=db)
-        else:
-            self.txn.put(key, value, db=db)
-
-    def note(self, key: str) -> bytes | None:
-        """A note as this transaction leaves it."""
-        return self.txn.get(key.encode(), None, self.environment.meta)
-
-    def put_note(self, key: str, value: bytes | None) -> None:
-        """Write a note, or remove it (None), that the log does not hold."""
-        self.put("meta", key.encode(), value)
-
-    def do(self, event: bytes) -> None:
-        """Change what an event of `changes` says, and log it."""
-        changes.do(self.txn, event, self.environment.rows, self.environment.graph_db)
-        self.append(event)
-
-    def write_edge(self, stored: Edge | None, edge: Edge) -> LogPosition:
-        """Store an edge in place of `stored`, which is what is stored, and log it; the mark of its event."""
-        replace_edge(self.txn, self.cursor(edge.graph), self.environment.graph_db(edge.graph), stored, edge)
-        self.append(changes.edge_changed(None if stored is None else stored.state, edge))
-        return self.mark()
-
-    def append(self, event: bytes) -> None:
-        """Log an event of `changes` that is done."""
-        self._describe(event)
-        self.log.append(event)
-
-    def mark(self) -> LogPosition:
-        """The log up to the newest event of this batch."""
-        return self.environment.positions.of(self.log.last)
-
-    def undescribed(self) -> None:
-        """Say that the job changes more than it told this batch, so that the whole store is synced."""
-        self._changes = None
-
-    @property
-    def count(self) -> int:
-        """How many changes were described."""
-        return len(self._changes or ())
-
-    def described(self) -> bytes | None:
-        """All changes, for `Environment.commit`."""
-        if not self._changes:
-            return None if self._changes is None else b""
-        return redo.encode(self.now_ms, self._changes)
-
-    def _describe(self, change: redo.Change) -> None:
-        if self._changes is not None:
-            self._changes.append(change)
-
-    def node(self, node: int) -> Node:
-        """What is stored about a node itself."""
-        row = self.txn.get(node_key(node), None, self.environment.nodes)
-        return Node() if row is None else read_node(row)
-
-    def ends(self, edge: Edge) -> State:
-        """The greater state of the two nodes of an edge; costs nothing while no node has a row of its own."""
-        if not self.nodes_known:
-            return State.NORMAL
-        return max(self.node(edge.source).state, self.node(edge.destination).state)
-
-    def cursor(self, graph: int) -> lmdb.Cursor[bytes]:
-        """A cursor over a graph, shared by the whole batch."""
-        cursor = self._cursors.get(graph)
-        if cursor is None:
-            cursor = self._cursors[graph] = self.txn.cursor(self.environment.graph_db(graph))
-        return cursor
 
 
 class CommitObserver(Protocol):
@@ -250,6 +158,17 @@ class CommitQueue:
             self._on_fatal()
         elif self.retention.due(self.now_ms()):
             self._forget()
+        while not self.failed and self._jobs.empty() and self._any_over() and self._commit([]):
+            pass
+
+    def _any_over(self) -> bool:
+        """Whether edges that have expired are to be removed here."""
+        try:
+            with self._environment.lmdb.begin() as txn:
+                over = expiries.over(txn, self._environment.rows, self.now_ms)
+            return over is not None and not self._environment.is_closed()
+        except (lmdb.Error, StoreUnavailable):
+            return False
 
     def _forget(self) -> None:
         """Forget events that became too old."""
@@ -285,7 +204,8 @@ class CommitQueue:
             writes += job.writes
         return batch, False
 
-    def _commit(self, jobs: list[_Job], *, may_free: bool = True) -> None:
+    def _commit(self, jobs: list[_Job], *, may_free: bool = True) -> bool:
+        """Do jobs, and remove edges that have expired; whether the store took it."""
         started = time.perf_counter()
         outcomes: list[_Outcome]
         appended, last, now_ms = 0, None, self.now_ms()
@@ -295,6 +215,7 @@ class CommitQueue:
             with self._environment.commit() as write:
                 batch = Batch(self._environment, write.txn, now_ms)
                 answers = [job.work(batch) for job in jobs]
+                batch.remove_expired()
                 appended, last = batch.log.flush(), batch.log.last
                 write.changes, write.count = batch.described(), batch.count
                 if appended:
@@ -303,8 +224,7 @@ class CommitQueue:
             last = None
             refused = translate(error, "write", self._environment.folder)
             if may_free and isinstance(refused, StoreFull) and self._environment.free_pages():
-                self._commit(jobs, may_free=False)
-                return
+                return self._commit(jobs, may_free=False)
             self._observer.failed(refused)
             self.failed = self.failed or self._is_panicking()
             outcomes = [(job, None, refused) for job in jobs]
@@ -314,8 +234,8 @@ class CommitQueue:
             if len(jobs) > 1:
                 for job in jobs:
                     self._commit([job], may_free=may_free)
-                return
-            outcomes = [(jobs[0], None, error)]
+                return True
+            outcomes = [(job, None, error) for job in jobs]
         else:
             outcomes = [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
             self._observer.committed(len(jobs), writes, time.perf_counter() - started)
@@ -330,6 +250,7 @@ class CommitQueue:
             self._readers_checked = time.monotonic()
             with contextlib.suppress(lmdb.Error):  # checked again next time
                 self._environment.lmdb.reader_check()  # a killed reader's slot would keep old pages alive
+        return last is not None
 
     def _finish_when_confirmed(self, outcomes: list[_Outcome], writes: int, last: int | None) -> None:
         """Answer, once a standby has the event `last` where that is asked; None: nothing was committed."""

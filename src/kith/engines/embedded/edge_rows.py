@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kith.core.clock import COUNTER_BITS
-from kith.engines.embedded import runs
+from kith.engines.embedded import expiries, runs
 from kith.engines.embedded.keys import (
     EDGE_KEY,
     POSITION_6_MAX,
@@ -33,13 +33,17 @@ def stored_edge(txn: Txn, db: Database, graph: int, source: int, destination: in
     return None if row is None else read_edge(graph, source, destination, row)
 
 
-def write_edge(txn: Txn, cursor: runs.RunCursor, db: Database, edge: Edge) -> None:
+def write_edge(txn: Txn, cursor: runs.RunCursor, db: Database, rows: expiries.Rows, edge: Edge) -> None:
     """Store an edge in place of whatever is stored."""
-    replace_edge(txn, cursor, db, stored_edge(txn, db, edge.graph, edge.source, edge.destination), edge)
+    replace_edge(txn, cursor, db, rows, stored_edge(txn, db, edge.graph, edge.source, edge.destination), edge)
 
 
-def replace_edge(txn: Txn, cursor: runs.RunCursor, db: Database, stored: Edge | None, edge: Edge) -> None:
+def replace_edge(
+    txn: Txn, cursor: runs.RunCursor, db: Database, rows: expiries.Rows, stored: Edge | None, edge: Edge
+) -> None:
     """Store an edge in place of `stored`, which is what is stored."""
+    if edge.expires_ms or (stored is not None and stored.expires_ms):
+        expiries.changed(txn, rows, stored, edge)
     txn.put(pair_key(edge.source, edge.destination), edge_row(edge), db=db)
     if stored is None or (stored.state, stored.position) != (edge.state, edge.position):
         if stored is not None:
@@ -49,10 +53,13 @@ def replace_edge(txn: Txn, cursor: runs.RunCursor, db: Database, stored: Edge | 
             runs.insert(cursor, *entry)
 
 
-def forget_edge(txn: Txn, cursor: runs.RunCursor, db: Database, source: int, destination: int) -> None:
+def forget_edge(
+    txn: Txn, cursor: runs.RunCursor, db: Database, rows: expiries.Rows, graph: int, source: int, destination: int
+) -> None:
     """Delete an edge, as if it had never been."""
-    stored = stored_edge(txn, db, 0, source, destination)
+    stored = stored_edge(txn, db, graph, source, destination)
     if stored is not None:
+        expiries.changed(txn, rows, stored, None)
         for entry in entries_of(stored):
             runs.remove(cursor, *entry)
         txn.delete(pair_key(source, destination), db=db)

@@ -12,7 +12,8 @@ from functools import partial
 import lmdb
 
 from kith.engines.embedded import runs
-from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.edge_rows import entries_of, stored_edge
 from kith.engines.embedded.environment import Environment, Txn

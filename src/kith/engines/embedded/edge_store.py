@@ -19,8 +19,8 @@ from kith.core.clock import HybridClock
 from kith.core.events import NOWHERE, Event
 from kith.core.paging import Page, Window
 from kith.core.tokens import WriteMark
-from kith.engines.embedded import changes, event_log, runs
-from kith.engines.embedded.commits import Batch
+from kith.engines.embedded import changes, event_log, expiries, runs
+from kith.engines.embedded.batch import Batch
 from kith.engines.embedded.edge_scans import EmbeddedScans
 from kith.engines.embedded.environment import Txn
 from kith.engines.embedded.keys import (
@@ -28,7 +28,6 @@ from kith.engines.embedded.keys import (
     ids_of,
     is_normal,
     list_prefix,
-    list_prefixes,
     node_key,
     pair_key,
     read_edge,
@@ -38,7 +37,19 @@ from kith.engines.embedded.keys import (
     tail_keys,
 )
 from kith.engines.embedded.pages import page_of
-from kith.graph.edge import BARRING, REFUSED, Direction, Edge, EdgeChange, EdgeWrite, Outcome, State, decide, resolve
+from kith.graph.edge import (
+    BARRING,
+    REFUSED,
+    Direction,
+    Edge,
+    EdgeChange,
+    EdgeWrite,
+    Outcome,
+    State,
+    as_of,
+    decide,
+    resolve,
+)
 from kith.graph.questions import Answers, Questions
 from kith.graph.shapes import ANYTHING, Anything, Chunk, IdLists, Ids, Listing, Node, NodeChanged, Pair, Side
 
@@ -73,6 +84,8 @@ class EmbeddedEdges(EmbeddedScans):
         db = self._graph_db(graph)
         with self._begin(db) as txn:
             get = txn.get
+            if (over := self._over(txn)) is not None:
+                return [row is not None and not over.state(row) for row in (get(pair_key(*pair)) for pair in pairs)]
             if len(pairs) == 1:
                 return [is_normal(get(pair_key(*pairs[0])))]
             keys = struct.pack(f">{2 * len(pairs)}Q", *chain.from_iterable(pairs))
@@ -80,9 +93,10 @@ class EmbeddedEdges(EmbeddedScans):
 
     async def get_many(self, graph: int, pairs: Sequence[Pair]) -> list[Edge | None]:
         with self._begin(self._graph_db(graph)) as txn:
-            rows = [txn.get(pair_key(*pair), None) for pair in pairs]
+            rows, over = [txn.get(pair_key(*pair), None) for pair in pairs], self._over(txn)
+        read = read_edge if over is None else over.edge
         return [
-            None if row is None else read_edge(graph, source, destination, row)
+            None if row is None else read(graph, source, destination, row)
             for (source, destination), row in zip(pairs, rows, strict=True)
         ]
 
@@ -93,33 +107,60 @@ class EmbeddedEdges(EmbeddedScans):
         counts: list[int] = []
         pages: list[Page] = []
         with self._begin() as txn:
-            get = txn.get
+            get, over = txn.get, self._over(txn)
             rows = [get(pair_key(source, to), None, graph_db(graph)) for graph, source, to in questions.asked_states]
             if questions.asked_nodes:
                 nodes = self._nodes(txn, questions.asked_nodes)
             if questions.asked_members:
-                members = [self._contains(txn, listing, ids) for listing, ids in questions.asked_members]
+                members = [self._contains(txn, listing, ids, over) for listing, ids in questions.asked_members]
             if questions.asked_counts:
-                lists, length = questions.asked_counts, runs.length
-                counts = [length(txn, graph_db(listing.graph), list_prefix(listing)) for listing in lists]
+                counts = self._lengths(txn, questions.asked_counts, over)
             for listing, window in questions.asked_pages:
-                pages.append(page_of(txn.cursor(graph_db(listing.graph)), list_prefix(listing), window))
-        return Answers(states_of(rows), members, nodes, counts, pages)
+                pages.append(self._page(txn, listing, window, over))
+        return Answers(_states(rows, over), members, nodes, counts, pages)
 
     async def page(self, listing: Listing, window: Window) -> Page:
-        with self._begin(self._graph_db(listing.graph)) as txn:
-            return page_of(txn.cursor(), list_prefix(listing), window)
+        with self._begin() as txn:
+            return self._page(txn, listing, window, self._over(txn))
 
     async def count_many(self, listings: Sequence[Listing]) -> list[int]:
         with self._begin() as txn:
-            length, graph_db = runs.length, self._graph_db
-            return [length(txn, graph_db(listing.graph), list_prefix(listing)) for listing in listings]
+            return self._lengths(txn, listings, self._over(txn))
+
+    def _over(self, txn: Txn) -> expiries.Over | None:
+        """What has expired and is still stored as it was; None if nothing is."""
+        return expiries.over(txn, self._environment.rows, self._commits.now_ms)
+
+    def _page(self, txn: Txn, listing: Listing, window: Window, over: expiries.Over | None) -> Page:
+        cursor, prefix = txn.cursor(self._graph_db(listing.graph)), list_prefix(listing)
+        if over is None:
+            return page_of(cursor, prefix, window)
+        return page_of(cursor, prefix, window, over.entries(listing))
+
+    def _lengths(self, txn: Txn, listings: Sequence[Listing], over: expiries.Over | None) -> list[int]:
+        length, graph_db = runs.length, self._graph_db
+        lengths = [length(txn, graph_db(listing.graph), list_prefix(listing)) for listing in listings]
+        if over is None:
+            return lengths
+        return [length - over.count(listing) for length, listing in zip(lengths, listings, strict=True)]
+
+    def _rows(self, txn: Txn, listing: Listing, newest: int, over: expiries.Over | None) -> bytes:
+        """The newest entries of a list, ascending."""
+        cursor, prefix = txn.cursor(self._graph_db(listing.graph)), list_prefix(listing)
+        if over is None:
+            return runs.rows_newest(cursor, prefix, newest)
+        entries = over.entries(listing)
+        rows = expiries.without(runs.rows_newest(cursor, prefix, newest + len(entries)), entries)
+        return rows[max(0, len(rows) - newest * runs.ROW) :]
 
     async def counts(self, sides: Sequence[Side], nodes: Ids) -> Ids:
         def read() -> Ids:
             keys = {direction: tail_keys(direction, nodes) for direction in {direction for _, direction in sides}}
             with self._begin() as txn:
-                get = txn.get
+                get, over = txn.get, self._over(txn)
+                if over is not None:
+                    lists = [Listing(graph, node, direction) for graph, direction in sides for node in nodes.tolist()]
+                    return np.array(self._lengths(txn, lists, over), np.int64).reshape(len(sides), len(nodes))
                 tails = [get(key, None, db) for db, direction in dbs for key in keys[direction]]
             length_of = runs.length_of
             lengths = [0 if tail is None else length_of(tail) for tail in tails]
@@ -130,8 +171,8 @@ class EmbeddedEdges(EmbeddedScans):
 
     async def ids(self, listing: Listing, newest: int) -> Ids:
         def read() -> Ids:
-            with self._begin(self._graph_db(listing.graph)) as txn:
-                return ids_of(runs.rows_newest(txn.cursor(), list_prefix(listing), newest))[::-1]
+            with self._begin() as txn:
+                return ids_of(self._rows(txn, listing, newest, self._over(txn)))[::-1]
 
         if newest <= _IN_LOOP_MAX:
             return read()
@@ -139,19 +180,24 @@ class EmbeddedEdges(EmbeddedScans):
         return read() if count <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
     async def chunk(self, listing: Listing, after: bytes | None, limit: int) -> Chunk:
-        def read() -> bytes:
-            with self._begin(self._graph_db(listing.graph)) as txn:
-                return runs.rows_newest(txn.cursor(), list_prefix(listing), limit, after)
+        def read() -> tuple[bytes, bytes]:
+            with self._begin() as txn:
+                over = self._over(txn)
+                rows = runs.rows_newest(txn.cursor(self._graph_db(listing.graph)), list_prefix(listing), limit, after)
+                return rows, rows if over is None else expiries.without(rows, over.entries(listing))
 
-        rows = read() if limit <= _IN_LOOP_MAX else await asyncio.to_thread(read)
-        return Chunk(ids_of(rows), rows[: runs.ROW] if len(rows) == limit * runs.ROW else None)
+        rows, shown = read() if limit <= _IN_LOOP_MAX else await asyncio.to_thread(read)
+        return Chunk(ids_of(shown), rows[: runs.ROW] if len(rows) == limit * runs.ROW else None)
 
     async def ids_many(self, listings: Sequence[Listing], newest: int) -> IdLists:
         def read() -> IdLists:
-            with self._begin(self._graph_db(listings[0].graph)) as txn:
-                cursor = txn.cursor()
+            with self._begin() as txn:
+                over, cursor = self._over(txn), txn.cursor(self._graph_db(listings[0].graph))
                 # backwards, because a run is oldest first: turned round once, each list stands newest first
-                rows = [runs.rows_newest(cursor, list_prefix(listing), newest) for listing in reversed(listings)]
+                if over is None:
+                    rows = [runs.rows_newest(cursor, list_prefix(listing), newest) for listing in reversed(listings)]
+                else:
+                    rows = [self._rows(txn, listing, newest, over) for listing in reversed(listings)]
             lengths = np.fromiter((len(run) // runs.ROW for run in reversed(rows)), np.int64, len(rows))
             return IdLists(ids_of(b"".join(rows))[::-1], lengths)
 
@@ -165,28 +211,34 @@ class EmbeddedEdges(EmbeddedScans):
     async def contains(self, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
         def read() -> NDArray[np.bool_]:
             with self._begin() as txn:
-                return self._contains(txn, listing, ids)
+                return self._contains(txn, listing, ids, self._over(txn))
 
         return read() if len(ids) <= _IN_LOOP_MAX else await asyncio.to_thread(read)
 
-    def _contains(self, txn: Txn, listing: Listing, ids: Ids) -> NDArray[np.bool_]:
+    def _contains(self, txn: Txn, listing: Listing, ids: Ids, over: expiries.Over | None) -> NDArray[np.bool_]:
         db = self._graph_db(listing.graph)
         rows = runs.short(txn, db, list_prefix(listing))
         if rows is not None:  # most lists of blocks, mutes, hides are short or empty
+            if over is not None:
+                rows = expiries.without(rows, over.entries(listing))
             if not rows:
                 return np.zeros(len(ids), np.bool_)
             if len(ids) >= _MANY:
                 return _are_among(ids, ids_of(rows))
             there = set(ids_of(rows).tolist())
             return np.fromiter((id_ in there for id_ in ids.tolist()), np.bool_, len(ids))
-        if len(ids) >= _MANY and runs.length(txn, db, list_prefix(listing)) <= _ROWS_A_LOOKUP * len(ids):
+        if (
+            over is None
+            and len(ids) >= _MANY
+            and runs.length(txn, db, list_prefix(listing)) <= _ROWS_A_LOOKUP * len(ids)
+        ):
             return _are_among(ids, ids_of(runs.rows_newest(txn.cursor(db), list_prefix(listing), None)))
         keys = np.empty((len(ids), 2), ">i8")
         keys[:, 0 if listing.direction is Direction.OUT else 1] = listing.node
         keys[:, 1 if listing.direction is Direction.OUT else 0] = ids
         packed, state, get = keys.tobytes(), listing.state, txn.get
         found = [get(packed[at : at + EDGE_KEY], None, db) for at in range(0, len(packed), EDGE_KEY)]
-        return np.array([one is state for one in states_of(found)], np.bool_)
+        return np.array([one is state for one in _states(found, over)], np.bool_)
 
     async def nodes(self, nodes: Sequence[int]) -> list[Node]:
         with self._begin() as txn:
@@ -279,6 +331,10 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     key = pair_key(asked.source, asked.destination)
     found = txn.get(key, None, db)
     stored = None if found is None else read_edge(graph, asked.source, asked.destination, found)
+    over = batch.over()
+    if over is not None and stored is not None and (ended := as_of(stored, batch.now_ms)) is not stored:
+        batch.write_edge(stored, ended)
+        stored = ended
     edge = resolve(stored, write, batch.ends(asked))
 
     def private() -> bool:
@@ -290,22 +346,23 @@ def _apply(batch: Batch, write: EdgeWrite) -> EdgeChange:
     def barred() -> bool:
         for other, source, destination in write.unless:
             row = txn.get(pair_key(source, destination), None, batch.environment.graph_db(other))
-            if row is not None and state_of(row) in BARRING:
+            if row is not None and (state_of if over is None else over.state)(row) in BARRING:
                 return True
         return False
 
     def out_count() -> int:
-        normal, _ = list_prefixes(edge.source, edge.destination, State.NORMAL)
-        return runs.length(txn, db, normal)
+        return length_of(Direction.OUT)
+
+    def length_of(direction: Direction) -> int:
+        listing = Listing(graph, edge.source if direction is Direction.OUT else edge.destination, direction)
+        length = runs.length(txn, db, list_prefix(listing))
+        return length if over is None else length - over.count(listing)
 
     outcome = decide(stored, write, edge, private=private, lapsed=lapsed, barred=barred, out_count=out_count)
     mark, after = NOWHERE, stored
     if outcome is Outcome.APPLIED:
         mark, after = batch.write_edge(stored, edge), edge
-    length = 0
-    if write.counted is not None:
-        prefixes = list_prefixes(edge.source, edge.destination, State.NORMAL)
-        length = runs.length(txn, db, prefixes[write.counted])
+    length = 0 if write.counted is None else length_of(write.counted)
     return EdgeChange(outcome, stored, after, mark, length)
 
 
@@ -313,3 +370,8 @@ def _forget(batch: Batch, graph: int, pairs: Sequence[Pair]) -> None:
     """Delete edges, as if they had never been."""
     for source, destination in pairs:
         batch.do(changes.edge_forgotten(graph, source, destination))
+
+
+def _states(rows: Sequence[bytes | None], over: expiries.Over | None) -> list[State | None]:
+    """The states of stored edges. `over`: those that are over, if any are."""
+    return states_of(rows) if over is None else [None if row is None else over.state(row) for row in rows]

@@ -17,7 +17,8 @@ from typing import Generic, TypeVar
 import lmdb
 import numpy as np
 
-from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment
 from kith.engines.embedded.log_store import EmbeddedLog

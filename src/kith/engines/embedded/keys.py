@@ -5,6 +5,7 @@ One database per graph, with all that belongs to a node side by side, so that a 
     edge   key  source u64 | destination u64
            row  (updated_at << 2 | state) u64 | position
                 position: nothing (it equals the milliseconds of updated_at), 6 bytes (unsigned) or 8 (signed)
+                of one that expires: position 8 | expires_ms u64 (see `expiries`)
     list   a run of blocks (see `runs`) under  node u64 | 128 + direction << 2 + state, u8
            list row  position, sign flipped, u64 | other end u64
 
@@ -43,6 +44,8 @@ TAIL_KEY = _TAIL.size
 _PACKED_ONE_BY_ONE_MAX = 32
 """More keys than this are made faster by NumPy."""
 EDGE_KEY = ROW = _PAIR.size
+EXPIRING_ROW = 24
+"""The length of the row of an edge that expires; those of others are shorter."""
 _STATES = tuple(State)
 _STATES_BY_BYTE = tuple(_STATES[byte & _STATE_MASK] for byte in range(256))
 
@@ -68,6 +71,8 @@ def edge_row(edge: Edge) -> bytes:
     """The stored row of an edge."""
     word = _WORD.pack((edge.updated_at << STATE_BITS) | edge.state)
     position = edge.position
+    if edge.expires_ms:
+        return word + position.to_bytes(8, "big", signed=True) + _WORD.pack(edge.expires_ms)
     if position == ms_of(edge.updated_at):
         return word
     if 0 <= position < POSITION_6_MAX:
@@ -79,8 +84,17 @@ def read_edge(graph: int, source: int, destination: int, row: bytes) -> Edge:
     """The edge of a stored row."""
     word = int.from_bytes(row[:8], "big")
     updated_at = word >> STATE_BITS
+    ends, state = (NodeId(source), NodeId(destination)), _STATES[word & _STATE_MASK]
+    if len(row) == EXPIRING_ROW:
+        position = int.from_bytes(row[8:16], "big", signed=True)
+        return Edge(graph, *ends, state, position, Hlc(updated_at), expiry_of(row))
     position = ms_of(updated_at) if len(row) == 8 else int.from_bytes(row[8:], "big", signed=len(row) == 16)
-    return Edge(graph, NodeId(source), NodeId(destination), _STATES[word & _STATE_MASK], position, Hlc(updated_at))
+    return Edge(graph, *ends, state, position, Hlc(updated_at))
+
+
+def expiry_of(row: bytes) -> int:
+    """When the edge of a stored row expires, in ms since the epoch; 0: never."""
+    return int.from_bytes(row[16:], "big")
 
 
 def state_of(row: bytes) -> State:

@@ -20,7 +20,8 @@ import msgspec
 from kith.core.errors import Overloaded, StandbyBehind
 from kith.core.events import NOWHERE, Event, LogPosition
 from kith.engines.embedded import bells, changes, event_log
-from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.batch import Batch
+from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate
 from kith.engines.embedded.environment import Environment, Txn
 from kith.engines.embedded.retention import LEASE, Leased, lease_row, leased

@@ -6,25 +6,29 @@ from kith.core.paging import Page, Window
 from kith.engines.embedded import runs
 from kith.engines.embedded.keys import AFTER_ALL, just_after, just_before, list_row, read_marks
 
+_NOTHING: frozenset[bytes] = frozenset()
 
-def page_of(cursor: runs.RunCursor, prefix: bytes, window: Window) -> Page:
+
+def page_of(cursor: runs.RunCursor, prefix: bytes, window: Window, over: frozenset[bytes] = _NOTHING) -> Page:
     """The page of a run that `window` asks for. The newest page is one lookup; otherwise each read seeks to a place
-    between the bounds, and steps from there.
+    between the bounds, and steps from there. Entries in `over` are left out.
 
     `floor` < row < `ceiling` are the bounds as bytes; `start` is a place between them.
     """
     limit, after, before, since, until = window
-    if after is None and before is None and since is None and until is None:
+    if after is None and before is None and since is None and until is None and not over:
         rows = runs.below(cursor, prefix, None, limit + 1)
         return Page(read_marks(rows[:limit]), len(rows) > limit, False)
     floor = b"" if window.since is None else just_before(list_row(window.since, 0))
     ceiling = AFTER_ALL if window.until is None else list_row(window.until, 0)
 
     def newer(than: bytes, limit: int) -> list[bytes]:
-        return [row for row in runs.above(cursor, prefix, max(than, floor), limit) if row < ceiling]
+        rows = runs.above(cursor, prefix, max(than, floor), limit + len(over))
+        return [row for row in rows if row < ceiling and row not in over][:limit]
 
     def older(than: bytes, limit: int) -> list[bytes]:
-        return [row for row in runs.below(cursor, prefix, min(than, ceiling), limit) if row > floor]
+        rows = runs.below(cursor, prefix, min(than, ceiling), limit + len(over))
+        return [row for row in rows if row > floor and row not in over][:limit]
 
     if window.before is not None:
         start = list_row(*window.before)

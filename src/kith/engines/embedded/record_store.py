@@ -18,6 +18,7 @@ import lmdb
 
 from kith.core.clock import Hlc
 from kith.core.tokens import WriteMark
+from kith.engines.embedded.batch import Batch
 from kith.engines.embedded.changes import (
     CLAIM_END,
     claim_key,
@@ -29,7 +30,7 @@ from kith.engines.embedded.changes import (
     record_keys,
     records_forgotten,
 )
-from kith.engines.embedded.commits import Batch, CommitQueue
+from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.driver_errors import translate, translated
 from kith.engines.embedded.edge_store import apply_all
 from kith.engines.embedded.environment import Environment, Txn

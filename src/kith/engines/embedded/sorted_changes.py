@@ -1,8 +1,8 @@
 """Does many changes of a log again as `changes.do` does each, several times faster: new edges in the order of keys.
 
 Pages are then written once and in order, by a few calls of LMDB. What is no new edge is done one by one: an edge that
-was there before, that changes twice, and a list that gets entries before its newest ones. Blocks of a list may be cut
-elsewhere than where its edges came singly.
+was there before, that changes twice, one that expires, and a list that gets entries before its newest ones. Blocks of
+a list may be cut elsewhere than where its edges came singly.
 """
 
 from __future__ import annotations
@@ -59,12 +59,14 @@ def _do_edges(txn: lmdb.Transaction[bytes], events: Sequence[bytes], rows: Datab
     """Edges of one graph."""
     singly: Sequence[bytes] = events
     if len(events) > FEW:
-        heads = np.frombuffer(b"".join(events), _HEADS)
+        heads = np.frombuffer(b"".join([event[: _HEADS.itemsize] for event in events]), _HEADS)
+        expires = np.fromiter((len(event) > _HEADS.itemsize for event in events), np.bool_, len(events))
         order = np.lexsort((heads["destination"], heads["source"]))
         sources, destinations = heads["source"][order], heads["destination"][order]
         same = (sources[1:] == sources[:-1]) & (destinations[1:] == destinations[:-1])
         edge = np.zeros(1, np.bool_)
         is_new = (heads["before"][order] == NONE_BEFORE) & ~np.append(edge, same) & ~np.append(same, edge)
+        is_new &= ~expires[order]
         if is_new.any():
             _add_new(txn, graph(events[0][0]), heads[order[is_new]])
         singly = [events[at] for at in np.sort(order[~is_new]).tolist()]

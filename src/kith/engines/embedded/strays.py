@@ -8,7 +8,7 @@ from typing import TypeAlias
 import lmdb
 
 from kith.engines.embedded import runs
-from kith.engines.embedded.commits import Batch
+from kith.engines.embedded.batch import Batch
 from kith.engines.embedded.environment import Txn
 from kith.engines.embedded.keys import pair_key, read_edge, read_mark, read_prefix
 from kith.graph.edge import Direction

@@ -1,0 +1,119 @@
+"""One transaction in progress: what the jobs of the commit queue (see `commits`) change, and the description of it."""
+
+from __future__ import annotations
+
+import lmdb
+
+from kith.core.events import LogPosition
+from kith.engines.embedded import changes, expiries, redo
+from kith.engines.embedded.edge_rows import replace_edge, stored_edge
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.event_log import LogWriter
+from kith.engines.embedded.keys import node_key, read_node
+from kith.graph.edge import Edge, State, as_of
+from kith.graph.shapes import Node
+
+_REMOVED_A_COMMIT = 500
+"""How many edges that have expired a commit removes, beside what it is for."""
+
+
+class Batch:
+    """One transaction in progress."""
+
+    def __init__(self, environment: Environment, txn: lmdb.Transaction[bytes], now_ms: int) -> None:
+        self.environment, self.txn = environment, txn
+        self.log = LogWriter(txn, environment.log, now_ms)
+        self.now_ms = now_ms
+        self._changes: list[redo.Change] | None = []
+        self._cursors: dict[int, lmdb.Cursor[bytes]] = {}
+        self.nodes_known = bool(txn.stat(environment.nodes)["entries"])
+        """Whether any node has a row of its own (see `keys`), changes of this batch included."""
+
+    def put(self, database: str, key: bytes, value: bytes | None) -> None:
+        """Put a row of one of `Environment.rows`, or delete it (None). It is in the journal and not in the log."""
+        self._describe(redo.row(database, key, value))
+        db = self.environment.rows[database]
+        if value is None:
+            self.txn.delete(key, db=db)
+        else:
+            self.txn.put(key, value, db=db)
+
+    def note(self, key: str) -> bytes | None:
+        """A note as this transaction leaves it."""
+        return self.txn.get(key.encode(), None, self.environment.meta)
+
+    def put_note(self, key: str, value: bytes | None) -> None:
+        """Write a note, or remove it (None), that the log does not hold."""
+        self.put("meta", key.encode(), value)
+
+    def do(self, event: bytes) -> None:
+        """Change what an event of `changes` says, and log it."""
+        changes.do(self.txn, event, self.environment.rows, self.environment.graph_db)
+        self.append(event)
+
+    def write_edge(self, stored: Edge | None, edge: Edge) -> LogPosition:
+        """Store an edge in place of `stored`, which is what is stored, and log it; the mark of its event."""
+        db, rows = self.environment.graph_db(edge.graph), self.environment.rows
+        replace_edge(self.txn, self.cursor(edge.graph), db, rows, stored, edge)
+        self.append(changes.edge_changed(None if stored is None else stored.state, edge))
+        return self.mark()
+
+    def over(self) -> expiries.Over | None:
+        """The edges that are over and still stored as they were; None if there is none."""
+        return expiries.over(self.txn, self.environment.rows, lambda: self.now_ms)
+
+    def remove_expired(self) -> int:
+        """Remove some of the edges that are over; how many that were."""
+        over = self.over()
+        found = [] if over is None else over.some(_REMOVED_A_COMMIT)
+        for graph, source, destination in found:
+            stored = stored_edge(self.txn, self.environment.graph_db(graph), graph, source, destination)
+            if stored is not None:
+                self.write_edge(stored, as_of(stored, self.now_ms))
+        return len(found)
+
+    def append(self, event: bytes) -> None:
+        """Log an event of `changes` that is done."""
+        self._describe(event)
+        self.log.append(event)
+
+    def mark(self) -> LogPosition:
+        """The log up to the newest event of this batch."""
+        return self.environment.positions.of(self.log.last)
+
+    def undescribed(self) -> None:
+        """Say that the job changes more than it told this batch, so that the whole store is synced."""
+        self._changes = None
+
+    @property
+    def count(self) -> int:
+        """How many changes were described."""
+        return len(self._changes or ())
+
+    def described(self) -> bytes | None:
+        """All changes, for `Environment.commit`."""
+        if not self._changes:
+            return None if self._changes is None else b""
+        return redo.encode(self.now_ms, self._changes)
+
+    def _describe(self, change: redo.Change) -> None:
+        if self._changes is not None:
+            self._changes.append(change)
+
+    def node(self, node: int) -> Node:
+        """What is stored about a node itself."""
+        row = self.txn.get(node_key(node), None, self.environment.nodes)
+        return Node() if row is None else read_node(row)
+
+    def ends(self, edge: Edge) -> State:
+        """The greater state of the two nodes of an edge; costs nothing while no node has a row of its own."""
+        if not self.nodes_known:
+            return State.NORMAL
+        return max(self.node(edge.source).state, self.node(edge.destination).state)
+
+    def cursor(self, graph: int) -> lmdb.Cursor[bytes]:
+        """A cursor over a graph, shared by the whole batch."""
+        cursor = self._cursors.get(graph)
+        if cursor is None:
+            cursor = self._cursors[graph] = self.txn.cursor(self.environment.graph_db(graph))
+        return cursor

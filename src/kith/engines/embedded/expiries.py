@@ -1,0 +1,137 @@
+"""Edges that expire: which are over by now, whatever is stored of them, and which are to be removed.
+
+    database objects   130 | expires_ms u64 | graph u8 | source u64 | destination u64     an edge, by when it expires
+                       131 | graph u8 | prefix of a list 9 | expires_ms u64 | entry 16    its entry in each of its lists
+    database meta      first-expiry: the least expires_ms u64; no row where no edge expires
+
+An edge is here in every state but REMOVED, from the write that gave it an end until the write that removes it. Between
+its end and that write, readers leave it out by themselves (`Over`): so what they read is exact, and needs no write. A
+reader finds by one lookup that there is nothing to leave out. Each commit removes some that are over, and logs that.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+import lmdb
+
+from kith.engines.embedded import runs
+from kith.engines.embedded.keys import (
+    EXPIRING_ROW,
+    expiry_of,
+    list_prefix,
+    list_prefixes,
+    list_row,
+    read_edge,
+    state_of,
+)
+from kith.graph.edge import Edge, State, as_of
+from kith.graph.shapes import Listing
+
+Rows: TypeAlias = "Mapping[str, lmdb._Database]"
+Txn: TypeAlias = "lmdb.Transaction[bytes]"
+
+_BY_TIME, _BY_LIST = 130, 131
+_TIME_KEY = struct.Struct(">BQBQQ")
+_LIST_HEAD = struct.Struct(f">BB{runs.PREFIX}s")
+_TIME = struct.Struct(">Q")
+_FIRST = b"first-expiry"
+
+
+def changed(txn: Txn, rows: Rows, before: Edge | None, after: Edge | None) -> None:
+    """Enter an edge that was stored in place of `before`, and take out that one. None: there is none."""
+    old, new = (None if edge is None or not edge.expires_ms else edge for edge in (before, after))
+    if old is new is None:
+        return
+    db = rows["objects"]
+    for edge in () if old is None else (old,):
+        for key in _keys(edge):
+            txn.delete(key, db=db)
+    for edge in () if new is None else (new,):
+        for key in _keys(edge):
+            txn.put(key, b"", db=db)
+    first = next(_by_time(txn, db), None)
+    if first is None:
+        txn.delete(_FIRST, db=rows["meta"])
+    else:
+        txn.put(_FIRST, _TIME.pack(first[0]), db=rows["meta"])
+
+
+def over(txn: Txn, rows: Rows, now_ms: Callable[[], int]) -> Over | None:
+    """What is over by now and still stored as it was; None if nothing is."""
+    first = txn.get(_FIRST, None, rows["meta"])
+    if first is None:
+        return None
+    now = now_ms()
+    return Over(txn, rows["objects"], now) if _TIME.unpack(first)[0] <= now else None
+
+
+class Over:
+    """The edges that are over at a moment and still stored as they were, in one transaction."""
+
+    def __init__(self, txn: Txn, db: lmdb._Database, now_ms: int) -> None:
+        self._txn, self._db, self._now_ms = txn, db, now_ms
+
+    def state(self, row: bytes) -> State:
+        """The state of a stored edge."""
+        is_over = len(row) == EXPIRING_ROW and expiry_of(row) <= self._now_ms
+        return State.REMOVED if is_over else state_of(row)
+
+    def edge(self, graph: int, source: int, destination: int, row: bytes) -> Edge:
+        """A stored edge as it is."""
+        return as_of(read_edge(graph, source, destination, row), self._now_ms)
+
+    def count(self, listing: Listing) -> int:
+        """How many entries of a list are over."""
+        return sum(1 for _ in self._entries(listing))
+
+    def entries(self, listing: Listing) -> frozenset[bytes]:
+        """The entries of a list (see `keys.list_row`) that are over."""
+        return frozenset(self._entries(listing))
+
+    def some(self, limit: int) -> list[tuple[int, int, int]]:
+        """Up to `limit` edges that are over, as (graph, source, destination), those first that were over first."""
+        found: list[tuple[int, int, int]] = []
+        for expires_ms, *edge in _by_time(self._txn, self._db):
+            if expires_ms > self._now_ms or len(found) == limit:
+                break
+            found.append((edge[0], edge[1], edge[2]))
+        return found
+
+    def _entries(self, listing: Listing) -> Iterator[bytes]:
+        head = _LIST_HEAD.pack(_BY_LIST, listing.graph, list_prefix(listing))
+        end = head + _TIME.pack(self._now_ms + 1)
+        cursor = self._txn.cursor(self._db)
+        if cursor.set_range(head):
+            for key in cursor.iternext(values=False):
+                if key >= end:
+                    break
+                yield key[-runs.ROW :]
+
+
+def without(rows: bytes, entries: frozenset[bytes]) -> bytes:
+    """Packed entries of a list less these."""
+    if not entries:
+        return rows
+    return b"".join(row for at in range(0, len(rows), runs.ROW) if (row := rows[at : at + runs.ROW]) not in entries)
+
+
+def _keys(edge: Edge) -> Iterator[bytes]:
+    at = _TIME.pack(edge.expires_ms)
+    yield _TIME_KEY.pack(_BY_TIME, edge.expires_ms, edge.graph, edge.source, edge.destination)
+    others = edge.destination, edge.source
+    for prefix, other in zip(list_prefixes(edge.source, edge.destination, edge.state), others, strict=True):
+        yield _LIST_HEAD.pack(_BY_LIST, edge.graph, prefix) + at + list_row(edge.position, other)
+
+
+def _by_time(txn: Txn, db: lmdb._Database) -> Iterator[tuple[int, int, int, int]]:
+    """Every edge that expires as (when, graph, source, destination), in this order."""
+    cursor = txn.cursor(db)
+    if not cursor.set_range(bytes([_BY_TIME])):
+        return
+    for key in cursor.iternext(values=False):
+        if key[0] != _BY_TIME:
+            return
+        yield _TIME_KEY.unpack(key)[1:]

@@ -1,0 +1,85 @@
+"""Lists of people in the order of their names, and those of them whose name begins with what somebody typed.
+
+Names are read at each call, so a changed name counts at once. Limit: lists of LISTED_MAX people; of a longer one the
+newest so many are looked at, and the answer says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from kith.core.errors import BadRequest
+from kith.core.paging import Mark, Page
+from kith.people.names import fold_name, searched
+from kith.people.profiles import Profile, Profiles
+
+LISTED_MAX = 10_000
+PREFIX_CHARS_MAX = 100
+_READ_AT_ONCE = 1_000
+_NAMELESS = "\U0010ffff"
+"""Sorts behind every name."""
+
+
+class Place(NamedTuple):
+    """Where a person stands in a list by name, who may have left it since."""
+
+    name: str
+    id: int
+
+
+class Named(NamedTuple):
+    """A page of a list by name. `end`: where the next begins; None where the list ends.
+
+    `partial`: the list has more than LISTED_MAX people, and this is about the newest of them.
+    """
+
+    page: Page
+    end: Place | None
+    partial: bool
+
+
+class ByName:
+    """Sorts lists by the names in profiles."""
+
+    def __init__(self, profiles: Profiles) -> None:
+        self._profiles = profiles
+
+    async def page(self, people: Page, prefix: str, after: Place | None, limit: int) -> Named:
+        """The people of a list by name, from `after` on. `prefix`: only those who match it (`matches`); "" for all.
+
+        `people`: the newest LISTED_MAX of the list. Sorted by display name, or username where there is none, in the
+        order of Unicode code points once folded; people without any name come last.
+        """
+        placed: list[tuple[Place, Mark]] = []
+        for at in range(0, len(people.items), _READ_AT_ONCE):
+            marks = people.items[at : at + _READ_AT_ONCE]
+            profiles = await self._profiles.get_many([mark.id for mark in marks])
+            placed += [
+                (_place(mark.id, profile), mark)
+                for mark, profile in zip(marks, profiles, strict=True)
+                if matches(profile, prefix)
+            ]
+            await asyncio.sleep(0)  # others get their turn
+        left = sorted(one for one in placed if after is None or one[0] > after)
+        shown = left[:limit]
+        end = shown[-1][0] if len(left) > limit else None
+        return Named(Page([mark for _, mark in shown], end is not None, False), end, people.more_after)
+
+
+def matches(profile: Profile, prefix: str) -> bool:
+    """Whether a name (see `names.searched`) begins with a folded `prefix`; "" matches everybody."""
+    names = searched(profile.username, profile.display_name)
+    return not prefix or any(name.startswith(prefix) for _, name in names)
+
+
+def check_prefix(typed: str) -> str:
+    """What somebody typed, as `matches` takes it; BadRequest if it is empty or too long."""
+    prefix = fold_name(typed)
+    if not prefix or len(typed) > PREFIX_CHARS_MAX:
+        raise BadRequest(f"q must have 1 to {PREFIX_CHARS_MAX} characters: the beginning of a name")
+    return prefix
+
+
+def _place(user: int, profile: Profile) -> Place:
+    return Place(fold_name(profile.display_name) or fold_name(profile.username) or _NAMELESS, user)

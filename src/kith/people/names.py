@@ -1,0 +1,105 @@
+"""Names as people type them: their folded form, and the index that finds people by the beginning of a name.
+
+The index is a graph. A list of it holds, in the order of names, everybody with a name that begins with one character:
+
+    names   ENTRIES_FROM + kind << 32 + the first character -> user, at a position that says the next 8 bytes (UTF-8)
+
+`kind` tells a username, a display name, and a display name from its second and third word on apart. An entry has the
+version of the profile that it comes from, so by the merge law the newest profile decides, in whatever order entries
+are written. Who reads the index looks at the profile as well: an entry may be of an older one, and says 9 characters.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kith.core.clock import Hlc
+from kith.core.ids import NodeId
+from kith.graph.edge import POSITION_MAX, Direction, Edge, EdgeWrite, State
+from kith.graph.shapes import Listing
+
+ENTRIES_FROM = 1 << 62
+"""Where the ids of lists begin; users have others."""
+WORDS_MAX = 3
+"""With so many words of a display name a search may begin."""
+KINDS = range(1 + WORDS_MAX)
+_BYTES = 8
+_USERNAME = 0
+
+
+class Entry(NamedTuple):
+    """A name in the index: the list that it is in, and its position there."""
+
+    list_id: int
+    position: int
+
+
+class Span(NamedTuple):
+    """Where in its list names begin with a prefix: from `since` to before `until`; None: to the end."""
+
+    list_id: int
+    since: int
+    until: int | None
+
+    def listing(self, graph: int) -> Listing:
+        """The list, in the graph of names."""
+        return Listing(graph, self.list_id, Direction.OUT)
+
+
+def fold_name(name: str) -> str:
+    """The form that spellings of a name share: compatible characters, cases and spaces are the same."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    return " ".join(folded.split())
+
+
+def searched(username: str, display_name: str) -> Iterator[tuple[int, str]]:
+    """What a search for somebody may begin with, as (kind, folded name)."""
+    if username:
+        yield _USERNAME, fold_name(username)
+    words = fold_name(display_name).split()
+    for at in range(min(len(words), WORDS_MAX)):
+        yield 1 + at, " ".join(words[at:])
+
+
+def entry_of(kind: int, name: str) -> Entry:
+    """The entry of a folded name."""
+    return Entry(_list_id(kind, name), _position(name[1:].encode()[:_BYTES].ljust(_BYTES, b"\0")))
+
+
+def span_of(kind: int, prefix: str) -> Span:
+    """Where names with this folded prefix are. Others may be there too, if it is longer than an entry says."""
+    start = prefix[1:].encode()[:_BYTES]
+    first, last = _position(start.ljust(_BYTES, b"\0")), _position(start.ljust(_BYTES, b"\xff"))
+    return Span(_list_id(kind, prefix), last, None if first == POSITION_MAX else first + 1)
+
+
+def renaming(
+    graph: int, user: NodeId, before: tuple[str, str], after: tuple[str, str], version: Hlc, *, atomic: bool
+) -> list[EdgeWrite]:
+    """The writes that bring the index from a user's (username, display name) `before` to those `after`.
+
+    `atomic`: they are written with the profile or not at all, so those that stay are there. Else they are written anew:
+    a process may have stopped between the profile and its entries, and this be its repetition.
+    """
+    old, new = (dict(entry_of(*one) for one in searched(*names)) for names in (before, after))
+    gone = [Entry(list_id, position) for list_id, position in old.items() if list_id not in new]
+    writes = [_write(graph, user, entry, version, State.REMOVED) for entry in gone]
+    for list_id, position in new.items():
+        stays = atomic and old.get(list_id) == position
+        writes.append(_write(graph, user, Entry(list_id, position), version, State.NORMAL, stays=stays))
+    return writes
+
+
+def _write(graph: int, user: NodeId, entry: Entry, version: Hlc, state: State, *, stays: bool = False) -> EdgeWrite:
+    return EdgeWrite(Edge(graph, NodeId(entry.list_id), user, state, entry.position, version), keep_live=stays)
+
+
+def _list_id(kind: int, name: str) -> int:
+    return ENTRIES_FROM + (kind << 32) + ord(name[0])
+
+
+def _position(name: bytes) -> int:
+    """Lists are greatest first, so the least name has the greatest position."""
+    return POSITION_MAX - int.from_bytes(name, "big")

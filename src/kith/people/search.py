@@ -1,0 +1,65 @@
+"""Search of all people by the beginning of a username, a display name, or its second or third word.
+
+Limit: of each list of the index (see `names`) a page looks at LOOKED_MAX entries at most; one that needs more, because
+many of them must not be seen or begin alike, is short, says that there is more, and the next continues there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from kith.core.paging import Mark, Page, Window
+from kith.graph.graph import Graph
+from kith.graph.graphs import NAMES
+from kith.graph.merged import merged
+from kith.graph.together import together
+from kith.graph.walk import walk
+from kith.people.names import KINDS, entry_of, searched, span_of
+from kith.people.profiles import Profiles
+
+LOOKED_MAX = 2_000
+_MORE_READ = 2
+"""How much longer than a page the first part is that is read of each list."""
+
+Seen = Callable[[Page], Awaitable[Page]]
+"""A page of people, less those whom the reader must not see."""
+
+
+class PeopleSearch:
+    """Finds people by their names."""
+
+    def __init__(self, graph: Graph, profiles: Profiles) -> None:
+        self._store, self._names, self._profiles = graph.store, graph.graphs.number(NAMES), profiles
+
+    async def page(self, prefix: str, window: Window, seen: Seen) -> Page:
+        """People whose name begins with a folded `prefix`, in the order of what begins so, to its 9th character.
+
+        Each once, by the first of their names that matches.
+        """
+        walks = [self._walk(kind, prefix, window, seen) for kind in KINDS]
+        return merged(await together(self._store.immediate, *walks), window)
+
+    async def _walk(self, kind: int, prefix: str, window: Window, seen: Seen) -> Page:
+        span, size = span_of(kind, prefix), _MORE_READ * window.limit
+        window = window._replace(since=span.since, until=span.until)
+        shown, listing = partial(self._shown, prefix, seen), span.listing(self._names)
+        return await walk(self._store, listing, window, shown, entries_max=LOOKED_MAX, first=size)
+
+    async def _shown(self, prefix: str, seen: Seen, marks: Sequence[Mark]) -> list[bool]:
+        """Of each entry: is it the first of somebody whose name begins so, and whom the reader may see?"""
+        profiles = await self._profiles.get_many([mark.id for mark in marks])
+        first = [
+            max(
+                (
+                    entry_of(kind, name).position
+                    for kind, name in searched(profile.username, profile.display_name)
+                    if name.startswith(prefix)
+                ),
+                default=None,
+            )
+            for profile in profiles
+        ]
+        found = [mark for mark, position in zip(marks, first, strict=True) if mark.position == position]
+        left = {mark.id for mark in (await seen(Page(found, False, False))).items} if found else set()
+        return [mark.position == position and mark.id in left for mark, position in zip(marks, first, strict=True)]

@@ -1,0 +1,214 @@
+"""Edges that expire: from a moment on they are removed, in every list and count, and the log tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cast import ALICE, BOB, CAROL, DANA, START_MS, FakeClock
+from coroutines import Run
+from edges import FOLLOWERS_OF_DANA, OUT, G, all_pages, edge_of, marks_of, writes_of
+from engines import Engine, Logged
+from msgspec.structs import replace
+
+from kith.core.events import NOWHERE, Event
+from kith.core.paging import Mark, Window
+from kith.graph.edge import Direction, Edge, EdgeWrite, Outcome, State
+from kith.graph.questions import Questions
+from kith.graph.shapes import Listing
+
+PORT = "logs"
+END_MS = START_MS + 604_800_000
+IDS = list(range(200, 330))
+LASTING = [id_ for id_ in IDS if id_ % 3]
+
+
+@pytest.fixture
+def logged(engine: Engine, tmp_path: Path, run: Run, clock: FakeClock) -> Iterator[Logged]:
+    assert engine.logs
+    with engine.logs(tmp_path / "data", events_max=100_000, now_ms=clock) as opened:
+        run(opened.edges.declare(["follows"]))
+        yield opened
+
+
+def ending(edge: Edge, at_ms: int = END_MS) -> Edge:
+    return replace(edge, expires_ms=at_ms)
+
+
+async def arrived(logged: Logged) -> None:
+    """Lists show what rows do: some calls later, where they lag."""
+    for _ in range(0 if logged.edges.transactional else 40):
+        await logged.edges.count_many([OUT])
+
+
+async def filled(logged: Logged) -> list[Mark]:
+    """Alice follows many, every third of them until END_MS; Dana is followed by Bob and Carol. What lasts."""
+    edges = [edge_of(ALICE, id_, START_MS + id_ // 2) for id_ in IDS]
+    await logged.edges.apply(writes_of(*(edge if edge.destination in LASTING else ending(edge) for edge in edges)))
+    await logged.edges.apply(writes_of(ending(edge_of(BOB, DANA, 7)), edge_of(CAROL, DANA, 6)))
+    await arrived(logged)
+    return sorted((Mark(START_MS + id_ // 2, id_) for id_ in LASTING), reverse=True)
+
+
+async def check_lists(logged: Logged, marks: list[Mark], followers: list[Mark]) -> None:
+    """All that can be asked of Alice's list and Dana's followers."""
+    edges, shown = logged.edges, [mark.id for mark in marks]
+    assert await marks_of(edges, OUT) == marks
+    for limit, backward in ((7, False), (61, True), (1000, True)):
+        assert await all_pages(lambda window: edges.page(OUT, window), limit, backward=backward) == marks
+    since = await edges.page(OUT, Window(500, since=marks[50].position, until=marks[20].position))
+    assert since.items == [mark for mark in marks if marks[50].position <= mark.position < marks[20].position]
+    assert await marks_of(edges, FOLLOWERS_OF_DANA) == followers
+    assert await edges.count_many([OUT, FOLLOWERS_OF_DANA]) == [len(marks), len(followers)]
+    sides = [(G, Direction.OUT), (G, Direction.IN)]
+    lengths = await edges.counts(sides, np.array([ALICE, DANA], np.int64))
+    assert lengths.tolist() == [[len(marks), 0], [0, len(followers)]]
+    for newest in (5, 1000):
+        assert (await edges.ids(OUT, newest)).tolist() == shown[:newest]
+        found = await edges.ids_many([OUT, Listing(G, CAROL, Direction.OUT)], newest)
+        assert found.ids.tolist() == [*shown[:newest], DANA]
+        assert found.lengths.tolist() == [len(shown[:newest]), 1]
+    chunk = await edges.chunk(OUT, None, 40)
+    ids = chunk.ids.tolist()
+    while chunk.after is not None:
+        chunk = await edges.chunk(OUT, chunk.after, 40)
+        ids += chunk.ids.tolist()
+    assert sorted(ids) == sorted(shown)
+    questions = Questions()
+    counts, page = questions.counts([OUT]), questions.page(OUT, Window(1000))
+    answers = await edges.answer(questions)
+    assert (answers.counts[counts], answers.pages[page].items) == ([len(marks)], marks)
+
+
+async def check_rows(logged: Logged, shown: list[int]) -> None:
+    """All that can be asked of rows."""
+    edges, states = logged.edges, [State.NORMAL if id_ in shown else State.REMOVED for id_ in IDS]
+    pairs = [(int(ALICE), id_) for id_ in IDS]
+    assert await edges.exists_many(G, pairs) == [state is State.NORMAL for state in states]
+    assert [await edges.exists_many(G, [pair]) for pair in pairs[:3]] == [[id_ in shown] for id_ in IDS[:3]]
+    assert [edge and edge.state for edge in await edges.get_many(G, pairs)] == states
+    few, many = np.array(IDS[:4], np.int64), np.array(IDS, np.int64)
+    for ids in (few, many):
+        assert (await edges.contains(OUT, ids)).tolist() == [id_ in shown for id_ in ids.tolist()]
+    questions = Questions()
+    rows = questions.states([(G, *pair) for pair in pairs])
+    members = questions.members(OUT, many)
+    answers = await edges.answer(questions)
+    assert answers.states[rows] == states
+    assert answers.members[members].tolist() == [id_ in shown for id_ in IDS]
+
+
+async def removals(logged: Logged) -> list[Event]:
+    """The removals that the log tells, once it has told of a write of now."""
+    (change,) = await logged.edges.apply(writes_of(edge_of(9, 10)))
+    assert await logged.log.reached(change.mark)
+    events = (await logged.log.read(NOWHERE, 10_000)).events
+    return [event for event in events if event.ended]
+
+
+def test_an_edge_is_there_until_its_end_and_removed_from_that_millisecond_on(
+    logged: Logged, run: Run, clock: FakeClock
+) -> None:
+    async def check() -> None:
+        lasting = await filled(logged)
+        marks = sorted((Mark(START_MS + id_ // 2, id_) for id_ in IDS), reverse=True)
+        clock.ms = END_MS - 1
+        await check_rows(logged, IDS)
+        await check_lists(logged, marks, [Mark(7, BOB), Mark(6, CAROL)])
+        clock.ms = END_MS
+        await check_rows(logged, LASTING)
+        await arrived(logged)
+        await check_lists(logged, lasting, [Mark(6, CAROL)])
+        ended = await removals(logged)
+        assert sorted(event.destination for event in ended) == sorted([*set(IDS) - set(LASTING), DANA])
+        await arrived(logged)
+        await check_rows(logged, LASTING)
+        await check_lists(logged, lasting, [Mark(6, CAROL)])
+        (row,) = await logged.edges.get_many(G, [(BOB, DANA)])
+        assert row == edge_of(BOB, DANA, 7, State.REMOVED)
+
+    run(check())
+
+
+def test_whatever_is_written_later_holds_in_any_order_however_often(
+    engine: Engine, tmp_path: Path, run: Run, clock: FakeClock
+) -> None:
+    assert engine.logs
+    week, longer = ending(edge_of(ALICE, BOB, version=1)), ending(edge_of(ALICE, BOB, version=2), END_MS + 1)
+    lasting, other = edge_of(ALICE, BOB, version=3), ending(edge_of(ALICE, CAROL, version=1))
+    for number, order in enumerate(permutations((week, longer, lasting))):
+        with engine.logs(tmp_path / str(number), events_max=1_000, now_ms=clock) as logged:
+            edges = logged.edges
+            run(edges.declare(["follows"]))
+            clock.ms = START_MS
+            run(edges.apply(writes_of(other, *order, order[0])))
+            clock.ms = END_MS + 1
+            run(edges.apply(writes_of(*order[:2], other)))
+            run(arrived(logged))
+            assert run(edges.get_many(G, [(ALICE, BOB), (ALICE, CAROL)])) == [
+                lasting,
+                edge_of(ALICE, CAROL, state=State.REMOVED, version=1),
+            ]
+            assert run(edges.count_many([OUT])) == [1]
+
+
+def test_for_conditions_an_expired_edge_is_removed(logged: Logged, run: Run, clock: FakeClock) -> None:
+    async def check() -> None:
+        block, follow = ending(edge_of(BOB, ALICE)), edge_of(ALICE, BOB, version=5)
+        other = edge_of(ALICE, DANA, version=5)
+        await logged.edges.apply(writes_of(block, ending(edge_of(ALICE, CAROL)), edge_of(ALICE, 8)))
+        await arrived(logged)
+        barred = EdgeWrite(follow, supersede=True, keep_live=True, unless=((G, BOB, ALICE),))
+        limited = EdgeWrite(other, supersede=True, out_limit=2, counted=Direction.OUT)
+        outcomes = [change.outcome for change in await logged.edges.apply([barred, limited])]
+        assert outcomes == [Outcome.FORBIDDEN, Outcome.OVER_LIMIT]
+        clock.ms = END_MS
+        await logged.edges.count_many([OUT])
+        await arrived(logged)
+        (limited_now,) = await logged.edges.apply([limited])
+        assert (limited_now.outcome, limited_now.length) == (Outcome.APPLIED, 2)
+        (followed,) = await logged.edges.apply([barred])
+        assert followed.outcome is Outcome.APPLIED
+        again = edge_of(ALICE, CAROL, 99, version=6)
+        (change,) = await logged.edges.apply([EdgeWrite(again, supersede=True, keep_live=True)])
+        assert change.before == edge_of(ALICE, CAROL, state=State.REMOVED)
+        assert change.after == again
+
+    run(check())
+
+
+def test_a_new_end_for_a_live_edge_leaves_it_in_its_place(logged: Logged, run: Run, clock: FakeClock) -> None:
+    async def now(**kept: bool) -> Edge | None:
+        nonlocal version
+        version += 1
+        given = edge_of(ALICE, BOB, 1_000 + version, State.ARCHIVED if "keep_place" in kept else State.NORMAL, version)
+        edge = ending(given, kept.pop("until", 0))
+        await logged.edges.apply([EdgeWrite(edge, supersede=True, **kept)])
+        (stored,) = await logged.edges.get_many(G, [(ALICE, BOB)])
+        return stored and replace(stored, updated_at=edge.updated_at)
+
+    async def check() -> None:
+        await logged.edges.apply(writes_of(ending(edge_of(ALICE, BOB, 5))))
+        at_5 = edge_of(ALICE, BOB, 5)
+        assert await now(keep_live=True, until=END_MS) == replace(at_5, updated_at=ver(1), expires_ms=END_MS)
+        assert await now(keep_live=True, until=END_MS + 1) == replace(at_5, updated_at=ver(2), expires_ms=END_MS + 1)
+        moved = replace(at_5, position=1_003, updated_at=ver(3), expires_ms=END_MS + 1)
+        assert await now(keep_expiry=True) == moved
+        archived = replace(moved, state=State.ARCHIVED, updated_at=ver(4))
+        assert await now(keep_place=True) == archived
+        clock.ms = END_MS + 1
+        await logged.edges.count_many([OUT])
+        (row,) = await logged.edges.get_many(G, [(ALICE, BOB)])
+        assert row is not None
+        assert row.state is State.REMOVED
+        await arrived(logged)
+        assert await logged.edges.count_many([OUT._replace(state=State.ARCHIVED)]) == [0]
+
+    def ver(number: int) -> int:
+        return edge_of(ALICE, BOB, version=number).updated_at
+
+    version = 0
+    run(check())

@@ -1,0 +1,172 @@
+"""People are found by the beginning of their names: in order, once each, as their profiles say now."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from cast import ALICE, BOB, CAROL, FakeClock
+from coroutines import Run, time_flies
+from edges import all_pages
+from msgspec.structs import replace
+from reference_edges import ScrambledEdges
+from reference_leases import own_leases
+from services import Services
+
+from kith.core.ids import NodeId
+from kith.core.labels import HIDE
+from kith.core.paging import Page, Window
+from kith.graph.edge import State
+from kith.graph.nodes import NodeOperation
+from kith.people import search
+from kith.people.by_name import check_prefix
+from kith.people.names import searched
+from kith.people.removal import account_jobs
+from kith.people.search import PeopleSearch
+
+WORDS = (
+    "ann",
+    "Anna",
+    "anne-marie",
+    "Ångström",
+    "annabella lee",
+    "Annabell",
+    "Bea",
+    "ANNABELLA LOU",
+    "李小龙",
+    "李小",
+    "ß",
+)
+
+
+class Room:
+    """People of a store, and who finds them."""
+
+    def __init__(self, services: Services) -> None:
+        self.services, self.search = services, PeopleSearch(services.graph, services.profiles)
+
+    async def name(self, user: int, username: str = "", display_name: str = "") -> None:
+        change = {"username": username, "display_name": display_name}
+        await self.services.profiles.change(NodeId(user), lambda old: replace(old, **change))
+
+    async def found(self, typed: str, limit: int = 3, viewer: Any = None, *, backward: bool = False) -> list[int]:
+        """Whom all pages find; by default by a visitor."""
+        if isinstance(self.services.edges, ScrambledEdges):
+            self.services.edges.settle()
+        prefix, privacy = check_prefix(typed), self.services.graph.privacy
+
+        async def seen(page: Page) -> Page:
+            return await privacy.shown_to(viewer, page)
+
+        async def fetch(window: Window) -> Page:
+            return await self.search.page(prefix, window, seen)
+
+        return [mark.id for mark in await all_pages(fetch, limit, backward=backward)]
+
+
+@pytest.fixture(params=[True, False], ids=["transactions", "none"])
+def room(request: pytest.FixtureRequest, run: Run, clock: FakeClock) -> Room:
+    return Room(run(Services.in_memory(transactional=request.param, clock=clock)))
+
+
+def naive(people: dict[int, tuple[str, str]], typed: str) -> list[tuple[str, int]]:
+    """Everybody with a name that begins so, with the first that does, sorted."""
+    prefix = check_prefix(typed)
+    first = {
+        user: min((name for _, name in searched(*names) if name.startswith(prefix)), default=None)
+        for user, names in people.items()
+    }
+    return sorted((name, user) for user, name in first.items() if name is not None)
+
+
+def test_everybody_is_found_once_in_the_order_of_names_whatever_they_were_called_before(room: Room, run: Run) -> None:
+    chosen = random.Random(5)
+
+    async def check() -> None:
+        people: dict[int, tuple[str, str]] = {}
+        for _ in range(150):
+            user = chosen.randrange(1, 40)
+            username = chosen.choice(("", f"ann{user}", f"bea.{user}"))
+            display_name = " ".join(chosen.choices(WORDS, k=chosen.choice((0, 1, 2, 4))))
+            await room.name(user, username, display_name)
+            people[user] = (username, display_name)
+        for typed in ("a", "ann", "ANNABELL", "annabella l", "b", "å", "李", "李小龙", "SS", "lee", "zoe", "-"):
+            expected = naive(people, typed)
+            for limit, backward in ((1, False), (4, True), (100, False)):
+                found = await room.found(typed, limit, backward=backward)
+                assert sorted(found) == sorted(user for _, user in expected), typed
+                shown = {user: name.encode()[: len(name[0].encode()) + 8] for name, user in expected}
+                assert [shown[user] for user in found] == sorted(shown.values()), typed
+
+    run(check())
+
+
+def test_nobody_is_found_whom_the_viewer_must_not_see(room: Room, run: Run) -> None:
+    async def check() -> None:
+        services = room.services
+        for user in (ALICE, BOB, CAROL):
+            await room.name(user, display_name=f"Ann {user}")
+        assert await room.found("ann", viewer=BOB) == [ALICE, BOB, CAROL]
+        await services.people.block(ALICE, BOB)
+        assert await room.found("ann", viewer=BOB) == [BOB, CAROL]
+        await services.edges.change_node(CAROL, private=True)
+        assert await room.found("ann", viewer=BOB) == [BOB, CAROL]
+        assert await room.found("ann") == [ALICE, BOB]
+        await services.edges.change_node(CAROL, private=False, labels=HIDE)
+        assert await room.found("ann", viewer=BOB) == [BOB]
+        await services.edges.change_node(CAROL, labels=0, state=State.ARCHIVED)
+        assert await room.found("ann", viewer=BOB) == [BOB]
+
+    run(check())
+
+
+def test_who_comes_back_under_another_name_is_found_by_it(run: Run, clock: FakeClock) -> None:
+    """Their entries are archived and restored with their edges."""
+
+    async def check() -> None:
+        services = await Services.in_memory(clock=clock)
+        room = Room(services)
+        await room.name(ALICE, display_name="Ann")
+        await services.edges.change_node(ALICE, state=State.ARCHIVED)
+        await room.name(ALICE, display_name="Bea")
+        assert await room.found("bea") == []
+        jobs = account_jobs(services.graph, own_leases())
+        await jobs.start(NodeOperation.RESTORE, ALICE)
+        await jobs.wait()
+        assert await room.found("bea") == [ALICE]
+        assert await room.found("ann") == []
+        await services.profiles.forget(ALICE)
+        assert await room.found("bea") == []
+
+    with time_flies():
+        run(check())
+
+
+def test_a_page_looks_at_so_many_and_says_that_there_is_more(
+    run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though all alike must not be seen; the next page goes on there."""
+    monkeypatch.setattr(search, "LOOKED_MAX", 5)
+    read: list[int] = []
+
+    async def check() -> None:
+        services = await Services.in_memory(clock=clock)
+        room = Room(services)
+        for user in range(1, 31):
+            await room.name(user, display_name="Annabella Lee")
+            await services.edges.change_node(user, private=user != 15)
+        plain = services.profiles.get_many
+
+        async def counted(users: Sequence[int]) -> Any:
+            read.append(len(users))
+            return await plain(users)
+
+        monkeypatch.setattr(services.profiles, "get_many", counted)
+        page = await room.search.page("ann", Window(2), lambda page: services.graph.privacy.shown_to(None, page))
+        assert page.more_after
+        assert sum(read) <= 3 * search.LOOKED_MAX
+        assert await room.found("ann", 2) == [15]
+
+    run(check())
