@@ -30,7 +30,7 @@ COMMAND = str(Path(sys.executable).with_name("kith"))
 API = "/api/v1"
 PLAIN: dict[str, Any] = {"trust_env": False, "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}
 """For clients of servers without TLS: httpx would read all certificates of the machine for each (26 ms)."""
-_START_S = 30.0
+_START_S = 60.0
 _REFUSED_S = 30.0
 _STOP_S = 25.0
 _POLL_S = 0.02

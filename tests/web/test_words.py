@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from pictures import photo
 from playwright.sync_api import Page, expect
-from scenes import Stage, card
+from scenes import Stage, card, loaded
 
 HOSTILE = {
     "markup": "<img src=x onerror='window.broken=1'><script>window.broken=1</script><b>not bold</b>",
@@ -81,8 +81,7 @@ def test_every_view_passes_axe_and_fits_in_light_and_dark_on_a_desk_and_a_phone(
     page = stage.open(stage.bob, viewport={"width": width, "height": 900}, color_scheme=scheme)
     for name, view in VIEWS.items():
         stage.at(page, view.format(**known))
-        expect(page.locator(".placeholder")).to_have_count(0)
-        page.wait_for_function("![...document.querySelectorAll('kith-list')].some(one => one.ariaBusy === 'true')")
+        loaded(page)
         keep(page, f"{name}-{scheme}")
         check(page, name)
     stage.at(page, "#/")
