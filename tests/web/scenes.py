@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -117,3 +120,9 @@ def loaded(page: Page) -> None:
 def card(page: Page, text: str) -> Any:
     """The post that says this."""
     return page.locator("kith-post", has_text=text).first
+
+
+def keep(page: Page, name: str) -> None:
+    """A picture of the view, where SCREENSHOTS names a folder."""
+    if folder := os.environ.get("SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{re.sub('[^a-z-]', '', name)}.png")

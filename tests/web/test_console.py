@@ -10,12 +10,14 @@ from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from calls import add_edges, ok
 from coroutines import run_all
 from playwright.sync_api import Browser, Page, expect
+from scenes import keep
 from servers import API, KEY, Server, eventually, serving, sign
 
 from kith.core.events import NOWHERE
@@ -207,6 +209,17 @@ def test_the_key_is_asked_for_kept_in_the_tab_and_forgotten(server: Server, brow
     expect(page.get_by_label("Server key")).to_be_visible()
     assert page.evaluate("sessionStorage.length") == 0
     context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_view_passes_axe(page: Page, scheme: Literal["light", "dark"]) -> None:
+    page.emulate_media(color_scheme=scheme)
+    for name in ("Overview", "Operations", "Log", "Look up", "Tasks", "Settings"):
+        view(page, name)
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
+        found = Axe().run(page)
+        assert found.violations_count == 0, f"{name}: {found.generate_report()}"
+        keep(page, f"console-{name}-{scheme}")
 
 
 @pytest.mark.parametrize("width", [1280, 360])

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
-from pathlib import Path
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from pictures import photo
 from playwright.sync_api import Page, expect
-from scenes import Stage, card, loaded
+from scenes import Stage, card, keep, loaded
 
 HOSTILE = {
     "markup": "<img src=x onerror='window.broken=1'><script>window.broken=1</script><b>not bold</b>",
@@ -120,9 +116,3 @@ def check(page: Page, name: str) -> None:
     found = Axe().run(page)
     assert found.violations_count == 0, f"{name}: {found.generate_report()}"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than the window"
-
-
-def keep(page: Page, name: str) -> None:
-    """A picture of the view, where SCREENSHOTS names a folder."""
-    if folder := os.environ.get("SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"{re.sub('[^a-z-]', '', name)}.png")
