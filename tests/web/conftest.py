@@ -1,42 +1,31 @@
-"""A server and a browser for the scenes. Without KITH_BROWSER, as in `make test`, there is nothing to collect here."""
+"""A server and a browser for the scenes. Without TEST_IN_BROWSER, as in `make test`, nothing is collected."""
 
 from __future__ import annotations
 
 import itertools
 import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from servers import Server, serving
 
-if "KITH_BROWSER" in os.environ:
-    from playwright.sync_api import Browser, sync_playwright
-    from scenes import Stage
+from bench.browser import chromium
 
+if "TEST_IN_BROWSER" in os.environ:
+    from playwright.sync_api import Browser
+    from scenes import Stage
 else:
     collect_ignore_glob = ["test_*.py"]
 
-_FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium, or what KITH_BROWSER names."""
-    named = os.environ["KITH_BROWSER"]
-    found = shutil.which(named) or next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
-    assert found, "no Chromium was found; see tests/web/prepare.sh"
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=_FLAGS)
+    with chromium() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture(scope="session")

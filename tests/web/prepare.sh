@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# What the tests in a browser need, in the environment named: Playwright, axe, a Chromium. Says what it cannot get.
+# What the tests in a browser need, in the environment named: Playwright, axe, a Chromium that starts. Says what it cannot get.
 set -euo pipefail
-cd "$(dirname "$0")"
-"$1/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-for name in chromium chromium-browser google-chrome; do
-  command -v "$name" >/dev/null && exit 0
-done
+cd "$(dirname "$0")/../.."
+python=$1/bin/python
+cannot() {
+  echo "The tests in a browser cannot run here: $1" >&2
+  exit 1
+}
+"$python" -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/web/requirements.txt ||
+  cannot "Playwright cannot be installed."
+"$python" -m bench.browser 2>/dev/null && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium && exit 0
+  apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=1 -o Acquire::http::Timeout=30 -o DPkg::Lock::Timeout=120)
+  "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends chromium >/dev/null || echo "apt-get could not install chromium." >&2
 fi
-echo "No Chromium was found, and it cannot be installed from here: install the package chromium, then run this again." >&2
-exit 1
+"$python" -m bench.browser || cannot "install the package chromium, then run this again."

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
-from servers import API, Server, sign
+from servers import API, Server, eventually, sign
 
 NAMES = ("Alice", "Bob", "Carol", "Dana")
 THREADS = 8
 STREAM = "/feed/stream"
-expect.set_options(timeout=15_000)
+PATIENCE_S = 60
+"""How long a scene waits for what must come: machines that run tests are busy."""
+expect.set_options(timeout=1_000 * PATIENCE_S)
 
 
 class Stage:
@@ -51,6 +56,7 @@ class Stage:
     def context(self, **options: Any) -> BrowserContext:
         """A browser of its own. Pages in it may not throw, break their policy, or ask another server."""
         context = self.browser.new_context(**{"viewport": {"width": 1000, "height": 900}, **options})
+        context.set_default_timeout(1_000 * PATIENCE_S)
         context.on("page", self._watch)
         self._contexts.append(context)
         return context
@@ -98,6 +104,25 @@ class Stage:
             self._faults.append(f"a token in an address: {request.url}")
 
 
+def until(page: Page, condition: str) -> None:
+    """Wait until a JavaScript expression is true. Playwright's own `wait_for_function` evaluates text inside the page,
+    which the policy of the page forbids.
+    """
+    eventually(lambda: page.evaluate(condition), PATIENCE_S)
+
+
+def loaded(page: Page) -> None:
+    """Wait until the lists of a view have asked for what they show first."""
+    expect(page.locator(".placeholder")).to_have_count(0)
+    until(page, "![...document.querySelectorAll('kith-list')].some(one => one.ariaBusy === 'true')")
+
+
 def card(page: Page, text: str) -> Any:
     """The post that says this."""
     return page.locator("kith-post", has_text=text).first
+
+
+def keep(page: Page, name: str) -> None:
+    """A picture of the view, where SCREENSHOTS names a folder."""
+    if folder := os.environ.get("SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{re.sub('[^a-z-]', '', name)}.png")

@@ -11,6 +11,15 @@ from servers import API, sign
 
 EXPIRED = {"error": {"code": "UNAUTHORIZED", "message": "the token has ended", "details": {}}}
 
+BUSY = """
+const tell = BroadcastChannel.prototype.postMessage;
+BroadcastChannel.prototype.postMessage = function (said) {
+  if (said.token) window.answer = () => tell.call(this, said);
+  else tell.call(this, said);
+};
+"""
+"""A tab answers others when `answer()` is called."""
+
 
 def kept(page: Page) -> Any:
     """All that a tab has kept."""
@@ -50,6 +59,18 @@ def test_another_tab_is_signed_in_too_and_signing_out_ends_both_and_leaves_nothi
     third = context.new_page()
     third.goto(f"{stage.server.url}/app")
     expect(third.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_a_tab_that_is_too_busy_to_answer_at_once_still_signs_another_one_in(stage: Stage) -> None:
+    context = stage.context()
+    context.add_init_script(BUSY)
+    stage.post(stage.alice, "better late")
+    first = stage.open(stage.alice, context)
+    second = context.new_page()
+    second.goto(f"{stage.server.url}/app")
+    expect(second.get_by_role("heading", name="Sign in")).to_be_visible()
+    first.evaluate("answer()")
+    expect(card(second, "better late")).to_be_visible()
 
 
 def test_nothing_that_the_api_answers_stays_in_the_browsers_cache(stage: Stage) -> None:

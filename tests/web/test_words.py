@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
-from pathlib import Path
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from pictures import photo
 from playwright.sync_api import Page, expect
-from scenes import Stage, card
+from scenes import Stage, card, keep, loaded
 
 HOSTILE = {
     "markup": "<img src=x onerror='window.broken=1'><script>window.broken=1</script><b>not bold</b>",
@@ -81,8 +77,7 @@ def test_every_view_passes_axe_and_fits_in_light_and_dark_on_a_desk_and_a_phone(
     page = stage.open(stage.bob, viewport={"width": width, "height": 900}, color_scheme=scheme)
     for name, view in VIEWS.items():
         stage.at(page, view.format(**known))
-        expect(page.locator(".placeholder")).to_have_count(0)
-        page.wait_for_function("![...document.querySelectorAll('kith-list')].some(one => one.ariaBusy === 'true')")
+        loaded(page)
         keep(page, f"{name}-{scheme}")
         check(page, name)
     stage.at(page, "#/")
@@ -121,9 +116,3 @@ def check(page: Page, name: str) -> None:
     found = Axe().run(page)
     assert found.violations_count == 0, f"{name}: {found.generate_report()}"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than the window"
-
-
-def keep(page: Page, name: str) -> None:
-    """A picture of the view, where SCREENSHOTS names a folder."""
-    if folder := os.environ.get("SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"{re.sub('[^a-z-]', '', name)}.png")

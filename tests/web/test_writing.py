@@ -8,6 +8,7 @@ import pytest
 from pictures import photo
 from playwright.sync_api import Page, expect
 from scenes import Stage, card
+from servers import eventually
 
 
 @pytest.fixture
@@ -72,7 +73,17 @@ def test_a_post_is_for_whom_its_author_names(stage: Stage) -> None:
     send(page)
     expect(card(page, "between us")).to_be_visible()
     expect(card(stage.open(stage.bob), "between us")).to_be_visible()
-    expect(stage.open(stage.carol).get_by_text("Nothing at home yet")).to_be_visible()
+    carol = stage.open(stage.carol)
+    expect(carol.get_by_text("Nothing at home yet")).to_be_visible()
+    card(page, "between us").get_by_role("button", name="More about").click()
+    page.get_by_role("button", name="Edit").click()
+    names = page.get_by_label("Who may see it")
+    expect(names).to_have_value(f"bob_{stage.first}")
+    names.fill(f"bob_{stage.first}, @carol_{stage.first}")
+    page.get_by_role("button", name="Save", exact=True).last.click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    carol.reload()
+    expect(card(carol, "between us")).to_be_visible()
 
 
 def test_an_author_edits_and_deletes(stage: Stage) -> None:
@@ -113,7 +124,7 @@ def test_comments_and_replies_and_one_that_is_refused(stage: Stage) -> None:
     expect(page.get_by_label("Write a comment")).to_have_value("and another")
 
 
-def test_a_story_is_told_and_seen(stage: Stage) -> None:
+def test_a_story_is_told_and_seen_and_deleted_by_its_author_who_knows_who_saw_it(stage: Stage) -> None:
     stage.follow(stage.bob, stage.alice)
     author = stage.open(stage.alice)
     author.get_by_role("button", name="Your story").click()
@@ -126,3 +137,13 @@ def test_a_story_is_told_and_seen(stage: Stage) -> None:
     expect(reader.get_by_role("dialog", name="Stories")).to_contain_text("at the market now")
     reader.keyboard.press("Escape")
     expect(reader.get_by_role("button", name="Stories of Alice: 0 new of 1")).to_be_visible()
+    eventually(lambda: stage.ask("GET", f"/users/{stage.alice}/stories", user=stage.alice)["items"][0]["viewCount"], 60)
+    author.get_by_role("button", name="Stories of Alice").click()
+    author.get_by_role("button", name="Seen by 1").click()
+    expect(author.get_by_role("dialog", name="Seen by").get_by_role("article", name="Bob")).to_be_visible()
+    author.keyboard.press("Escape")
+    author.get_by_role("dialog", name="Stories").get_by_role("button", name="Delete").click()
+    author.get_by_role("dialog", name="Delete this story").get_by_role("button", name="Delete").click()
+    expect(author.get_by_text("The story is deleted")).to_be_visible()
+    expect(author.get_by_role("button", name="Stories of Alice")).to_have_count(0)
+    assert stage.ask("GET", f"/users/{stage.alice}/stories", user=stage.alice)["items"] == []

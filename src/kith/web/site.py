@@ -1,8 +1,9 @@
 """The files of a page: modules, styles, one document. Read once, compressed once, sent under strict headers.
 
-The browser asks each time whether a file changed (ETag), so a new version of Kith is shown at once. Nothing in them is
-anybody's: what people may see comes from the API alone, to who has a token.
-Limit: files lie in the folder itself or one below; what is asked for and is not there is None.
+The script of the document, `main.js`, is sent with all that it imports in it (`joining`), so modules of their own are
+not sent. The browser asks each time whether a file changed (ETag), so a new version of Kith is shown at once. Nothing
+in them is anybody's: what people may see comes from the API alone, to who has a token.
+Limits: modules lie in the folder itself or one below, other files in the folder itself.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import kith
+from kith.web.joining import joined
 
-DOCUMENT = "index.html"
+DOCUMENT, SCRIPT, MAP = "index.html", "main.js", "main.js.map"
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".map": "application/json",
 }
 _PACKAGE = Path(kith.__file__).parent
 APP, CONSOLE = _PACKAGE / "web" / "app", _PACKAGE / "web" / "console"
@@ -42,16 +45,19 @@ class PageFile(NamedTuple):
 
 
 class Site:
-    """The files of one page, by name (`views/home.js`)."""
+    """The files of one page, by name (`main.js`)."""
 
     def __init__(self, folder: Path, beside: Mapping[str, Path], images: tuple[str, ...] = ()) -> None:
-        """`beside`: further folders, by the name under which they are shown. `images`: other origins that pictures and
-        videos may come from.
+        """`beside`: further folders of modules, by the name under which they are imported. `images`: other origins that
+        pictures and videos may come from.
         """
-        names = {path.relative_to(folder).as_posix(): path for path in _shown(folder)}
+        modules = {path.relative_to(folder).as_posix(): path for path in _modules(folder)}
         for name, other in beside.items():
-            names |= {f"{name}/{path.relative_to(other).as_posix()}": path for path in _shown(other)}
-        self._files = {name: _read(path) for name, path in sorted(names.items())}
+            modules |= {f"{name}/{path.relative_to(other).as_posix()}": path for path in _modules(other)}
+        page = joined(SCRIPT, {name: path.read_text() for name, path in modules.items()}, MAP)
+        shown = [path for path in folder.iterdir() if path.suffix in _TYPES and path.name not in modules]
+        sent = {path.name: path.read_bytes() for path in shown} | {SCRIPT: page.script, MAP: page.source_map}
+        self._files = {name: _file(name, body) for name, body in sorted(sent.items())}
         self._safe = _headers(images)
 
     @property
@@ -64,25 +70,23 @@ class Site:
         return self._files.get(name)
 
     def headers(self, name: str, base: str) -> list[tuple[str, str]]:
-        """The headers of a file of the page at `base`. With the document go the names of all modules, so that they are
-        fetched at once and not one after the other.
+        """The headers of a file of the page at `base`. With the document goes the name of its script, so that it is
+        fetched before the document is read.
         """
         file = self._files[name]
         headers = [*self._safe, ("content-type", file.content_type), ("etag", file.tag)]
         if name == DOCUMENT:
-            modules = [one for one in self._files if one.endswith(".js")]
-            headers.append(("link", ", ".join(f'<{base}/{one}>; rel="modulepreload"' for one in modules)))
+            headers.append(("link", f'<{base}/{SCRIPT}>; rel="modulepreload"'))
         return headers
 
 
-def _shown(folder: Path) -> list[Path]:
-    return [path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.suffix in _TYPES]
+def _modules(folder: Path) -> list[Path]:
+    return [*folder.glob("*.js"), *folder.glob("*/*.js")]
 
 
-def _read(path: Path) -> PageFile:
-    body = path.read_bytes()
+def _file(name: str, body: bytes) -> PageFile:
     tag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'
-    return PageFile(body, gzip.compress(body, mtime=0), _TYPES[path.suffix], tag)
+    return PageFile(body, gzip.compress(body, mtime=0), _TYPES[Path(name).suffix], tag)
 
 
 def _headers(images: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -13,7 +13,6 @@ from kith.core.errors import NotFound
 from kith.web.site import DOCUMENT, Site
 
 APP_PATH = "/app"
-Folder = Annotated[str, Meta(description="Folder of a page.")]
 File = Annotated[str, Meta(description="File of a page.")]
 _CLEARED = ("clear-site-data", '"cache"')
 
@@ -37,13 +36,8 @@ class WebResource:
 
     @get(APP_PATH + "/{file}", "A file of the reader", absolute=True, callers="anyone", documented=False)
     async def app_file(self, call: Call, file: File) -> Bytes:
-        """Modules and styles."""
+        """The script and styles."""
         return page_file(self._app, call, APP_PATH, file)
-
-    @get(APP_PATH + "/{folder}/{file}", "A file of the reader", absolute=True, callers="anyone", documented=False)
-    async def app_folder_file(self, call: Call, folder: Folder, file: File) -> Bytes:
-        """Modules and styles."""
-        return page_file(self._app, call, APP_PATH, f"{folder}/{file}")
 
 
 def page_file(site: Site, call: Call, base: str, name: str) -> Bytes:

@@ -8,6 +8,7 @@ import { explained, say } from "./telling.js";
 import { Uploads } from "./upload.js";
 
 const TEXT_MAX = 10_000;
+const NAMES_SAY = "Their names, such as bob, carol";
 const AUDIENCES = { public: "Everybody", friends: "Friends", custom: "Some people", private: "Only me" };
 /** Told of `posted` (the post as `detail`) and `told` (a story). */
 export const composeEvents = new EventTarget();
@@ -83,30 +84,50 @@ function fieldsFor(draft, post, without) {
   text.addEventListener("paste", ({ clipboardData }) => uploads.add(clipboardData.files));
   const choices = Object.entries(AUDIENCES).filter(([value]) => value !== without);
   const audience = h("select", { "aria-label": "Who sees it" }, choices.map(([value, name]) => h("option", { value, selected: value === (post?.visibility ?? "public") }, name)));
-  const names = h("input", { placeholder: "Their names, such as bob, carol", "aria-label": "Who may see it", hidden: audience.value !== "custom" });
+  const names = h("input", { placeholder: NAMES_SAY, "aria-label": "Who may see it", hidden: audience.value !== "custom" });
   audience.onchange = () => (names.hidden = audience.value !== "custom");
+  const audienceWas = post?.audience ? showNames(names, post.audience) : null;
   const failure = h("p", { class: "failure", role: "alert" });
   const submit = h("button", { class: "main" }, post ? "Save" : "Post");
   const add = button([icon("picture"), " Picture"], () => picker.click());
   const all = [text, uploads, names, failure, h("div", { class: "row" }, add, picker, audience, h("span", { class: "grow" }), submit)];
-  return { text, uploads, audience, names, failure, submit, all, post };
+  return { text, uploads, audience, names, failure, submit, all, audienceWas };
 }
 
-async function bodyOf({ text, uploads, audience, names }, post) {
+/** Fill in who may see a post until now. Resolves to the words and the ids that they stand for. */
+async function showNames(field, ids) {
+  field.placeholder = "…";
+  try {
+    const people = await session.kith.lookupUsers(ids);
+    const text = people.map((person, at) => person?.username ?? ids[at]).join(", ");
+    if (!field.value) field.value = text;
+    return { text, ids };
+  } catch {
+    return { text: "", ids };
+  } finally {
+    field.placeholder = NAMES_SAY;
+  }
+}
+
+async function bodyOf({ text, uploads, audience, names, audienceWas }, post) {
   const mediaIds = await uploads.ready();
   const said = text.value.trim();
   if (!said && mediaIds.length === 0 && !post?.content.link) throw new Missing("Say something, or add a picture.");
   const body = { content: { text: said, mediaIds }, visibility: audience.value };
-  if (audience.value === "custom") body.audience = names.value || !post ? await idsOf(names.value) : post.audience;
+  if (audience.value === "custom") {
+    const was = await audienceWas;
+    body.audience = was?.text === names.value ? was.ids : await idsOf(names.value);
+  }
   return body;
 }
 
-/** The ids of people by their names. */
+/** The ids of people by their names; who has no name is known by their number. */
 async function idsOf(list) {
   const names = list.split(/[\s,@]+/).filter(Boolean);
   if (names.length === 0) throw new Missing("Name those who may see it.");
   return Promise.all(
     names.map(async (name) => {
+      if (/^\d+$/.test(name)) return name;
       try {
         return (await session.kith.userByUsername(name)).id;
       } catch (error) {

@@ -49,14 +49,14 @@ export class EndlessList extends HTMLElement {
 
   connectedCallback() {
     if (!this.#end.isConnected) this.append(this.#above, this.#below, this.#end);
-    addEventListener("scroll", this.#look, { passive: true });
+    addEventListener("scroll", this.#look, { passive: true, capture: true }); // also of a dialog that it is in
     addEventListener("resize", this.#look, { passive: true });
     if (this.#groups.length === 0) this.#fetch();
     else this.#look();
   }
 
   disconnectedCallback() {
-    removeEventListener("scroll", this.#look);
+    removeEventListener("scroll", this.#look, { capture: true });
     removeEventListener("resize", this.#look);
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;

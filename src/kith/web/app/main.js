@@ -76,5 +76,5 @@ sessionEvents.addEventListener("ended", () => {
 });
 document.querySelector(".skip").addEventListener("click", (event) => (event.preventDefault(), main.focus()));
 
-if (await begin()) open();
+if (await begin(open)) open();
 else main.replaceChildren(signIn(open));

@@ -9,6 +9,7 @@
 import { Kith } from "./client/kith.js";
 
 const STORED = "kith.token";
+/** How long nothing is shown while other tabs are asked. A tab that is busy answers later. */
 const BORROW_MS = 250;
 /** What the server says where it was restored from a backup, and does not know a write that we have seen. */
 export const BEFORE_RESTORE = new Set(["TOKEN_INVALID", "TOKEN_TOO_OLD", "CONFLICT"]);
@@ -19,9 +20,12 @@ export const sessionEvents = new EventTarget();
 /** `user`: their id; `kith`: the client that acts for them. Set by `begin`. */
 export const session = { user: null, kith: null, token: null };
 
-/** Begin with a token of the address, of this tab or of another one. False: there is none, so ask for it. */
-export async function begin() {
-  const token = fromAddress() ?? sessionStorage.getItem(STORED) ?? (await borrowed());
+/**
+ * Begin with a token of the address, of this tab or of another one. False: there is none, so ask for it; `late()` is
+ * called where another tab gives one after all.
+ */
+export async function begin(late) {
+  const token = fromAddress() ?? sessionStorage.getItem(STORED) ?? (await borrowed(late));
   return token !== null && use(token);
 }
 
@@ -74,13 +78,17 @@ function fromAddress() {
   return found[1];
 }
 
-function borrowed() {
+function borrowed(late) {
   if (location.pathname.endsWith("/signed-out")) return Promise.resolve(null);
   return new Promise((resolve) => {
-    const listen = ({ data }) => data.token && resolve(data.token);
-    tabs.addEventListener("message", listen);
+    let waits = true;
+    tabs.addEventListener("message", ({ data }) => {
+      if (!data.token || session.token !== null) return;
+      if (waits) resolve(data.token);
+      else if (use(data.token)) late();
+    });
     tabs.postMessage({ asks: true });
-    setTimeout(() => (tabs.removeEventListener("message", listen), resolve(null)), BORROW_MS);
+    setTimeout(() => ((waits = false), resolve(null)), BORROW_MS);
   });
 }
 

@@ -1,11 +1,13 @@
 /** The strip of stories above home, and what shows them one after the other. */
 
-import { button, dialog, h, icon, words } from "./dom.js";
+import { failed } from "./acting.js";
+import { button, confirmed, dialog, h, icon, words } from "./dom.js";
 import { composeEvents, tellStory } from "./compose.js";
+import { EndlessList } from "./list.js";
 import { gallery } from "./media.js";
-import { avatar, nameLink, nameOf } from "./people.js";
+import { avatar, nameLink, nameOf, personRow } from "./people.js";
 import { session } from "./session.js";
-import { explained, sayError } from "./telling.js";
+import { explained, say, sayError } from "./telling.js";
 import { ago } from "./time.js";
 
 /** The strip. `until`: { signal } that ends it. */
@@ -60,12 +62,48 @@ function showStories(items, seen) {
     back.disabled = at === 0;
     const about = h("div", { class: "row" }, avatar(story.author, "small"), nameLink(story.author), h("span", { class: "time" }, `${ago(story.createdAt)} · ${at + 1} of ${items.length}`));
     const own = story.author.id === session.user;
-    place.replaceChildren(about, ...(story.content.text ? [words(story.content.text)] : []), ...[gallery(story.content.media, story.labels.includes("sensitive"))].filter(Boolean), own && story.viewCount !== null ? h("p", { class: "note" }, `Seen by ${story.viewCount}`) : "");
+    place.replaceChildren(about, ...(story.content.text ? [words(story.content.text)] : []), ...[gallery(story.content.media, story.labels.includes("sensitive"))].filter(Boolean), ...(own ? [ownButtons(story, gone)] : []));
     if (story.seen || own) return;
     story.seen = true;
     seen();
     session.kith.viewStory(story.id).catch(() => (story.seen = false)); // it counts as unseen the next time
   }
+
+  /** The one that is shown was deleted. */
+  function gone() {
+    items.splice(at, 1);
+    marks.splice(at, 1)[0].remove();
+    at = Math.max(0, at - 1);
+    if (items.length > 0) show();
+    else box.close();
+    composeEvents.dispatchEvent(new Event("told"));
+  }
   place.addEventListener("click", (event) => event.target.closest("a") && box.close());
   show();
+}
+
+/** What the author of a story may do with it. */
+function ownButtons(story, gone) {
+  const remove = async () => {
+    if (!(await confirmed("Delete this story for good?", "Delete"))) return;
+    try {
+      await session.kith.deleteStory(story.id);
+      gone();
+      say("The story is deleted.");
+    } catch (error) {
+      failed(error, "The story is still there.");
+    }
+  };
+  const seen = button(`Seen by ${story.viewCount ?? 0}`, () => showViewers(story.id));
+  return h("div", { class: "row" }, seen, button("Delete", remove, { class: "danger" }));
+}
+
+/** Who has seen a story, latest first. */
+function showViewers(id) {
+  const load = async (cursor) => {
+    const { items, pagination } = await session.kith.storyViewersPage(id, { limit: 50, cursor });
+    return { items: items.map(({ user, viewedAt }) => ({ ...user, note: ago(viewedAt) })), pagination };
+  };
+  const box = dialog("Seen by", () => new EndlessList({ load, draw: (person) => personRow(person), empty: "Nobody has seen it yet." }), { class: "viewers" });
+  box.addEventListener("click", (event) => event.target.closest("a") && document.querySelectorAll("dialog").forEach((one) => one.close()));
 }
