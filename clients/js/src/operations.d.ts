@@ -94,9 +94,10 @@ export interface Operations {
   /**
    * Follow a user.
    *
-   * Repeating it changes nothing. A private account is asked first (`requested`).
+   * Repeating it changes nothing. A private account is asked first (`requested`). With `expiresAt` it ends by
+   * itself, in every list and count at that moment; what was said last holds, so a follow without it lasts.
    */
-  follow(user: Int64, options?: CallOptions): Promise<Followed>;
+  follow(user: Int64, options?: FollowRequest & CallOptions): Promise<Followed>;
   /**
    * Unfollow a user.
    *
@@ -179,27 +180,27 @@ export interface Operations {
   /**
    * Whom a user follows.
    *
-   * Newest first.
+   * Newest first; by name with `sort` or `q`.
    */
-  following(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
+  following(user: Int64, options?: { limit?: number; cursor?: string; sort?: "name"; q?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Whom a user follows.
    *
-   * Newest first.
+   * Newest first; by name with `sort` or `q`.
    */
-  followingPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  followingPage(user: Int64, options?: { limit?: number; cursor?: string; sort?: "name"; q?: string } & CallOptions): Promise<ListAnswer>;
   /**
    * Who follows a user.
    *
-   * Newest first, at the same cost at any depth.
+   * Newest first, at the same cost at any depth; by name with `sort` or `q`.
    */
-  followers(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
+  followers(user: Int64, options?: { limit?: number; cursor?: string; sort?: "name"; q?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Who follows a user.
    *
-   * Newest first, at the same cost at any depth.
+   * Newest first, at the same cost at any depth; by name with `sort` or `q`.
    */
-  followersPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  followersPage(user: Int64, options?: { limit?: number; cursor?: string; sort?: "name"; q?: string } & CallOptions): Promise<ListAnswer>;
   /**
    * Whom a user blocks.
    *
@@ -227,15 +228,15 @@ export interface Operations {
   /**
    * Who follows and is followed back.
    *
-   * In the order in which the user followed them, newest first.
+   * In the order in which the user followed them, newest first; by name with `sort` or `q`.
    */
-  friends(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Listing<Item, ListAnswer>;
+  friends(user: Int64, options?: { limit?: number; cursor?: string; sort?: "name"; q?: string } & CallOptions): Listing<Item, ListAnswer>;
   /**
    * Who follows and is followed back.
    *
-   * In the order in which the user followed them, newest first.
+   * In the order in which the user followed them, newest first; by name with `sort` or `q`.
    */
-  friendsPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  friendsPage(user: Int64, options?: { limit?: number; cursor?: string; sort?: "name"; q?: string } & CallOptions): Promise<ListAnswer>;
   /**
    * Whom both follow.
    *
@@ -260,6 +261,20 @@ export interface Operations {
    * In the order in which the acting user followed them, newest first.
    */
   followersYouKnowPage(user: Int64, options?: { limit?: number; cursor?: string } & CallOptions): Promise<ListAnswer>;
+  /**
+   * People by the beginning of a name.
+   *
+   * Of all people whom the caller may see: those whose username, display name or its second or third word begins
+   * with `q`, in any case, in the order of names. A page may be short and still have more.
+   */
+  searchUsers(options?: { q?: string; limit?: number; cursor?: string } & CallOptions): Listing<UserItem, UsersAnswer>;
+  /**
+   * People by the beginning of a name.
+   *
+   * Of all people whom the caller may see: those whose username, display name or its second or third word begins
+   * with `q`, in any case, in the order of names. A page may be short and still have more.
+   */
+  searchUsersPage(options?: { q?: string; limit?: number; cursor?: string } & CallOptions): Promise<UsersAnswer>;
   /**
    * Archive all edges of a user.
    *
@@ -1038,15 +1053,21 @@ export interface EdgesRequest {
   edges: EdgeRequest[];
 }
 
-/** One edge to write. Without `position` a live edge keeps its place; without `updatedAt` it happens now. */
+/**
+ * One edge to write. Without `position` a live edge keeps its place; without `updatedAt` it happens now.
+ *
+ * `move`: gives a live edge another `position`, so that it moves in its lists; where there is none it does nothing.
+ * `expiresAt`: an edge that is added is removed at that moment; what is said last holds, so without it the edge lasts.
+ */
 export interface EdgeRequest {
-  op: "add" | "archive" | "negate" | "remove";
+  op: "add" | "archive" | "move" | "negate" | "remove";
   /** 64-bit id; a string or a number */
   source: Int64;
   /** 64-bit id; a string or a number */
   destination: Int64;
   position?: Int64 | null;
   updatedAt?: Int64 | null;
+  expiresAt?: string | null;
 }
 
 /** How many edges changed, and the token of the write; null if none did. */
@@ -1055,19 +1076,21 @@ export interface EdgesWritten {
   token: string | null;
 }
 
-/** A stored edge. */
+/** A stored edge. `expiresAt`: where it is removed by itself, when. */
 export interface EdgeAnswer {
   source: string;
   destination: string;
   state: string;
   position: string;
   updatedAt: string;
+  expiresAt?: string | null;
 }
 
-/** A page of a list, newest first. */
+/** A page of a list, newest first. `partial`: of a list by name that is too long, this is about its newest. */
 export interface ListAnswer {
   items: Item[];
   pagination: Pagination;
+  partial?: boolean;
 }
 
 /** One entry of a list: the other end, and its position. */
@@ -1109,6 +1132,11 @@ export interface IdItem {
 /** A set program to count. */
 export interface SelectCountRequest {
   program: Program;
+}
+
+/** `expiresAt`: until when; without it, until they are unfollowed. */
+export interface FollowRequest {
+  expiresAt?: string | null;
 }
 
 /** Whether the acting user now follows the target, and whether that is new. */

@@ -85,7 +85,6 @@ class Metrics:
         self._folder, self._file = folder, folder / f"{process}-{os.getpid()}.json"
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="kith-metrics", daemon=True)
-        self._thread.start()
 
     def observe(self, operation: str, started: float, status: int) -> None:
         """One request answered; `started` is `time.perf_counter()` at its beginning."""
@@ -137,10 +136,15 @@ class Metrics:
             key = f"{tier} {outcome}"
             self._counts.mentions[key] = self._counts.mentions.get(key, 0) + number
 
+    def start(self) -> None:
+        """Leave the counts every few seconds from now on; what they are asked of is open."""
+        self._thread.start()
+
     def close(self) -> None:
         """Leave the last counts, if there are any, and stop."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
         self._leave()
         if self._counts == ProcessCounts():  # as of a worker that is refused again and again, where another one runs
             self._file.unlink(missing_ok=True)

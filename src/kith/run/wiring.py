@@ -75,6 +75,7 @@ async def opened(
         confirmations=_confirmations(settings, environment, process),
         after_pause=partial(peers.ask, settings, environment),
     )
+    metrics.start()
     store = observed(EmbeddedEdges(environment, commits), "edges", metrics)
     log = observed(EmbeddedLog(environment, commits), "log", metrics)
     store.restore_clock(clock)
