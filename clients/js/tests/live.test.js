@@ -63,6 +63,11 @@ live("follows, and the lists and counts of them", async () => {
   assert.deepEqual(idsOf((await kith.followersPage(ALICE, { limit: 1 })).items), [CAROL]);
   assert.deepEqual(idsOf(await all(kith.following(ALICE))), [BOB]);
   assert.deepEqual(idsOf(await all(kith.friends(ALICE))), [BOB]);
+  assert.deepEqual(idsOf(await all(kith.followers(ALICE, { sort: "name", limit: 1 }))), [BOB, CAROL]);
+  assert.ok(idsOf(await all(kith.searchUsers({ q: "ann" }))).includes(ALICE));
+  const nextYear = new Date(Date.now() + 365 * 86_400_000).toISOString();
+  assert.equal((await bob.follow(ALICE, { expiresAt: nextYear })).changed, true);
+  assert.equal(Date.parse((await kith.edge("follows", BOB, ALICE)).expiresAt), Date.parse(nextYear));
   assert.deepEqual(idsOf(await all(kith.mutuals(BOB, CAROL))), [ALICE]);
   assert.deepEqual(idsOf(await all(bob.followersYouKnow(CAROL))), []);
   const [relation] = await bob.relationships([ALICE]);

@@ -115,7 +115,7 @@ def test_a_name_whose_taker_stopped_half_way_is_free(names: Names, monkeypatch: 
     """Without transactions the name may be written and the profile not."""
     put = names.store.put
 
-    async def stopped(records: Any, **_: Any) -> Any:
+    async def stopped(records: Any, *_: Any, **__: Any) -> Any:
         await put(records[:1])
         raise Conflict("stopped here")
 
