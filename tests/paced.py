@@ -131,8 +131,8 @@ PORTS = {
     "kith.run.wiring.FileLeases": "leases",
     "kith.run.wiring.EmbeddedSuggestions": "suggestions",
     "kith.run.folders.EmbeddedRecords": "records",
-    "kith.run.services.RingReader": "timelines",
-    "kith.run.consumers.Rings": "timelines",
+    "kith.run.timelines.RingReader": "timelines",
+    "kith.run.timelines.Rings": "timelines",
     "kith.run.folders.EmbeddedFanoutState": "fanout",
     "kith.run.api.FileQuotas": "quotas",
 }
