@@ -171,3 +171,14 @@ def test_a_removed_account_is_told_nothing_and_hidden(http: httpx.Client, acting
     ok(http.delete(f"{API}/users/{people.bob}"), 202)
     eventually(lambda: told(alice) == [])
     assert unread(alice) == 0
+
+
+def test_boards_tell_their_owner_of_followers_and_whom_they_invite(acting: Acting, people: People) -> None:
+    alice, bob = acting(people.alice), acting(people.bob)
+    board = ok(alice.post(f"{API}/boards", json={"name": "Recipes"}), 201)["id"]
+    ok(bob.post(f"{API}/boards/{board}/follow"))
+    ok(alice.post(f"{API}/boards/{board}/collaborators/{people.bob}"))
+    for user, type_, actor in ((alice, "board_follow", people.bob), (bob, "board_invite", people.alice)):
+        (item,) = eventually(lambda user=user, type_=type_: [one for one in told(user) if one["type"] == type_], 60)
+        assert item["board"] == {"id": board, "ownerId": str(people.alice), "name": "Recipes"}
+        assert [one["id"] for one in item["actors"]] == [str(actor)]

@@ -83,6 +83,19 @@ def test_what_people_make_change_and_delete_is_told(acting: Acting, watch: Any, 
     assert (node["id"], node["state"], node["private"]) == (str(people.alice), "normal", True)
 
 
+def test_boards_are_told_as_they_are_made_hidden_and_deleted(acting: Acting, watch: Any, people: People) -> None:
+    alice = acting(people.alice)
+    seen = watch(kinds="board", nodes=f"{people.alice}")
+    ok(acting(people.bob).post(f"{API}/boards", json={"name": "of another"}), 201)
+    board = ok(alice.post(f"{API}/boards", json={"name": "Recipes"}), 201)["id"]
+    ok(alice.patch(f"{API}/boards/{board}", json={"name": "Soups", "secret": True}))
+    assert alice.delete(f"{API}/boards/{board}").status_code < 300
+    eventually(lambda: len(seen.told) >= 3, 60)
+    assert [(one["kind"], one["id"], one["owner"]) for one in seen.told] == [("board", board, str(people.alice))] * 3
+    said = [(one["name"], one["secret"], one["deleted"]) for one in seen.told]
+    assert said == [("Recipes", False, False), ("Soups", True, False), ("", True, True)]
+
+
 def test_who_keeps_the_token_gets_each_change_once_and_in_order(http: httpx.Client, watch: Any, people: People) -> None:
     asked = {"graphs": "follows", "nodes": str(people.dana)}
     whole = watch(**asked)

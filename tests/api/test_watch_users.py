@@ -187,6 +187,7 @@ def test_a_history_of_anything_is_what_the_api_shows(tmp_path: Path) -> None:
     [
         ({"kinds": "node", "nodes": "7"}, 403, "FORBIDDEN"),
         ({"kinds": "edge,media", "nodes": "7"}, 403, "FORBIDDEN"),
+        ({"kinds": "board", "nodes": "7"}, 403, "FORBIDDEN"),
         ({"kinds": "post"}, 400, "INVALID_REQUEST"),
         ({"graphs": "nonsense"}, 404, "GRAPH_NOT_FOUND"),
     ],

@@ -53,8 +53,7 @@ class Settling:
 
     async def read(self, ids: Sequence[int]) -> list[Board | None]:
         """The board of each id as it is stored, whoever may see it; None where there never was one."""
-        records = await self.records.get_many(RecordKind.BOARD, ids) if ids else []
-        return [None if record is None else read_board(record) for record in records]
+        return await read_boards(self.records, ids)
 
     async def rows(self, pairs: Sequence[Pair]) -> list[Rows]:
         """The rows of each user and board."""
@@ -174,6 +173,12 @@ class Settling:
         """Whether two lists have an id in common; the first is read, the second asked."""
         ids: Ids = await whole_list(self.store, listing)
         return bool(len(ids)) and bool((await self.store.contains(other, ids)).any())
+
+
+async def read_boards(records: RecordStore, ids: Sequence[int]) -> list[Board | None]:
+    """The board of each id as it is stored, whoever may see it; None where there never was one."""
+    found = await records.get_many(RecordKind.BOARD, ids) if ids else []
+    return [None if record is None else read_board(record) for record in found]
 
 
 def later(mark: WriteMark, after: WriteMark) -> WriteMark:

@@ -17,7 +17,16 @@ from kith.client.objects import Author
 from kith.client.wire import Call
 
 NotificationType: TypeAlias = Literal[
-    "mention", "comment", "reply", "like", "share", "follow", "follow_request", "follow_accepted"
+    "mention",
+    "comment",
+    "reply",
+    "like",
+    "share",
+    "follow",
+    "follow_request",
+    "follow_accepted",
+    "board_follow",
+    "board_invite",
 ]
 
 
@@ -38,6 +47,14 @@ class NotificationComment(Record, frozen=True, kw_only=True):
     preview: str
 
 
+class NotificationBoard(Record, frozen=True, kw_only=True):
+    """The board that a notification is about."""
+
+    id: int
+    owner_id: int
+    name: str
+
+
 class Notification(Record, frozen=True, kw_only=True):
     """Something that others did. `ids`: those that stand here as one; mark these as read. `actors`: up to 3 of
     `actor_count`. `partial`: older ones of it may be on a later page. `mentioned`: who, if not the user.
@@ -51,6 +68,7 @@ class Notification(Record, frozen=True, kw_only=True):
     partial: bool = False
     post: NotificationPost | None = None
     comment: NotificationComment | None = None
+    board: NotificationBoard | None = None
     mentioned: Author | None = None
     read: bool
     seen: bool

@@ -7,7 +7,7 @@ from itertools import islice
 
 from kith.notifications.notice import Notice
 
-_ALONE = frozenset({"mention", "comment", "reply", "follow_request"})
+_ALONE = frozenset({"mention", "comment", "reply", "follow_request", "board_invite"})
 """Types of which each notice says something of its own, or asks for an answer."""
 
 

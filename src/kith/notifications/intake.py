@@ -1,4 +1,4 @@
-"""Follows the log and tells people what others did: mentions, comments, likes, shares, follows and requests.
+"""Follows the log and tells people what others did: mentions, comments, likes, shares, follows, requests, invitations.
 
 What an event means is decided purely (`drafts_of`), from the event and from what is stored of it. Nobody is told of
 what they did themselves, of what they must not see or do not want, of an account that came back with all its edges, or
@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kith.boards.board import Board
+from kith.boards.settling import read_boards
 from kith.core.clock import ms_of
 from kith.core.events import Event
 from kith.graph.edge import Edge, State
 from kith.graph.graphs import (
+    BOARD_FOLLOWS,
+    BOARD_MEMBERS,
     COMMENT_LIKES,
     COMMENTED,
     FOLLOW_REQUESTS,
@@ -48,6 +52,7 @@ class Seen(NamedTuple):
     comments: dict[int, Comment]
     requests: dict[tuple[int, int], Edge]
     private: frozenset[int]
+    boards: dict[int, Board]
 
 
 class Intake:
@@ -97,7 +102,7 @@ class Intake:
 
     async def _look(self, events: Sequence[Event]) -> Seen:
         """Read what these events are about."""
-        posts, comments, follows = self._meaning.subjects_of(events)
+        posts, comments, boards, follows = self._meaning.subjects_of(events)
         said = {one.id: one for one in await self._comments.read(comments) if one is not None}
         above = {one.reply_to for one in said.values() if one.reply_to is not None} - said.keys()
         wanted = {*posts, *(one.post for one in said.values())}
@@ -109,11 +114,13 @@ class Intake:
             self._graph.store.nodes([followed for _, followed in follows]),
         )
         said |= {one.id: one for one in answered if one is not None}
+        pinned = await read_boards(self._posts.store, boards)
         return Seen(
             {post.id: post for post in found if post is not None},
             said,
             {pair: row for pair, row in zip(follows, rows, strict=True) if row is not None},
             frozenset(one for (_, one), node in zip(follows, nodes, strict=True) if node.private),
+            {board.id: board for board in pinned if board is not None},
         )
 
 
@@ -125,9 +132,11 @@ class Meaning:
         self._likes, self._shares, self._comment_likes = number(LIKES), number(SHARES), number(COMMENT_LIKES)
         self._commented, self._mentioned = number(COMMENTED), number(MENTIONED)
         self._follows, self.requests = number(FOLLOWS), number(FOLLOW_REQUESTS)
+        self._board_follows, self._board_members = number(BOARD_FOLLOWS), number(BOARD_MEMBERS)
         self._to_posts = frozenset({self._likes, self._shares, self._mentioned})
         self._to_comments = frozenset({self._comment_likes, self._commented})
-        self._telling = self._to_posts | self._to_comments | {self._follows, self.requests}
+        self._to_boards = frozenset({self._board_follows, self._board_members})
+        self._telling = self._to_posts | self._to_comments | self._to_boards | {self._follows, self.requests}
 
     def tells(self, event: Event) -> bool:
         """Whether an event may tell somebody something: an edge that is new, and no account's that is back."""
@@ -138,17 +147,19 @@ class Meaning:
             and event.logged_ms - ms_of(event.updated_at) < FRESH_MS
         )
 
-    def subjects_of(self, events: Iterable[Event]) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-        """The posts and comments that events are about, and who follows whom by them."""
-        posts, comments, follows = set[int](), set[int](), list[tuple[int, int]]()
+    def subjects_of(self, events: Iterable[Event]) -> tuple[list[int], list[int], list[int], list[tuple[int, int]]]:
+        """The posts, comments and boards that events are about, and who follows whom by them."""
+        posts, comments, boards, follows = set[int](), set[int](), set[int](), list[tuple[int, int]]()
         for event in events:
             if event.graph in self._to_posts:
                 posts.add(event.destination)
             elif event.graph in self._to_comments:
                 comments.add(event.destination)
+            elif event.graph in self._to_boards:
+                boards.add(event.destination)
             elif event.graph == self._follows:
                 follows.append((event.source, event.destination))
-        return list(posts), list(comments), follows
+        return list(posts), list(comments), list(boards), follows
 
     def drafts_of(self, event: Event, seen: Seen) -> list[Draft]:
         """What an event tells, and to whom; nothing to whoever did it."""
@@ -160,6 +171,9 @@ class Meaning:
         elif event.graph in self._to_posts:
             post = seen.posts.get(event.destination)
             drafts = [] if post is None else [self._of_post(event, post, at_ms)]
+        elif event.graph in self._to_boards:
+            board = seen.boards.get(event.destination)
+            drafts = [] if board is None else self._of_board(event, board, at_ms)
         else:
             comment = seen.comments.get(event.destination)
             drafts = [] if comment is None else self._of_comment(event, comment, seen, at_ms)
@@ -180,6 +194,14 @@ class Meaning:
         if event.graph == self._mentioned:
             return Draft("mention", post.author, event.source, at_ms, post.id)
         return Draft("like" if event.graph == self._likes else "share", event.source, post.author, at_ms, post.id)
+
+    def _of_board(self, event: Event, board: Board, at_ms: int) -> list[Draft]:
+        """Who invites is the owner. A follow that a merged board brought has its old place, and is no news."""
+        if event.graph == self._board_members:
+            return [Draft("board_invite", board.owner, event.source, at_ms, board=board.id)]
+        if event.position < at_ms:
+            return []
+        return [Draft("board_follow", event.source, board.owner, at_ms, board=board.id)]
 
     def _of_comment(self, event: Event, comment: Comment, seen: Seen, at_ms: int) -> list[Draft]:
         """Each is told once of a comment, whatever it is to them: that they are mentioned comes before all."""

@@ -15,7 +15,10 @@ from kith.core.ids import NodeId
 from kith.records import claims
 from kith.records.store import Claim, Record, RecordKind
 
-NoticeType = Literal["mention", "comment", "reply", "like", "share", "follow", "follow_request", "follow_accepted"]
+NoticeType = Literal[
+    "mention", "comment", "reply", "like", "share",
+    "follow", "follow_request", "follow_accepted", "board_follow", "board_invite",
+]  # fmt: skip
 KEPT_MS = 90 * 86_400_000
 """How long notices are there, and how long nobody is told the same twice."""
 
@@ -23,7 +26,8 @@ KEPT_MS = 90 * 86_400_000
 class Draft(NamedTuple):
     """What is to be told: to `recipient`, that `actor` did something at `at_ms`.
 
-    `post`, `comment`: what it is about, both where it is a comment. `event`: the id that another system gave it.
+    `post`, `comment`, `board`: what it is about; the post, too, where it is a comment. `event`: the id that another
+    system gave it.
     """
 
     type: NoticeType
@@ -33,6 +37,7 @@ class Draft(NamedTuple):
     post: int | None = None
     comment: int | None = None
     event: str = ""
+    board: int | None = None
 
 
 class Notice(msgspec.Struct, frozen=True, array_like=True):
@@ -46,11 +51,12 @@ class Notice(msgspec.Struct, frozen=True, array_like=True):
     post: int | None = None
     comment: int | None = None
     event: str = ""
+    board: int | None = None
 
     @property
     def subject(self) -> int | None:
-        """What it is about, if not its recipient: the comment, else the post."""
-        return self.post if self.comment is None else self.comment
+        """What it is about, if not its recipient: the comment, else the post, else the board."""
+        return next((one for one in (self.comment, self.post) if one is not None), self.board)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -75,5 +81,7 @@ def read_notice(data: bytes) -> Notice:
 def claim_of(draft: Draft, id_: int, version: Hlc) -> Claim:
     """The claim that this is told as the notice `id_` with this version, and as no other for KEPT_MS."""
     told = f"{draft.type} {draft.recipient} {draft.post} {draft.comment}"  # whenever it was
+    if draft.board is not None:
+        told += f" {draft.board}"
     claim = claims.claim_of("notice", NodeId(draft.actor), told, b"", id_, version)
     return claim._replace(keep_ms=KEPT_MS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from kith.boards.board import Board
 from kith.core.errors import BatchTooLarge
 from kith.core.ids import ID_MAX, NodeId
 from kith.core.paging import Mark, Page, Window
@@ -62,6 +63,7 @@ class NotificationPage(NamedTuple):
     entries: list[Entry]
     posts: Mapping[int, Post]
     comments: Mapping[int, Comment]
+    boards: Mapping[int, Board]
     page: Page
     unread: Unread
     partial: bool
@@ -113,7 +115,7 @@ class Notifications:
         found = groups if window.before is None else newest_first(groups)
         entries = [_entry(group, marks, partial=page.more_after and grouped and gathers(group[0])) for group in found]
         unread = _count(unread_rows, marks, looking)
-        return NotificationPage(entries, looking.posts, looking.comments, page, unread, partial)
+        return NotificationPage(entries, looking.posts, looking.comments, looking.boards, page, unread, partial)
 
     async def unread(self, user: NodeId) -> Unread:
         """How many notices the user has not read."""
@@ -215,6 +217,7 @@ class _Looking:
         self._known: dict[int, Notice | None] = {}
         self.posts: dict[int, Post] = {}
         self.comments: dict[int, Comment] = {}
+        self.boards: dict[int, Board] = {}
 
     async def at(self, ids: Sequence[int]) -> None:
         """Look at these rows, as far as they are not known."""
@@ -228,6 +231,7 @@ class _Looking:
             self._known.update((one.id, one) for one, show in zip(found, shown.notices, strict=True) if show)
             self.posts.update(shown.posts)
             self.comments.update(shown.comments)
+            self.boards.update(shown.boards)
 
     def shown(self, ids: Sequence[int]) -> list[Notice]:
         """Those of these rows that the reader may see and wants to."""

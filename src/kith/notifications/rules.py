@@ -11,11 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kith.boards.board import Board
+from kith.boards.boards import may_see
+from kith.boards.settling import read_boards
 from kith.core.ids import NodeId
 from kith.core.labels import HIDE
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import (
+    BOARD_FOLLOWS,
+    BOARD_MEMBERS,
     COMMENT_LIKES,
     FOLLOW_REQUESTS,
     FOLLOWS,
@@ -40,10 +45,11 @@ Told = Notice | Draft
 
 
 class Content(NamedTuple):
-    """The posts and comments that notices are about, whoever may see them."""
+    """The posts, comments and boards that notices are about, whoever may see them."""
 
     posts: Mapping[int, Post]
     comments: Mapping[int, Comment]
+    boards: Mapping[int, Board]
 
     def of(self, one: Told) -> Content:
         """That of one notice."""
@@ -51,7 +57,10 @@ class Content(NamedTuple):
         comment = None if one.comment is None else self.comments.get(one.comment)
         said = [] if comment is None else [comment, self.comments.get(comment.reply_to or -1)]
         posts = {} if post is None else {post.id: post}
-        return Content(posts, {one.id: one for one in said if one is not None})
+        board = None if one.board is None else self.boards.get(one.board)
+        return Content(
+            posts, {one.id: one for one in said if one is not None}, {} if board is None else {board.id: board}
+        )
 
 
 class Shown(NamedTuple):
@@ -60,6 +69,7 @@ class Shown(NamedTuple):
     notices: Sequence[bool]
     posts: Mapping[int, Post]
     comments: Mapping[int, Comment]
+    boards: Mapping[int, Board]
 
 
 class NoticeRules:
@@ -71,6 +81,7 @@ class NoticeRules:
         self._mutes, self._hides, self._mentioned = number(MUTES), number(HIDES), number(MENTIONED)
         self._likes, self._comment_likes, self._shares = number(LIKES), number(COMMENT_LIKES), number(SHARES)
         self._follows, self._requests = number(FOLLOWS), number(FOLLOW_REQUESTS)
+        self._board_follows, self._members = number(BOARD_FOLLOWS), number(BOARD_MEMBERS)
 
     async def content(self, notices: Sequence[Told]) -> Content:
         """What these notices are about, and the comments that those comments answer."""
@@ -81,7 +92,9 @@ class NoticeRules:
         above = {comment.reply_to for comment in found.values() if comment.reply_to is not None} - found.keys()
         if above:
             found |= {one.id: one for one in await self._comments.read(list(above)) if one is not None}
-        return Content({post.id: post for post in posts if post is not None}, found)
+        named = list(dict.fromkeys(one.board for one in notices if one.board is not None))
+        boards = {board.id: board for board in await read_boards(self._posts.store, named) if board is not None}
+        return Content({post.id: post for post in posts if post is not None}, found, boards)
 
     def ask(
         self, questions: Questions, user: NodeId, notices: Sequence[Told], content: Content
@@ -92,7 +105,9 @@ class NoticeRules:
         posts = [post for post in content.posts.values() if not post.deleted]
         comments = list(content.comments.values())
         friends = {post.author for post in posts if post.visibility == "friends"}
+        boards = [board for board in content.boards.values() if not board.deleted]
         people = {*told, *(post.author for post in posts), *(one.author for one in comments)}
+        people.update(board.owner for board in boards)
         standings = self._privacy.ask_standings(questions, user, people, friends)
         loud_ids, post_ids = (np.fromiter(ids, np.int64, len(ids)) for ids in (told, [post.id for post in posts]))
         muted = questions.members(Listing(self._mutes, user, Direction.OUT), loud_ids)
@@ -109,6 +124,7 @@ class NoticeRules:
             for hid in post_ids[answers.members[hidden]].tolist():
                 seen.pop(hid, None)
             read = {one.id: one for one in comments_seen(comments, user, found) if one is not None}
+            there = {one.id: one for one in boards if may_see(one, user, found[one.owner], member=True)}
             states, loud = iter(answers.states[held]), loud | {user}
             marks = [
                 (edge is None or next(states) is State.NORMAL)
@@ -116,9 +132,10 @@ class NoticeRules:
                 and one.recipient in loud
                 and (one.post is None or one.post in seen)
                 and (one.comment is None or _is_there(one.comment, read))
+                and (one.board is None or _is_of_board(one, there))
                 for one, edge in zip(notices, edges, strict=True)
             ]
-            return Shown(marks, seen, read)
+            return Shown(marks, seen, read, there)
 
         return shown
 
@@ -141,6 +158,10 @@ class NoticeRules:
                 return (self._requests, one.actor, one.recipient)
             case "follow_accepted":
                 return (self._follows, one.recipient, one.actor)
+            case "board_follow" if one.board is not None:
+                return (self._board_follows, one.actor, one.board)
+            case "board_invite" if one.board is not None:
+                return (self._members, one.recipient, one.board)
             case _:
                 return None
 
@@ -154,3 +175,9 @@ def _is_there(comment: int, read: Mapping[int, Comment]) -> bool:
     """Whether a comment may be read, and the comment that it answers is there at least as a stub."""
     found = read.get(comment)
     return found is not None and not found.deleted and (found.reply_to is None or found.reply_to in read)
+
+
+def _is_of_board(one: Told, there: Mapping[int, Board]) -> bool:
+    """Whether a board is there, and still owned by who was told of a follow of it."""
+    board = there.get(one.board or -1)
+    return board is not None and (one.type != "board_follow" or board.owner == one.recipient)

@@ -256,3 +256,48 @@ def test_intake_begins_with_what_happens_once_it_was_begun(run: Run, desk: Desk)
         assert await desk.told(ALICE) == [("follow", BOB)]
 
     run(scenario())
+
+
+def test_a_follower_of_a_board_and_an_invitation_are_told_while_they_hold(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        boards, following = desk.services.boards, desk.services.board_following
+        board = (await boards.create(ALICE, "Recipes")).board
+        await following.follow(CAROL, board.id)
+        await boards.invite(ALICE, board.id, BOB)
+        await desk.handle(times=3)
+        (followed,) = (await desk.page(ALICE)).entries
+        assert (followed.notices[0].type, [one.actor for one in followed.notices]) == ("board_follow", [CAROL])
+        found = await desk.page(BOB)
+        assert [(one.notices[0].type, one.notices[0].actor) for one in found.entries] == [("board_invite", ALICE)]
+        assert found.boards[board.id].name == "Recipes"
+        await boards.change(ALICE, board.id, secret=True)  # has members, no followers
+        assert (await desk.told(ALICE), await desk.told(BOB)) == ([], [("board_invite", ALICE)])
+        await boards.dismiss(ALICE, board.id, BOB)
+        assert await desk.told(BOB) == []
+        await boards.invite(ALICE, board.id, BOB)
+        await desk.handle()
+        assert await desk.told(BOB) == [("board_invite", ALICE)], "the one of before"
+        await boards.delete(ALICE, board.id)
+        assert await desk.told(BOB) == []
+
+    run(scenario())
+
+
+def test_followers_that_a_merged_board_brings_are_no_news(run: Run, desk: Desk) -> None:
+    async def scenario() -> None:
+        boards, following = desk.services.boards, desk.services.board_following
+        one, other = [(await boards.create(ALICE, name)).board.id for name in ("Recipes", "Soups")]
+        await following.follow(CAROL, one)
+        await desk.handle()
+        desk.services.clock.ms += 1_000
+        await boards.merge(ALICE, one, other)
+        await desk.handle()
+        assert await desk.told(ALICE) == []
+        await following.follow(BOB, other)
+        await desk.handle()
+        assert await desk.told(ALICE) == [("board_follow", BOB)]
+        await boards.invite(ALICE, other, DANA)
+        await boards.move(ALICE, other, DANA)
+        assert await desk.told(ALICE) == [], "it is Dana's board now"
+
+    run(scenario())

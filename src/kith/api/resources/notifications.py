@@ -13,6 +13,7 @@ from kith.api.call import Call
 from kith.api.operations import get, post
 from kith.api.parameters import Cursor, ObjectLimit
 from kith.api.presenter import AuthorAnswer, Presenter, time_of
+from kith.boards.board import Board
 from kith.core.errors import BadRequest
 from kith.core.ids import NodeId, parse_id
 from kith.core.tokens import WriteMark
@@ -45,6 +46,14 @@ class NoticeCommentAnswer(msgspec.Struct, frozen=True, rename="camel"):
     preview: str
 
 
+class NoticeBoardAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """The board that a notification is about."""
+
+    id: str
+    owner_id: str
+    name: str
+
+
 class NotificationAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """Something that others did. `ids`: the notifications that stand here as one, the newest first; mark these as read.
 
@@ -60,6 +69,7 @@ class NotificationAnswer(msgspec.Struct, frozen=True, rename="camel"):
     partial: bool
     post: NoticePostAnswer | None
     comment: NoticeCommentAnswer | None
+    board: NoticeBoardAnswer | None
     mentioned: AuthorAnswer | None
     read: bool
     seen: bool
@@ -153,6 +163,7 @@ class NotificationsResource:
             await self._present.authors(list(people)),
             {post: _post(found.posts[post]) for post in posts},
             found.comments,
+            found.boards,
         )
         items = [_item(entry, actors, about, user) for entry, actors in zip(found.entries, by, strict=True)]
         return NotificationsAnswer(
@@ -207,6 +218,7 @@ class _Shown(NamedTuple):
     authors: Mapping[int, AuthorAnswer]
     posts: Mapping[int, NoticePostAnswer]
     comments: Mapping[int, Comment]
+    boards: Mapping[int, Board]
 
 
 def _item(entry: Entry, actors: Sequence[int], about: _Shown, user: int) -> NotificationAnswer:
@@ -221,6 +233,7 @@ def _item(entry: Entry, actors: Sequence[int], about: _Shown, user: int) -> Noti
         entry.partial,
         None if post is None else about.posts[post],
         None if comment is None else _comment(about.comments[comment]),
+        None if newest.board is None else _board(about.boards[newest.board]),
         None if newest.recipient == user else authors[newest.recipient],
         entry.read,
         entry.seen,
@@ -234,3 +247,7 @@ def _post(post: Post) -> NoticePostAnswer:
 
 def _comment(comment: Comment) -> NoticeCommentAnswer:
     return NoticeCommentAnswer(str(comment.id), str(comment.author), preview_of(comment.text))
+
+
+def _board(board: Board) -> NoticeBoardAnswer:
+    return NoticeBoardAnswer(str(board.id), str(board.owner), board.name)

@@ -109,6 +109,9 @@ def _text(notice: Notice, shown: Shown) -> str:
     if notice.comment is not None:
         comment = shown.comments.get(notice.comment)
         return "" if comment is None else comment.text
+    if notice.board is not None:
+        board = shown.boards.get(notice.board)
+        return "" if board is None else board.name
     post = None if notice.post is None else shown.posts.get(notice.post)
     return "" if post is None else post.text
 

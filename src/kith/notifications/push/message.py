@@ -27,8 +27,10 @@ _SAID: dict[NoticeType, str] = {
     "follow": "follows you",
     "follow_request": "wants to follow you",
     "follow_accepted": "accepted your request",
+    "board_follow": "follows your board",
+    "board_invite": "invited you to a board",
 }
-_URGENT = frozenset[NoticeType]({"mention", "comment", "reply", "follow_request"})
+_URGENT = frozenset[NoticeType]({"mention", "comment", "reply", "follow_request", "board_invite"})
 _encode = msgspec.json.Encoder().encode
 Urgency = Literal["high", "normal"]
 
@@ -59,6 +61,7 @@ class Message(NamedTuple):
             "mentionedId": str(notice.recipient) if notice.type == "mention" else "",
             "postId": "" if notice.post is None else str(notice.post),
             "commentId": "" if notice.comment is None else str(notice.comment),
+            "boardId": "" if notice.board is None else str(notice.board),
         }  # fmt: skip
         return {name: value for name, value in found.items() if value}
 

@@ -18,6 +18,8 @@ const SAYS = {
   follow: "follows you",
   follow_request: "asks to follow you",
   follow_accepted: "accepted your request to follow",
+  board_follow: "follows your board",
+  board_invite: "invited you to a board",
 };
 
 export function inbox() {
@@ -45,7 +47,7 @@ export function inbox() {
     const [first] = item.actors;
     const others = item.actorCount - 1;
     const said = others > 0 ? ` and ${others} ${others === 1 ? "other" : "others"} ${SAYS[item.type].replace("follows", "follow").replace("asks", "ask")}` : ` ${SAYS[item.type]}`;
-    const about = item.comment?.preview ?? item.post?.preview;
+    const about = item.comment?.preview ?? item.post?.preview ?? item.board?.name;
     const row = h(
       "article",
       { class: "notification", "aria-label": said.trim(), onclick: () => read(item, row) },
