@@ -35,6 +35,7 @@ from bench import (
     publish,
     push,
     ranges,
+    reader,
     routes,
     standby,
     streams,
@@ -98,6 +99,7 @@ MEASURES: dict[str, Callable[[Path], list[Figure]]] = {
     "inbox": inboxes.inbox,
     "mention": mentions.mention,
     "console": console.console,
+    "reader": reader.reader,
     "mention-storm": mention_storm.mention_storm,
     "import-pins": boards.import_file,
 }

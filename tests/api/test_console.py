@@ -20,6 +20,7 @@ from servers import API, KEY, Server, eventually, serving, sign
 
 from kith.api.operations import Spec
 from kith.api.resources.console import ConsoleResource
+from kith.api.resources.spreading import SpreadResource
 from kith.api.resources.stored import StoredResource
 from kith.log.store import Failure
 from kith.run import api as api_of_process
@@ -33,7 +34,7 @@ _SITE = Site(CONSOLE, {})
 FILES: dict[str, PageFile] = {name: found for name in _SITE.names if (found := _SITE.find(name))}
 OPERATIONS: list[Spec] = [
     method.__spec__
-    for resource in (ConsoleResource, StoredResource)
+    for resource in (ConsoleResource, StoredResource, SpreadResource)
     for method in vars(resource).values()
     if hasattr(method, "__spec__")
 ]
@@ -83,7 +84,11 @@ def test_what_the_console_asks_is_answered_to_server_keys_alone(server: Server, 
     if spec.path in PUBLIC:
         assert spec.callers == "anyone"
         return
-    path = spec.path.format(object_id=1, graph="follows", source=1, destination=2, group="fanout", mark="00")
+    with server.client(acting=people.alice) as alice:
+        post = ok(alice.post(f"{API}/posts", json={"content": {"text": "hello"}}), 201)["id"]
+    path = spec.path.format(
+        object_id=1, post_id=post, graph="follows", source=1, destination=2, group="fanout", mark="00"
+    )
     for credential, acting, expected in (
         ("", None, 401),
         (KEY[:-1] + "x", None, 401),
@@ -159,6 +164,29 @@ def test_an_id_is_shown_as_stored_with_its_lists(http: httpx.Client, acting: Any
     assert (record["kind"], record["data"]["id"], record["data"]["deleted"]) == ("post", post, True)
     nothing = ok(http.get("/console/stored/123456789"))
     assert (nothing["records"], nothing["lists"]) == ([], [])
+
+
+def test_a_post_is_followed_to_timelines_and_its_mention_to_followers(
+    http: httpx.Client, acting: Any, people: People
+) -> None:
+    alice, bob, carol = people.alice, people.bob, people.carol
+    add_edges(http, "follows", (bob, alice), (carol, bob))
+    ok(acting(carol).put(f"{API}/preferences", json={"mentions": "followed"}))
+    asked = {"content": {"text": "you should see this"}, "mentions": [str(bob)]}
+    post = ok(acting(alice).post(f"{API}/posts", json=asked), 201)["id"]
+    assert code(http.get("/console/spread/123456789"), 404) == "NOT_FOUND"
+
+    def arrived() -> Any:
+        told = ok(http.get(f"/console/spread/{post}"))
+        states = [*(one["state"] for one in told["mentions"][0]["tiers"]), *(one["state"] for one in told["consumers"])]
+        return told if told["delivery"] == "ended" and states == ["ended", *3 * ["reached"]] else None
+
+    told = eventually(arrived, 60)
+    assert (told["author"], told["followers"], told["deleted"]) == (str(alice), 1, False)
+    assert {one["name"] for one in told["consumers"]} == {"fanout", "notifications", "mentions"}
+    (mention,) = told["mentions"]
+    (tier,) = mention["tiers"]
+    assert (mention["account"], tier["tier"], tier["told"]) == (str(bob), "all", 1)
 
 
 def test_the_secret_in_the_address_of_a_picture_is_not_shown(http: httpx.Client, acting: Any, people: People) -> None:

@@ -181,6 +181,17 @@ def test_a_post_is_looked_up_as_stored_and_as_others_see_it_and_labelled(server:
         expect(page.locator("main > div")).to_contain_text(re.compile(re.escape(words), re.IGNORECASE))
 
 
+def test_a_post_is_followed_on_its_way(server: Server, page: Page) -> None:
+    with server.client(acting=5) as http:
+        post = ok(http.post(f"{API}/posts", json={"content": {"text": "hello"}, "mentions": ["6"]}), 201)["id"]
+    view(page, "Look up")
+    asked = page.locator("section", has=page.get_by_role("heading", name="A post on its way", exact=True))
+    asked.get_by_label("Id of a post").fill(post)
+    asked.get_by_role("button", name="Follow it").click()
+    expect(page.get_by_text(re.compile("^Delivery to timelines: "))).to_be_visible()
+    expect(page.get_by_role("region", name="Mentions").get_by_role("row", name=re.compile("^6 "))).to_be_visible()
+
+
 def test_an_audit_is_run_and_its_report_shown(server: Server, page: Page) -> None:
     with server.client() as http:
         add_edges(http, "follows", (8, 80))

@@ -40,6 +40,7 @@ from kith.api.resources.preferences import PreferencesResource
 from kith.api.resources.profiles import ProfilesResource
 from kith.api.resources.relations import RelationsResource
 from kith.api.resources.service import Pages, ServiceResource
+from kith.api.resources.spreading import SpreadResource
 from kith.api.resources.standby import StandbyResource
 from kith.api.resources.stored import StoredResource
 from kith.api.resources.stories import StoriesResource
@@ -52,6 +53,7 @@ from kith.core.paging import Cursors
 from kith.core.tokens import WriteTokens
 from kith.engines.embedded import quota_store
 from kith.engines.embedded.quota_store import FileQuotas
+from kith.notifications.walks import Walks
 from kith.people.by_name import ByName
 from kith.people.search import PeopleSearch
 from kith.run import config, limits, processes
@@ -175,12 +177,13 @@ def _told_as_it_happens(
 
 def _of_console(
     settings: Settings, services: Services, history: History, audits: AuditProcesses
-) -> tuple[ConsoleResource, StoredResource]:
+) -> tuple[ConsoleResource, StoredResource, SpreadResource]:
     """What the operator looks at."""
     opened = services.opened
     return (
         ConsoleResource(Site(CONSOLE, {}), history, audits, _settings(settings)),
         StoredResource(opened.graph, opened.records, opened.log, services.jobs, list(CONSUMERS)),
+        SpreadResource(opened.graph, opened.records, opened.log, opened.fanout_state, Walks(opened.graph.store)),
     )
 
 

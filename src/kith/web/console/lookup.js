@@ -33,6 +33,7 @@ export function lookup() {
         (values) => show(async () => [section(`As ${values.viewer || "a visitor"} sees it`, json(await get(SEEN[values.kind] + values.id, { viewer: values.viewer })))]),
       ),
     ),
+    section("A post on its way", form([["id", "Id of a post", id]], "Follow it", (values) => show(() => spread(values.id)))),
     section("Labels", form([["kind", "Kind", { options: ["post", "user"] }], ["id", "Id", id]], "Show", (values) => show(() => labels(values, show)))),
     result,
   ];
@@ -56,6 +57,30 @@ async function edge({ graph, source, destination }) {
     one ? [name, `${one.source} → ${one.destination}`, one.state, one.position, `${one.updatedAt} (${moment(one.changedAt)})`, ends(one)] : [name, "no row", "", "", "", ""],
   );
   return [section(`${graph}, as stored`, table("The edge", [["", false], ["edge"], ["state"], ["position", true], ["version"], ["lists"]], rows))];
+}
+
+/** Through the log, to timelines, and its mentions tier by tier. */
+async function spread(which) {
+  const found = await get(`/console/spread/${which}`);
+  const withheld = found.withheldRate ? " Some timelines leave its author out: those homes read the author's posts when they are asked for." : "";
+  const failed = found.failures ? `, ${number(found.failures)} failures` : "";
+  const rows = found.mentions.flatMap((one) => {
+    if (one.notice === null) return [[one.account, "not told", "", "", "", "", ""]];
+    if (!one.tiers.length) return [[one.account, "told; no follower to tell", "", "", "", "", ""]];
+    return one.tiers.map((tier) => [
+      one.account, `${tier.tier}: ${tier.state}`, tier.state === "ended" ? "" : `${number(tier.done)} of ${number(tier.chunks)}`,
+      number(tier.told), number(tier.suppressed), number(tier.left), number(tier.dead),
+    ]);
+  });
+  return [
+    section(
+      `${found.post} on its way`,
+      el("p", {}, `By ${found.author}, made ${moment(found.madeAt)}, ${found.deleted ? "deleted" : `for ${found.visibility}`}; ${number(found.followers)} followers.`),
+      table("Readers of the log", [["consumer"], ["state"]], found.consumers.map((one) => [one.name, one.state])),
+      el("p", {}, `Delivery to timelines: ${found.delivery}${failed}.${withheld}`),
+    ),
+    section("Its mentions", table("Mentions", [["account"], ["tier"], ["chunks", true], ["told", true], ["not wanted", true], ["left", true], ["dead", true]], rows, "It mentions nobody.")),
+  ];
 }
 
 async function labels({ kind, id: which }, show) {

@@ -1,0 +1,52 @@
+"""Where a mention in a post is on its way: to the account, then to the account's followers, tier by tier.
+
+For operators. A tier of which nothing is known has not begun, or ended without anyone to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kith.core.clock import HybridClock
+from kith.notifications.notice import Draft, claim_of
+from kith.notifications.outcomes import Outcome, Outcomes
+from kith.notifications.tiers import Tier
+from kith.notifications.walks import Walk, Walks
+from kith.posts.post import Post
+from kith.records import claims
+from kith.records.store import RecordStore
+
+
+class TracedMention(NamedTuple):
+    """A mention of `account`. `notice`: None while the account has not been told, or was not to be told."""
+
+    account: int
+    notice: int | None
+    under_way: Sequence[Walk]
+    ended: Sequence[Outcome]
+
+
+async def trace_mentions(post: Post, records: RecordStore, walks: Walks, clock: HybridClock) -> list[TracedMention]:
+    """The mentions of a post, in the order in which it names them."""
+    notices = [await _notice(post, account, records, clock) for account in post.mentioned]
+    known = [notice for notice in notices if notice is not None]
+    ended = dict(zip(known, await Outcomes(records, clock).of(known), strict=True))
+    under_way = [walk for walk in await walks.of(Tier) if walk.notice in ended] if known else []
+    return [
+        TracedMention(
+            account,
+            notice,
+            sorted((walk for walk in under_way if walk.notice == notice), key=lambda walk: walk.tier),
+            ended.get(notice, []) if notice is not None else [],
+        )
+        for account, notice in zip(post.mentioned, notices, strict=True)
+    ]
+
+
+async def _notice(post: Post, account: int, records: RecordStore, clock: HybridClock) -> int | None:
+    """The notice that told the account, by the claim under which it was made."""
+    draft = Draft("mention", post.author, account, post.created_at, post.id)
+    claim = claim_of(draft, 0, clock.next())
+    value = await records.claimed(claim)
+    return None if value is None else int(claims.first_of(value, claim)[0])
