@@ -1752,12 +1752,13 @@ export interface NotificationsAnswer {
 export interface NotificationAnswer {
   id: string;
   ids: string[];
-  type: "comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share";
+  type: "board_follow" | "board_invite" | "comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share";
   actors: AuthorAnswer[];
   actorCount: number;
   partial: boolean;
   post: NoticePostAnswer | null;
   comment: NoticeCommentAnswer | null;
+  board: NoticeBoardAnswer | null;
   mentioned: AuthorAnswer | null;
   read: boolean;
   seen: boolean;
@@ -1777,6 +1778,13 @@ export interface NoticeCommentAnswer {
   id: string;
   authorId: string;
   preview: string;
+}
+
+/** The board that a notification is about. */
+export interface NoticeBoardAnswer {
+  id: string;
+  ownerId: string;
+  name: string;
 }
 
 /** How many notifications are unread. `partial`: there are more, beyond the newest 1,000. */
@@ -1816,7 +1824,7 @@ export interface MentionAnswer {
 
 /** What the user wants to be told of. */
 export interface PreferencesAnswer {
-  off: Array<"comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share">;
+  off: Array<"board_follow" | "board_invite" | "comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share">;
   mentions: "followed" | "me" | "none" | "these";
   accounts: string[];
   accountsOff: string[];
@@ -1838,7 +1846,7 @@ export interface QuietHoursPart {
  * In `quietHours` nothing rings; it is listed all the same.
  */
 export interface PreferencesRequest {
-  off?: Array<"comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share">;
+  off?: Array<"board_follow" | "board_invite" | "comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share">;
   mentions?: "followed" | "me" | "none" | "these";
   accounts?: Int64[];
   accountsOff?: Int64[];
@@ -2034,7 +2042,7 @@ export interface NotificationEvent {
   /** Where to resume after it. */
   eventId: string;
   notificationId: string;
-  kind: "comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share";
+  kind: "board_follow" | "board_invite" | "comment" | "follow" | "follow_accepted" | "follow_request" | "like" | "mention" | "reply" | "share";
   actorId: string;
   postId: string | null;
   commentId: string | null;
