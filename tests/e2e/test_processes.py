@@ -120,7 +120,7 @@ def test_sigterm_drains_what_was_answered_200_is_found_after_a_restart(
                         odd.append(answer.text)
 
         with ThreadPoolExecutor(12) as pool:
-            writers = [pool.submit(write, number * 1_000_000) for number in range(1, 13)]
+            writers = [pool.submit(write, 10**12 + number * 1_000_000) for number in range(12)]  # nobody of the cast
             for _ in range(200):
                 assert under_way.acquire(timeout=10)
             status = server.terminate()
