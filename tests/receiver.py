@@ -37,6 +37,10 @@ class Answer(NamedTuple):
     cut: bool = False
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 512  # of 5, those who come at once are told nothing and try again after a second, and three
+
+
 class Endpoint:
     """A running endpoint. `answer`: what it answers, by what came."""
 
@@ -69,7 +73,7 @@ class Endpoint:
             def log_message(self, *_: object) -> None:
                 """Nothing is printed."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # who hangs up is no news
         if tls is not None:

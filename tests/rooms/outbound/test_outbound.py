@@ -143,8 +143,9 @@ def test_there_are_as_many_connections_as_are_asked_for_whoever_hangs(app: Endpo
     async def act(outbound: Outbound) -> Any:
         stuck = [asyncio.create_task(outbound.send("POST", f"{app.url}/stuck", {})) for _ in range(hang)]
         try:
-            while len(app.got) < hang:  # noqa: ASYNC110
+            while len(app.got) < hang and not any(task.done() for task in stuck):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
+            assert len(app.got) == hang, next(task for task in stuck if task.done()).exception()
             return await outbound.send("POST", app.url, {})
         finally:
             app.ending.set()
