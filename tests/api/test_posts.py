@@ -316,7 +316,7 @@ def test_two_processes_make_different_ids(tmp_path: Path, people: People) -> Non
             with server.client(acting=people.alice) as http:
                 made.add(make(http))
         assert len(made) == 30
-        assert {int(post) >> 12 & NODES_MAX - 1 for post in made} == {0, 1}, "each has a number of its own"
+        assert len({int(post) >> 12 & NODES_MAX - 1 for post in made}) == 2, "each has a number of its own"
 
 
 # --- engagement --------------------------------------------------------------------------------------------

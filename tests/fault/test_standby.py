@@ -16,7 +16,7 @@ from pictures import photo
 from processes import FaultyDisk
 from servers import API
 
-_KILLS = int(os.environ.get("TEST_KILLS", "5"))
+_KILLS = int(os.environ.get("TEST_KILLS", "3"))
 
 
 def kill_and_promote(folder: Path, seed: int, times: int, mode: str) -> None:
