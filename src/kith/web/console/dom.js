@@ -22,7 +22,7 @@ export function table(label, columns, rows, none = "None.") {
     el(
       "table",
       {},
-      el("thead", {}, el("tr", {}, ...columns.map(([name], at) => el("th", { class: classOf(at), scope: "col" }, name)))),
+      el("thead", {}, el("tr", {}, ...columns.map(([name], at) => (name ? el("th", { class: classOf(at), scope: "col" }, name) : el("td", {}))))),
       el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((cell, at) => el("td", { class: classOf(at) }, cell))))),
     ),
   );
