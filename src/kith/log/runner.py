@@ -235,14 +235,7 @@ class Runner:
         """Wait for new events, until a checkpoint is due, `idle_s` at most."""
         gap_over = time.monotonic() + self._pace.gap_s
         save_s = (self._save_due_ms - self._now_ms()) / 1000 if self._at != self._saved_at else self._pace.idle_s
-        rung = asyncio.create_task(bell.rung(max(0.0, min(save_s, self._pace.idle_s))))
-        stopped = asyncio.create_task(self._stopping.wait())
-        try:
-            await asyncio.wait((rung, stopped), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            rung.cancel()
-            stopped.cancel()
-            await asyncio.gather(rung, stopped, return_exceptions=True)
+        await rung_or(self._stopping, bell, max(0.0, min(save_s, self._pace.idle_s)))
         await self._sleep(gap_over - time.monotonic())
 
     def _is_due(self, at_ms: int, wait_ms: int) -> bool:
@@ -255,6 +248,17 @@ class Runner:
     async def _sleep(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
+
+
+async def rung_or(stopping: asyncio.Event, bell: Bell, within_s: float) -> None:
+    """Wait until the bell rings, or until this is to stop; `within_s` at most."""
+    rung, stopped = asyncio.create_task(bell.rung(within_s)), asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait((rung, stopped), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        rung.cancel()
+        stopped.cancel()
+        await asyncio.gather(rung, stopped, return_exceptions=True)
 
 
 def lag_of(behind: Behind, now_ms: int) -> Lag:

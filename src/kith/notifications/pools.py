@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import structlog
 
 from kith.core.errors import Unavailable
+from kith.log.runner import rung_or
 from kith.log.store import Bell, LogStore
 from kith.notifications.coordinator import Coordinator
 from kith.notifications.tiers import Tier
@@ -53,14 +54,7 @@ class PoolWorker:
 
     async def _rest(self, bell: Bell) -> None:
         """Wait until something is written, which may be a walk."""
-        rung = asyncio.create_task(bell.rung(IDLE_S))
-        stopped = asyncio.create_task(self._stopping.wait())
-        try:
-            await asyncio.wait((rung, stopped), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            rung.cancel()
-            stopped.cancel()
-            await asyncio.gather(rung, stopped, return_exceptions=True)
+        await rung_or(self._stopping, bell, IDLE_S)
         await self._sleep(GAP_S)
 
     async def _sleep(self, seconds: float) -> None:

@@ -278,7 +278,7 @@ def _end(workers: list[_Worker], within_s: float) -> None:
 def _start_worker(command: Command) -> int:
     """Start a worker while this process has no thread; its process id.
 
-    A fork has imported everything already: all workers start with 0.2 s of CPU where new processes take 1.7 s.
+    A fork has imported everything already, which is most of what a new process does at its start.
     """
     if command == _FOLLOWER:
         return _spawn_worker(command)
