@@ -28,7 +28,7 @@ from kith.notifications.router import Router
 from kith.notifications.tiers import DAY_MS, Tier
 from kith.notifications.walks import Ended
 from kith.run import wiring
-from kith.run.folders import Opened
+from kith.run.stores import Opened
 
 FOLLOWERS = int(os.environ.get("KITH_BENCH_FOLLOWERS", "2_000_000"))
 _DANA = 1

@@ -21,12 +21,11 @@ from kith.commands.transfer.formats import read
 from kith.core.clock import hlc_of
 from kith.core.events import NORMAL, TIMELINE_WANTED, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT, NodeId
-from kith.engines.embedded.fanout_state import EmbeddedFanoutState
 from kith.engines.embedded.timeline_store import Rings
 from kith.graph.edge import Edge, EdgeWrite, State
 from kith.graph.graphs import AUTHORED
 from kith.home.degraded import Degraded
-from kith.home.fanout.consumer import NAME, Fanout
+from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
 from kith.home.fanout.state import FanoutSnapshot
@@ -133,7 +132,7 @@ async def _cost(folder: Path, settings: Settings, weeks: Weeks, name: str) -> Co
     with rings:
         async with wiring.opened(settings, "bench", create=False) as parts:
             sources, authored = Sources(parts.graph), parts.graph.graphs.number(AUTHORED)
-            state, policy = EmbeddedFanoutState(parts.environment, parts.commits, NAME), _POLICIES[name]
+            state, policy = parts.fanout_state, _POLICIES[name]
             fanout = Fanout(
                 sources, rings, state, parts.leases, graphs=parts.graph.graphs, policy=policy, now_ms=lambda: now_ms[0]
             )

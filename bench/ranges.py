@@ -15,7 +15,6 @@ from kith.commands.transfer.formats import Writer
 from kith.core.clock import ms_of, wall_ms
 from kith.core.ids import NodeId, Snowflakes
 from kith.core.paging import Window
-from kith.engines.embedded.record_store import EmbeddedRecords
 from kith.graph.edge import Direction, Edge, EdgeWrite, State
 from kith.graph.graph import Graph
 from kith.graph.shapes import Listing
@@ -90,7 +89,7 @@ def strip(folder: Path) -> list[Figure]:
         async with wiring.opened(settings, "bench") as parts:
             graph = parts.graph
             snowflakes = Snowflakes(0, lambda: ms_of(graph.clock.next()))
-            posts = Posts(EmbeddedRecords(parts.environment, parts.commits), graph, snowflakes)
+            posts = Posts(parts.records, graph, snowflakes)
             stories = Stories(posts.store, graph, snowflakes, hours=24)
             await _populate(graph, stories)
             affinity = Affinity(graph, Comments(posts), PostFacts(posts.store, graph, wall_ms), wall_ms)

@@ -20,19 +20,18 @@ from bench import peers
 from bench.figures import SECONDS, Figure, generated, imported, real_graph, with_peer
 from kith.commands.transfer.formats import read
 from kith.core.events import Event
-from kith.engines.embedded.fanout_state import EmbeddedFanoutState
 from kith.engines.embedded.timeline_store import Rings
 from kith.graph.edge import Direction, State
 from kith.graph.graph import Graph
 from kith.graph.graphs import AUTHORED
 from kith.graph.shapes import Listing
 from kith.graph.walk import whole_list
-from kith.home.fanout.consumer import NAME, Fanout
+from kith.home.fanout.consumer import Fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.sources import Sources
 from kith.home.timelines import TIMELINE_IDS_MAX
 from kith.run.config import Settings
-from kith.run.folders import Opened
+from kith.run.stores import Opened
 from kith.run.wiring import opened, opened_graph
 
 _POSTS = 20_000
@@ -134,7 +133,7 @@ async def _give(rings: Rings, users: Ids, lengths: Iterable[int]) -> None:
 
 async def _deliver(parts: Opened, rings: Rings, waits: list[float]) -> int:
     """Four posts, delivered by a worker; how many deliveries. `waits`: how long each chunk held it, in seconds."""
-    service, state = parts.graph, EmbeddedFanoutState(parts.environment, parts.commits, NAME)
+    service, state = parts.graph, parts.fanout_state
     worker = Fanout(
         Sources(service), rings, state, parts.leases, graphs=service.graphs, policy=Thresholds(pull_min=2**40)
     )

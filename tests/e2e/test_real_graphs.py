@@ -31,8 +31,8 @@ from kith.graph.graph import Graph
 from kith.graph.shapes import Listing
 from kith.run import wiring
 from kith.run.config import Settings
-from kith.run.folders import Opened
 from kith.run.services import Services, running
+from kith.run.stores import Opened
 from kith.run.wiring import opened
 
 FOLDER = Path(os.environ.get("KITH_DATA_SETS") or Path(__file__).parents[3] / "shared" / "data")

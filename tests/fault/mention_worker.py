@@ -52,7 +52,7 @@ async def nobody(account: int) -> int:
 async def main(folder: str, chunk: int) -> None:
     """Work until nothing is left."""
     async with wiring.opened(Settings(data=folder), "test", create=False) as parts:
-        inboxes = Dying(parts.environment.folder / "inboxes", bytes_max=1 << 30)
+        inboxes = Dying(parts.of_folder("this").environment.folder / "inboxes", bytes_max=1 << 30)
         inboxes.left = chunk
         coordinator = Coordinator(
             parts.graph, inboxes, parts.activity, Router(nobody, 1, wall_ms), everybody, parts.leases, wall_ms,

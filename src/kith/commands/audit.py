@@ -34,8 +34,8 @@ from kith.records.store import RecordKind
 from kith.run import config, processes, wiring
 from kith.run.audits import Report
 from kith.run.config import Settings
-from kith.run.folders import Opened
 from kith.run.rooms import posts_over, telling
+from kith.run.stores import Opened
 
 commands = typer.Typer()
 
@@ -131,6 +131,7 @@ def audit_notifications(
 
     async def run() -> tuple[UntoldAudit, NoticeAudit]:
         async with wiring.opened(settings, "chore", create=False) as parts:
+            environment = parts.of_folder("this audit").environment
             untold = await _untold(settings, parts, repair=repair, sample=sample)
             auditor = Auditor(
                 parts.graph, parts.records, parts.inboxes, parts.activity, settings.celebrity_followers_min
@@ -138,9 +139,7 @@ def audit_notifications(
             under_way = {walk.notice for walk in await Walks(parts.store).of(Tier)}
             over = base_of((wall_ms() - KEPT_MS) // PERIOD_MS)  # their rows may be forgotten before they are
             notices = (
-                read_notice(record.data)
-                for record in every_record(parts.environment, RecordKind.NOTICE)
-                if record.id >= over
+                read_notice(record.data) for record in every_record(environment, RecordKind.NOTICE) if record.id >= over
             )
             found = await auditor.audit(notices, under_way, repair=repair, sample=sample, progress=progress)
             return untold, found
@@ -150,7 +149,7 @@ def audit_notifications(
 
 async def _untold(settings: Settings, parts: Opened, *, repair: bool, sample: float) -> UntoldAudit:
     """Audit what happened since the first notice: before, intake may not have read the log."""
-    first = next(every_record(parts.environment, RecordKind.NOTICE), None)
+    first = next(every_record(parts.of_folder("this audit").environment, RecordKind.NOTICE), None)
     if first is None:
         return UntoldAudit()
     async with node_number(parts.leases, NODES_MAX) as number:

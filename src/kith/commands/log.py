@@ -26,8 +26,9 @@ def run_show(data: Data = None) -> None:
 
     async def run() -> tuple[int, int, Sequence[LeaseShown]]:
         async with wiring.opened(settings, "chore", create=False) as parts:
-            first, last = parts.log.bounds()
-            return last - first + 1, parts.log.size(), await leases_shown(parts.log)
+            log = parts.of_folder("the size of a log").log
+            first, last = log.bounds()
+            return last - first + 1, log.size(), await leases_shown(log)
 
     events, size, leases = asyncio.run(run())
     out.print(f"{events:,} events in {size / 1e6:,.1f} MB")

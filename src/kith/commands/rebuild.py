@@ -23,7 +23,7 @@ from kith.engines.embedded.store_file import STORE_FILE
 from kith.log.keeping import RENEWED_MS, Keeping
 from kith.run import config, wiring
 from kith.run.config import Settings
-from kith.run.folders import Opened
+from kith.run.stores import Opened
 
 commands = typer.Typer()
 
@@ -64,13 +64,14 @@ async def _run(settings: Settings, folder: Path) -> int:
 async def rebuild_from(source: Opened, target: Environment, progress: Callable[[int], None]) -> int:
     """Rebuild from a store that others may write to: meanwhile its log is kept from where the target is."""
     keeping = Keeping(source.log, f"rebuild/{secrets.token_hex(4)}", wall_ms)
+    environment = source.of_folder("a rebuild").environment
 
     async def keep() -> None:
         at = segments.last_event(target)
-        await keeping.keep(source.environment.positions.of(max(0, at - 1)))  # a segment begins with the event before
+        await keeping.keep(environment.positions.of(max(0, at - 1)))  # a segment begins with the event before
 
     await keep()
-    rebuilding = asyncio.create_task(asyncio.to_thread(rebuild, source.environment, target, progress))
+    rebuilding = asyncio.create_task(asyncio.to_thread(rebuild, environment, target, progress))
     try:
         while not (await asyncio.wait([rebuilding], timeout=RENEWED_MS / 1000))[0]:
             await keep()

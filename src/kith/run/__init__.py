@@ -1,6 +1,7 @@
 """How Kith runs.
 
-`config`, `limits` (settings) · `folders`, `keys` (a data folder) · `wiring` (engines to ports) · `services` (of an API
+`config`, `limits` (settings) · `folders`, `keys` (a data folder) · `stores` (what a process has open),
+`one_machine` (those of a data folder) · `wiring` (engines to ports) · `services` (of an API
 process), `api` (resources over them, and the door) · `consumers` (the registry of workers) · `metrics`, `gauges`,
 `history` (the last hour of them), `audits` (run for the console) ·
 `supervisor` (the process of `kith serve`) · `server`, `worker` (those it starts), `processes` (what these share),

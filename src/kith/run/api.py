@@ -83,7 +83,7 @@ async def serving(
     """What an API process runs."""
     async with (
         running(settings, create=create, on_fatal=on_fatal) as services,
-        machine_of(settings, services.opened) as machine,
+        machine_of(settings, services.opened.folder) as machine,
     ):
         counts = FileQuotas(Path(settings.data) / quota_store.FILE)
         api = api_over(settings, services, Quotas(counts, limits.quotas(settings)), machine)
@@ -96,7 +96,7 @@ async def serving(
             counts.close()
 
 
-def api_over(settings: Settings, services: Services, counted: Quotas, machine: Machine) -> Api:
+def api_over(settings: Settings, services: Services, counted: Quotas, machine: Machine | None) -> Api:
     """The API over the services."""
     opened, keys, bounds = services.opened, services.keys, limits.bounds(settings)
     graph, metrics = opened.graph, opened.metrics
@@ -107,7 +107,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         settings.media_base_url.rstrip("/") or FILES_PATH,
     )  # fmt: skip
     stream, watching = _told_as_it_happens(settings, services, guard, bounds.timeout_s)
-    standbys = StandbyResource(machine.source, machine.keep, metrics.observe)
+    standbys = [] if machine is None else [StandbyResource(machine.source, machine.keep, metrics.observe)]
     history, audits = History(Path(settings.data) / "samples", metrics), AuditProcesses(Path(settings.data))
 
     @cache
@@ -118,11 +118,7 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
     resources: list[object] = [
         GraphResource(graph, access, batch_max=settings.batch_max, select_ids_max=settings.select_ids_max),
         RelationsResource(
-            services.relations,
-            access,
-            present,
-            ByName(services.profiles),
-            PeopleSearch(services.opened.graph, services.profiles),
+            services.relations, access, present, ByName(services.profiles), PeopleSearch(graph, services.profiles)
         ),
         AccountsResource(services.jobs, services.profiles),
         ProfilesResource(services.profiles, graph, services.privacy, services.media, services.openings, present),
@@ -142,20 +138,21 @@ def api_over(settings: Settings, services: Services, counted: Quotas, machine: M
         FilesResource(services.media),
         watching,
         WebhooksResource(services.webhooks, graph.graphs, services.posts.snowflakes.next, services.watch),
-        standbys,
+        *standbys,
         *_of_console(settings, services, history, audits),
-        ServiceResource(partial(_problems, services, machine), metrics.render, pages, machine.says),
+        ServiceResource(partial(_problems, services, machine), metrics.render, pages, machine.says if machine else str),
     ]
     if settings.web_app == "on":
         resources.append(WebResource(Site(APP, {"client": client_folder()}, media_origins(settings))))
     operations = [operation for resource in resources for operation in operations_of(resource)]
     carried = Carried(Cursors(keys.signing), Consistency(WriteTokens(keys.signing), opened.log, graph.clock.observe))
-    door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe, machine.refusal)
-    door = machine.before(door)
+    refusal = None if machine is None else machine.refusal
+    door: Serve = Door(operations, guard, counted, carried, bounds, metrics.observe, refusal)
+    door = door if machine is None else machine.before(door)
     if settings.cors_origins:
         door = CrossOrigin(door, settings.cors_origins, operations, metrics.observe)
 
-    return Api(door, operations, partial(_end, stream, watching, standbys), history, audits)
+    return Api(door, operations, partial(_end, stream, watching, *standbys), history, audits)
 
 
 def _told_as_it_happens(
@@ -216,12 +213,12 @@ def media_origins(settings: Settings) -> tuple[str, ...]:
     return (f"{base.scheme}://{base.netloc}",) if base.netloc else ()
 
 
-def _problems(services: Services, machine: Machine) -> dict[str, str]:
+def _problems(services: Services, machine: Machine | None) -> dict[str, str]:
     """What keeps this process from being ready, and why."""
-    found = {}
-    if services.opened.commits.failed:
+    found, folder = {}, services.opened.folder
+    if folder is not None and folder.commits.failed:
         found["store"] = "the store refused to go on; this process restarts"
-    if machine.problem():
+    if machine is not None and machine.problem():
         found["primary"] = machine.problem()
     if not services.number.held.ours:
         found["ids"] = "the node number of this process is lost, or cannot be renewed; it makes no ids"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -20,8 +20,6 @@ from kith.boards.settling import Settling
 from kith.boards.upkeep import Upkeep
 from kith.core.clock import wall_ms
 from kith.core.ids import NODES_MAX
-from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.fanout_state import DELIVERIES, rows_of
 from kith.home.fanout import consumer as fanout
 from kith.home.fanout.plan import Thresholds
 from kith.home.fanout.rates import ByRates
@@ -46,8 +44,8 @@ from kith.outbound.addresses import networks_of
 from kith.posts.comment_reader import CommentReader
 from kith.run import inboxes, processes, timelines
 from kith.run.config import Settings
-from kith.run.folders import Opened
 from kith.run.rooms import posts_over, telling
+from kith.run.stores import Opened
 from kith.stories.reclaiming import reclaim
 from kith.watch.tokens import WatchTokens
 from kith.webhooks import webhooks
@@ -96,6 +94,10 @@ class Worker(NamedTuple):
     tasks: Mapping[Task, Callable[[], Coroutine[Any, Any, None]]]
 
 
+async def _no_gauges(_: Opened) -> Mapping[str, float]:
+    return {}
+
+
 class Registered(NamedTuple):
     """How a consumer is opened over an open data folder, and its gauges besides lag and failures.
 
@@ -104,7 +106,7 @@ class Registered(NamedTuple):
     """
 
     open: Callable[[Settings, Opened], AbstractAsyncContextManager[Worker]]
-    gauges: Callable[[Environment], Mapping[str, float]] = lambda _: {}
+    gauges: Callable[[Opened], Awaitable[Mapping[str, float]]] = _no_gauges
     alone: Callable[[Settings], int] = lambda _: 0
     has_place: bool = True
 
@@ -144,8 +146,8 @@ def fanout_policy(settings: Settings) -> Thresholds | ByRates:
     return Thresholds(settings.fanout_push_max, settings.fanout_pull_min)
 
 
-def _fanout_gauges(environment: Environment) -> Mapping[str, float]:
-    return {"fanout_deliveries": len(environment.notes(rows_of(DELIVERIES)))}
+async def _fanout_gauges(parts: Opened) -> Mapping[str, float]:
+    return {"fanout_deliveries": len((await parts.fanout_state.snapshot()).deliveries)}
 
 
 @contextlib.asynccontextmanager
@@ -177,8 +179,8 @@ async def _webhooks(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
         await outbound.close()
 
 
-def _webhook_gauges(environment: Environment) -> Mapping[str, float]:
-    return {"webhooks": len(environment.notes(webhooks.PREFIX))}
+async def _webhook_gauges(parts: Opened) -> Mapping[str, float]:
+    return {"webhooks": len(await parts.store.notes(webhooks.PREFIX))}
 
 
 @contextlib.asynccontextmanager
@@ -204,7 +206,7 @@ async def _notifications(settings: Settings, parts: Opened) -> AsyncIterator[Wor
         refilling = Refilling(parts.inboxes, Outcomes(parts.records, parts.graph.clock), walks_again, wall_ms)
 
         async def fill_inboxes() -> None:
-            rows = await inboxes.fill(parts.environment, refilling)
+            rows = None if parts.folder is None else await inboxes.fill(parts.folder.environment, refilling)
             if rows is not None:
                 _log.info("inboxes are filled from the notices of this store", rows=rows)
 
@@ -247,17 +249,17 @@ def _coordinator(settings: Settings, parts: Opened, tiers: Sequence[Tier]) -> Co
     )  # fmt: skip
 
 
-def _tier_gauges(tiers: Sequence[Tier], environment: Environment) -> Mapping[str, float]:
+async def _tier_gauges(tiers: Sequence[Tier], parts: Opened) -> Mapping[str, float]:
     """What waits in each tier, and for how long; with the last, the flag of `backpressure`."""
     now_ms, values = wall_ms(), dict[str, float]()
     for tier in tiers:
-        depth = walks.depth_of(walks.read_walks(environment.notes(walks.prefix_of(tier)).values()), now_ms)
+        depth = walks.depth_of(walks.read_walks((await parts.store.notes(walks.prefix_of(tier))).values()), now_ms)
         name = f"mentions_{tier.name.lower()}"
         values |= {
             f"{name}_walks": depth.walks, f"{name}_chunks": depth.chunks, f"{name}_oldest_seconds": depth.oldest_s
         }  # fmt: skip
     if Tier.MONTH in tiers:
-        values["mentions_pressure"] = float(backpressure.stands(environment.get_note(backpressure.FLAG), now_ms))
+        values["mentions_pressure"] = float(backpressure.stands(await parts.store.get_note(backpressure.FLAG), now_ms))
     return values
 
 
@@ -288,11 +290,9 @@ async def _push(settings: Settings, parts: Opened) -> AsyncIterator[Worker]:
             await outbound.close()
 
 
-def _push_gauges(environment: Environment) -> Mapping[str, float]:
-    return {
-        "push_owed": len(environment.notes(OWED)),
-        "push_faults": len(environment.notes(FAULTS)),
-    }
+async def _push_gauges(parts: Opened) -> Mapping[str, float]:
+    owed, faults = await parts.store.notes(OWED), await parts.store.notes(FAULTS)
+    return {"push_owed": len(owed), "push_faults": len(faults)}
 
 
 CONSUMERS: Mapping[str, Registered] = {

@@ -9,53 +9,14 @@ import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from kith.access.credentials import CredentialStore
 from kith.core.errors import StoreMismatch
 from kith.engines.embedded import folder_locks, standing
-from kith.engines.embedded.activity_store import EmbeddedActivity
-from kith.engines.embedded.commits import CommitQueue
 from kith.engines.embedded.credential_store import EmbeddedCredentials
-from kith.engines.embedded.edge_store import EmbeddedEdges
 from kith.engines.embedded.environment import LOADING, Environment
-from kith.engines.embedded.fanout_state import EmbeddedFanoutState
-from kith.engines.embedded.inbox_store import EmbeddedInboxes
-from kith.engines.embedded.log_store import EmbeddedLog
-from kith.engines.embedded.record_store import EmbeddedRecords
-from kith.graph.graph import Graph
 from kith.graph.graphs import BUILT_IN
-from kith.home.fanout import consumer as fanout
-from kith.home.fanout.state import FanoutState
-from kith.leases.holding import Leases
 from kith.run.config import Settings
-from kith.run.metrics import Metrics
-from kith.run.observed import observed
-
-
-class Opened(NamedTuple):
-    """An open data folder and the graph over it, the same in every process; `wiring.opened` makes it."""
-
-    environment: Environment
-    commits: CommitQueue
-    store: EmbeddedEdges
-    log: EmbeddedLog
-    graph: Graph
-    metrics: Metrics
-    leases: Leases
-    credentials: CredentialStore
-    inboxes: EmbeddedInboxes
-    activity: EmbeddedActivity
-
-    @property
-    def records(self) -> EmbeddedRecords:
-        """Its records: posts, comments, profiles and the rest."""
-        return observed(EmbeddedRecords(self.environment, self.commits), "records", self.metrics)
-
-    @property
-    def fanout_state(self) -> FanoutState:
-        """What fan-out keeps for homes."""
-        return observed(EmbeddedFanoutState(self.environment, self.commits, fanout.NAME), "fanout", self.metrics)
 
 
 def media_folder(settings: Settings) -> Path:

@@ -31,9 +31,9 @@ from kith.run import heartbeats, processes
 from kith.run.behind import Level
 from kith.run.config import Settings
 from kith.run.folders import media_folder
+from kith.run.one_machine import keep
 from kith.run.primary import Primary, name_of
 from kith.run.processes import PROMOTED, START_OVER
-from kith.run.wiring import keep
 
 MEDIA_MISSING = "standby/media-missing"
 """The note of a standby that has not all files yet of the snapshot that it began with."""

@@ -7,38 +7,43 @@ from collections.abc import Mapping
 
 from kith.core.clock import wall_ms
 from kith.engines.embedded.environment import Environment
-from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import lag_of
-from kith.log.store import Progress
+from kith.log.store import LogStore, Progress
 from kith.run import timelines
 from kith.run.backups.schedule import read_status
 from kith.run.behind import Level
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS
+from kith.run.stores import Folder, Opened
 
 
-async def gauges(settings: Settings, environment: Environment, log: EmbeddedLog) -> Mapping[str, float]:
+async def gauges(settings: Settings, parts: Opened) -> Mapping[str, float]:
     """Gauges by name, without the prefix `kith_`: of the log, of the store, and of each registered consumer."""
-    first, last = log.bounds()
-    values: dict[str, float] = {
-        "log_events": last - first + 1,
-        "log_sequence": last,
-        "log_bytes": log.size(),
-        "store_bytes": environment.bytes_used(),
-        "disk_free_bytes": _free(environment),
-        "timelines": await _timelines(settings),
-    } | await _of_leases(log)
-    if environment.is_closed():
-        values |= _of_standby(environment)
+    values = {"timelines": float(await _timelines(settings))} | await _of_leases(parts.log)
+    if parts.folder is not None:
+        values |= _of_folder(parts.folder)
     for name, registered in CONSUMERS.items():
-        progress = await log.progress(name)
+        progress = await parts.log.progress(name)
         if progress is not None:
-            values |= await _of_group(log, name, progress)
-        values |= registered.gauges(environment)
+            values |= await _of_group(parts.log, name, progress)
+        values |= await registered.gauges(parts)
     if settings.backup_to:
         status = read_status(settings)
         values |= {"backup_age_seconds": status.age_s(wall_ms()), "backup_failing": bool(status.error)}
     return values
+
+
+def _of_folder(folder: Folder) -> dict[str, float]:
+    """How large the store and its log are, and how old a standby is."""
+    environment, (first, last) = folder.environment, folder.log.bounds()
+    values: dict[str, float] = {
+        "log_events": last - first + 1,
+        "log_sequence": last,
+        "log_bytes": folder.log.size(),
+        "store_bytes": environment.bytes_used(),
+        "disk_free_bytes": _free(environment),
+    }
+    return values | _of_standby(environment) if environment.is_closed() else values
 
 
 def _free(environment: Environment) -> int:
@@ -53,7 +58,7 @@ async def _timelines(settings: Settings) -> int:
         return await kept.count()
 
 
-async def _of_leases(log: EmbeddedLog) -> dict[str, float]:
+async def _of_leases(log: LogStore) -> dict[str, float]:
     """How many leases of the log there are and were lost, and how far the last of their holders is behind."""
     leases = await log.leases()
     behind = [(await log.behind(one.at)).events for one in leases if not one.lost]
@@ -72,7 +77,7 @@ def _of_standby(environment: Environment) -> dict[str, float]:
     return {} if behind_ms is None else {"standby_behind_seconds": behind_ms / 1000}
 
 
-async def _of_group(log: EmbeddedLog, group: str, progress: Progress) -> dict[str, float]:
+async def _of_group(log: LogStore, group: str, progress: Progress) -> dict[str, float]:
     """How far a group of consumers is behind, and how many events failed there."""
     lag, failures = lag_of(progress.behind, wall_ms()), await log.failures(group)
     dead = sum(failure.dead for failure in failures)

@@ -1,4 +1,4 @@
-"""What an API process knows of the machines of its store: whether it is the primary, and what it gives standbys."""
+"""What an API process over a data folder knows of its machines: whether it is the primary, and what standbys get."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from kith.log.keeping import Keeping
 from kith.log.store import LEASES_MAX
 from kith.run.behind import Level
 from kith.run.config import Settings
-from kith.run.folders import Opened
+from kith.run.stores import Folder
 from kith.standby.source import Source
 
 
 class Machine:
     """This machine. What it was when the process began is what its answers are like; promoted, it has new processes."""
 
-    def __init__(self, opened: Opened, source: Source, level: Level) -> None:
-        self._environment, self._log, self.source, self._level = opened.environment, opened.log, source, level
-        self._began = standing.why_closed(opened.environment)
+    def __init__(self, folder: Folder, source: Source, level: Level) -> None:
+        self._environment, self._log, self.source, self._level = folder.environment, folder.log, source, level
+        self._began = standing.why_closed(folder.environment)
         self._standbys: dict[str, Keeping] = {}
         self._renewing = set[asyncio.Task[None]]()
 
@@ -81,10 +81,13 @@ class Machine:
 
 
 @contextlib.asynccontextmanager
-async def machine_of(settings: Settings, opened: Opened) -> AsyncIterator[Machine]:
-    """The machine of an open folder."""
-    shipping, level = Shipping(opened.environment), Level(Path(settings.data))
-    machine = Machine(opened, shipping, level)
+async def machine_of(settings: Settings, folder: Folder | None) -> AsyncIterator[Machine | None]:
+    """The machine of an open folder. None on distributed engines, where no machine is any other's primary."""
+    if folder is None:
+        yield None
+        return
+    shipping, level = Shipping(folder.environment), Level(Path(settings.data))
+    machine = Machine(folder, shipping, level)
     try:
         yield machine
     finally:

@@ -17,7 +17,7 @@ from kith.notifications.rules import NoticeRules
 from kith.posts.comment_reader import CommentReader
 from kith.posts.posts import Posts
 from kith.run.config import Settings
-from kith.run.folders import Opened
+from kith.run.stores import Opened
 
 
 def posts_over(parts: Opened, number: NodeNumber) -> Posts:

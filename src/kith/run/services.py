@@ -52,11 +52,12 @@ from kith.posts.posts import Posts
 from kith.records.store import RecordKind
 from kith.run import fencing, keys, limits, timelines
 from kith.run.config import Settings
-from kith.run.folders import Opened, media_folder
+from kith.run.folders import media_folder
 from kith.run.keys import Keys
 from kith.run.observed import CallObserver, observed
 from kith.run.pushing import push_keys
 from kith.run.rooms import posts_over, telling
+from kith.run.stores import Opened
 from kith.run.wiring import opened, relations, suggestions
 from kith.stories.stories import Stories
 from kith.stories.strip import Strip
@@ -190,10 +191,12 @@ def _watch(parts: Opened, privacy: Privacy, secret: bytes, posts: Posts, stories
 @contextlib.asynccontextmanager
 async def _looked_after(parts: Opened, jobs: NodeJobs, openings: Openings) -> AsyncIterator[None]:
     """Beside answering, a primary does work that nobody does any more, and tells the primary before it."""
-    if standing.why_closed(parts.environment) is not None:
-        yield
-        return
-    beside = [keep_looking(jobs.resume, openings.resume), fencing.keep_telling(parts.environment, parts.leases)]
+    beside = [keep_looking(jobs.resume, openings.resume)]
+    if parts.folder is not None:
+        if standing.why_closed(parts.folder.environment) is not None:
+            yield
+            return
+        beside.append(fencing.keep_telling(parts.folder.environment, parts.leases))
     tasks = [asyncio.create_task(one) for one in beside]
     try:
         await jobs.resume()

@@ -359,7 +359,7 @@ def test_the_log_is_kept_for_the_next_increment(run: Run, settings: Settings, tm
     async def scene() -> None:
         async with wiring.opened(settings, "test") as parts:
             now_ms, clock = wall_ms(), itertools.count(wall_ms(), RENEWED_MS + 1)
-            maker = schedule.over(settings, parts.environment, archive.where)
+            maker = schedule.over(settings, parts.of_folder("this").environment, archive.where)
             keeping = Keeping(parts.log, schedule.NAME, lambda: next(clock))
             for minutes in (0, 6, 12):
                 await parts.store.apply(writes_of(*(edge_of(minutes, 100 + at) for at in range(600))))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -11,13 +12,11 @@ import pytest
 from cast import ALICE
 from coroutines import Run
 from edges import edge_of, writes_of
-from engines import open_embedded
 
 from kith.commands.dead import dead_events
 from kith.core.clock import wall_ms
 from kith.core.events import NOWHERE, Event
 from kith.core.ids import EPOCH_MS, TIME_SHIFT
-from kith.engines.embedded.log_store import EmbeddedLog
 from kith.log.runner import dead
 from kith.log.store import Failure
 from kith.notifications.backpressure import TASKS_MAX, watch_pressure
@@ -27,6 +26,7 @@ from kith.run import consumers, folders, gauges, processes, supervisor, wiring, 
 from kith.run.backups import schedule
 from kith.run.config import Settings
 from kith.run.consumers import CONSUMERS, Registered
+from kith.run.stores import Opened
 
 OTHER = "other"
 
@@ -96,31 +96,37 @@ def test_kith_serve_runs_a_worker_for_each_consumer_and_ends_them_all(
             os.kill(pid, 0)
 
 
-@pytest.fixture
-def failures(tmp_path: Path, run: Run) -> Iterator[EmbeddedLog]:
+@contextlib.asynccontextmanager
+async def failed(settings: Settings) -> AsyncIterator[Opened]:
     """A log of two events: `fanout` died on the first and retries the second, `other` died on the second."""
-    with open_embedded(tmp_path) as (_, edges):
-        run(edges.declare(["follows"]))
-        run(edges.apply(writes_of(edge_of(ALICE, 2), edge_of(ALICE, 3))))
-        log = EmbeddedLog(edges._environment, edges._commits)
-        first, second = run(log.read(NOWHERE, 10)).events
+    async with wiring.opened(settings, "test", create=False) as parts:
+        await parts.store.apply(writes_of(edge_of(ALICE, 2), edge_of(ALICE, 3)))
+        first, second = (await parts.log.read(NOWHERE, 10)).events
         kept = {
             first.mark: failure_of("fanout", first, dead=True),
             second.mark: failure_of("fanout", second, dead=False),
         }
-        run(log.save("fanout", second.mark, kept))
-        run(log.save(OTHER, first.mark, {second.mark: failure_of(OTHER, second, dead=True)}))
-        yield log
+        await parts.log.save("fanout", second.mark, kept)
+        await parts.log.save(OTHER, first.mark, {second.mark: failure_of(OTHER, second, dead=True)})
+        yield parts
 
 
-def test_dead_events_are_named_by_group_and_mark(failures: EmbeddedLog, run: Run) -> None:
-    assert list(run(dead(failures, "fanout"))) == ["fanout/0000000000000001"]
-    assert list(run(dead(failures, OTHER))) == ["other/0000000000000002"]
+@pytest.mark.parametrize(("group", "name"), [("fanout", "fanout/0000000000000001"), (OTHER, "other/0000000000000002")])
+def test_dead_events_are_named_by_group_and_mark(settings: Settings, run: Run, group: str, name: str) -> None:
+    async def names() -> list[str]:
+        async with failed(settings) as parts:
+            return list(await dead(parts.log, group))
+
+    assert run(names()) == [name]
 
 
 @pytest.mark.usefixtures("two")
-def test_metrics_tell_lag_and_failures_of_each_consumer(failures: EmbeddedLog, run: Run) -> None:
-    told = run(gauges.gauges(Settings(), failures._environment, failures))
+def test_metrics_tell_lag_and_failures_of_each_consumer(settings: Settings, run: Run) -> None:
+    async def gauges_of() -> Mapping[str, float]:
+        async with failed(settings) as parts:
+            return await parts.metrics.gauges()
+
+    told = run(gauges_of())
     assert (told["fanout_lag_events"], told["other_lag_events"]) == (0, 1)
     assert (told["fanout_dead_events"], told["fanout_failed_events"]) == (1, 1)
     assert (told["other_dead_events"], told["other_failed_events"]) == (1, 0)
@@ -150,7 +156,7 @@ def test_metrics_tell_what_waits_in_each_tier_of_mentions_and_since_when(setting
             made = [(wall_ms() - age_ms - EPOCH_MS) << TIME_SHIFT for age_ms in (5_000, 90_000)]
             await Walks(parts.store).begin([Walk(notice, ALICE, Tier.DAY, 70) for notice in made])
             await watch_pressure(parts.store, TASKS_MAX + 1, wall_ms())
-            return dict(await gauges.gauges(settings, parts.environment, parts.log))
+            return dict(await parts.metrics.gauges())
 
     found = run(told())
     assert (found["mentions_day_walks"], found["mentions_day_chunks"], found["mentions_pressure"]) == (2, 140, 1)
@@ -178,7 +184,7 @@ def test_kith_serve_runs_as_many_workers_of_a_tier_as_the_settings_say(
 def test_kith_dead_lists_the_events_of_each_consumer(settings: Settings, run: Run) -> None:
     async def fail() -> None:
         async with wiring.opened(settings, "test", create=False) as parts:
-            mark = parts.environment.positions.of(1)
+            mark = parts.of_folder("this").environment.positions.of(1)
             event = Event(0, None, 0, 1, 2, 0, parts.graph.clock.next(), mark=mark)
             for group in (OTHER, *CONSUMERS):
                 await parts.log.save(group, mark, {mark: failure_of(group, event, dead=True)})

@@ -12,7 +12,7 @@ from kith.run.backups import schedule
 from kith.run.backups.making import BackUp
 from kith.run.backups.schedule import NAME, RETRIED_S
 from kith.run.config import Settings
-from kith.run.folders import Opened
+from kith.run.stores import Opened
 
 
 async def keep(settings: Settings) -> None:
@@ -24,7 +24,8 @@ async def keep(settings: Settings) -> None:
 
 
 async def _keep(settings: Settings, parts: Opened) -> None:
-    maker, keeping = schedule.over(settings, parts.environment, settings.backup_to), Keeping(parts.log, NAME, wall_ms)
+    environment = parts.of_folder("a backup of Kith's own").environment
+    maker, keeping = schedule.over(settings, environment, settings.backup_to), Keeping(parts.log, NAME, wall_ms)
     while True:
         async with parts.leases.hold(NAME) as held:
             pause_s = RETRIED_S if held is None else await turn(settings, parts, maker, keeping, wall_ms())
@@ -35,5 +36,6 @@ async def turn(settings: Settings, parts: Opened, maker: BackUp, keeping: Keepin
     """Make what is due, and have the log kept from there on; after how many seconds to look again."""
     pause_s = await schedule.turn(settings, maker, now_ms)
     if maker.until is not None:
-        await keeping.keep(parts.environment.positions.of(max(0, maker.until - 1)))  # by its last event it is known
+        positions = parts.of_folder("a backup of Kith's own").environment.positions
+        await keeping.keep(positions.of(max(0, maker.until - 1)))  # by its last event it is known
     return pause_s

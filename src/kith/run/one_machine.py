@@ -1,0 +1,131 @@
+"""The stores of one machine: a data folder of the embedded engine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+
+from kith.core.clock import HybridClock
+from kith.core.errors import NotConfirmed
+from kith.engines.embedded.activity_store import EmbeddedActivity
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.confirmations import Confirmations
+from kith.engines.embedded.credential_store import EmbeddedCredentials
+from kith.engines.embedded.edge_store import EmbeddedEdges
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.fanout_state import EmbeddedFanoutState
+from kith.engines.embedded.file_leases import FileLeases
+from kith.engines.embedded.inbox_store import EmbeddedInboxes
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.engines.embedded.record_store import EmbeddedRecords
+from kith.engines.embedded.retention import Keep
+from kith.engines.embedded.suggestion_store import EmbeddedSuggestions
+from kith.graph.graph import Graph
+from kith.graph.graphs import Graphs
+from kith.home.fanout import consumer as fanout
+from kith.leases.holding import Leases
+from kith.log.runner import begin
+from kith.notifications.activity import Activity
+from kith.notifications.inbox import InboxStore
+from kith.run import peers
+from kith.run.backups.schedule import NAME as BACKUPS
+from kith.run.config import Settings
+from kith.run.consumers import CONSUMERS
+from kith.run.folders import metrics_folder, open_environment, refuse_unfinished_import
+from kith.run.gauges import gauges
+from kith.run.metrics import Metrics
+from kith.run.observed import observed
+from kith.run.stores import Folder, Opened
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    settings: Settings, process: str, *, create: bool, on_fatal: Callable[[], None]
+) -> AsyncIterator[Opened]:
+    """Open a data folder, and drain its commit queue at the end. See `wiring.opened`."""
+    with _environment(settings, create=create) as environment:
+        metrics = Metrics(metrics_folder(settings), lambda: commits.depth, lambda: gauges(settings, parts), process)
+        commits = CommitQueue(
+            environment,
+            writes_max=settings.commit_writes_max,
+            wait_ms=settings.commit_wait_ms,
+            queue_max=settings.commit_queue_max,
+            keep=keep(settings),
+            observer=metrics,
+            on_fatal=on_fatal,
+            confirmations=_confirmations(settings, environment, process),
+            after_pause=partial(peers.ask, settings, environment),
+        )
+        metrics.start()
+        leases = FileLeases(environment.folder)
+        inboxes = EmbeddedInboxes(environment.folder / "inboxes", bytes_max=settings.store_bytes_max)
+        activity = EmbeddedActivity(environment.folder)
+        folder = Folder(environment, commits, EmbeddedLog(environment, commits))
+        try:
+            parts = _stores(settings, folder, Leases(leases), inboxes, activity, metrics)
+            if create and not environment.is_closed():
+                with contextlib.suppress(NotConfirmed):  # there is no standby yet, and this asks for none
+                    await begin(parts.log, [name for name, one in CONSUMERS.items() if one.has_place])
+            yield parts
+        finally:
+            await asyncio.to_thread(inboxes.close)
+            activity.close()
+            leases.close()
+            await asyncio.to_thread(commits.close)
+            metrics.close()
+
+
+def _stores(
+    settings: Settings, folder: Folder, leases: Leases, inboxes: InboxStore, activity: Activity, metrics: Metrics
+) -> Opened:
+    """The stores of an open folder."""
+    environment, commits = folder.environment, folder.commits
+    clock, numbers = HybridClock(), Graphs(environment.graph_numbers(), lambda: environment.declare([]))
+    edges = EmbeddedEdges(environment, commits)
+    edges.restore_clock(clock)
+    store = observed(edges, "edges", metrics)
+    return Opened(
+        store=store,
+        records=observed(EmbeddedRecords(environment, commits), "records", metrics),
+        log=observed(folder.log, "log", metrics),
+        graph=Graph(store, numbers, clock, walk_max=settings.walk_max),
+        suggestions=observed(EmbeddedSuggestions(environment, commits), "suggestions", metrics),
+        fanout_state=observed(EmbeddedFanoutState(environment, commits, fanout.NAME), "fanout", metrics),
+        inboxes=inboxes,
+        activity=activity,
+        leases=leases,
+        credentials=EmbeddedCredentials(environment),
+        metrics=metrics,
+        folder=folder,
+    )
+
+
+@contextlib.contextmanager
+def _environment(settings: Settings, *, create: bool) -> Iterator[Environment]:
+    environment = open_environment(settings, create=create)
+    try:
+        refuse_unfinished_import(environment)
+        yield environment
+    finally:
+        environment.close()
+
+
+def _confirmations(settings: Settings, environment: Environment, process: str) -> Confirmations | None:
+    """Where writes wait for a standby. Workers acknowledge nothing to anybody, so theirs do not."""
+    if settings.standby_mode != "one" or {*process.split("+")} <= {*CONSUMERS, BACKUPS}:
+        return None
+    return Confirmations(environment.folder, environment.history().name, settings.standby_timeout_ms / 1000)
+
+
+def keep(settings: Settings) -> Keep:
+    """How long the log keeps events."""
+    hour_ms = 3_600_000
+    return Keep(
+        settings.log_events_max,
+        settings.log_bytes_max,
+        settings.log_keep_hours * hour_ms or None,
+        settings.log_lease_hours * hour_ms,
+        settings.log_leased_bytes_max,
+    )

@@ -1,0 +1,56 @@
+"""The stores of a process: what every service is made of, on whichever engines.
+
+`wiring.opened` opens them. What only a data folder can do (backups, standbys, bulk loads) asks for its `folder`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kith.access.credentials import CredentialStore
+from kith.core.errors import StoreMismatch
+from kith.engines.embedded.commits import CommitQueue
+from kith.engines.embedded.environment import Environment
+from kith.engines.embedded.log_store import EmbeddedLog
+from kith.graph.graph import Graph
+from kith.graph.store import EdgeStore
+from kith.home.fanout.state import FanoutState
+from kith.leases.holding import Leases
+from kith.log.store import LogStore
+from kith.notifications.activity import Activity
+from kith.notifications.inbox import InboxStore
+from kith.records.store import RecordStore
+from kith.run.metrics import Metrics
+from kith.suggestions.store import SuggestionStore
+
+
+class Folder(NamedTuple):
+    """An open data folder: the stores of one machine."""
+
+    environment: Environment
+    commits: CommitQueue
+    log: EmbeddedLog
+
+
+class Opened(NamedTuple):
+    """Open stores and the graph over them, the same in every process."""
+
+    store: EdgeStore
+    records: RecordStore
+    log: LogStore
+    graph: Graph
+    suggestions: SuggestionStore
+    fanout_state: FanoutState
+    inboxes: InboxStore
+    activity: Activity
+    leases: Leases
+    credentials: CredentialStore
+    metrics: Metrics
+    folder: Folder | None
+    """None where the stores are those of distributed engines."""
+
+    def of_folder(self, what: str) -> Folder:
+        """The data folder, for `what` only a folder can do. Errors: StoreMismatch on distributed engines."""
+        if self.folder is None:
+            raise StoreMismatch(f"{what} is for a data folder; distributed engines have their own tools for it")
+        return self.folder
