@@ -105,11 +105,14 @@ def read_single(headers: Headers, name: str) -> str | None:
 async def read_body(scope: Scope, exchange: Exchange, bytes_max: int) -> bytes:
     """The request's body; BodyTooLarge as soon as it is known to be.
 
-    One of a declared length, which the server holds it to, is waited for once, and not for each chunk and the end.
+    One of a declared length, which the server holds it to, is waited for once, and not for each chunk and the end. Of
+    HTTP/1.1, which alone is served, a request that declares none has no body.
     """
     headers = scope.headers
-    declared = headers.get("content-length")
-    if declared is None or not declared.isdigit() or int(declared) > bytes_max or "transfer-encoding" in headers:
+    declared, is_chunked = headers.get("content-length"), "transfer-encoding" in headers
+    if declared is None and not is_chunked:
+        return b""
+    if declared is None or not declared.isdigit() or int(declared) > bytes_max or is_chunked:
         return b"".join([chunk async for chunk in body_chunks(scope, exchange, bytes_max)])
     try:
         return await exchange()
